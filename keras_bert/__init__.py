@@ -1,0 +1,39 @@
+"""BERT for TensorFlow and Keras: pretrain, fine-tune, export.
+
+The names below are imported when they are first used, so that `import keras_bert` costs nothing.
+"""
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CheckpointError": "errors",
+    "Encoder": "layers.encoder",
+    "EncoderConfig": "families",
+    "InputError": "errors",
+    "MaskedLanguageModel": "tasks.masked_lm",
+    "Preprocessor": "text.preprocessor",
+    "PretrainingModel": "tasks.pretraining_model",
+    "SequenceClassifier": "tasks.classifier",
+    "Vocabulary": "text.vocabulary",
+    "WordPiece": "text.wordpiece",
+    "learn_vocabulary": "text.learning",
+    "load": "checkpoints",
+    "save": "checkpoints",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_HOMES))

@@ -1,0 +1,57 @@
+"""Outputs appear under their final name complete or not at all."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from keras_bert.errors import InputError
+
+
+@contextlib.contextmanager
+def replacing(target: str | os.PathLike, *, marker: str | None = None) -> Iterator[Path]:
+    """A temporary path beside `target`, renamed to it if the block ends without an exception.
+
+    The block makes a file or a directory at the path. If it fails, what it made is deleted and
+    an earlier `target` stays as it was.
+
+    Args:
+        target: the final path; missing parents are made.
+        marker: name of a file by which a directory is known to be ours; an existing directory
+            that is neither empty nor has the marker is not replaced.
+
+    Raises:
+        InputError: if `target` exists and may not be replaced, or the disk refuses.
+    """
+    target = Path(target)
+    _check_replaceable(target, marker)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise InputError(f"Cannot write {target}: {error.strerror}.") from error
+    try:
+        yield scratch / "new"
+        if target.is_dir():
+            os.rename(target, scratch / "old")
+        os.replace(scratch / "new", target)
+    except OSError as error:
+        if (scratch / "old").exists() and not target.exists():
+            os.rename(scratch / "old", target)
+        reason = error.strerror or error
+        raise InputError(f"Cannot write {target}: {reason}. Nothing was changed.") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _check_replaceable(target: Path, marker: str | None) -> None:
+    if target.is_dir() and any(target.iterdir()):
+        if marker is None or not (target / marker).exists():
+            raise InputError(
+                f"{target} is not empty and was not written by keras-bert; "
+                "choose another directory or remove it first."
+            )
+    elif marker is not None and target.is_file():
+        raise InputError(f"{target} is a file, but a directory is to be written; choose another.")

@@ -1,0 +1,24 @@
+"""The names of a model's weights, whatever the user called the model."""
+
+from typing import Any
+
+import keras
+
+from keras_bert.layers.encoder import Encoder
+
+
+def named_variables(model: keras.Model) -> dict[str, Any]:
+    """Name to Keras variable, for every weight of an encoder or task.
+
+    The encoder's weights are `encoder/…`, for instance `encoder/layer_0/attention/query/kernel`;
+    those of a head begin with the head's name. Names are the same for an encoder on its own and
+    inside any task.
+    """
+    encoder = model if isinstance(model, Encoder) else model.encoder
+    of_encoder = {id(variable) for variable in encoder.weights}
+    return {
+        "encoder/" + variable.path.removeprefix(f"{encoder.path}/")
+        if id(variable) in of_encoder
+        else variable.path.removeprefix(f"{model.path}/"): variable
+        for variable in model.weights
+    }

@@ -1,0 +1,180 @@
+"""One configuration describes every encoder of every family."""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from keras_bert.errors import InputError
+
+ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
+
+_PRESETS: dict[str, dict[str, Any]] = {}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """What an encoder is: its sizes, activation, regularisation and parts.
+
+    The defaults are those of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
+
+    Args:
+        family: name of the family, a file in `keras_bert.families`.
+        vocabulary_size: number of token ids.
+        hidden_size: width H of the encoder.
+        num_layers: number of encoder layers.
+        num_heads: attention heads per layer; divides `hidden_size`.
+        intermediate_size: width of the feed-forward layer.
+        embedding_size: width of the token embedding; None means `hidden_size`.
+        activation: one of `ACTIVATIONS`: exact GELU (erf), its tanh approximation, ReLU, SiLU.
+        layer_norm_epsilon: added to the variance in every layer normalization.
+        max_positions: number of learned positions, the longest sequence.
+        num_segments: number of segment ids; 0 means no segment embedding.
+        hidden_dropout: rate after the embedding, each attention and each feed-forward block.
+        attention_dropout: rate on the attention probabilities.
+        initializer_range: standard deviation of the truncated normal initializer.
+        mask_value: added to the attention logits of padding. -1e4 is exact in float32 and fits
+            float16; full int8 quantization wants -30 to -100.
+        pooler: whether the encoder has the dense tanh layer on its first token.
+
+    Raises:
+        InputError: if a value is out of its range, or two of them do not go together.
+
+    Example:
+        >>> EncoderConfig.preset("bert_base").hidden_size
+        768
+    """
+
+    family: str = "bert"
+    vocabulary_size: int
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    intermediate_size: int
+    embedding_size: int | None = None
+    activation: str = "gelu"
+    layer_norm_epsilon: float = 1e-12
+    max_positions: int = 512
+    num_segments: int = 2
+    hidden_dropout: float = 0.1
+    attention_dropout: float = 0.1
+    initializer_range: float = 0.02
+    mask_value: float = -1e4
+    pooler: bool = True
+
+    def __post_init__(self) -> None:
+        if self.embedding_size is None:
+            object.__setattr__(self, "embedding_size", self.hidden_size)
+        for name in _POSITIVE:
+            _check(self, name, _is_integer(getattr(self, name), 1), "a whole number of 1 or more")
+        _check(self, "num_segments", _is_integer(self.num_segments, 0), "a whole number from 0")
+        for name in ("hidden_dropout", "attention_dropout"):
+            _check(self, name, _is_number(getattr(self, name), 0, 1), "a number from 0 to below 1")
+        for name in ("layer_norm_epsilon", "initializer_range"):
+            _check(self, name, _is_number(getattr(self, name), 0, 1), "a small positive number")
+        _check(self, "mask_value", _is_number(self.mask_value, -1e38, 0), "a negative number")
+        _check(self, "activation", self.activation in ACTIVATIONS, " or ".join(ACTIVATIONS))
+        _check(self, "pooler", isinstance(self.pooler, bool), "true or false")
+        if self.hidden_size % self.num_heads:
+            raise InputError(
+                f"hidden_size {self.hidden_size} cannot be divided among num_heads "
+                f"{self.num_heads}; choose a multiple of {self.num_heads}."
+            )
+
+    @property
+    def head_size(self) -> int:
+        """Width of one attention head."""
+        return self.hidden_size // self.num_heads
+
+    def replace(self, **changes: Any) -> "EncoderConfig":
+        """A copy with some fields changed."""
+        if "hidden_size" in changes and self.embedding_size == self.hidden_size:
+            changes.setdefault("embedding_size", None)
+        return EncoderConfig.from_dict({**self.to_dict(), **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as a dictionary that JSON can hold."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "EncoderConfig":
+        """The inverse of `to_dict`.
+
+        Raises:
+            InputError: if a field is unknown, missing or out of range.
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        for name in values:
+            if name not in fields:
+                raise InputError(
+                    f"The encoder has no option {name!r}.{closest(name, fields)}"
+                    f" The options are {', '.join(sorted(fields))}."
+                )
+        missing = [
+            name
+            for name, field in fields.items()
+            if field.default is dataclasses.MISSING and name not in values
+        ]
+        if missing:
+            raise InputError(f"The encoder's configuration lacks {', '.join(missing)}.")
+        return cls(**values)
+
+    get_config = to_dict
+    from_config = from_dict
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> "EncoderConfig":
+        """A published size by name, with some fields changed.
+
+        Raises:
+            InputError: if there is no such preset, or a change is not possible.
+        """
+        if name not in _PRESETS:
+            raise InputError(
+                f"There is no preset {name!r}.{closest(name, _PRESETS)}"
+                f" The presets are {', '.join(_PRESETS)}."
+            )
+        return cls.from_dict(_PRESETS[name] | changes)
+
+
+def register_presets(presets: Mapping[str, Mapping[str, Any]]) -> None:
+    """Makes the sizes of a family known to `EncoderConfig.preset`."""
+    _PRESETS.update({name: dict(values) for name, values in presets.items()})
+
+
+def preset_names() -> tuple[str, ...]:
+    """The names that `EncoderConfig.preset` takes."""
+    return tuple(_PRESETS)
+
+
+def closest(name: str, names: Any) -> str:
+    """' Did you mean …?' where one of the names looks like the given one, else ''."""
+    match = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean {match[0]!r}?" if match else ""
+
+
+_POSITIVE = (
+    "vocabulary_size",
+    "hidden_size",
+    "num_layers",
+    "num_heads",
+    "intermediate_size",
+    "embedding_size",
+    "max_positions",
+)
+
+
+def _is_integer(value: Any, minimum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+
+
+def _is_number(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < high
+
+
+def _check(config: EncoderConfig, name: str, holds: bool, expected: str) -> None:
+    if not holds:
+        raise InputError(f"{name} is {getattr(config, name)!r}, but must be {expected}.")

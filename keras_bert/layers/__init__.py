@@ -1,0 +1,1 @@
+"""Tensors in, tensors out: everything here is written with `keras.ops`."""

@@ -1,0 +1,60 @@
+"""Bidirectional multi-head self-attention."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.layers.configured import Configured
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class SelfAttention(Configured, keras.layers.Layer):
+    """softmax(QKᵀ/√d + bias) V in `config.num_heads` heads, projected back to the hidden size.
+
+    Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762), section 3.2, without a causal mask;
+    dropout falls on the probabilities.
+    """
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the four projections; the shape of the input does not matter."""
+        hidden_size = self.config.hidden_size
+        self.query = self.dense(hidden_size, "query")
+        self.key = self.dense(hidden_size, "key")
+        self.value = self.dense(hidden_size, "value")
+        self.output_projection = self.dense(hidden_size, "output")
+        for projection in (self.query, self.key, self.value, self.output_projection):
+            projection.build((None, None, hidden_size))
+        self.dropout_layer = self.dropout(self.config.attention_dropout, "dropout")
+
+    def call(self, x: Any, bias: Any, training: bool | None = None) -> tuple[Any, Any]:
+        """Lets every position attend to every other.
+
+        Args:
+            x: `[B, T, H]`.
+            bias: `[B, 1, 1, T]` float, added to the logits: 0, or very negative at padding.
+
+        Returns:
+            The output `[B, T, H]` and the attention probabilities `[B, N, T, T]`, rows being
+            the positions that attend.
+        """
+        query = self._split(self.query(x) * (1.0 / math.sqrt(self.config.head_size)))
+        key, value = self._split(self.key(x)), self._split(self.value(x))
+        logits = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, N, T, T]
+        # Half precision is too coarse for the sum in the softmax.
+        probabilities = ops.softmax(ops.cast(logits, "float32") + bias, axis=-1)
+        probabilities = ops.cast(probabilities, self.compute_dtype)
+        dropped = self.dropout_layer(probabilities, training=training)
+        context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, T, N, D]
+        return self.output_projection(self._merge(context)), probabilities
+
+    def _split(self, x: Any) -> Any:
+        """`[B, T, H]` to `[B, N, T, D]`."""
+        batch, length = ops.shape(x)[0], ops.shape(x)[1]
+        shape = (batch, length, self.config.num_heads, self.config.head_size)
+        return ops.transpose(ops.reshape(x, shape), (0, 2, 1, 3))
+
+    def _merge(self, x: Any) -> Any:
+        """`[B, T, N, D]` to `[B, T, H]`."""
+        return ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], self.config.hidden_size))

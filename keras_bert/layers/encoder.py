@@ -1,0 +1,109 @@
+"""The bidirectional encoder: embeddings, layers and pooler."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.config import EncoderConfig
+from keras_bert.errors import InputError
+from keras_bert.layers.configured import Configured
+from keras_bert.layers.embeddings import EmbeddingSum
+from keras_bert.layers.encoder_layer import EncoderLayer
+from keras_bert.layers.pooling import FirstTokenPooler
+
+INPUTS = ("token_ids", "segment_ids", "padding_mask")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class Encoder(Configured, keras.Model):
+    """The encoder of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
+
+    All weights are made in the constructor.
+
+    Args:
+        config: the encoder's configuration.
+        **kwargs: `name` and `dtype`, as in every Keras model.
+
+    Example:
+        >>> encoder = Encoder(EncoderConfig.preset("bert_tiny"))
+        >>> outputs = encoder({"token_ids": np.array([[101, 7592, 102, 0]], "int32"),
+        ...                    "padding_mask": np.array([[1, 1, 1, 0]], "int32")})
+        >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
+        ((1, 4, 128), (1, 128))
+    """
+
+    def __init__(self, config: EncoderConfig, name: str = "encoder", **kwargs: Any):
+        super().__init__(config, name=name, **kwargs)
+        self.embeddings = EmbeddingSum(config, name="embeddings", dtype=self.dtype_policy)
+        self.encoder_layers = [
+            EncoderLayer(config, name=f"layer_{index}", dtype=self.dtype_policy)
+            for index in range(config.num_layers)
+        ]
+        self.pooler = None
+        if config.pooler:
+            self.pooler = FirstTokenPooler(config, name="pooler", dtype=self.dtype_policy)
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the weights; called by the constructor."""
+        self.embeddings.build()
+        for layer in self.encoder_layers:
+            layer.build()
+        if self.pooler is not None:
+            self.pooler.build()
+
+    def get_build_config(self) -> None:
+        """None: the constructor builds the model."""
+
+    def call(
+        self,
+        inputs: Mapping[str, Any],
+        training: bool | None = None,
+        return_hidden_states: bool = False,
+        return_attentions: bool = False,
+    ) -> dict[str, Any]:
+        """Encodes a batch.
+
+        Args:
+            inputs: `token_ids` `[B, T]` int32; optionally `segment_ids` `[B, T]` int32 (default
+                zeros) and `padding_mask` `[B, T]` int32, 1 at tokens and 0 at padding (default
+                ones). Other entries are ignored.
+            training: whether dropout is active.
+            return_hidden_states: whether to return every layer's output.
+            return_attentions: whether to return every layer's attention probabilities.
+
+        Returns:
+            `sequence_output` `[B, T, H]`; `pooled_output` `[B, H]` if the configuration has a
+            pooler; if asked for, `hidden_states`, a list of the embedding and each layer's
+            output `[B, T, H]`, and `attentions`, a list of `[B, N, T, T]`.
+
+        Raises:
+            InputError: if `token_ids` are missing or longer than the positions.
+        """
+        if "token_ids" not in inputs:
+            raise InputError(f"The inputs hold {sorted(inputs)}, but need 'token_ids' [B, T].")
+        token_ids = inputs["token_ids"]
+        bias = self._attention_bias(token_ids, inputs.get("padding_mask"))
+        x = self.embeddings(token_ids, inputs.get("segment_ids"), training=training)
+        hidden_states, attentions = [x], []
+        for layer in self.encoder_layers:
+            x, probabilities = layer(x, bias, training=training)
+            hidden_states.append(x)
+            attentions.append(probabilities)
+        outputs = {"sequence_output": x}
+        if self.pooler is not None:
+            outputs["pooled_output"] = self.pooler(x)
+        if return_hidden_states:
+            outputs["hidden_states"] = hidden_states
+        if return_attentions:
+            outputs["attentions"] = attentions
+        return outputs
+
+    def _attention_bias(self, token_ids: Any, padding_mask: Any) -> Any:
+        """`[B, 1, 1, T]` float32: 0 at tokens, `mask_value` at padding."""
+        if padding_mask is None:
+            padding_mask = ops.ones_like(token_ids)
+        padding = 1.0 - ops.cast(padding_mask, "float32")
+        return ops.expand_dims(padding * self.config.mask_value, axis=(1, 2))

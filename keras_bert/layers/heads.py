@@ -1,0 +1,82 @@
+"""The heads: from the encoder's outputs to logits, always float32."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.config import EncoderConfig
+from keras_bert.layers.activations import ACTIVATION_FUNCTIONS
+from keras_bert.layers.configured import Configured
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class MaskedLMHead(Configured, keras.layers.Layer):
+    """Dense, activation, LayerNorm, then the token embedding transposed, plus a bias per token.
+
+    BERT, section 3.1, task 1. The output matrix is the embedding's own: it is an input here.
+    """
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the weights; the shape of the input does not matter."""
+        config = self.config
+        self.transform = self.dense(
+            config.embedding_size, "transform", activation=ACTIVATION_FUNCTIONS[config.activation]
+        )
+        self.transform.build((None, None, config.hidden_size))
+        self.normalization = self.layer_norm("layer_norm")
+        self.normalization.build((None, None, config.embedding_size))
+        self.bias = self.add_weight(shape=(config.vocabulary_size,), initializer="zeros", name="bias")
+
+    def call(self, sequence_output: Any, token_embedding: Any, masked_positions: Any = None) -> Any:
+        """Scores every token of the vocabulary.
+
+        Args:
+            sequence_output: `[B, T, H]`.
+            token_embedding: `[V, E]`.
+            masked_positions: `[B, P]` int32, the positions to score, or None for all.
+
+        Returns:
+            `[B, P, V]` or `[B, T, V]` float32.
+        """
+        x = sequence_output
+        if masked_positions is not None:
+            # A product with a one-hot matrix picks the rows exactly; unlike a gather, its
+            # gradient needs no scatter, which is slow on TPUs.
+            one_hot = ops.one_hot(masked_positions, ops.shape(x)[1], dtype=x.dtype)
+            x = ops.matmul(one_hot, x)  # [B, P, H]
+        x = self.normalization(self.transform(x))
+        table = ops.cast(token_embedding, self.compute_dtype)
+        return ops.cast(ops.matmul(x, ops.transpose(table)) + self.bias, "float32")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class ClassificationHead(Configured, keras.layers.Layer):
+    """Dropout, then one linear layer.
+
+    Args:
+        config: the encoder's configuration.
+        num_labels: number of logits.
+        rate: of the dropout; None means the configuration's `hidden_dropout`.
+    """
+
+    def __init__(
+        self, config: EncoderConfig, num_labels: int, rate: float | None = None, **kwargs: Any
+    ):
+        super().__init__(config, **kwargs)
+        self.num_labels = num_labels
+        self.rate = config.hidden_dropout if rate is None else rate
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {**super().get_config(), "num_labels": self.num_labels, "rate": self.rate}
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the weights; the shape of the input does not matter."""
+        self.dropout_layer = self.dropout(self.rate, "dropout")
+        self.logits = self.dense(self.num_labels, "logits")
+        self.logits.build((None, self.config.hidden_size))
+
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        """`[..., H]` to `[..., num_labels]` float32."""
+        return ops.cast(self.logits(self.dropout_layer(x, training=training)), "float32")

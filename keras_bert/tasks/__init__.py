@@ -1,0 +1,1 @@
+"""Encoder plus head, for `model.fit`."""

@@ -1,0 +1,59 @@
+"""BERT's own two objectives: masked tokens and next sentence."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from keras_bert.layers.encoder import Encoder
+from keras_bert.layers.heads import ClassificationHead, MaskedLMHead
+from keras_bert.tasks.task import Task
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class PretrainingModel(Task):
+    """An encoder with the masked language model and next sentence heads (BERT, section 3.1).
+
+    Args:
+        encoder: the encoder; it has a pooler.
+        preprocessor: texts to the encoder's inputs.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        preprocessor: Any = None,
+        name: str = "pretraining_model",
+        **kwargs: Any,
+    ):
+        super().__init__(encoder, preprocessor=preprocessor, name=name, **kwargs)
+        config, dtype = encoder.config, self.dtype_policy
+        self.masked_lm = MaskedLMHead(config, name="masked_lm", dtype=dtype)
+        # As in the original code, nothing is dropped between the pooler and these two logits.
+        self.next_sentence = ClassificationHead(config, 2, 0.0, name="next_sentence", dtype=dtype)
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the heads' weights; called by the constructor."""
+        self.masked_lm.build()
+        self.next_sentence.build()
+
+    def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
+        """Both heads' logits, float32.
+
+        Args:
+            inputs: the encoder's inputs and, if only some positions are to be scored,
+                `masked_positions` `[B, P]` int32.
+
+        Returns:
+            `mlm_logits` `[B, P, V]` (or `[B, T, V]`) and `nsp_logits` `[B, 2]`, in which 0
+            means that the second text follows the first and 1 that it is a random one.
+        """
+        outputs = self.encoder(inputs, training=training)
+        table = self.encoder.embeddings.token_embedding
+        positions = inputs.get("masked_positions")
+        return {
+            "mlm_logits": self.masked_lm(outputs["sequence_output"], table, positions),
+            "nsp_logits": self.next_sentence(outputs["pooled_output"], training=training),
+        }
