@@ -1,0 +1,114 @@
+"""Text files as input: plain or gzip, UTF-8, one sentence or paragraph a line.
+
+A blank line, or the end of a file, ends a document. Everything that reads text from disk (learning
+a vocabulary, pretraining) reads it here, so that a bad file gives the same sentence everywhere.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from keras_bert.errors import InputError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = "\ufeff"
+_SAMPLE_BYTES = 8192
+_CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b"))
+_MOST_CONTROL_BYTES = 0.3  # of a sample; text with a stray NUL stays text
+
+
+def expand(patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Paths that globs name, each pattern's in sorted order, no path twice.
+
+    Raises:
+        InputError: if a pattern matches no file, or names a directory.
+    """
+    if isinstance(patterns, (str, os.PathLike)):
+        patterns = [patterns]
+    paths: dict[Path, None] = {}
+    for pattern in map(os.fspath, patterns):
+        # A name that exists is itself, even where it holds [ or *.
+        matches = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
+        files = [Path(match) for match in sorted(matches) if not os.path.isdir(match)]
+        if not files and matches:
+            raise InputError(f"{pattern} is a directory: name its files, such as {pattern}/*.txt.")
+        if not files:
+            raise InputError(f"{pattern} does not exist: expected a text file or a glob of them.")
+        paths.update(dict.fromkeys(files))
+    if not paths:
+        raise InputError("No text file was named: expected one or more files or globs.")
+    return list(paths)
+
+
+def iterate_lines(
+    patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+) -> Iterator[str]:
+    """Lines of all files, stripped of white space; `""` ends a document.
+
+    Exactly one `""` follows each document, however many blank lines stand in the file, and none
+    comes first: splitting the sequence at `""` gives the documents.
+
+    Raises:
+        InputError: for files that are missing, empty, binary or not UTF-8 (with file and line).
+    """
+    for path in expand(patterns):
+        inside_document = False
+        for line in read_lines(path):
+            line = line.strip()
+            if line or inside_document:
+                yield line
+            inside_document = bool(line)
+        if inside_document:
+            yield ""
+
+
+def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Lines of one file, without their line ends.
+
+    Raises:
+        InputError: if the file cannot be read, holds only white space, or is not UTF-8 text.
+    """
+    number, empty = 0, True
+    try:
+        with _open(path) as file:
+            for number, line in enumerate(file, start=1):
+                text = line.decode("utf-8")
+                if number == 1:
+                    text = text.removeprefix(_BYTE_ORDER_MARK)
+                empty = empty and not text.strip()
+                yield text.rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        if b"\0" in error.object:
+            raise InputError(_binary(path)) from None
+        raise InputError(
+            f"{path}, line {number}: byte {error.object[error.start]:#04x} at position "
+            f"{error.start + 1} is not UTF-8; convert the file to UTF-8."
+        ) from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read: {error}.") from None
+    if empty:
+        raise InputError(f"{path} is empty: expected lines of text.")
+
+
+def _open(path: str | os.PathLike[str]) -> BinaryIO:
+    """The file's text as bytes, gunzipped where it is gzip whatever its name."""
+    with open(path, "rb") as file:
+        packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    opened = cast(BinaryIO, gzip.open(path) if packed else open(path, "rb"))
+    sample = opened.read(_SAMPLE_BYTES)
+    control = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
+    if control > _MOST_CONTROL_BYTES * len(sample):
+        opened.close()
+        raise InputError(_binary(path))
+    opened.seek(0)
+    return opened
+
+
+def _binary(path: str | os.PathLike[str]) -> str:
+    return f"{path} is a binary file: expected UTF-8 text, plain or gzip."
