@@ -145,5 +145,7 @@ def _build(task: str, encoder_config: dict, arguments: dict, directory: Path) ->
 
             arguments["preprocessor"] = Preprocessor.load(directory)
         return TASKS[task](encoder, **arguments)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{directory}: {error}.") from error

@@ -1,0 +1,17 @@
+"""Fixtures for all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real weights, vocabularies and corpora, which are not in the repository."""
+    folder = os.environ.get("KERAS_BERT_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("KERAS_BERT_DATA does not name a folder; see CONTRIBUTING in BUILD_NOTES.md")
+    return Path(folder)
