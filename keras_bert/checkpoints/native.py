@@ -1,8 +1,8 @@
 """Our own directory: configuration, weights and text format, each in a file one can read.
 
-    keras_bert.json        format version, class and configuration of the model
-    weights.safetensors    weights by the names of `named_variables`
-    preprocessor.json, vocab.txt    the text format, if the model has a preprocessor
+keras_bert.json        format version, class and configuration of the model
+weights.safetensors    weights by the names of `named_variables`
+preprocessor.json, vocab.txt    the text format, if the model has a preprocessor
 """
 
 import json

@@ -42,8 +42,10 @@ class SelfAttention(Configured, keras.layers.Layer):
         query = self._split(self.query(x) * (1.0 / math.sqrt(self.config.head_size)))
         key, value = self._split(self.key(x)), self._split(self.value(x))
         logits = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, N, T, T]
-        # Half precision is too coarse for the sum in the softmax.
-        probabilities = ops.softmax(ops.cast(logits, "float32") + bias, axis=-1)
+        # Half precision is too coarse for the sum in the softmax; Keras casts what goes into a
+        # layer, hence also the bias.
+        logits = ops.cast(logits, "float32") + ops.cast(bias, "float32")
+        probabilities = ops.softmax(logits, axis=-1)
         probabilities = ops.cast(probabilities, self.compute_dtype)
         dropped = self.dropout_layer(probabilities, training=training)
         context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, T, N, D]

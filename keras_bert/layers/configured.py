@@ -32,7 +32,11 @@ class Configured:
     def dense(self, units: int, name: str, **kwargs: Any) -> keras.layers.Dense:
         """A dense layer with the configured initializer."""
         return keras.layers.Dense(
-            units, kernel_initializer=self.initializer(), name=name, dtype=self.dtype_policy, **kwargs
+            units,
+            kernel_initializer=self.initializer(),
+            name=name,
+            dtype=self.dtype_policy,
+            **kwargs,
         )
 
     def layer_norm(self, name: str) -> keras.layers.LayerNormalization:

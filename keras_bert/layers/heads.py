@@ -26,7 +26,9 @@ class MaskedLMHead(Configured, keras.layers.Layer):
         self.transform.build((None, None, config.hidden_size))
         self.normalization = self.layer_norm("layer_norm")
         self.normalization.build((None, None, config.embedding_size))
-        self.bias = self.add_weight(shape=(config.vocabulary_size,), initializer="zeros", name="bias")
+        self.bias = self.add_weight(
+            shape=(config.vocabulary_size,), initializer="zeros", name="bias"
+        )
 
     def call(self, sequence_output: Any, token_embedding: Any, masked_positions: Any = None) -> Any:
         """Scores every token of the vocabulary.

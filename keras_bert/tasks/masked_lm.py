@@ -36,8 +36,10 @@ class MaskedLanguageModel(Task):
         self.head.build()
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """Logits float32 `[B, T, V]`, or `[B, P, V]` if the inputs hold `masked_positions`
-        `[B, P]` int32."""
+        """The encoder's inputs to logits `[B, T, V]` float32.
+
+        If the inputs hold `masked_positions` `[B, P]` int32: `[B, P, V]`, only those scored.
+        """
         x = self.encoder(inputs, training=training)["sequence_output"]
         table = self.encoder.embeddings.token_embedding
         return self.head(x, table, inputs.get("masked_positions"))

@@ -1,0 +1,166 @@
+import keras
+import numpy as np
+import pytest
+
+import keras_bert as kb
+from keras_bert.checkpoints.variables import named_variables
+from tests.layers.paper import encode
+
+SMALL = {
+    "vocabulary_size": 50,
+    "hidden_size": 24,
+    "num_layers": 3,
+    "num_heads": 4,
+    "intermediate_size": 40,
+    "max_positions": 16,
+}
+CONFIGURATIONS = {
+    "gelu": {},
+    "gelu_tanh": {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5},
+    "relu, one head": {"activation": "relu", "num_heads": 1},
+    "silu, factorised embedding": {"activation": "silu", "embedding_size": 10},
+}
+
+
+def random_encoder(seed=0, **changes):
+    """An encoder all of whose weights, biases too, are far from their initial values."""
+    encoder = kb.Encoder(kb.EncoderConfig(**SMALL | changes))
+    generator = np.random.default_rng(seed)
+    for variable in encoder.weights:
+        variable.assign(generator.normal(0.0, 0.5, variable.shape))
+    return encoder
+
+
+def padded_batch():
+    generator = np.random.default_rng(1)
+    lengths = (9, 5, 1)
+    mask = np.array([[int(t < n) for t in range(9)] for n in lengths], "int32")
+    return {
+        "token_ids": generator.integers(0, 50, (3, 9)).astype("int32"),
+        "segment_ids": generator.integers(0, 2, (3, 9)).astype("int32"),
+        "padding_mask": mask,
+    }
+
+
+@pytest.mark.parametrize("changes", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_equals_the_papers_formulas(changes):
+    encoder, inputs = random_encoder(**changes), padded_batch()
+    weights = {n: np.asarray(v.numpy(), "float64") for n, v in named_variables(encoder).items()}
+    outputs = encoder(inputs, return_hidden_states=True, return_attentions=True)
+    for row, length in enumerate(inputs["padding_mask"].sum(1)):
+        states, maps, pooled = encode(
+            encoder.config,
+            weights,
+            inputs["token_ids"][row, :length],
+            inputs["segment_ids"][row, :length],
+        )
+        for ours, paper in zip(outputs["hidden_states"], states, strict=True):
+            np.testing.assert_allclose(ours[row, :length], paper, rtol=0, atol=1e-5)
+        for ours, paper in zip(outputs["attentions"], maps, strict=True):
+            np.testing.assert_allclose(ours[row, :, :length, :length], paper, rtol=0, atol=1e-5)
+            assert not np.any(ours[row, :, :, length:])  # nothing is paid to padding
+        np.testing.assert_allclose(outputs["pooled_output"][row], pooled, rtol=0, atol=1e-5)
+        assert np.array_equal(outputs["hidden_states"][-1], outputs["sequence_output"])
+
+
+def test_alone_or_padded_in_a_batch_is_the_same():
+    encoder, inputs = random_encoder(), padded_batch()
+    together = encoder(inputs)
+    for row, length in enumerate(inputs["padding_mask"].sum(1)):
+        alone = encoder({name: value[row : row + 1, :length] for name, value in inputs.items()})
+        np.testing.assert_allclose(
+            together["sequence_output"][row, :length], alone["sequence_output"][0], atol=1e-6
+        )
+        np.testing.assert_allclose(
+            together["pooled_output"][row], alone["pooled_output"][0], atol=1e-6
+        )
+
+
+def test_what_stands_at_padding_does_not_matter():
+    encoder, inputs = random_encoder(), padded_batch()
+    other = inputs | {"token_ids": np.where(inputs["padding_mask"], inputs["token_ids"], 7)}
+    assert np.any(other["token_ids"] != inputs["token_ids"])
+    assert np.array_equal(encoder(inputs)["pooled_output"], encoder(other)["pooled_output"])
+
+
+def test_attention_looks_both_ways():
+    encoder, inputs = random_encoder(), padded_batch()
+    first = encoder(inputs)["sequence_output"][0, 0]
+    inputs["token_ids"][0, 8] += 1
+    assert np.abs(encoder(inputs)["sequence_output"][0, 0] - first).max() > 1e-3
+
+
+def test_segments_and_mask_may_be_left_out():
+    encoder, inputs = random_encoder(), padded_batch()
+    zeros, ones = np.zeros((3, 9), "int32"), np.ones((3, 9), "int32")
+    short = encoder({"token_ids": inputs["token_ids"]})
+    full = encoder({"token_ids": inputs["token_ids"], "segment_ids": zeros, "padding_mask": ones})
+    assert np.array_equal(short["sequence_output"], full["sequence_output"])
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("bert_base", 109_482_240), ("bert_large", 335_141_888)]
+)
+def test_published_number_of_parameters(name, count):
+    config = kb.EncoderConfig.preset(name)
+    hidden, inner = config.hidden_size, config.intermediate_size
+    formula = (
+        (config.vocabulary_size + config.max_positions + config.num_segments) * hidden
+        + 2 * hidden
+        + config.num_layers * (4 * (hidden + 1) * hidden + (hidden + 1) * inner)
+        + config.num_layers * ((inner + 1) * hidden + 4 * hidden)
+        + (hidden + 1) * hidden
+    )
+    assert formula == count
+    assert kb.Encoder(config).count_params() == count
+
+
+def test_gradients_of_repeated_tokens_equal_the_dense_ones():
+    import tensorflow as tf
+
+    encoder = random_encoder(hidden_dropout=0.0, attention_dropout=0.0)
+    table = encoder.embeddings.token_embedding.value
+    ids = np.array([[3, 3, 3, 7], [3, 7, 7, 0]], "int32")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(encoder({"token_ids": ids})["sequence_output"] ** 3)
+    gradient = tape.gradient(loss, table)
+    assert isinstance(gradient, tf.Tensor)  # not IndexedSlices, which Keras' optimizers get wrong
+    step = 1e-3
+    for row, column in ((3, 0), (7, 5), (0, 2)):
+        losses = []
+        for sign in (1, -1):
+            moved = table.numpy()
+            moved[row, column] += sign * step
+            encoder.embeddings.token_embedding.assign(moved)
+            output = encoder({"token_ids": ids})["sequence_output"]
+            losses.append(np.sum(np.asarray(output, "float64") ** 3))
+            moved[row, column] -= sign * step
+            encoder.embeddings.token_embedding.assign(moved)
+        numeric = (losses[0] - losses[1]) / (2 * step)
+        assert float(gradient[row, column]) == pytest.approx(numeric, rel=2e-2, abs=2e-2)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision_stays_near_float32(policy):
+    encoder, inputs = random_encoder(), padded_batch()
+    for variable in encoder.weights:  # of the size that training gives
+        variable.assign(np.asarray(variable) * 0.2)
+    mixed = kb.Encoder(encoder.config, dtype=policy)
+    for target, source in zip(mixed.weights, encoder.weights, strict=True):
+        target.assign(source)
+    output = mixed(inputs)["sequence_output"]
+    assert keras.backend.standardize_dtype(output.dtype) == policy.removeprefix("mixed_")
+    difference = np.asarray(output, "float32") - np.asarray(encoder(inputs)["sequence_output"])
+    mask = inputs["padding_mask"][..., None]
+    assert np.isfinite(difference).all()
+    assert np.abs(difference * mask).max() < (0.02 if policy == "mixed_float16" else 0.15)
+
+
+def test_too_long_a_sequence_is_refused():
+    with pytest.raises(kb.InputError, match="17 tokens.*16 positions"):
+        random_encoder()({"token_ids": np.zeros((1, 17), "int32")})
+
+
+def test_token_ids_are_needed():
+    with pytest.raises(kb.InputError, match="token_ids"):
+        random_encoder()({"input_ids": np.zeros((1, 3), "int32")})

@@ -1,0 +1,157 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import keras_bert as kb
+from tests.layers.test_encoder import padded_batch, random_encoder
+
+TASKS = {
+    "single label": lambda e: kb.SequenceClassifier(e, labels=["no", "maybe", "yes"]),
+    "multi label, mean": lambda e: kb.SequenceClassifier(
+        e, 4, problem_type="multi_label", pooling="mean"
+    ),
+    "regression, attention": lambda e: kb.SequenceClassifier(
+        e, 1, problem_type="regression", pooling="attention"
+    ),
+    "masked lm": kb.MaskedLanguageModel,
+    "pretraining": kb.PretrainingModel,
+}
+
+
+def leaves(outputs):
+    return [np.asarray(value) for value in keras.tree.flatten(outputs)]
+
+
+@pytest.mark.parametrize("make", TASKS.values(), ids=TASKS)
+def test_keras_file_round_trip(make, tmp_path):
+    model, inputs = make(random_encoder()), padded_batch()
+    model.save(tmp_path / "m.keras")
+    loaded = keras.models.load_model(tmp_path / "m.keras")
+    for one, two in zip(leaves(model(inputs)), leaves(loaded(inputs)), strict=True):
+        assert np.array_equal(one, two)
+    assert json.dumps(loaded.get_config()) == json.dumps(model.get_config())
+
+
+@pytest.mark.parametrize("make", TASKS.values(), ids=TASKS)
+def test_native_round_trip_whatever_the_models_are_called(make, tmp_path):
+    model, inputs = make(random_encoder()), padded_batch()
+    kb.save(model, tmp_path / "model")
+    loaded = kb.load(tmp_path / "model", name="another")
+    for one, two in zip(leaves(model(inputs)), leaves(loaded(inputs)), strict=True):
+        assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_fit_learns(jit_compile):
+    encoder = kb.Encoder(random_encoder().config.replace(hidden_dropout=0.0))
+    model = kb.SequenceClassifier(encoder, 2)
+    ids = np.random.default_rng(0).integers(5, 50, (64, 8)).astype("int32")
+    labels = (ids[:, 3] > 27).astype("int32")
+    model.compile(
+        keras.optimizers.Adam(3e-3),
+        model.default_loss(),
+        metrics=["accuracy"],
+        jit_compile=jit_compile,
+    )
+    model.fit({"token_ids": ids}, labels, epochs=30, batch_size=16, verbose=0)
+    assert model.evaluate({"token_ids": ids}, labels, verbose=0)[1] > 0.95
+
+
+def test_poolings_by_hand():
+    encoder, inputs = random_encoder(), padded_batch()
+    x = np.asarray(encoder(inputs)["sequence_output"], "float64")
+    mask = inputs["padding_mask"][..., None]
+    for pooling in ("first", "mean", "attention"):
+        model = kb.SequenceClassifier(encoder, 3, pooling=pooling, dropout=0.0)
+        if pooling == "first":
+            pooled = x[:, 0]
+        else:
+            weight = mask.astype("float64")
+            if pooling == "attention":
+                weight = weight * np.exp(x @ np.asarray(model.text_pooling.score.kernel))
+            pooled = (x * weight / weight.sum(1, keepdims=True)).sum(1)
+        expected = pooled @ np.asarray(model.head.logits.kernel)
+        np.testing.assert_allclose(model(inputs), expected, atol=1e-5)
+
+
+def test_masked_positions_pick_rows_of_the_full_logits():
+    model, inputs = kb.MaskedLanguageModel(random_encoder()), padded_batch()
+    full = np.asarray(model(inputs))
+    assert full.shape == (3, 9, 50)
+    positions = np.array([[1, 8], [0, 4], [0, 0]], "int32")
+    picked = model(inputs | {"masked_positions": positions})
+    expected = np.take_along_axis(full, positions[..., None], 1)
+    np.testing.assert_allclose(picked, expected, atol=1e-5)
+
+
+def test_masked_lm_head_is_the_papers():
+    from tests.layers.paper import ACTIVATIONS
+
+    model, inputs = kb.MaskedLanguageModel(random_encoder()), padded_batch()
+    for variable in model.head.weights:
+        variable.assign(np.random.default_rng(3).normal(0, 0.5, variable.shape))
+    x = np.asarray(model.encoder(inputs)["sequence_output"], "float64")
+    dense, norm = model.head.transform, model.head.normalization
+    x = ACTIVATIONS["gelu"](x @ np.asarray(dense.kernel) + np.asarray(dense.bias))
+    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
+    x = x * np.asarray(norm.gamma) + np.asarray(norm.beta)
+    logits = x @ np.asarray(model.encoder.embeddings.token_embedding).T
+    np.testing.assert_allclose(model(inputs), logits + np.asarray(model.head.bias), atol=3e-5)
+
+
+def test_logits_are_float32_under_mixed_precision():
+    config = random_encoder().config
+    model = kb.PretrainingModel(kb.Encoder(config, dtype="mixed_bfloat16"))
+    assert model.masked_lm.compute_dtype == "bfloat16"
+    for logits in model(padded_batch()).values():
+        assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+
+
+class FixedTexts:
+    """A preprocessor for these tests: texts of characters to ids."""
+
+    def __call__(self, texts):
+        ids = [[ord(c) % 50 for c in text.ljust(6)[:6]] for text in texts]
+        return {"token_ids": np.array(ids, "int32")}
+
+
+@pytest.mark.parametrize("problem_type", ["single_label", "multi_label", "regression"])
+def test_predict_text(problem_type):
+    model = kb.SequenceClassifier(
+        random_encoder(), 3, problem_type=problem_type, preprocessor=FixedTexts()
+    )
+    texts = ["one", "another", ""]
+    logits = np.asarray(model(FixedTexts()(texts)), "float64")
+    for row, prediction in zip(logits, model.predict_text(texts), strict=True):
+        if problem_type == "single_label":
+            probabilities = np.exp(row) / np.exp(row).sum()
+            assert prediction["label"] == str(row.argmax())
+            assert prediction["score"] == pytest.approx(probabilities.max(), abs=1e-5)
+        elif problem_type == "multi_label":
+            assert prediction["labels"] == [str(i) for i in np.flatnonzero(row >= 0)]
+            assert list(prediction["scores"]) == ["0", "1", "2"]
+        else:
+            assert prediction["score"] == pytest.approx(row, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "num_labels is None"),
+        ({"num_labels": 0}, "num_labels is 0"),
+        ({"num_labels": 3, "labels": ["a", "b"]}, "num_labels is 3, but 2 labels are named"),
+        ({"labels": ["a", "a"]}, "different names"),
+        ({"num_labels": 2, "problem_type": "both"}, "no problem_type 'both'"),
+        ({"num_labels": 2, "pooling": "men"}, "no pooling 'men'. Did you mean 'mean'"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(kb.InputError, match=message):
+        kb.SequenceClassifier(random_encoder(), **arguments)
+
+
+def test_texts_need_a_preprocessor():
+    with pytest.raises(kb.InputError, match="has no preprocessor"):
+        kb.SequenceClassifier(random_encoder(), 2).predict_text(["a"])

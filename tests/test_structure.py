@@ -1,0 +1,73 @@
+"""The rules of the layout, read from the source."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+# Each package may import those before it and itself; "checkpoints" builds any task, and the
+# trainer writes checkpoints.
+ORDER = (
+    ("errors",),
+    ("config", "atomic"),
+    ("layers", "text", "metrics"),
+    ("families",),
+    ("tasks",),
+    ("checkpoints",),
+    ("pretraining",),
+    ("finetuning", "export"),
+    ("cli",),
+)
+RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
+WITHOUT_TENSORFLOW = ("errors", "config", "atomic", "layers", "families", "tasks", "metrics")
+
+
+def sources():
+    for path in sorted((ROOT / "keras_bert").rglob("*.py")):
+        parts = path.relative_to(ROOT / "keras_bert").with_suffix("").parts
+        if parts != ("__init__",):
+            yield parts[0], path
+    for path in sorted((ROOT / "export").rglob("*.py")):
+        yield "export", path
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize(("package", "path"), list(sources()), ids=lambda value: str(value)[-40:])
+def test_nothing_imports_upwards(package, path):
+    for name in imports(path):
+        if name.startswith("keras_bert."):
+            target = name.split(".")[1]
+            if target in RANK:
+                assert target == package or RANK[target] < RANK[package], f"{path} imports {name}"
+        if package in WITHOUT_TENSORFLOW:
+            assert name.split(".")[0] not in ("tensorflow", "tensorflow_text"), path
+
+
+def test_every_package_is_ranked_and_installed():
+    folders = {p.parent.name for p in (ROOT / "keras_bert").glob("*/__init__.py")}
+    assert folders <= set(RANK)
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    names = {"keras_bert", "keras_bert.export"} | {f"keras_bert.{name}" for name in folders}
+    assert set(declared["packages"]) == names
+
+
+def test_public_names_exist_and_importing_the_package_brings_no_tensorflow():
+    code = (
+        "import sys, keras_bert\n"
+        "assert not {'keras', 'tensorflow'} & set(sys.modules)\n"
+        "assert all(getattr(keras_bert, name) for name in keras_bert.__all__)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
