@@ -1,0 +1,112 @@
+"""An artifact gives the model's answers, or it does not get its name."""
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import keras
+import numpy as np
+from keras_bert.export.signatures import answers_of, input_names
+
+from keras_bert.errors import InputError
+
+Arrays = Mapping[str, np.ndarray]
+Run = Callable[[Arrays], Arrays]
+
+FLOAT32_TOLERANCE = 1e-5
+_SHAPES = ((1, 8), (3, 20), (2, 5))
+
+
+class ExportError(InputError):
+    """An artifact could not be made, run, or trusted; nothing was written."""
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """An optional package.
+
+    Raises:
+        InputError: naming the extra to install, if it is missing.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f'{module} is not installed ({error}); run: pip install "keras-bert-encoders[{extra}]".'
+        ) from error
+
+
+@contextlib.contextmanager
+def explaining(action: str) -> Iterator[None]:
+    """Turns whatever a converter or runtime raises into one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ExportError(f"{action} failed: {reason[:300]}; nothing was written.") from error
+
+
+def reference(model: keras.Model, inputs: Arrays) -> dict[str, np.ndarray]:
+    """The Keras model's own named outputs for `[N, T]` int32 arrays."""
+    results = model({name: inputs[name] for name in input_names(model)}, training=False)
+    outputs = answers_of(model).outputs(model, results)
+    return {name: keras.ops.convert_to_numpy(value) for name, value in outputs.items()}
+
+
+def difference(expected: Arrays, actual: Arrays) -> float:
+    """The largest absolute difference; infinite if a name, a shape or a number is missing."""
+    largest = 0.0
+    for name, value in expected.items():
+        if name not in actual or actual[name].shape != value.shape:
+            return float("inf")
+        if value.size:
+            gap = float(np.max(np.abs(actual[name].astype("float64") - value)))
+            largest = max(largest, gap if gap == gap else float("inf"))
+    return largest
+
+
+def check(
+    model: keras.Model, artifact: str, run: Run, tolerance: float, shape: tuple | None = None
+) -> None:
+    """Compares an artifact with the model on a few batches with padding.
+
+    Args:
+        model: the Keras model.
+        artifact: what it is, for the message.
+        run: the artifact in its runtime: named int32 arrays `[N, T]` to named float32 arrays.
+        tolerance: the largest difference allowed, relative to the largest of the expected
+            values or to 1, whichever is larger.
+        shape: the only (N, T) that the artifact takes, if there is but one.
+
+    Raises:
+        ExportError: if the artifact does not run, or differs more.
+    """
+    generator = np.random.default_rng(0)
+    for batch, length in [shape] if shape else _SHAPES:
+        length = min(length, model.config.max_positions)
+        inputs = _sample(model.config, batch, length, generator)
+        expected = reference(model, inputs)
+        with explaining(f"Running the {artifact} on a batch of shape {(batch, length)}"):
+            actual = run({name: inputs[name] for name in input_names(model)})
+        allowed = tolerance * max(1.0, *(float(np.abs(v).max()) for v in expected.values()))
+        found = difference(expected, actual)
+        if found > allowed:
+            raise ExportError(
+                f"The {artifact} differs from the model by {found:.1e} on a batch of shape "
+                f"{(batch, length)}, where {allowed:.1e} is allowed; nothing was written."
+            )
+
+
+def _sample(
+    config: Any, batch: int, length: int, generator: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Random ids; the first row is full, the others are padded."""
+    lengths = generator.integers(1, length + 1, batch)
+    lengths[0] = length
+    mask = (np.arange(length) < lengths[:, None]).astype("int32")
+    segments = generator.integers(0, max(1, config.num_segments), mask.shape, dtype="int32")
+    ids = generator.integers(0, config.vocabulary_size, mask.shape, dtype="int32")
+    return {"token_ids": ids * mask, "segment_ids": segments * mask, "padding_mask": mask}

@@ -1,0 +1,99 @@
+"""ONNX: ids in, answers out, for servers and browsers."""
+
+import json
+import os
+from typing import Any
+
+import keras
+from keras_bert.export.check import FLOAT32_TOLERANCE, Run, check, explaining, require
+from keras_bert.export.signatures import answers_of, ids_function
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+
+OPSETS = range(14, 19)  # what tf2onnx writes; the newest is the default
+_AXES = ("batch", "sequence")
+
+
+def onnx(model: keras.Model, path: str | os.PathLike, opset: int = OPSETS[-1]) -> None:
+    """Writes an ONNX file of which batch and sequence are free.
+
+    Inputs: `token_ids`, `segment_ids`, `padding_mask` int32 `[batch, sequence]`; outputs as
+    those of the SavedModel's `ids`, float32. A classifier's label names stand in the metadata
+    under `labels`, as a JSON list.
+
+    Args:
+        model: an `Encoder` or a task.
+        path: the file, replaced if it exists.
+        opset: version of ONNX's operators.
+
+    Raises:
+        InputError: if the opset is not possible, or a package of the extra `onnx` is missing.
+        ExportError: if what was written does not give the model's answers in onnxruntime.
+    """
+    answers_of(model)
+    for package in ("onnx", "tf2onnx", "onnxruntime"):
+        require(package, "onnx")
+    if opset not in OPSETS:
+        raise InputError(f"opset is {opset}; it can be {OPSETS[0]} to {OPSETS[-1]}.")
+    with replacing(path) as scratch:
+        with explaining("Converting to ONNX"):
+            scratch.write_bytes(_convert(model, opset).SerializeToString())
+        # A converter that lacks an operator writes an invalid file and reports success; only
+        # the runtime finds out.
+        with explaining("Loading the ONNX file"):
+            run = onnx_runner(scratch)
+        check(model, "ONNX file", run, FLOAT32_TOLERANCE)
+
+
+def _convert(model: Any, opset: int) -> Any:
+    """The ModelProto."""
+    import tf2onnx
+
+    function = ids_function(model)
+    proto, _ = tf2onnx.convert.from_function(
+        function,
+        input_signature=function.input_signature,
+        opset=opset,
+        custom_rewriter=[_merge_dense],
+    )
+    for tensor in (*proto.graph.input, *proto.graph.output):
+        for axis, name in zip(tensor.type.tensor_type.shape.dim, _AXES, strict=False):
+            if not axis.HasField("dim_value"):
+                axis.dim_param = name
+    if getattr(model, "labels", None):
+        labels = json.dumps(model.labels, ensure_ascii=False)
+        proto.metadata_props.add(key="labels", value=labels)
+    return proto
+
+
+def _merge_dense(graph: Any, nodes: list[Any]) -> list[Any]:
+    """Rewrites each dense layer of tokens as one MatMul.
+
+    TensorFlow multiplies `[B, T, H]` by `[H, O]` as Reshape, MatMul, Reshape with computed
+    shapes; ONNX' MatMul does it directly. That is faster, and tf2onnx 1.17 makes a wrong graph
+    of the two reshapes followed by the one that splits the attention heads.
+    """
+    for node in nodes:
+        if node.type != "Reshape" or node.inputs[0].type != "MatMul":
+            continue
+        product = node.inputs[0]
+        flat, kernel = product.inputs
+        is_dense = flat.type == "Reshape" and len(graph.get_shape(flat.input[0]) or ()) == 3
+        if is_dense and len(graph.get_shape(kernel.output[0]) or ()) == 2:
+            graph.replace_input(product, product.input[0], flat.input[0], 0)
+            shape = graph.get_shape(node.output[0])
+            graph.set_shape(product.output[0], shape)
+            graph.replace_all_inputs(node.output[0], product.output[0])
+    return graph.get_nodes()
+
+
+def onnx_runner(path: str | os.PathLike) -> Run:
+    """An ONNX file as a function, on one thread."""
+    runtime = require("onnxruntime", "onnx")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # errors are raised, not printed
+    session = runtime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))

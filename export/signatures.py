@@ -1,0 +1,142 @@
+"""What artifacts take and give: one table for all formats."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+from keras_bert.layers.encoder import INPUTS, Encoder
+from keras_bert.tasks.classifier import SequenceClassifier
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from keras_bert.tasks.pretraining_model import PretrainingModel
+
+Tensors = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """How the results of one task leave the model.
+
+    Args:
+        outputs: (model, what the model returned) to named tensors; every format has these.
+        strings: (model, the named tensors) to further tensors of strings, where a runtime has
+            strings.
+        decisions: (model, named arrays, padding mask `[N, T]`) to the discrete answers in one
+            array, by which an artifact agrees with the model or not; None if there are none.
+    """
+
+    outputs: Callable[[Any, Any], Tensors]
+    strings: Callable[[Any, Tensors], Tensors] = lambda model, outputs: {}
+    decisions: Callable[[Any, Mapping[str, np.ndarray], np.ndarray], np.ndarray | None] = (
+        lambda model, outputs, mask: None
+    )
+
+
+def _label_outputs(model: Any, logits: Any) -> Tensors:
+    return {"logits": logits, "scores": model.scores(logits)}  # [N, L] each
+
+
+def _label_names(model: Any, outputs: Tensors) -> Tensors:
+    """`labels` `[N, L]`, the names beside the scores; `label` `[N]`, the best one."""
+    if model.problem_type == "regression":
+        return {}
+    names = tf.constant(model.labels)
+    labels = tf.broadcast_to(names, tf.shape(outputs["scores"]))
+    if model.problem_type == "multi_label":
+        return {"labels": labels}
+    return {"labels": labels, "label": tf.gather(names, tf.argmax(outputs["logits"], axis=-1))}
+
+
+def _label_decisions(
+    model: Any, outputs: Mapping[str, np.ndarray], mask: np.ndarray
+) -> np.ndarray | None:
+    if model.problem_type == "regression":
+        return None
+    if model.problem_type == "multi_label":
+        return outputs["scores"] >= 0.5
+    return outputs["logits"].argmax(-1)
+
+
+def _best_tokens(logits: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return logits.argmax(-1)[mask.astype(bool)]
+
+
+ANSWERS: dict[type, Answers] = {
+    Encoder: Answers(outputs=lambda model, outputs: dict(outputs)),
+    SequenceClassifier: Answers(_label_outputs, _label_names, _label_decisions),
+    MaskedLanguageModel: Answers(
+        outputs=lambda model, logits: {"logits": logits},
+        decisions=lambda model, outputs, mask: _best_tokens(outputs["logits"], mask),
+    ),
+    PretrainingModel: Answers(
+        outputs=lambda model, outputs: dict(outputs),
+        decisions=lambda model, outputs, mask: np.concatenate(
+            [_best_tokens(outputs["mlm_logits"], mask), outputs["nsp_logits"].argmax(-1)]
+        ),
+    ),
+}
+
+
+def answers_of(model: keras.Model) -> Answers:
+    """The row of the table for a model, and whether the model can be exported at all.
+
+    Raises:
+        InputError: if it cannot, with the reason.
+    """
+    for cls in type(model).__mro__:
+        if cls in ANSWERS:
+            break
+    else:
+        raise InputError(
+            f"A {type(model).__name__} cannot be exported; give one of "
+            f"{', '.join(cls.__name__ for cls in ANSWERS)}."
+        )
+    if keras.backend.backend() != "tensorflow":
+        raise InputError(
+            f"Keras runs on {keras.backend.backend()!r}, but artifacts are made by TensorFlow; "
+            "set the environment variable KERAS_BACKEND=tensorflow and load the model again."
+        )
+    if model.dtype_policy.compute_dtype != "float32":
+        raise InputError(
+            f"The model computes in {model.dtype_policy.name}, but artifacts are made from "
+            'float32; load it with keras_bert.load(directory, dtype="float32").'
+        )
+    return ANSWERS[cls]
+
+
+def input_names(model: keras.Model) -> tuple[str, ...]:
+    """The names of the model's inputs, `[N, T]` int32 each."""
+    unused = {"segment_ids"} if model.config.num_segments == 0 else set()
+    return tuple(name for name in INPUTS if name not in unused)
+
+
+def ids_function(
+    model: keras.Model, batch: int | None = None, length: int | None = None
+) -> tf.types.experimental.PolymorphicFunction:
+    """The model as a graph from ids `[batch, length]` int32 to its named outputs float32."""
+    answers = answers_of(model)
+    names = input_names(model)
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([batch, length], tf.int32, name=name) for name in names],
+        autograph=False,
+    )
+    def ids(*arrays: tf.Tensor) -> Tensors:
+        return answers.outputs(model, model(dict(zip(names, arrays, strict=True)), training=False))
+
+    return ids
+
+
+class Weights(tf.Module):
+    """The model's variables, each once.
+
+    A Keras model that TensorFlow tracks is stored with two copies of every weight.
+    """
+
+    def __init__(self, model: keras.Model):
+        super().__init__()
+        self.variables_of_model = [variable.value for variable in model.variables]
