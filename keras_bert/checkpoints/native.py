@@ -22,7 +22,11 @@ from keras_bert.errors import CheckpointError, InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.tasks.classifier import SequenceClassifier
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from keras_bert.tasks.multiple_choice import MultipleChoice
+from keras_bert.tasks.next_sentence import NextSentencePredictor
 from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.span import SpanClassifier
+from keras_bert.tasks.tagger import TokenClassifier
 
 CONFIGURATION, WEIGHTS, PREPROCESSOR = "keras_bert.json", "weights.safetensors", "preprocessor.json"
 FORMAT_VERSION = 1
@@ -31,7 +35,11 @@ TASKS = {
     "encoder": Encoder,
     "classifier": SequenceClassifier,
     "masked_lm": MaskedLanguageModel,
+    "multiple_choice": MultipleChoice,
+    "next_sentence": NextSentencePredictor,
     "pretraining": PretrainingModel,
+    "span": SpanClassifier,
+    "tagger": TokenClassifier,
 }
 
 logger = logging.getLogger(__name__)

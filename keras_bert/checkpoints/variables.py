@@ -19,6 +19,6 @@ def named_variables(model: keras.Model) -> dict[str, Any]:
     return {
         "encoder/" + variable.path.removeprefix(f"{encoder.path}/")
         if id(variable) in of_encoder
-        else variable.path.removeprefix(f"{model.path}/"): variable
+        else variable.path: variable
         for variable in model.weights
     }

@@ -10,6 +10,7 @@ from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead
 from keras_bert.layers.pooling import TextPooling
+from keras_bert.tasks.labels import label_names
 from keras_bert.tasks.task import Task, padding_mask
 
 PROBLEM_TYPES = ("single_label", "multi_label", "regression")
@@ -28,7 +29,7 @@ class SequenceClassifier(Task):
         pooling: how tokens become one vector; see `TextPooling`. Default: the encoder's pooler,
             or the first token where there is none.
         dropout: rate before the linear layer; None means the encoder's `hidden_dropout`.
-        preprocessor: texts to the encoder's inputs, for `predict_text` and exports.
+        **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
         InputError: if the arguments contradict each other or are unknown.
@@ -50,32 +51,21 @@ class SequenceClassifier(Task):
         problem_type: str = "single_label",
         pooling: str | None = None,
         dropout: float | None = None,
-        preprocessor: Any = None,
-        name: str = "sequence_classifier",
         **kwargs: Any,
     ):
-        super().__init__(encoder, preprocessor=preprocessor, name=name, **kwargs)
+        super().__init__(encoder, **kwargs)
         if problem_type not in PROBLEM_TYPES:
             raise InputError(
                 f"There is no problem_type {problem_type!r}; it is one of "
                 f"{', '.join(PROBLEM_TYPES)}."
             )
-        self.num_labels, self.labels = _labels(num_labels, labels)
+        self.labels = label_names(num_labels, labels)
+        self.num_labels = len(self.labels)
         self.problem_type = problem_type
         self.pooling = pooling or ("pooled" if encoder.config.pooler else "first")
-        self.text_pooling = TextPooling(
-            encoder.config, self.pooling, name="pooling", dtype=self.dtype_policy
-        )
-        self.head = ClassificationHead(
-            encoder.config, self.num_labels, dropout, name="classifier", dtype=self.dtype_policy
-        )
+        self.text_pooling = self.part(TextPooling, self.pooling, name="pooling")
+        self.head = self.part(ClassificationHead, self.num_labels, dropout, name="classifier")
         self.dropout = self.head.rate
-        self.build()
-
-    def build(self, input_shape: Any = None) -> None:
-        """Makes the head's weights; called by the constructor."""
-        self.text_pooling.build()
-        self.head.build()
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
@@ -136,17 +126,3 @@ class SequenceClassifier(Task):
             return {"labels": [label for label in scores if scores[label] >= 0.5], "scores": scores}
         label = max(scores, key=scores.__getitem__)
         return {"label": label, "score": scores[label]}
-
-
-def _labels(num_labels: int | None, labels: Sequence[str] | None) -> tuple[int, tuple[str, ...]]:
-    """Number and names of the labels, from either or both."""
-    if labels is None:
-        if not isinstance(num_labels, int) or num_labels < 1:
-            raise InputError(f"num_labels is {num_labels!r}, but must be 1 or more.")
-        return num_labels, tuple(str(index) for index in range(num_labels))
-    names = tuple(labels)
-    if num_labels not in (None, len(names)):
-        raise InputError(f"num_labels is {num_labels}, but {len(names)} labels are named.")
-    if not names or len(set(names)) != len(names):
-        raise InputError(f"The labels {list(names)} must be one or more different names.")
-    return len(names), names

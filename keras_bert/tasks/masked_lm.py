@@ -16,24 +16,12 @@ class MaskedLanguageModel(Task):
 
     Args:
         encoder: the encoder, whose token embedding is also the output matrix.
-        preprocessor: texts to the encoder's inputs.
+        **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        *,
-        preprocessor: Any = None,
-        name: str = "masked_language_model",
-        **kwargs: Any,
-    ):
-        super().__init__(encoder, preprocessor=preprocessor, name=name, **kwargs)
-        self.head = MaskedLMHead(encoder.config, name="masked_lm", dtype=self.dtype_policy)
-        self.build()
-
-    def build(self, input_shape: Any = None) -> None:
-        """Makes the head's weights; called by the constructor."""
-        self.head.build()
+    def __init__(self, encoder: Encoder, **kwargs: Any):
+        super().__init__(encoder, **kwargs)
+        self.head = self.part(MaskedLMHead, name="masked_lm")
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """The encoder's inputs to logits `[B, T, V]` float32.

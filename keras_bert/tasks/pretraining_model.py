@@ -16,28 +16,14 @@ class PretrainingModel(Task):
 
     Args:
         encoder: the encoder; it has a pooler.
-        preprocessor: texts to the encoder's inputs.
+        **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        *,
-        preprocessor: Any = None,
-        name: str = "pretraining_model",
-        **kwargs: Any,
-    ):
-        super().__init__(encoder, preprocessor=preprocessor, name=name, **kwargs)
-        config, dtype = encoder.config, self.dtype_policy
-        self.masked_lm = MaskedLMHead(config, name="masked_lm", dtype=dtype)
+    def __init__(self, encoder: Encoder, **kwargs: Any):
+        super().__init__(encoder, **kwargs)
+        self.masked_lm = self.part(MaskedLMHead, name="masked_lm")
         # As in the original code, nothing is dropped between the pooler and these two logits.
-        self.next_sentence = ClassificationHead(config, 2, 0.0, name="next_sentence", dtype=dtype)
-        self.build()
-
-    def build(self, input_shape: Any = None) -> None:
-        """Makes the heads' weights; called by the constructor."""
-        self.masked_lm.build()
-        self.next_sentence.build()
+        self.next_sentence = self.part(ClassificationHead, 2, 0.0, name="next_sentence")
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
         """Both heads' logits, float32.

@@ -26,6 +26,13 @@ class Task(keras.Model):
         self.encoder = encoder
         self.config = encoder.config
         self.preprocessor = preprocessor
+        self.built = True
+
+    def part(self, layer: type, *args: Any, name: str) -> Any:
+        """A layer of the head, described by the encoder's configuration, with its weights."""
+        part = layer(self.config, *args, name=name, dtype=self.dtype_policy)
+        part.build()
+        return part
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments; encoder and preprocessor serialized."""

@@ -17,6 +17,9 @@ TASKS = {
     ),
     "masked lm": kb.MaskedLanguageModel,
     "pretraining": kb.PretrainingModel,
+    "next sentence": kb.NextSentencePredictor,
+    "tokens": lambda e: kb.TokenClassifier(e, labels=["O", "B", "I"]),
+    "span": kb.SpanClassifier,
 }
 
 
@@ -107,6 +110,18 @@ def test_logits_are_float32_under_mixed_precision():
     assert model.masked_lm.compute_dtype == "bfloat16"
     for logits in model(padded_batch()).values():
         assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+
+
+def test_multiple_choice_scores_each_choice_by_itself(tmp_path):
+    model, inputs = kb.MultipleChoice(random_encoder()), padded_batch()
+    logits = model({name: value[None] for name, value in inputs.items()})  # [1, 3, T]
+    assert logits.shape == (1, 3)
+    for choice in range(3):
+        alone = {name: value[None, choice : choice + 1] for name, value in inputs.items()}
+        np.testing.assert_allclose(logits[0, choice], model(alone)[0, 0], atol=1e-6)
+    kb.save(model, tmp_path / "model")
+    loaded = kb.load(tmp_path / "model")
+    assert np.array_equal(logits, loaded({name: value[None] for name, value in inputs.items()}))
 
 
 class FixedTexts:

@@ -1,0 +1,38 @@
+"""Which of several continuations fits."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.layers.encoder import Encoder
+from keras_bert.layers.heads import ClassificationHead
+from keras_bert.tasks.task import Task
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class MultipleChoice(Task):
+    """An encoder that scores each of C choices by itself (BERT, section 4.4).
+
+    Args:
+        encoder: the encoder; it has a pooler.
+        dropout: rate before the linear layer; None means the encoder's `hidden_dropout`.
+        **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+    """
+
+    def __init__(self, encoder: Encoder, *, dropout: float | None = None, **kwargs: Any):
+        super().__init__(encoder, **kwargs)
+        self.head = self.part(ClassificationHead, 1, dropout, name="classifier")
+        self.dropout = self.head.rate
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {**super().get_config(), "dropout": self.dropout}
+
+    def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
+        """The encoder's inputs, each `[B, C, T]` int32, to logits `[B, C]` float32."""
+        choices, length = ops.shape(inputs["token_ids"])[1:]
+        flat = {name: ops.reshape(value, (-1, length)) for name, value in inputs.items()}
+        pooled = self.encoder(flat, training=training)["pooled_output"]
+        return ops.reshape(self.head(pooled, training=training), (-1, choices))

@@ -1,0 +1,29 @@
+"""Whether the second text follows the first."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from keras_bert.layers.encoder import Encoder
+from keras_bert.layers.heads import ClassificationHead
+from keras_bert.tasks.task import Task
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class NextSentencePredictor(Task):
+    """An encoder with the next sentence head of BERT (section 3.1, task 2).
+
+    Args:
+        encoder: the encoder; it has a pooler.
+        **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+    """
+
+    def __init__(self, encoder: Encoder, **kwargs: Any):
+        super().__init__(encoder, **kwargs)
+        self.head = self.part(ClassificationHead, 2, 0.0, name="next_sentence")
+
+    def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
+        """The encoder's inputs to logits `[B, 2]` float32: 0 follows, 1 does not."""
+        outputs = self.encoder(inputs, training=training)
+        return self.head(outputs["pooled_output"], training=training)
