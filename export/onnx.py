@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import keras
+import numpy as np
 from keras_bert.export.check import FLOAT32_TOLERANCE, Run, check, explaining, require
 from keras_bert.export.signatures import answers_of, ids_function
 
@@ -57,6 +58,7 @@ def _convert(model: Any, opset: int) -> Any:
         opset=opset,
         custom_rewriter=[_merge_dense],
     )
+    _share_tables(proto.graph)
     for tensor in (*proto.graph.input, *proto.graph.output):
         for axis, name in zip(tensor.type.tensor_type.shape.dim, _AXES, strict=False):
             if not axis.HasField("dim_value"):
@@ -86,6 +88,22 @@ def _merge_dense(graph: Any, nodes: list[Any]) -> list[Any]:
             graph.set_shape(product.output[0], shape)
             graph.replace_all_inputs(node.output[0], product.output[0])
     return graph.get_nodes()
+
+
+def _share_tables(graph: Any) -> None:
+    """Stores an embedding that is also an output matrix once, and transposes it in the graph.
+
+    The conversion folds the transposition into a second copy; the runtime does so when it loads.
+    """
+    from onnx import helper, numpy_helper
+
+    arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for table in {node.input[0] for node in graph.node if node.op_type == "Gather"} & set(arrays):
+        for name, array in arrays.items():
+            if array.ndim == 2 and name != table and np.array_equal(array.T, arrays[table]):
+                stored = next(tensor for tensor in graph.initializer if tensor.name == name)
+                graph.initializer.remove(stored)
+                graph.node.insert(0, helper.make_node("Transpose", [table], [name], perm=[1, 0]))
 
 
 def onnx_runner(path: str | os.PathLike) -> Run:

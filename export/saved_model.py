@@ -32,6 +32,9 @@ def saved_model(model: keras.Model, directory: str | os.PathLike) -> None:
         `MaskedLanguageModel`: `logits` `[N, T, V]`.
         `PretrainingModel`: `mlm_logits` `[N, T, V]`, `nsp_logits` `[N, 2]`.
         `Encoder`: `sequence_output` `[N, T, H]` and, with a pooler, `pooled_output` `[N, H]`.
+        `TokenClassifier`: `logits` `[N, T, L]`; `SpanClassifier`: `start_logits`, `end_logits`
+            `[N, T]`; `NextSentencePredictor`: `logits` `[N, 2]`; `MultipleChoice`: `logits`
+            `[N]`, one for each pair of a question and a choice.
 
     To load it, a process needs TensorFlow and `import tensorflow_text`.
 

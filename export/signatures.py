@@ -12,7 +12,11 @@ from keras_bert.errors import InputError
 from keras_bert.layers.encoder import INPUTS, Encoder
 from keras_bert.tasks.classifier import SequenceClassifier
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from keras_bert.tasks.multiple_choice import MultipleChoice
+from keras_bert.tasks.next_sentence import NextSentencePredictor
 from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.span import SpanClassifier
+from keras_bert.tasks.tagger import TokenClassifier
 
 Tensors = dict[str, Any]
 
@@ -22,22 +26,39 @@ class Answers:
     """How the results of one task leave the model.
 
     Args:
-        outputs: (model, what the model returned) to named tensors; every format has these.
-        strings: (model, the named tensors) to further tensors of strings, where a runtime has
-            strings.
-        decisions: (model, named arrays, padding mask `[N, T]`) to the discrete answers in one
-            array, by which an artifact agrees with the model or not; None if there are none.
+        outputs: (model, ids `[N, T]` int32 by name) to named tensors float32; every format has
+            these.
+        strings: (model, the named tensors) to further tensors of strings, for runtimes that
+            have strings.
+        decisions: (model, named arrays, padding mask `[N, T]`) to an array of discrete answers,
+            by which an artifact agrees with the model or not; None where there are none.
     """
 
-    outputs: Callable[[Any, Any], Tensors]
+    outputs: Callable[[Any, Tensors], Tensors]
     strings: Callable[[Any, Tensors], Tensors] = lambda model, outputs: {}
     decisions: Callable[[Any, Mapping[str, np.ndarray], np.ndarray], np.ndarray | None] = (
         lambda model, outputs, mask: None
     )
 
 
-def _label_outputs(model: Any, logits: Any) -> Tensors:
+def _named(model: Any, inputs: Tensors) -> Tensors:
+    """The outputs of a model that names them itself."""
+    return dict(model(inputs, training=False))
+
+
+def _logits(model: Any, inputs: Tensors) -> Tensors:
+    return {"logits": model(inputs, training=False)}
+
+
+def _logits_and_scores(model: Any, inputs: Tensors) -> Tensors:
+    logits = model(inputs, training=False)
     return {"logits": logits, "scores": model.scores(logits)}  # [N, L] each
+
+
+def _one_choice(model: Any, inputs: Tensors) -> Tensors:
+    """Every choice is scored by itself, so an artifact scores a batch of them: `[N]`."""
+    choices = {name: keras.ops.expand_dims(ids, 1) for name, ids in inputs.items()}
+    return {"logits": keras.ops.squeeze(model(choices, training=False), 1)}
 
 
 def _label_names(model: Any, outputs: Tensors) -> Tensors:
@@ -51,7 +72,7 @@ def _label_names(model: Any, outputs: Tensors) -> Tensors:
     return {"labels": labels, "label": tf.gather(names, tf.argmax(outputs["logits"], axis=-1))}
 
 
-def _label_decisions(
+def _chosen_labels(
     model: Any, outputs: Mapping[str, np.ndarray], mask: np.ndarray
 ) -> np.ndarray | None:
     if model.problem_type == "regression":
@@ -61,23 +82,25 @@ def _label_decisions(
     return outputs["logits"].argmax(-1)
 
 
-def _best_tokens(logits: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    return logits.argmax(-1)[mask.astype(bool)]
+def _best(*names: str) -> Callable[..., np.ndarray]:
+    """The index of the largest value per text, or per token that is not padding."""
+
+    def decisions(model: Any, outputs: Mapping[str, np.ndarray], mask: np.ndarray) -> np.ndarray:
+        best = (outputs[name].argmax(-1) for name in names)
+        return np.concatenate([b[mask.astype(bool)] if b.ndim == 2 else b for b in best])
+
+    return decisions
 
 
 ANSWERS: dict[type, Answers] = {
-    Encoder: Answers(outputs=lambda model, outputs: dict(outputs)),
-    SequenceClassifier: Answers(_label_outputs, _label_names, _label_decisions),
-    MaskedLanguageModel: Answers(
-        outputs=lambda model, logits: {"logits": logits},
-        decisions=lambda model, outputs, mask: _best_tokens(outputs["logits"], mask),
-    ),
-    PretrainingModel: Answers(
-        outputs=lambda model, outputs: dict(outputs),
-        decisions=lambda model, outputs, mask: np.concatenate(
-            [_best_tokens(outputs["mlm_logits"], mask), outputs["nsp_logits"].argmax(-1)]
-        ),
-    ),
+    Encoder: Answers(_named),
+    MaskedLanguageModel: Answers(_logits, decisions=_best("logits")),
+    MultipleChoice: Answers(_one_choice),
+    NextSentencePredictor: Answers(_logits, decisions=_best("logits")),
+    PretrainingModel: Answers(_named, decisions=_best("mlm_logits", "nsp_logits")),
+    SequenceClassifier: Answers(_logits_and_scores, _label_names, _chosen_labels),
+    SpanClassifier: Answers(_named, decisions=_best("start_logits", "end_logits")),
+    TokenClassifier: Answers(_logits, decisions=_best("logits")),
 }
 
 
@@ -126,7 +149,7 @@ def ids_function(
         autograph=False,
     )
     def ids(*arrays: tf.Tensor) -> Tensors:
-        return answers.outputs(model, model(dict(zip(names, arrays, strict=True)), training=False))
+        return answers.outputs(model, dict(zip(names, arrays, strict=True)))
 
     return ids
 
