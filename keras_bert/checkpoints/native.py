@@ -6,7 +6,6 @@ preprocessor.json, vocab.txt    the text format, if the model has a preprocessor
 """
 
 import json
-import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -15,34 +14,15 @@ import keras
 
 import keras_bert
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.tensors import assign_tensors, save_tensors
+from keras_bert.checkpoints.mapping import SAME, Link, read_model
+from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
+from keras_bert.checkpoints.tasks import TASKS, build_model, check_task, task_name
 from keras_bert.checkpoints.variables import named_variables
-from keras_bert.config import EncoderConfig, closest
-from keras_bert.errors import CheckpointError, InputError
+from keras_bert.errors import CheckpointError
 from keras_bert.layers.encoder import Encoder
-from keras_bert.tasks.classifier import SequenceClassifier
-from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.multiple_choice import MultipleChoice
-from keras_bert.tasks.next_sentence import NextSentencePredictor
-from keras_bert.tasks.pretraining_model import PretrainingModel
-from keras_bert.tasks.span import SpanClassifier
-from keras_bert.tasks.tagger import TokenClassifier
 
 CONFIGURATION, WEIGHTS, PREPROCESSOR = "keras_bert.json", "weights.safetensors", "preprocessor.json"
 FORMAT_VERSION = 1
-
-TASKS = {
-    "encoder": Encoder,
-    "classifier": SequenceClassifier,
-    "masked_lm": MaskedLanguageModel,
-    "multiple_choice": MultipleChoice,
-    "next_sentence": NextSentencePredictor,
-    "pretraining": PretrainingModel,
-    "span": SpanClassifier,
-    "tagger": TokenClassifier,
-}
-
-logger = logging.getLogger(__name__)
 
 
 def save_native(model: keras.Model, directory: str | os.PathLike) -> None:
@@ -81,39 +61,35 @@ def load_native(
         InputError: if the task or an option is unknown.
     """
     directory = Path(directory)
+    check_task(task)
     description = _read_description(directory)
     saved = description["task"]
-    if task is not None and task not in TASKS:
-        raise InputError(
-            f"There is no task {task!r}.{closest(task, TASKS)} The tasks are {', '.join(TASKS)}."
-        )
     arguments = description["arguments"] if task in (None, saved) else {}
-    model = _build(task or saved, description["encoder"], arguments | options, directory)
-    missing = assign_tensors(named_variables(model), directory / WEIGHTS)
-    needed = [name for name in missing if name.startswith("encoder/") or task in (None, saved)]
-    if needed:
-        raise CheckpointError(f"{directory / WEIGHTS} lacks the tensor {needed[0]!r}.")
-    if missing:
-        logger.warning(
-            "%s has no %s; initialised at random, to be trained.", directory, ", ".join(missing)
-        )
+    if (directory / PREPROCESSOR).exists():
+        from keras_bert.text.preprocessor import Preprocessor  # brings TensorFlow
+
+        arguments["preprocessor"] = Preprocessor.load(directory)
+    model = build_model(task or saved, description["encoder"], arguments | options, str(directory))
+    source = SafetensorsFiles({directory / WEIGHTS: None})
+    names = {*source.names(), *named_variables(model)}
+    another = task not in (None, saved)
+    read_model(
+        model,
+        [Link(name, name, SAME) for name in names],
+        source,
+        optional=lambda name: another and not name.startswith("encoder/"),
+    )
     return model
 
 
 def _describe(model: keras.Model) -> dict[str, Any]:
     encoder = model if isinstance(model, Encoder) else model.encoder
-    names = {cls: name for name, cls in TASKS.items()}
-    if type(model) not in names:
-        raise InputError(
-            f"Cannot save a {type(model).__name__}; the native format holds "
-            f"{', '.join(cls.__name__ for cls in names)}."
-        )
     not_arguments = ("name", "dtype", "trainable", "encoder", "preprocessor", "config")
     return {
         "format": "keras_bert",
         "format_version": FORMAT_VERSION,
         "keras_bert_version": keras_bert.__version__,
-        "task": names[type(model)],
+        "task": task_name(model),
         "arguments": {k: v for k, v in model.get_config().items() if k not in not_arguments},
         "encoder": encoder.config.to_dict(),
     }
@@ -140,20 +116,3 @@ def _read_description(directory: Path) -> dict[str, Any]:
         if not isinstance(description.get(key), dict):
             raise CheckpointError(f"{path} lacks {key!r}.")
     return description
-
-
-def _build(task: str, encoder_config: dict, arguments: dict, directory: Path) -> keras.Model:
-    dtype = arguments.pop("dtype", None)
-    try:
-        encoder = Encoder(EncoderConfig.from_dict(encoder_config), dtype=dtype)
-        if task == "encoder":
-            return encoder
-        if "preprocessor" not in arguments and (directory / PREPROCESSOR).exists():
-            from keras_bert.text.preprocessor import Preprocessor  # brings TensorFlow
-
-            arguments["preprocessor"] = Preprocessor.load(directory)
-        return TASKS[task](encoder, **arguments)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{directory}: {error}.") from error

@@ -26,3 +26,33 @@ PRESETS: dict[str, dict[str, Any]] = {
     }
     for name, (num_layers, hidden_size) in _SIZES.items()
 }
+
+# What each of our tensors is called elsewhere. A row is kind, our name and theirs; a format knows
+# how it spells the tensors of a kind (`keras_bert.checkpoints.mapping`). {i} counts the layers.
+HUGGING_FACE = (
+    ("table", "encoder/embeddings/token_embedding", "bert.embeddings.word_embeddings"),
+    ("table", "encoder/embeddings/segment_embedding", "bert.embeddings.token_type_embeddings"),
+    ("table", "encoder/embeddings/position_embedding", "bert.embeddings.position_embeddings"),
+    ("norm", "encoder/embeddings/layer_norm", "bert.embeddings.LayerNorm"),
+    *(
+        (kind, f"encoder/layer_{{i}}/{ours}", f"bert.encoder.layer.{{i}}.{theirs}")
+        for kind, ours, theirs in (
+            ("dense", "attention/query", "attention.self.query"),
+            ("dense", "attention/key", "attention.self.key"),
+            ("dense", "attention/value", "attention.self.value"),
+            ("dense", "attention/output", "attention.output.dense"),
+            ("norm", "attention_layer_norm", "attention.output.LayerNorm"),
+            ("dense", "intermediate", "intermediate.dense"),
+            ("dense", "output", "output.dense"),
+            ("norm", "output_layer_norm", "output.LayerNorm"),
+        )
+    ),
+    ("dense", "encoder/pooler/dense", "bert.pooler.dense"),
+    ("dense", "masked_lm/transform", "cls.predictions.transform.dense"),
+    ("norm", "masked_lm/layer_norm", "cls.predictions.transform.LayerNorm"),
+    ("vector", "masked_lm/bias", "cls.predictions.bias"),
+    ("table", "masked_lm/decoder", "cls.predictions.decoder"),
+    ("dense", "next_sentence/logits", "cls.seq_relationship"),
+    ("dense", "classifier/logits", "classifier"),
+    ("dense", "span/logits", "qa_outputs"),
+)

@@ -20,7 +20,8 @@ INPUTS = ("token_ids", "segment_ids", "padding_mask")
 class Encoder(Configured, keras.Model):
     """The encoder of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
 
-    All weights are made in the constructor.
+    All weights are made in the constructor. The attribute `preprocessor` (texts to inputs) is None
+    unless a checkpoint sets it.
 
     Args:
         config: the encoder's configuration.
@@ -36,6 +37,7 @@ class Encoder(Configured, keras.Model):
 
     def __init__(self, config: EncoderConfig, name: str = "encoder", **kwargs: Any):
         super().__init__(config, name=name, **kwargs)
+        self.preprocessor: Any = None
         self.embeddings = EmbeddingSum(config, name="embeddings", dtype=self.dtype_policy)
         self.encoder_layers = [
             EncoderLayer(config, name=f"layer_{index}", dtype=self.dtype_policy)

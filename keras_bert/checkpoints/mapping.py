@@ -1,0 +1,162 @@
+"""Tensors of other libraries to ours and back, by one table for both ways.
+
+A family lists rows of kind, our name and their name. A format says, for each kind, which tensors
+such a row stands for and how they are laid out there. The same links read and write.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import keras
+import numpy as np
+
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.config import EncoderConfig
+from keras_bert.errors import CheckpointError
+
+logger = logging.getLogger(__name__)
+
+Row = tuple[str, str, str]
+Layout = Callable[[np.ndarray, EncoderConfig], np.ndarray]
+
+
+class Transform(NamedTuple):
+    """How a tensor is laid out elsewhere: `load` makes it ours, `save` makes it theirs."""
+
+    load: Layout
+    save: Layout
+
+
+SAME = Transform(lambda x, c: x, lambda x, c: x)
+TRANSPOSED = Transform(lambda x, c: x.T, lambda x, c: x.T)
+# [H, N, D], [N, D] and [N, D, H], for libraries that keep the attention heads apart.
+HEADS_IN = Transform(
+    lambda x, c: x.reshape(x.shape[0], -1),
+    lambda x, c: x.reshape(x.shape[0], c.num_heads, c.head_size),
+)
+HEADS_BIAS = Transform(lambda x, c: x.reshape(-1), lambda x, c: x.reshape(c.num_heads, c.head_size))
+HEADS_OUT = Transform(
+    lambda x, c: x.reshape(-1, x.shape[-1]),
+    lambda x, c: x.reshape(c.num_heads, c.head_size, x.shape[-1]),
+)
+
+# Kind of row to the tensors it stands for: our suffix, their suffix, layout.
+Kinds = Mapping[str, tuple[tuple[str, str, Transform], ...]]
+
+
+class Link(NamedTuple):
+    """One of our tensors and its counterpart elsewhere."""
+
+    ours: str
+    theirs: str
+    transform: Transform
+
+
+class TensorSource(Protocol):
+    """Tensors by name, from files or a live model."""
+
+    def names(self) -> Iterable[str]:
+        """The names of all tensors."""
+
+    def read(self, name: str) -> np.ndarray:
+        """One tensor.
+
+        Raises:
+            CheckpointError: if it cannot be read.
+        """
+
+    def where(self, name: str) -> str:
+        """The file, for messages."""
+
+
+def links(rows: Iterable[Row], kinds: Kinds, num_layers: int) -> list[Link]:
+    """The rows for every tensor and every layer."""
+    return [
+        Link(f"{ours}{our_end}".format(i=i), f"{theirs}{their_end}".format(i=i), transform)
+        for kind, ours, theirs in rows
+        for i in (range(num_layers) if "{i}" in ours else (0,))
+        for our_end, their_end, transform in kinds[kind]
+    ]
+
+
+def read_model(
+    model: keras.Model,
+    table: Iterable[Link],
+    source: TensorSource,
+    optional: Callable[[str], bool] = lambda name: False,
+) -> None:
+    """Sets every weight of a new model from a source.
+
+    Args:
+        model: an encoder or a task.
+        table: links; those whose tensor the model does not have are passed over.
+        source: the tensors.
+        optional: whether a weight, by our name, may be missing; it then stays as it was
+            initialised, which is logged as a warning. So are tensors that nothing needs.
+
+    Raises:
+        CheckpointError: if a weight is missing, or of another shape or type, or not finite.
+    """
+    variables = named_variables(model)
+    available, missing = set(source.names()), []
+    for link in table:
+        variable = variables.pop(link.ours, None)
+        if variable is None:
+            available.discard(link.theirs)  # known, but not part of this model
+        elif link.theirs in available:
+            variable.assign(_checked(link, variable, source, model))
+            available.discard(link.theirs)
+        elif optional(link.ours):
+            missing.append(link.ours)
+        else:
+            raise CheckpointError(
+                f"{source.where(link.theirs)} lacks the tensor {link.theirs!r} "
+                f"({link.ours} of this {type(model).__name__})."
+            )
+    if variables:
+        raise CheckpointError(f"This format has no place for {', '.join(variables)}.")
+    if missing:
+        logger.warning("Not in the checkpoint, initialised at random: %s.", ", ".join(missing))
+    if available:
+        logger.warning("In the checkpoint, but not used: %s.", ", ".join(sorted(available)))
+
+
+def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarray]:
+    """Every weight of a model by its name and in its layout elsewhere.
+
+    Raises:
+        CheckpointError: if the table has no name for a weight.
+    """
+    variables = named_variables(model)
+    tensors = {
+        link.theirs: np.ascontiguousarray(
+            link.transform.save(np.asarray(variables.pop(link.ours)), model.config)
+        )
+        for link in table
+        if link.ours in variables
+    }
+    if variables:
+        raise CheckpointError(f"This format has no place for {', '.join(variables)}.")
+    return tensors
+
+
+def _checked(link: Link, variable: Any, source: TensorSource, model: keras.Model) -> np.ndarray:
+    """The tensor in our layout, if it fits the variable."""
+    place = f"{source.where(link.theirs)}: tensor {link.theirs!r}"
+    array = source.read(link.theirs)
+    found = list(array.shape)
+    try:
+        array = link.transform.load(array, model.config)
+    except (ValueError, IndexError) as error:
+        raise CheckpointError(f"{place} has shape {found}, which does not fit.") from error
+    if array.shape != tuple(variable.shape):
+        raise CheckpointError(
+            f"{place} has shape {found}, but the configuration beside it wants "
+            f"{list(variable.shape)} for {link.ours}."
+        )
+    if ("float" in str(array.dtype)) != ("float" in str(variable.dtype)):
+        raise CheckpointError(f"{place} is {array.dtype}, but must be {variable.dtype}.")
+    if not np.isfinite(array).all():
+        raise CheckpointError(f"{place} holds values that are not finite.")
+    return array
