@@ -54,7 +54,6 @@ def saved_model(model: keras.Model, directory: str | os.PathLike) -> None:
         signatures = {"ids": module.ids}
         preprocessor = getattr(model, "preprocessor", None)
         if preprocessor is not None:
-            module.preprocessor = preprocessor.tokenizer
             vocabulary = path.with_name("vocab.txt")
             preprocessor.vocabulary.save(vocabulary)
             module.vocabulary = tf.saved_model.Asset(str(vocabulary))

@@ -4,8 +4,9 @@ import os
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
-from keras_bert.export.check import FLOAT32_TOLERANCE, check, explaining, require
+from keras_bert.export.check import FLOAT32_TOLERANCE, Arrays, Run, check, explaining, require
 from keras_bert.export.signatures import Weights, answers_of, ids_function
 
 from keras_bert.atomic import replacing
@@ -75,12 +76,32 @@ def _convert(model: keras.Model, stored: tf.DType | None, shape: tuple[int, int]
     return converter.convert()
 
 
-def tflite_runner(path: str | os.PathLike) -> Any:
-    """The signature of a TFLite file as a function, on one thread."""
-    interpreter = require("ai_edge_litert.interpreter", "tflite").Interpreter(
-        model_path=str(path), num_threads=1
-    )
-    return lambda inputs: interpreter.get_signature_runner("serving_default")(**inputs)
+def tflite_runner(path: str | os.PathLike) -> Run:
+    """A TFLite file as a function, on one thread; one text at a time if it takes no more."""
+    signature = _signature(path)
+    if fixed_length(path) is None:
+        return lambda inputs: signature(**inputs)
+
+    def run(inputs: Arrays) -> Arrays:
+        rows = [
+            signature(**{name: array[i : i + 1] for name, array in inputs.items()})
+            for i in range(len(inputs["token_ids"]))
+        ]
+        return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+
+    return run
+
+
+def fixed_length(path: str | os.PathLike) -> int | None:
+    """The only length T that a TFLite file takes, or None if it takes any."""
+    length = int(_signature(path).get_input_details()["token_ids"]["shape_signature"][1])
+    return length if length > 0 else None
+
+
+def _signature(path: str | os.PathLike) -> Any:
+    litert = require("ai_edge_litert.interpreter", "tflite")
+    interpreter = litert.Interpreter(model_path=str(path), num_threads=1)
+    return interpreter.get_signature_runner("serving_default")
 
 
 def _check_length(length: int | None, longest: int) -> None:
