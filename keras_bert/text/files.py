@@ -6,13 +6,14 @@ a vocabulary, pretraining) reads it here, so that a bad file gives the same sent
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import gzip
 import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from keras_bert.errors import InputError
 
@@ -32,7 +33,7 @@ def expand(patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) 
     if isinstance(patterns, (str, os.PathLike)):
         patterns = [patterns]
     paths: dict[Path, None] = {}
-    for pattern in map(os.fspath, patterns):
+    for pattern in (os.fspath(name) for name in patterns):
         # A name that exists is itself, even where it holds [ or *.
         matches = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
         files = [Path(match) for match in sorted(matches) if not os.path.isdir(match)]
@@ -96,18 +97,19 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
         raise InputError(f"{path} is empty: expected lines of text.")
 
 
-def _open(path: str | os.PathLike[str]) -> BinaryIO:
+@contextlib.contextmanager
+def _open(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """The file's text as bytes, gunzipped where it is gzip whatever its name."""
     with open(path, "rb") as file:
         packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    opened = cast(BinaryIO, gzip.open(path) if packed else open(path, "rb"))
-    sample = opened.read(_SAMPLE_BYTES)
-    control = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
-    if control > _MOST_CONTROL_BYTES * len(sample):
-        opened.close()
-        raise InputError(_binary(path))
-    opened.seek(0)
-    return opened
+        file.seek(0)
+        with gzip.open(file) if packed else contextlib.nullcontext(file) as opened:
+            sample = opened.read(_SAMPLE_BYTES)
+            control = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
+            if control > _MOST_CONTROL_BYTES * len(sample):
+                raise InputError(_binary(path))
+            opened.seek(0)
+            yield opened
 
 
 def _binary(path: str | os.PathLike[str]) -> str:

@@ -47,9 +47,7 @@ def normalize_character(character: str, *, lowercase: bool, strip_accents: bool)
 def build_table(*, lowercase: bool, strip_accents: bool) -> bytes:
     """The table as a flatbuffer (`fast_bert_normalizer_model.fbs` of tf.text)."""
     pool = _StringPool()
-    rule = functools.partial(
-        normalize_character, lowercase=lowercase, strip_accents=strip_accents
-    )
+    rule = functools.partial(normalize_character, lowercase=lowercase, strip_accents=strip_accents)
     mapping = _changed_characters(rule)
     mapping_of_zero = pool.reference(mapping.pop("\0"))
     entries = {key.encode(): pool.reference(value) for key, value in mapping.items()}

@@ -1,0 +1,147 @@
+"""The vocabulary: tokens in the order of their ids, and the special ones among them by role."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+from keras_bert.text.files import read_lines
+
+CONTINUATION = "##"
+"""What stands before a piece that continues a word."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Tokens `[V]`; a token's index is its id.
+
+    Raises:
+        InputError: if a token is empty or stands twice, or a special token is missing.
+    """
+
+    tokens: tuple[str, ...]
+    pad: str = "[PAD]"
+    unknown: str = "[UNK]"
+    cls: str = "[CLS]"
+    separator: str = "[SEP]"
+    mask: str = "[MASK]"
+
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        *,
+        pad: str = "[PAD]",
+        unknown: str = "[UNK]",
+        cls: str = "[CLS]",
+        separator: str = "[SEP]",
+        mask: str = "[MASK]",
+    ) -> None:
+        special = {"pad": pad, "unknown": unknown, "cls": cls, "separator": separator, "mask": mask}
+        for name, value in {"tokens": tuple(tokens), **special}.items():
+            object.__setattr__(self, name, value)
+        _check(self.tokens, tuple(special.values()), source="The vocabulary", item="token")
+
+    @staticmethod
+    def from_file(path: str | os.PathLike, **special_tokens: str) -> Vocabulary:
+        """Reads a `vocab.txt`: UTF-8, one token a line. Special tokens as in the constructor.
+
+        Raises:
+            InputError: as the constructor, naming the file and the line.
+        """
+        tokens = tuple(read_lines(path))
+        _check(tokens, (), source=os.fspath(path), item="line", first=1)
+        try:
+            return Vocabulary(tokens, **special_tokens)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes one token a line."""
+        with replacing(path) as new:
+            new.write_bytes("".join(f"{token}\n" for token in self.tokens).encode())
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __contains__(self, token: object) -> bool:
+        return token in self._ids
+
+    def id_of(self, token: str) -> int:
+        """The token's id.
+
+        Raises:
+            InputError: if it is not in the vocabulary.
+        """
+        if token not in self._ids:
+            raise InputError(f"{token!r} is not one of the vocabulary's {len(self)} tokens.")
+        return self._ids[token]
+
+    @functools.cached_property
+    def _ids(self) -> dict[str, int]:
+        return {token: index for index, token in enumerate(self.tokens)}
+
+    @property
+    def special_tokens(self) -> dict[str, str]:
+        """Role (the constructor's argument) to token."""
+        roles = ("pad", "unknown", "cls", "separator", "mask")
+        return {role: getattr(self, role) for role in roles}
+
+    @property
+    def special_ids(self) -> tuple[int, ...]:
+        """Ids of the special tokens: pad, unknown, cls, separator, mask."""
+        return tuple(self.id_of(token) for token in self.special_tokens.values())
+
+    @property
+    def pad_id(self) -> int:
+        """The id of the padding token."""
+        return self.id_of(self.pad)
+
+    @property
+    def unknown_id(self) -> int:
+        """The id of the unknown token."""
+        return self.id_of(self.unknown)
+
+    @property
+    def cls_id(self) -> int:
+        """The id of the classification token."""
+        return self.id_of(self.cls)
+
+    @property
+    def separator_id(self) -> int:
+        """The id of the separator token."""
+        return self.id_of(self.separator)
+
+    @property
+    def mask_id(self) -> int:
+        """The id of the mask token."""
+        return self.id_of(self.mask)
+
+
+def is_continuation(token: str) -> bool:
+    """Whether a piece continues a word (`##ing`)."""
+    return token.startswith(CONTINUATION) and len(token) > len(CONTINUATION)
+
+
+def _check(
+    tokens: tuple[str, ...], special: tuple[str, ...], *, source: str, item: str, first: int = 0
+) -> None:
+    seen: dict[str, int] = {}
+    for number, token in enumerate(tokens, start=first):
+        if not token.strip(" \t\r\n"):  # a real vocabulary has U+2028
+            raise InputError(f"{source} has an empty token at {item} {number}: remove it.")
+        if token in seen:
+            raise InputError(
+                f"{source} has {token!r} twice, at {item} {seen[token]} and {item} {number}: "
+                "remove one."
+            )
+        seen[token] = number
+    missing = [token for token in special if token not in seen]
+    if missing:
+        raise InputError(
+            f"{source} has no {' and no '.join(missing)}: add the special tokens, "
+            "or say which tokens play their part."
+        )

@@ -1,0 +1,193 @@
+"""BERT's tokenizer, in the graph.
+
+Two operations of tf.text do the work: `FastBertNormalizer`, with a table that follows BERT's rules
+(see `normalization.py`), and `FastWordpieceTokenizer`, which splits words and matches pieces in
+one pass (Song et al., 2021, https://arxiv.org/abs/2012.15524). Both run in TFLite too.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_bert.errors import InputError
+from keras_bert.text.normalization import load_table
+from keras_bert.text.offsets import to_characters
+from keras_bert.text.special_tokens import insert_special_tokens, split_at_special_tokens
+from keras_bert.text.splitting import split_words
+from keras_bert.text.strings import Texts, to_strings
+from keras_bert.text.vocabulary import CONTINUATION, Vocabulary, is_continuation
+from keras_bert.text.word_limit import MOST_BYTES_PER_CHARACTER, limit_words
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class WordPiece:
+    """Splits texts into pieces of words, as `tokenization.py` of BERT does.
+
+    Example:
+        >>> tokenizer = WordPiece(Vocabulary.from_file("vocab.txt"))
+        >>> tokenizer.tokenize(["unaffable"])
+        <tf.RaggedTensor [[14477, 20961, 3468]]>
+
+    Args:
+        vocabulary: the pieces.
+        lowercase: lower the case, as uncased models do.
+        strip_accents: decompose (NFD) and drop non-spacing marks; by default as `lowercase`.
+        split_cjk: make a word of each CJK ideograph.
+        max_characters_per_word: a longer word becomes the unknown token. Hugging Face has 100,
+            `tokenization.py` 200.
+
+    Raises:
+        InputError: if `max_characters_per_word` is not positive.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        split_cjk: bool = True,
+        max_characters_per_word: int = 100,
+    ) -> None:
+        if max_characters_per_word < 1:
+            raise InputError(
+                f"max_characters_per_word must be positive, not {max_characters_per_word}."
+            )
+        self.vocabulary = vocabulary
+        self.lowercase = lowercase
+        self.strip_accents = lowercase if strip_accents is None else strip_accents
+        self.split_cjk = split_cjk
+        self.max_characters_per_word = max_characters_per_word
+        with tf.init_scope():  # constants that outlive the graph in which this may be built
+            self._build()
+
+    def _build(self) -> None:
+        table = load_table(lowercase=self.lowercase, strip_accents=self.strip_accents)
+        self._normalizer = tf_text.FastBertNormalizer(
+            model_buffer=tf.constant(np.frombuffer(table, np.uint8))
+        )
+        self._wordpiece = tf_text.FastWordpieceTokenizer(
+            [self._as_matched(token) for token in self.vocabulary.tokens],
+            suffix_indicator=CONTINUATION,
+            max_bytes_per_word=MOST_BYTES_PER_CHARACTER * self.max_characters_per_word,
+            token_out_type=tf.int32,
+            unknown_token=self._as_matched(self.vocabulary.unknown),
+            no_pretokenization=not self.split_cjk,
+        )
+        self._begins_word = tf.constant(~self.is_continuation)
+        self._characters = tf.constant(
+            [len(token.removeprefix(CONTINUATION)) for token in self.vocabulary.tokens]
+        )
+
+    @functools.cached_property
+    def is_continuation(self) -> np.ndarray:
+        """Which tokens continue a word (`##ing`): bool `[V]`."""
+        return np.array([is_continuation(token) for token in self.vocabulary.tokens])
+
+    def tokenize(self, texts: Texts, *, allow_special_tokens: bool = False) -> tf.RaggedTensor:
+        """Token ids int32 `[N, (tokens)]` of texts `[N]`, without `[CLS]` and `[SEP]`.
+
+        Args:
+            texts: strings, UTF-8.
+            allow_special_tokens: read a special token written in the text (`[MASK]`) as that
+                token, not as plain text.
+        """
+        texts = to_strings(texts)
+        if allow_special_tokens:
+            return self._tokenize_around_special_tokens(texts)[0]
+        return self._pieces(self._normalizer.normalize(texts))[0]
+
+    def tokenize_with_offsets(
+        self, texts: Texts, *, allow_special_tokens: bool = False
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """As `tokenize`, with the characters of the texts that each token covers.
+
+        Returns:
+            Ids, starts and ends (exclusive), int32 `[N, (tokens)]`: `text[start:end]` is what the
+            token was made of.
+        """
+        texts = to_strings(texts)
+        if allow_special_tokens:
+            return self._tokenize_around_special_tokens(texts)
+        normalized, byte_map = self._normalizer.normalize_with_offsets(texts)
+        ids, starts, ends = self._pieces(normalized)
+        return ids, *to_characters(texts, byte_map, starts, ends)
+
+    def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        """Texts `[N]` of token ids `[N, T]` or `[N, (tokens)]`: words with a space between them.
+
+        Padding, `[CLS]` and `[SEP]` are left out.
+        """
+        if not isinstance(ids, tf.RaggedTensor):
+            ids = tf.RaggedTensor.from_tensor(tf.convert_to_tensor(ids))
+        vocabulary = self.vocabulary
+        left_out = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.separator_id]
+        kept = tf.reduce_all(ids.values[:, tf.newaxis] != tf.cast(left_out, ids.dtype), axis=1)
+        ids = tf.ragged.boolean_mask(ids, ids.with_values(kept))
+        written = tf.constant(
+            [
+                token.removeprefix(CONTINUATION) if continues else f" {token}"
+                for token, continues in zip(vocabulary.tokens, self.is_continuation, strict=True)
+            ]
+        )
+        texts = tf.strings.reduce_join(ids.with_values(tf.gather(written, ids.values)), axis=1)
+        return tf.strings.strip(texts)
+
+    def _tokenize_around_special_tokens(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        special = self.vocabulary.special_tokens.values()
+        parts = split_at_special_tokens(texts, {t: self.vocabulary.id_of(t) for t in special})
+        return insert_special_tokens(parts, *self.tokenize_with_offsets(parts.plain.values))
+
+    def _pieces(
+        self, normalized: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Ids int32, starts and ends int64 in bytes, `[N, (tokens)]`, of normalised texts `[N]`."""
+        if self.split_cjk:
+            pieces = self._wordpiece.tokenize_with_offsets(normalized)
+        else:
+            words, word_starts, _ = split_words(normalized, split_cjk=False)
+            ids, starts, ends = self._wordpiece.tokenize_with_offsets(words)
+            shift = word_starts[..., tf.newaxis]
+            pieces = tuple(x.merge_dims(1, 2) for x in (ids, starts + shift, ends + shift))
+        return limit_words(
+            *pieces,
+            begins_word=self._begins_word,
+            characters=self._characters,
+            limit=self.max_characters_per_word,
+            unknown_id=self.vocabulary.unknown_id,
+        )
+
+    def _as_matched(self, token: str) -> str:
+        """The token as the operation gets it, so that no text matches what it should not.
+
+        Special tokens come from the caller, never from text, and the operation, unlike BERT, would
+        find a token with white space in it. No control character is left in normalised text.
+        """
+        is_special = token in self.vocabulary.special_tokens.values()
+        return f"\x01{token}" if is_special or any(map(str.isspace, token)) else token
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, ready for JSON; the vocabulary is in it."""
+        return {
+            "vocabulary": list(self.vocabulary.tokens),
+            "special_tokens": self.vocabulary.special_tokens,
+            "lowercase": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "split_cjk": self.split_cjk,
+            "max_characters_per_word": self.max_characters_per_word,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> WordPiece:
+        """The tokenizer that `get_config` describes."""
+        config = dict(config)
+        vocabulary = Vocabulary(config.pop("vocabulary"), **config.pop("special_tokens"))
+        return cls(vocabulary, **config)
