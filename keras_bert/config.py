@@ -28,7 +28,7 @@ class EncoderConfig:
         num_layers: number of encoder layers.
         num_heads: attention heads per layer; divides `hidden_size`.
         intermediate_size: width of the feed-forward layer.
-        embedding_size: width of the token embedding; None means `hidden_size`.
+        embedding_size: width of the token embedding; 0 means `hidden_size`.
         activation: one of `ACTIVATIONS`: exact GELU (erf), its tanh approximation, ReLU, SiLU.
         layer_norm_epsilon: added to the variance in every layer normalization.
         max_positions: number of learned positions, the longest sequence.
@@ -54,7 +54,7 @@ class EncoderConfig:
     num_layers: int
     num_heads: int
     intermediate_size: int
-    embedding_size: int | None = None
+    embedding_size: int = 0
     activation: str = "gelu"
     layer_norm_epsilon: float = 1e-12
     max_positions: int = 512
@@ -66,8 +66,9 @@ class EncoderConfig:
     pooler: bool = True
 
     def __post_init__(self) -> None:
-        if self.embedding_size is None:
+        if self.embedding_size in (0, None):
             object.__setattr__(self, "embedding_size", self.hidden_size)
+        _check(self, "num_layers", _is_integer(self.num_layers, 1, 1000), "from 1 to 1000")
         for name in _POSITIVE:
             _check(self, name, _is_integer(getattr(self, name), 1), "a whole number of 1 or more")
         _check(self, "num_segments", _is_integer(self.num_segments, 0), "a whole number from 0")
@@ -92,7 +93,7 @@ class EncoderConfig:
     def replace(self, **changes: Any) -> "EncoderConfig":
         """A copy with some fields changed."""
         if "hidden_size" in changes and self.embedding_size == self.hidden_size:
-            changes.setdefault("embedding_size", None)
+            changes.setdefault("embedding_size", 0)
         return EncoderConfig.from_dict({**self.to_dict(), **changes})
 
     def to_dict(self) -> dict[str, Any]:
@@ -159,7 +160,6 @@ def closest(name: str, names: Any) -> str:
 _POSITIVE = (
     "vocabulary_size",
     "hidden_size",
-    "num_layers",
     "num_heads",
     "intermediate_size",
     "embedding_size",
@@ -167,8 +167,8 @@ _POSITIVE = (
 )
 
 
-def _is_integer(value: Any, minimum: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+def _is_integer(value: Any, low: int, high: int = 2**31 - 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def _is_number(value: Any, low: float, high: float) -> bool:

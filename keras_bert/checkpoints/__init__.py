@@ -6,10 +6,15 @@ from typing import Any
 
 import keras
 
+from keras_bert.checkpoints.huggingface import (
+    is_hugging_face,
+    load_hugging_face,
+    save_hugging_face,
+)
 from keras_bert.checkpoints.native import CONFIGURATION, load_native, save_native
 from keras_bert.errors import CheckpointError, InputError
 
-_SAVERS = {"native": save_native}
+_SAVERS = {"native": save_native, "huggingface": save_hugging_face}
 
 
 def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> keras.Model:
@@ -37,6 +42,8 @@ def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> ke
         return keras.models.load_model(path)
     if (path / CONFIGURATION).is_file():
         return load_native(path, task, **options)
+    if is_hugging_face(path):
+        return load_hugging_face(path, task, **options)
     if not path.exists():
         raise CheckpointError(f"{path} does not exist; give the directory of a saved model.")
     raise CheckpointError(

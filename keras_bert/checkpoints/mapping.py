@@ -5,12 +5,14 @@ such a row stands for and how they are laid out there. The same links read and w
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import keras
 import numpy as np
 
+from keras_bert.checkpoints.deferred import initialize_rest, set_weight
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError
@@ -40,6 +42,8 @@ HEADS_OUT = Transform(
     lambda x, c: x.reshape(-1, x.shape[-1]),
     lambda x, c: x.reshape(c.num_heads, c.head_size, x.shape[-1]),
 )
+
+_ENCODER = re.compile(r"encoder/(?!pooler/)")  # the pooler goes with the task
 
 # Kind of row to the tensors it stands for: our suffix, their suffix, layout.
 Kinds = Mapping[str, tuple[tuple[str, str, Transform], ...]]
@@ -81,33 +85,32 @@ def links(rows: Iterable[Row], kinds: Kinds, num_layers: int) -> list[Link]:
 
 
 def read_model(
-    model: keras.Model,
-    table: Iterable[Link],
-    source: TensorSource,
-    optional: Callable[[str], bool] = lambda name: False,
+    model: keras.Model, table: Iterable[Link], source: TensorSource, another_task: bool = False
 ) -> None:
     """Sets every weight of a new model from a source.
 
     Args:
-        model: an encoder or a task.
-        table: links; those whose tensor the model does not have are passed over.
-        source: the tensors.
-        optional: whether a weight, by our name, may be missing; it then stays as it was
-            initialised, which is logged as a warning. So are tensors that nothing needs.
+        model: an encoder or a task, possibly made `without_weights`.
+        table: the links; those to tensors that the model does not have are passed over.
+        source: the tensors. Those that nothing needs are logged as a warning.
+        another_task: whether the source was saved for another task: then a classification head
+            is not taken over, and what is missing of heads and pooler is initialised at random,
+            which is logged as a warning.
 
     Raises:
         CheckpointError: if a weight is missing, or of another shape or type, or not finite.
     """
     variables = named_variables(model)
-    available, missing = set(source.names()), []
+    unused, missing = set(source.names()), []
     for link in table:
         variable = variables.pop(link.ours, None)
         if variable is None:
-            available.discard(link.theirs)  # known, but not part of this model
-        elif link.theirs in available:
-            variable.assign(_checked(link, variable, source, model))
-            available.discard(link.theirs)
-        elif optional(link.ours):
+            continue
+        fresh = another_task and link.ours.startswith("classifier/")
+        if link.theirs in unused and not fresh:
+            set_weight(variable, _checked(link, variable, source, model))
+            unused.discard(link.theirs)
+        elif another_task and not _ENCODER.match(link.ours):
             missing.append(link.ours)
         else:
             raise CheckpointError(
@@ -116,10 +119,11 @@ def read_model(
             )
     if variables:
         raise CheckpointError(f"This format has no place for {', '.join(variables)}.")
+    initialize_rest(model)
     if missing:
         logger.warning("Not in the checkpoint, initialised at random: %s.", ", ".join(missing))
-    if available:
-        logger.warning("In the checkpoint, but not used: %s.", ", ".join(sorted(available)))
+    if unused:
+        logger.warning("In the checkpoint, but not used: %s.", ", ".join(sorted(unused)))
 
 
 def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarray]:

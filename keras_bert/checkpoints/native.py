@@ -5,7 +5,6 @@ weights.safetensors    weights by the names of `named_variables`
 preprocessor.json, vocab.txt    the text format, if the model has a preprocessor
 """
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import keras
 
 import keras_bert
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.json_files import read_json, write_json
 from keras_bert.checkpoints.mapping import SAME, Link, read_model
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
 from keras_bert.checkpoints.tasks import TASKS, build_model, check_task, task_name
@@ -42,7 +42,7 @@ def write_native(model: keras.Model, path: Path) -> None:
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None:
         preprocessor.save(path)
-    (path / CONFIGURATION).write_text(json.dumps(_describe(model), indent=2) + "\n")
+    write_json(_describe(model), path / CONFIGURATION)
 
 
 def load_native(
@@ -71,14 +71,8 @@ def load_native(
         arguments["preprocessor"] = Preprocessor.load(directory)
     model = build_model(task or saved, description["encoder"], arguments | options, str(directory))
     source = SafetensorsFiles({directory / WEIGHTS: None})
-    names = {*source.names(), *named_variables(model)}
-    another = task not in (None, saved)
-    read_model(
-        model,
-        [Link(name, name, SAME) for name in names],
-        source,
-        optional=lambda name: another and not name.startswith("encoder/"),
-    )
+    table = [Link(name, name, SAME) for name in named_variables(model)]
+    read_model(model, table, source, another_task=task not in (None, saved))
     return model
 
 
@@ -97,13 +91,8 @@ def _describe(model: keras.Model) -> dict[str, Any]:
 
 def _read_description(directory: Path) -> dict[str, Any]:
     path = directory / CONFIGURATION
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"Cannot read {path}: {error.strerror}.") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path} is not valid JSON: {error}.") from error
-    if not isinstance(description, dict) or description.get("format") != "keras_bert":
+    description = read_json(path)
+    if description.get("format") != "keras_bert":
         raise CheckpointError(f"{path} does not describe a keras_bert model.")
     if description.get("format_version") != FORMAT_VERSION:
         raise CheckpointError(

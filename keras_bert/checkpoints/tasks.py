@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_bert.checkpoints.deferred import without_weights
 from keras_bert.config import EncoderConfig, closest
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
@@ -57,7 +58,7 @@ def task_name(model: keras.Model) -> str:
 def build_model(
     task: str, encoder: dict[str, Any], arguments: dict[str, Any], place: str
 ) -> keras.Model:
-    """A model with new weights.
+    """A model without weights, for `read_model`.
 
     Args:
         task: a key of `TASKS`.
@@ -70,11 +71,14 @@ def build_model(
     """
     arguments = dict(arguments)
     try:
-        model = Encoder(EncoderConfig.from_dict(encoder), dtype=arguments.pop("dtype", None))
-        if task == "encoder":
-            model.preprocessor = arguments.pop("preprocessor", None)
-            return model
-        return TASKS[task](model, **arguments)
+        with without_weights():
+            model = Encoder(EncoderConfig.from_dict(encoder), dtype=arguments.pop("dtype", None))
+            if task != "encoder":
+                return TASKS[task](model, **arguments)
+        model.preprocessor = arguments.pop("preprocessor", None)
+        if arguments:
+            raise InputError(f"An encoder has no option {sorted(arguments)[0]!r}.")
+        return model
     except InputError:
         raise
     except (TypeError, ValueError) as error:

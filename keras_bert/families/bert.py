@@ -27,6 +27,24 @@ PRESETS: dict[str, dict[str, Any]] = {
     for name, (num_layers, hidden_size) in _SIZES.items()
 }
 
+# Names of the classes and of the encoder's tensors in Hugging Face's transformers.
+HUGGING_FACE_CLASS = "Bert"
+HUGGING_FACE_PREFIX = "bert."
+HUGGING_FACE_CONFIG = {
+    "vocabulary_size": "vocab_size",
+    "hidden_size": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "intermediate_size": "intermediate_size",
+    "activation": "hidden_act",
+    "layer_norm_epsilon": "layer_norm_eps",
+    "max_positions": "max_position_embeddings",
+    "num_segments": "type_vocab_size",
+    "hidden_dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "initializer_range": "initializer_range",
+}
+
 # What each of our tensors is called elsewhere. A row is kind, our name and theirs; a format knows
 # how it spells the tensors of a kind (`keras_bert.checkpoints.mapping`). {i} counts the layers.
 HUGGING_FACE = (

@@ -15,6 +15,8 @@ class Configured:
         **kwargs: `name`, `dtype` and `trainable`, as in every Keras layer.
     """
 
+    dtype_policy: Any
+
     def __init__(self, config: EncoderConfig, **kwargs: Any):
         super().__init__(**kwargs)
         self.config = config

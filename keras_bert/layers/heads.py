@@ -14,8 +14,21 @@ from keras_bert.layers.configured import Configured
 class MaskedLMHead(Configured, keras.layers.Layer):
     """Dense, activation, LayerNorm, then the token embedding transposed, plus a bias per token.
 
-    BERT, section 3.1, task 1. The output matrix is the embedding's own: it is an input here.
+    BERT, section 3.1, task 1. The output matrix is the embedding's own, an input here, unless the
+    head is not `tied`: then it has a matrix `decoder` `[V, E]` of its own.
+
+    Args:
+        config: the encoder's configuration.
+        tied: whether the output matrix is the token embedding.
     """
+
+    def __init__(self, config: EncoderConfig, tied: bool = True, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.tied = tied
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {**super().get_config(), "tied": self.tied}
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; the shape of the input does not matter."""
@@ -29,13 +42,18 @@ class MaskedLMHead(Configured, keras.layers.Layer):
         self.bias = self.add_weight(
             shape=(config.vocabulary_size,), initializer="zeros", name="bias"
         )
+        if not self.tied:
+            shape = (config.vocabulary_size, config.embedding_size)
+            self.decoder = self.add_weight(
+                shape=shape, initializer=self.initializer(), name="decoder"
+            )
 
     def call(self, sequence_output: Any, token_embedding: Any, masked_positions: Any = None) -> Any:
         """Scores every token of the vocabulary.
 
         Args:
             sequence_output: `[B, T, H]`.
-            token_embedding: `[V, E]`.
+            token_embedding: `[V, E]`; not used unless the head is tied.
             masked_positions: `[B, P]` int32, the positions to score, or None for all.
 
         Returns:
@@ -48,7 +66,7 @@ class MaskedLMHead(Configured, keras.layers.Layer):
             one_hot = ops.one_hot(masked_positions, ops.shape(x)[1], dtype=x.dtype)
             x = ops.matmul(one_hot, x)  # [B, P, H]
         x = self.normalization(self.transform(x))
-        table = ops.cast(token_embedding, self.compute_dtype)
+        table = ops.cast(token_embedding if self.tied else self.decoder, self.compute_dtype)
         return ops.cast(ops.matmul(x, ops.transpose(table)) + self.bias, "float32")
 
 

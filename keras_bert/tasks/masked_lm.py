@@ -15,13 +15,19 @@ class MaskedLanguageModel(Task):
     """An encoder with the masked language model head of BERT (section 3.1, task 1).
 
     Args:
-        encoder: the encoder, whose token embedding is also the output matrix.
+        encoder: the encoder.
+        tied: whether the output matrix is the token embedding.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 
-    def __init__(self, encoder: Encoder, **kwargs: Any):
+    def __init__(self, encoder: Encoder, *, tied: bool = True, **kwargs: Any):
         super().__init__(encoder, **kwargs)
-        self.head = self.part(MaskedLMHead, name="masked_lm")
+        self.tied = tied
+        self.head = self.part(MaskedLMHead, tied, name="masked_lm")
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {**super().get_config(), "tied": self.tied}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """The encoder's inputs to logits `[B, T, V]` float32.

@@ -16,14 +16,20 @@ class PretrainingModel(Task):
 
     Args:
         encoder: the encoder; it has a pooler.
+        tied: whether the output matrix is the token embedding.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 
-    def __init__(self, encoder: Encoder, **kwargs: Any):
+    def __init__(self, encoder: Encoder, *, tied: bool = True, **kwargs: Any):
         super().__init__(encoder, **kwargs)
-        self.masked_lm = self.part(MaskedLMHead, name="masked_lm")
+        self.tied = tied
+        self.masked_lm = self.part(MaskedLMHead, tied, name="masked_lm")
         # As in the original code, nothing is dropped between the pooler and these two logits.
         self.next_sentence = self.part(ClassificationHead, 2, 0.0, name="next_sentence")
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {**super().get_config(), "tied": self.tied}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
         """Both heads' logits, float32.

@@ -1,0 +1,231 @@
+"""Against outputs that transformers gave; see tests/fixtures/huggingface/make.py."""
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import keras_bert as kb
+from keras_bert.checkpoints.variables import named_variables
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "huggingface"
+FOLDERS = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
+CLASSES = {
+    "bert-model": kb.Encoder,
+    "bert-pretraining": kb.PretrainingModel,
+    "bert-masked-lm": kb.MaskedLanguageModel,
+    "bert-next-sentence": kb.NextSentencePredictor,
+    "bert-sequence": kb.SequenceClassifier,
+    "bert-token": kb.TokenClassifier,
+    "bert-question-answering": kb.SpanClassifier,
+    "bert-multiple-choice": kb.MultipleChoice,
+}
+OUTPUTS = {  # theirs to the key of ours
+    "last_hidden_state": "sequence_output",
+    "pooler_output": "pooled_output",
+    "prediction_logits": "mlm_logits",
+    "seq_relationship_logits": "nsp_logits",
+    "start_logits": "start_logits",
+    "end_logits": "end_logits",
+}
+
+
+def reference(folder):
+    """Inputs, outputs and hidden states as transformers had them."""
+    tensors = load_file(FIXTURES / folder / "reference.safetensors")
+    inputs = {
+        "token_ids": tensors["input.input_ids"],
+        "segment_ids": tensors["input.token_type_ids"],
+        "padding_mask": tensors["input.attention_mask"],
+    }
+    outputs = {n.split(".")[1]: x for n, x in tensors.items() if n.startswith("output.")}
+    states = [tensors[n] for n in sorted(tensors) if n.startswith("hidden_states")]
+    return inputs, outputs, states
+
+
+def weights(directory):
+    return load_file(Path(directory) / "model.safetensors")
+
+
+def check(model, folder):
+    inputs, outputs, states = reference(folder)
+    ours = model(inputs)
+    for name, expected in outputs.items():
+        actual = ours[OUTPUTS[name]] if isinstance(ours, dict) else ours
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5, err_msg=name)
+    encoder = model if isinstance(model, kb.Encoder) else model.encoder
+    flat = {name: value.reshape(-1, value.shape[-1]) for name, value in inputs.items()}
+    hidden = encoder(flat, return_hidden_states=True)["hidden_states"]
+    for actual, expected in zip(hidden, states, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_equals_transformers(folder, caplog):
+    model = kb.load(FIXTURES / folder)
+    assert type(model) is next(c for n, c in reversed(CLASSES.items()) if folder.startswith(n))
+    check(model, folder)
+    assert not caplog.records  # nothing missing, nothing left over
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_round_trip_is_bit_identical(folder, tmp_path):
+    model = kb.load(FIXTURES / folder)
+    kb.save(model, tmp_path / "ours")
+    kb.save(kb.load(tmp_path / "ours"), tmp_path / "theirs", format="huggingface")
+    before, after = weights(FIXTURES / folder), weights(tmp_path / "theirs")
+    if "untied" in folder:  # the head's own bias is not used by transformers
+        before["cls.predictions.bias"] = before["cls.predictions.decoder.bias"]
+    assert set(before) == set(after)
+    for name, tensor in before.items():
+        assert tensor.dtype == after[name].dtype
+        assert np.array_equal(tensor, after[name]), name
+    old, new = (
+        json.loads((d / "config.json").read_text())
+        for d in (FIXTURES / folder, tmp_path / "theirs")
+    )
+    differing = {key for key in new if key in old and old[key] != new[key]}
+    assert differing <= {"classifier_dropout"}
+
+
+def test_configuration_is_read():
+    model = kb.load(FIXTURES / "bert-sequence-multi-label")
+    assert model.labels == ("no", "maybe", "yes")
+    assert model.problem_type == "multi_label"
+    assert kb.load(FIXTURES / "bert-sequence-regression").problem_type == "regression"
+    assert kb.load(FIXTURES / "bert-model-gelu-new").config.activation == "gelu_tanh"
+    assert kb.load(FIXTURES / "bert-model-gelu-new").config.layer_norm_epsilon == 1e-5
+    assert not kb.load(FIXTURES / "bert-token").config.pooler
+
+
+def copy(folder, tmp_path, change=None, **configuration):
+    """A copy of a fixture with another configuration and other tensors."""
+    shutil.copytree(FIXTURES / folder, tmp_path / "copy")
+    path = tmp_path / "copy" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | configuration))
+    if change:
+        tensors = weights(tmp_path / "copy")
+        save_file(change(tensors), tmp_path / "copy" / "model.safetensors")
+    return tmp_path / "copy"
+
+
+def test_old_and_short_names(tmp_path):
+    def rename(tensors):
+        old = {
+            n.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
+            ): x
+            for n, x in tensors.items()
+        }
+        return {n.removeprefix("bert."): x for n, x in old.items()} | {
+            "embeddings.position_ids": np.arange(16)[None]
+        }
+
+    check(kb.load(copy("bert-pretraining", tmp_path, rename)), "bert-pretraining")
+
+
+def test_shards(tmp_path):
+    directory = copy("bert-masked-lm", tmp_path)
+    tensors = weights(directory)
+    (directory / "model.safetensors").unlink()
+    index = {}
+    for number, names in enumerate((sorted(tensors)[::2], sorted(tensors)[1::2])):
+        shard = f"model-0000{number + 1}-of-00002.safetensors"
+        save_file({name: tensors[name] for name in names}, directory / shard)
+        index |= dict.fromkeys(names, shard)
+    path = directory / "model.safetensors.index.json"
+    path.write_text(json.dumps({"weight_map": index}))
+    check(kb.load(directory), "bert-masked-lm")
+    for bad in ("../copy/" + shard, "/etc/passwd", "..", ""):
+        path.write_text(json.dumps({"weight_map": index | {"cls.predictions.bias": bad}}))
+        with pytest.raises(kb.CheckpointError, match="must stand beside"):
+            kb.load(directory)
+    path.write_text(json.dumps({"weight_map": index}))
+    (directory / shard).unlink()
+    with pytest.raises(kb.CheckpointError, match=f"{shard} is missing"):
+        kb.load(directory)
+
+
+def test_architecture_by_the_tensors_where_none_is_named(tmp_path):
+    assert isinstance(
+        kb.load(copy("bert-pretraining", tmp_path, architectures=None)), kb.PretrainingModel
+    )
+
+
+def test_another_task_initialises_its_head_and_says_so(caplog):
+    model = kb.load(FIXTURES / "bert-token", task="classifier", labels=["a", "b"])
+    assert "encoder/pooler/dense/kernel" in caplog.text
+    assert "classifier/logits/kernel" in caplog.text
+    assert model.labels == ("a", "b")
+    assert np.std(named_variables(model)["classifier/logits/kernel"]) > 0
+    source = weights(FIXTURES / "bert-token")["bert.encoder.layer.1.output.dense.weight"]
+    assert np.array_equal(model.encoder.encoder_layers[1].output_projection.kernel, source.T)
+
+
+def test_unexpected_tensors_are_named(tmp_path, caplog):
+    directory = copy("bert-model", tmp_path, lambda t: t | {"extra.weight": np.zeros(3, "float32")})
+    with caplog.at_level(logging.WARNING):
+        kb.load(directory)
+    assert "not used: extra.weight" in caplog.text
+
+
+def _cut(tensors):
+    return {
+        n: x[:-1] if n.endswith("layer.1.output.dense.weight") else x for n, x in tensors.items()
+    }
+
+
+def _drop(tensors):
+    return {n: x for n, x in tensors.items() if not n.endswith("layer.1.output.dense.weight")}
+
+
+def _nan(tensors):
+    tensors["bert.encoder.layer.1.output.dense.weight"][3, 3] = np.nan
+    return tensors
+
+
+def _integers(tensors):
+    name = "bert.encoder.layer.1.output.dense.weight"
+    return tensors | {name: tensors[name].astype("int32")}
+
+
+@pytest.mark.parametrize(
+    ("change", "configuration", "message"),
+    [
+        (_cut, {}, r"layer.1.output.dense.weight' has shape \[11, 20\]"),
+        (_drop, {}, "lacks the tensor 'bert.encoder.layer.1.output.dense.weight'"),
+        (_nan, {}, "layer.1.output.dense.weight' holds values that are not finite"),
+        (_integers, {}, "layer.1.output.dense.weight' is int32"),
+        (None, {"hidden_act": "mish"}, "hidden_act 'mish' is not supported"),
+        (None, {"model_type": "t5"}, "model_type 't5' is not supported"),
+        (None, {"num_attention_heads": 5}, "cannot be divided"),
+        (None, {"vocab_size": 41}, r"has shape \[40, 12\].*wants \[41, 12\]"),
+        (None, {"vocab_size": 10**12}, "vocabulary_size is 1000000000000"),
+        (None, {"num_hidden_layers": 10**9}, "num_layers is 1000000000"),
+        (None, {"position_embedding_type": "relative_key"}, "only 'absolute' is"),
+        (None, {"is_decoder": True}, "only encoders"),
+        (None, {"hidden_size": "12"}, "hidden_size is '12'"),
+    ],
+)
+def test_damage_is_named(tmp_path, change, configuration, message):
+    directory = copy("bert-masked-lm", tmp_path, change, **configuration)
+    with pytest.raises(kb.CheckpointError, match=message):
+        kb.load(directory)
+
+
+def test_pickles_are_refused(tmp_path):
+    directory = copy("bert-masked-lm", tmp_path)
+    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
+    with pytest.raises(kb.CheckpointError, match=r"pytorch_model.bin is a pickle.*save_pretrained"):
+        kb.load(directory)
+
+
+def test_keras_file_of_a_loaded_model(tmp_path):
+    model = kb.load(FIXTURES / "bert-masked-lm-untied")
+    model.save(tmp_path / "m.keras")
+    check(keras.models.load_model(tmp_path / "m.keras"), "bert-masked-lm-untied")
