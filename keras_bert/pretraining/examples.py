@@ -1,0 +1,141 @@
+"""From a plan to batches: index arithmetic and one gather, in the graph."""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bert.pretraining.corpus import TokenizedCorpus
+from keras_bert.pretraining.masking import TokenMasking
+from keras_bert.pretraining.pairs import PLANS, EpochPlan
+from keras_bert.text.vocabulary import Vocabulary
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Examples:
+    """The training examples of a corpus, by epoch and number.
+
+    Args:
+        corpus: the text.
+        vocabulary: its tokens.
+        masking: which tokens are to be guessed.
+        sequence_length: T.
+        objective: "mlm+nsp" or "mlm".
+        seed: of the plan.
+    """
+
+    corpus: TokenizedCorpus
+    vocabulary: Vocabulary
+    masking: TokenMasking
+    sequence_length: int
+    objective: str = "mlm+nsp"
+    seed: int = 0
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """The plan of an epoch."""
+        special = 3 if self.objective == "mlm+nsp" else 2
+        return PLANS[self.objective](
+            self.corpus, self.sequence_length - special, seed=self.seed, epoch=epoch
+        )
+
+    def dataset(
+        self,
+        batch_size: int,
+        *,
+        epoch: int = 0,
+        start: int = 0,
+        plan: EpochPlan | None = None,
+        parts: int = 1,
+        first_part: int = 0,
+        local_parts: int | None = None,
+    ) -> tf.data.Dataset:
+        """An epoch as batches `(x, y, w)`, for `fit` or for a loop.
+
+        Every example comes once. The last batch is filled up with examples whose weights are 0,
+        so that all batches have the same static shape. To begin at any batch costs nothing.
+
+        Args:
+            batch_size: B of the global batch.
+            epoch: number of the epoch, which decides pairs, order and masks.
+            start: number of the first batch.
+            plan: `plan(epoch)`, if it is at hand.
+            parts: number of replicas among which every batch is divided, in order; an element of
+                the dataset is then one part.
+            first_part: the first part that is wanted here.
+            local_parts: number of parts wanted here; default all.
+
+        Returns:
+            Elements of x: `token_ids`, `segment_ids`, `padding_mask` `[B, T]` int32 and
+            `masked_positions` `[B, P]` int32; y: `mlm_logits` `[B, P]` and `nsp_logits` `[B]`
+            int32; w: the same names, float32. With the objective "mlm", y and w are the arrays
+            of `mlm_logits` alone.
+        """
+        plan = self.plan(epoch) if plan is None else plan
+        local_parts = parts if local_parts is None else local_parts
+        rows = batch_size // parts
+        batches = num_batches(plan, batch_size)
+        # Captured tensors are passed to the pipeline, not copied into its graph.
+        tokens = tf.constant(self._with_special_tokens())
+        columns = [tf.constant(column) for column in dataclasses.astuple(plan)]
+
+        def batch(index: tf.Tensor) -> Any:
+            part = first_part + index % local_parts
+            first = (index // local_parts) * batch_size + part * rows
+            wanted = first + tf.range(rows, dtype=tf.int64)
+            number = tf.minimum(wanted, len(plan) - 1)
+            example = [tf.gather(column, number) for column in columns]
+            return self._example(tokens, epoch, number, wanted < len(plan), *example)
+
+        indices = tf.data.Dataset.range(start * local_parts, batches * local_parts)
+        dataset = indices.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        return dataset.prefetch(tf.data.AUTOTUNE)
+
+    def _with_special_tokens(self) -> Any:
+        vocabulary = self.vocabulary
+        special = [vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id]
+        return tf.concat([tf.constant(self.corpus.tokens), tf.constant(special, tf.int32)], 0)
+
+    def _example(
+        self,
+        tokens: tf.Tensor,
+        epoch: int,
+        number: tf.Tensor,
+        exists: tf.Tensor,
+        a_start: tf.Tensor,
+        a_length: tf.Tensor,
+        b_start: tf.Tensor,
+        b_length: tf.Tensor,
+        is_random: tf.Tensor,
+    ) -> Any:
+        cls = tf.size(tokens, tf.int64) - 3
+        separator, pad = cls + 1, cls + 2
+        position = tf.range(self.sequence_length, dtype=tf.int64)
+        a_start, a_length, b_start, b_length = (
+            x[:, tf.newaxis] for x in (a_start, a_length, b_start, b_length)
+        )
+        a_end = a_length + 1  # where the first [SEP] stands
+        pairs = self.objective == "mlm+nsp"
+        end = a_end + b_length + 1 if pairs else a_end  # where the last one stands
+        index = tf.where(position <= a_end, a_start + position - 1, b_start + position - a_end - 1)
+        index = tf.where((position == a_end) | (position == end), separator, index)
+        index = tf.where(position == 0, cls, index)
+        index = tf.where(position > end, pad, index)  # [B, T]
+        token_ids = tf.gather(tokens, index)
+        masked = self.masking(token_ids, epoch, number)
+        x = {
+            "token_ids": masked["token_ids"],
+            "segment_ids": tf.cast((position > a_end) & (position <= end), tf.int32),
+            "padding_mask": tf.cast(position <= end, tf.int32),
+            "masked_positions": masked["positions"],
+        }
+        weight = tf.cast(exists, tf.float32)
+        mlm_weights = masked["weights"] * weight[:, tf.newaxis]
+        if not pairs:
+            return x, masked["labels"], mlm_weights
+        y = {"mlm_logits": masked["labels"], "nsp_logits": tf.cast(is_random, tf.int32)}
+        return x, y, {"mlm_logits": mlm_weights, "nsp_logits": weight}
+
+
+def num_batches(plan: EpochPlan, batch_size: int) -> int:
+    """Batches in an epoch, the last of which may not be full."""
+    return -(-len(plan) // batch_size)
