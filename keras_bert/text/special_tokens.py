@@ -26,6 +26,7 @@ class Parts(NamedTuple):
 def split_at_special_tokens(texts: tf.Tensor, ids: Mapping[str, int]) -> Parts:
     """Cuts texts `[N]` before and after each of the special tokens, whose ids are given."""
     pattern = "|".join(re.escape(token) for token in sorted(ids, key=len, reverse=True))
+    texts = tf.strings.regex_replace(texts, r"\x00", "\x01")  # NUL ends a string in regex_split
     parts = tf_text.regex_split(texts, pattern, pattern)
     matches = parts.values[:, tf.newaxis] == list(ids)  # [parts, special tokens]
     is_special = tf.reduce_any(matches, axis=1)

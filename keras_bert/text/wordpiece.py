@@ -22,7 +22,7 @@ from keras_bert.text.special_tokens import insert_special_tokens, split_at_speci
 from keras_bert.text.splitting import split_words
 from keras_bert.text.strings import Texts, to_strings
 from keras_bert.text.vocabulary import CONTINUATION, Vocabulary, is_continuation
-from keras_bert.text.word_limit import MOST_BYTES_PER_CHARACTER, limit_words
+from keras_bert.text.word_limit import MOST_BYTES_PER_CHARACTER, Pieces, WordLimit
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -80,9 +80,11 @@ class WordPiece:
             unknown_token=self._as_matched(self.vocabulary.unknown),
             no_pretokenization=not self.split_cjk,
         )
-        self._begins_word = tf.constant(~self.is_continuation)
-        self._characters = tf.constant(
-            [len(token.removeprefix(CONTINUATION)) for token in self.vocabulary.tokens]
+        self._limit_words = WordLimit(
+            self.vocabulary.tokens,
+            self.is_continuation,
+            self.vocabulary.unknown_id,
+            self.max_characters_per_word,
         )
 
     @functools.cached_property
@@ -103,9 +105,7 @@ class WordPiece:
             return self._tokenize_around_special_tokens(texts)[0]
         return self._pieces(self._normalizer.normalize(texts))[0]
 
-    def tokenize_with_offsets(
-        self, texts: Texts, *, allow_special_tokens: bool = False
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    def tokenize_with_offsets(self, texts: Texts, *, allow_special_tokens: bool = False) -> Pieces:
         """As `tokenize`, with the characters of the texts that each token covers.
 
         Returns:
@@ -139,16 +139,12 @@ class WordPiece:
         texts = tf.strings.reduce_join(ids.with_values(tf.gather(written, ids.values)), axis=1)
         return tf.strings.strip(texts)
 
-    def _tokenize_around_special_tokens(
-        self, texts: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    def _tokenize_around_special_tokens(self, texts: tf.Tensor) -> Pieces:
         special = self.vocabulary.special_tokens.values()
         parts = split_at_special_tokens(texts, {t: self.vocabulary.id_of(t) for t in special})
         return insert_special_tokens(parts, *self.tokenize_with_offsets(parts.plain.values))
 
-    def _pieces(
-        self, normalized: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    def _pieces(self, normalized: tf.Tensor) -> Pieces:
         """Ids int32, starts and ends int64 in bytes, `[N, (tokens)]`, of normalised texts `[N]`."""
         if self.split_cjk:
             pieces = self._wordpiece.tokenize_with_offsets(normalized)
@@ -157,13 +153,7 @@ class WordPiece:
             ids, starts, ends = self._wordpiece.tokenize_with_offsets(words)
             shift = word_starts[..., tf.newaxis]
             pieces = tuple(x.merge_dims(1, 2) for x in (ids, starts + shift, ends + shift))
-        return limit_words(
-            *pieces,
-            begins_word=self._begins_word,
-            characters=self._characters,
-            limit=self.max_characters_per_word,
-            unknown_id=self.vocabulary.unknown_id,
-        )
+        return self._limit_words(*pieces)
 
     def _as_matched(self, token: str) -> str:
         """The token as the operation gets it, so that no text matches what it should not.
