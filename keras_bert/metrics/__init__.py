@@ -1,0 +1,51 @@
+"""What benchmarks score, as plain functions on NumPy arrays."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from keras_bert.config import closest
+from keras_bert.errors import InputError
+from keras_bert.metrics.classification import accuracy, f1, macro_f1, matthews, micro_f1
+from keras_bert.metrics.correlation import pearson, spearman
+
+METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "macro_f1": macro_f1,
+    "micro_f1": micro_f1,
+    "matthews": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+}
+
+
+def measure(
+    names: Sequence[str], targets: np.ndarray, predictions: np.ndarray
+) -> dict[str, float]:
+    """Metrics by name; the larger, the better.
+
+    Args:
+        names: keys of `METRICS`.
+        targets: what is right: label ids `[N]`, indicators 0 and 1 `[N, L]` for several labels
+            per example, or numbers `[N]` for the correlations.
+        predictions: what the model says, of the same shape.
+
+    Raises:
+        InputError: if a name is unknown, there are no examples, or the shapes differ.
+    """
+    targets, predictions = np.asarray(targets), np.asarray(predictions)
+    if targets.shape != predictions.shape:
+        raise InputError(
+            f"The predictions have the shape {list(predictions.shape)}, but the targets "
+            f"{list(targets.shape)}; one prediction is needed for each target."
+        )
+    if not targets.size:
+        raise InputError("There are no examples to measure; give at least one.")
+    for name in names:
+        if name not in METRICS:
+            raise InputError(
+                f"There is no metric {name!r}.{closest(name, METRICS)} "
+                f"The metrics are {', '.join(METRICS)}."
+            )
+    return {name: METRICS[name](targets, predictions) for name in names}

@@ -1,0 +1,62 @@
+"""Labels against labels.
+
+`targets` and `predictions` are label ids `[N]`, or indicators 0 and 1 `[N, L]` where an example
+has any number of labels. A ratio without a denominator counts as 0, as in scikit-learn.
+"""
+
+import numpy as np
+
+
+def accuracy(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Share of the examples that are entirely right."""
+    same = np.asarray(targets) == np.asarray(predictions)
+    return float(same.reshape(len(same), -1).all(axis=1).mean())
+
+
+def f1(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Harmonic mean of precision and recall of label 1, `[N]`."""
+    right, predicted, actual = _counts(np.equal(targets, 1), np.equal(predictions, 1))
+    return float(_ratio(2 * right, predicted + actual))
+
+
+def macro_f1(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Mean of the F1 of every label that occurs (of every column of `[N, L]`)."""
+    right, predicted, actual = _counts(*_indicators(targets, predictions))
+    return float(_ratio(2 * right, predicted + actual).mean())
+
+
+def micro_f1(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """F1 of all single decisions; for `[N]` the same as accuracy."""
+    right, predicted, actual = _counts(*_indicators(targets, predictions))
+    return float(_ratio(2 * right.sum(), predicted.sum() + actual.sum()))
+
+
+def matthews(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Matthews' correlation of label ids `[N]`, for any number of labels.
+
+    Gorodkin 2004, https://doi.org/10.1016/j.compbiolchem.2004.09.006.
+    """
+    right, predicted, actual = _counts(*_indicators(targets, predictions))
+    total = len(targets)
+    covariance = right.sum() * total - predicted @ actual
+    variances = (total**2 - predicted @ predicted) * (total**2 - actual @ actual)
+    return float(_ratio(covariance, np.sqrt(float(variances))))
+
+
+def _indicators(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bool `[N, L]`, one column per label that occurs."""
+    targets, predictions = np.asarray(targets), np.asarray(predictions)
+    if targets.ndim == 2:
+        return targets.astype(bool), predictions.astype(bool)
+    labels = np.union1d(targets, predictions)
+    return targets[:, None] == labels, predictions[:, None] == labels
+
+
+def _counts(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, ...]:
+    """How often each label is predicted rightly, predicted, and there: int64 `[L]` each."""
+    return tuple(x.sum(axis=0) for x in (targets & predictions, predictions, targets))
+
+
+def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    numerator, denominator = np.asarray(numerator, float), np.asarray(denominator, float)
+    return np.divide(numerator, denominator, np.zeros_like(numerator), where=denominator != 0)

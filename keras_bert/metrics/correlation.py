@@ -1,0 +1,29 @@
+"""Numbers against numbers, `[N]` each; not a number (nan) where one of them does not vary."""
+
+import numpy as np
+
+
+def pearson(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Linear correlation."""
+    x, y = (_standardized(values) for values in (targets, predictions))
+    return float(np.clip(x @ y, -1, 1))
+
+
+def spearman(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Correlation of the ranks; equal values share the mean of their ranks."""
+    return pearson(_ranks(targets), _ranks(predictions))
+
+
+def _standardized(values: np.ndarray) -> np.ndarray:
+    """Centred, and of length 1."""
+    values = np.asarray(values, float)
+    if (values == values[0]).all():  # its centred values would be rounding errors, not zeros
+        return np.full_like(values, np.nan)
+    centred = values - values.mean()
+    centred = centred / np.abs(centred).max()  # the square of a tiny number would be 0
+    return centred / np.linalg.norm(centred)
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
