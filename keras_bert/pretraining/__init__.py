@@ -1,0 +1,1 @@
+"""Text to a trained encoder: corpus, pairs, masks, and the loop on `tf.distribute`."""

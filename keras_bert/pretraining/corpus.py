@@ -90,9 +90,7 @@ class TokenizedCorpus:
             raise InputError("The corpus has no tokens; give it lines of text.")
         line_starts = np.cumsum(lengths) - lengths
         document_starts = np.unique(np.append(0, line_starts[blank]))
-        unit_starts = _unit_starts(
-            tokens, line_starts[lengths > 0], tokenizer, max_unit_tokens
-        )
+        unit_starts = _unit_starts(tokens, line_starts[lengths > 0], tokenizer, max_unit_tokens)
         document_starts = document_starts[document_starts < len(tokens)]
         return cls(
             tokens=tokens,
@@ -144,8 +142,9 @@ class TokenizedCorpus:
         else:
             sizes = np.diff(self.document_splits)
             kept = sizes - np.round(sizes * share).astype(np.int64)
-            held_out = unit - self.document_splits[:-1][self.document_of_unit] >= (
-                kept[self.document_of_unit]
+            held_out = (
+                unit - self.document_splits[:-1][self.document_of_unit]
+                >= (kept[self.document_of_unit])
             )
         if not held_out.any() or held_out.all():
             raise InputError(

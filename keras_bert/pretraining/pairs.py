@@ -81,7 +81,9 @@ def plan_pairs(
     unit, end, target, is_random = (x[begins] for x in (unit, end, target, is_random))
     single = end - unit == 1
     a_start, chunk_end = starts[unit], starts[end]
-    a_end = np.where(single, _word_start_inside(corpus, a_start, chunk_end, rng), starts[split[begins]])
+    a_end = np.where(
+        single, _word_start_inside(corpus, a_start, chunk_end, rng), starts[split[begins]]
+    )
     is_random |= a_end == chunk_end  # one word cannot be split: only random text can follow
 
     b_start, b_end = a_end.copy(), chunk_end.copy()

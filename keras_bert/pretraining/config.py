@@ -1,0 +1,291 @@
+"""What a pretraining run is made of, as one YAML file."""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from keras_bert.config import EncoderConfig, closest
+from keras_bert.errors import InputError
+from keras_bert.pretraining.pairs import PLANS
+from keras_bert.pretraining.strategy import STRATEGIES
+
+PRECISIONS = ("float32", "mixed_bfloat16")
+
+MAY_CHANGE = (
+    "output",
+    "steps",
+    "epochs",
+    "strategy",
+    "checkpoint_every",
+    "keep_checkpoints",
+    "evaluate_every",
+    "steps_per_loop",
+    "jit",
+)
+"""Options that may differ when a run is continued: they do not decide what an example is."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingConfig:
+    """A pretraining run.
+
+    Args:
+        corpus: globs of text files, one sentence or paragraph a line, documents ended by a blank
+            line or the end of the file.
+        vocabulary: the `vocab.txt`.
+        output: directory of the run: checkpoints, logs and, at the end, `model`.
+        preset: size of the encoder, a name that `EncoderConfig.preset` takes.
+        encoder: options of `EncoderConfig` that differ from the preset.
+        lowercase: whether the text is lowercased and stripped of accents.
+        objective: "mlm+nsp" (masked tokens and next sentence) or "mlm".
+        validation: globs of held-out text files.
+        validation_share: share of the corpus to hold out where no files are named.
+        validation_examples: how many held-out examples to evaluate on, at most.
+        sequence_length: tokens per example, special tokens included.
+        batch_size: examples per step, over all replicas.
+        accumulation: number of parts in which a replica works through its share of a batch.
+        steps: length of the run; or
+        epochs: the same in passes through the corpus.
+        masking_rate: share of the tokens to guess.
+        whole_words: whether words are masked as wholes.
+        learning_rate: at the end of the warm-up.
+        warmup_steps: steps of linear rise.
+        weight_decay: decoupled, not on biases and layer normalizations.
+        clip_norm: largest norm of the gradient, or None.
+        seed: of weights, pairs, masks and dropout.
+        strategy: "default" (one device) or "mirrored" (all of this machine).
+        precision: "float32" or "mixed_bfloat16".
+        checkpoint_every: steps from one checkpoint to the next.
+        keep_checkpoints: how many are kept.
+        evaluate_every: steps from one evaluation to the next; None for only before and after.
+        steps_per_loop: steps between two looks at the losses; a line of the log each.
+        jit: whether XLA compiles the forward and backward pass.
+
+    Raises:
+        InputError: if a value is out of its range, or two do not go together.
+    """
+
+    corpus: tuple[str, ...]
+    vocabulary: str
+    output: str
+    preset: str = "bert_mini"
+    encoder: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    lowercase: bool = True
+    objective: str = "mlm+nsp"
+    validation: tuple[str, ...] = ()
+    validation_share: float = 0.01
+    validation_examples: int = 1024
+    sequence_length: int = 128
+    batch_size: int = 32
+    accumulation: int = 1
+    steps: int | None = None
+    epochs: float | None = None
+    masking_rate: float = 0.15
+    whole_words: bool = False
+    learning_rate: float = 1e-4
+    warmup_steps: int = 0
+    weight_decay: float = 0.01
+    clip_norm: float | None = 1.0
+    seed: int = 0
+    strategy: str = "default"
+    precision: str = "float32"
+    checkpoint_every: int = 1000
+    keep_checkpoints: int = 2
+    evaluate_every: int | None = None
+    steps_per_loop: int = 10
+    jit: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("corpus", "validation"):
+            object.__setattr__(self, name, _strings(name, getattr(self, name)))
+        for field in dataclasses.fields(self):
+            _check_type(field.name, _annotation(field), getattr(self, field.name))
+        if not self.corpus:
+            raise InputError("corpus is empty, but must name text files.")
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                raise InputError(
+                    f"{name} is {value!r}.{closest(value, choices)}"
+                    f" Choose one of {', '.join(choices)}."
+                )
+        for name, (low, high, expected) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise InputError(f"{name} is {value!r}, but must be {expected}.")
+        if (self.steps is None) == (self.epochs is None):
+            raise InputError("Give either steps or epochs, the length of the run.")
+        if self.batch_size % self.accumulation:
+            raise InputError(
+                f"batch_size {self.batch_size} cannot be divided into {self.accumulation} parts "
+                "(accumulation); choose a multiple."
+            )
+
+    def encoder_config(self, vocabulary_size: int) -> EncoderConfig:
+        """The encoder's configuration.
+
+        Raises:
+            InputError: if it is not possible, or the sequence is longer than the positions.
+        """
+        import keras_bert.families  # noqa: F401  registers the presets
+
+        config = EncoderConfig.preset(
+            self.preset, **{"vocabulary_size": vocabulary_size, **self.encoder}
+        )
+        if self.sequence_length > config.max_positions:
+            raise InputError(
+                f"sequence_length is {self.sequence_length}, but the encoder has "
+                f"{config.max_positions} positions; lower it, or raise encoder.max_positions."
+            )
+        if config.vocabulary_size < vocabulary_size:
+            raise InputError(
+                f"encoder.vocabulary_size is {config.vocabulary_size}, but the vocabulary has "
+                f"{vocabulary_size} tokens."
+            )
+        return config
+
+    def to_dict(self) -> dict[str, Any]:
+        """The options as JSON and YAML can hold them."""
+        values = dataclasses.asdict(self)
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "PretrainingConfig":
+        """The inverse of `to_dict`.
+
+        Raises:
+            InputError: if an option is unknown, missing or out of range.
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        for name in values:
+            if name not in fields:
+                raise InputError(
+                    f"Pretraining has no option {name!r}.{closest(str(name), fields)}"
+                    f" The options are {', '.join(fields)}."
+                )
+        for name in ("corpus", "vocabulary", "output"):
+            if name not in values:
+                raise InputError(f"The option {name} is missing.")
+        values = dict(values)
+        for name, field in fields.items():
+            if "float" in _annotation(field) and isinstance(values.get(name), (int, str)):
+                values[name] = _to_float(name, values[name])
+        return cls(**values)
+
+    @classmethod
+    def from_yaml(
+        cls, path: str | os.PathLike, overrides: Sequence[str] = ()
+    ) -> "PretrainingConfig":
+        """Reads a YAML file.
+
+        Args:
+            path: the file, a mapping of option to value.
+            overrides: "option=value", the value as in YAML; "encoder.option=value" for the
+                encoder.
+
+        Raises:
+            InputError: if the file or an option cannot be used.
+        """
+        try:
+            values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
+        if not isinstance(values, dict):
+            raise InputError(f"{path} must hold lines of the form 'option: value'.")
+        for override in overrides:
+            _override(values, override)
+        return cls.from_dict(values)
+
+
+_CHOICES = {"objective": PLANS, "precision": PRECISIONS, "strategy": STRATEGIES}
+
+_MANY = 2**31
+_COUNT = (1, _MANY, "1 or more")
+_RANGES: dict[str, tuple[float, float, str]] = {
+    "sequence_length": (8, _MANY, "8 or more"),
+    "masking_rate": (1e-3, 0.9, "from 0.001 to 0.9"),
+    "validation_share": (0, 0.5, "from 0 to 0.5"),
+    "warmup_steps": (0, _MANY, "0 or more"),
+    "learning_rate": (0, 10, "from 0 to 10"),
+    "weight_decay": (0, 10, "from 0 to 10"),
+    "clip_norm": (1e-12, 1e12, "positive, or null"),
+    "epochs": (1e-6, _MANY, "positive"),
+    "seed": (0, _MANY - 1, "from 0 to 2147483647"),
+    **dict.fromkeys(
+        (
+            "batch_size",
+            "accumulation",
+            "steps",
+            "checkpoint_every",
+            "keep_checkpoints",
+            "evaluate_every",
+            "steps_per_loop",
+            "validation_examples",
+        ),
+        _COUNT,
+    ),
+}
+
+_TYPES: dict[str, tuple[type, str]] = {
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+    "bool": (bool, "true or false"),
+    "str": (str, "text"),
+    "tuple[str, ...]": (tuple, "a list of names"),
+    "collections.abc.Mapping[str, typing.Any]": (Mapping, "a mapping of options"),
+}
+
+
+def _annotation(field: dataclasses.Field) -> str:
+    return field.type.__name__ if isinstance(field.type, type) else str(field.type)
+
+
+def _check_type(name: str, annotation: str, value: Any) -> None:
+    if annotation.endswith(" | None"):
+        if value is None:
+            return
+        annotation = annotation.removesuffix(" | None")
+    expected, words = _TYPES[annotation]
+    accepted = (int, float) if expected is float else expected
+    if not isinstance(value, accepted) or (isinstance(value, bool) and expected is not bool):
+        raise InputError(f"{name} is {value!r}, but must be {words}.")
+
+
+def _strings(name: str, value: Any) -> tuple[str, ...]:
+    values = [value] if isinstance(value, (str, os.PathLike)) else value or []
+    if not isinstance(values, (list, tuple)) or not all(
+        isinstance(v, (str, os.PathLike)) for v in values
+    ):
+        raise InputError(f"{name} is {value!r}, but must be a file name or a list of them.")
+    return tuple(os.fspath(v) for v in values)
+
+
+def _to_float(name: str, value: int | str) -> float | None:
+    # PyYAML reads 1e-4, without a point, as text.
+    try:
+        return float(value)
+    except ValueError:
+        raise InputError(f"{name} is {value!r}, but must be a number.") from None
+
+
+def _override(values: dict[str, Any], override: str) -> None:
+    name, separator, text = override.partition("=")
+    if not separator or not name:
+        raise InputError(f"{override!r} is not of the form option=value.")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"{text!r} is not a YAML value for {name}.") from error
+    group, dot, option = name.partition(".")
+    if not dot:
+        values[name] = value
+    elif group == "encoder":
+        values["encoder"] = {**(values.get("encoder") or {}), option: value}
+    else:
+        raise InputError(f"{name!r} is no option; only encoder has options of its own.")

@@ -1,0 +1,89 @@
+"""What a run has to say: lines of JSON, and the same for TensorBoard."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+
+
+class Journal:
+    """The log of a run, `log.jsonl` and `tensorboard/` in its directory.
+
+    A run that continues from a step first forgets what was written after it, so that in the end
+    the log is that of a run without interruption.
+
+    Args:
+        directory: of the run.
+        step: from which the run continues; 0 starts a new log.
+    """
+
+    def __init__(self, directory: Path, step: int):
+        self._path = directory / "log.jsonl"
+        self.rows = [row for row in _read(self._path) if row["step"] <= step]
+        boards = directory / "tensorboard"
+        shutil.rmtree(boards, ignore_errors=True)
+        self._writer = tf.summary.create_file_writer(str(boards))
+        temporary = self._path.with_suffix(".new")
+        temporary.write_text("".join(map(_line, self.rows)))
+        os.replace(temporary, self._path)
+        self._file = open(self._path, "a")
+        for row in self.rows:
+            self._summarize(row)
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Adds a row, which has "event" and "step"."""
+        self.rows.append(row)
+        try:
+            self._file.write(_line(row))
+        except OSError as error:
+            raise InputError(f"Cannot write {self._path}: {error.strerror}.") from error
+        self._summarize(row)
+
+    def find(self, event: str, step: int | None = None) -> dict[str, Any] | None:
+        """The last row of an event, at a step if one is given."""
+        rows = [r for r in self.rows if r["event"] == event and step in (None, r["step"])]
+        return rows[-1] if rows else None
+
+    def flush(self) -> None:
+        """Brings everything to the disk."""
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise InputError(f"Cannot write {self._path}: {error.strerror}.") from error
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Ends the log."""
+        self.flush()
+        self._file.close()
+        self._writer.close()
+
+    def _summarize(self, row: dict[str, Any]) -> None:
+        # tf.summary.scalar wants the tensorboard package, which only the reader needs.
+        summary = tf.compat.v1.Summary()
+        for name, value in row.items():
+            if isinstance(value, float):
+                summary.value.add(tag=f"{row['event']}/{name}", simple_value=value)
+        with self._writer.as_default():
+            tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=row["step"])
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    rows = []
+    if path.exists():
+        for line in path.read_text().splitlines():
+            try:
+                rows.append(json.loads(line))
+            except ValueError:  # the line at which a killed run was writing
+                break
+    return rows
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row) + "\n"

@@ -1,0 +1,206 @@
+"""One training step, the same on one device and on many.
+
+Losses are sums, divided by the number of predictions in the whole batch, over all replicas and
+micro-batches. Gradients are added over the replicas, then clipped, then applied once. Dropout is a
+function of (seed, step, micro-batch, replica), so nothing about it has to be saved.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.pretraining.optimizers import AdamW
+
+HEADS = {"mlm+nsp": ("mlm_logits", "nsp_logits"), "mlm": ("mlm_logits",)}
+"""Objective to the names of its logits."""
+
+
+def trainable_variables(model: keras.Model) -> dict[str, tf.Variable]:
+    """Name to variable, for an optimizer."""
+    return {name: v.value for name, v in named_variables(model).items() if v.trainable}
+
+
+class TrainingStep:
+    """Trains and evaluates a model of logits with cross-entropy.
+
+    `train` and `evaluate` return the sums of what they saw, `[heads, 3]` float32 in the order of
+    `heads`: loss, right predictions, predictions.
+
+    Args:
+        model: made in the scope of the strategy; its outputs are logits `[..., classes]`, by head
+            or, where there is one head, alone.
+        optimizer: of `trainable_variables(model)`.
+        strategy: where to run.
+        heads: names of the logits.
+        seed: of dropout.
+        accumulation: micro-batches per step and replica.
+        clip_norm: largest norm of the gradient, or None.
+        jit: whether XLA compiles the forward and backward pass.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        optimizer: AdamW,
+        strategy: tf.distribute.Strategy,
+        *,
+        heads: tuple[str, ...] = HEADS["mlm+nsp"],
+        seed: int = 0,
+        accumulation: int = 1,
+        clip_norm: float | None = 1.0,
+        jit: bool = False,
+    ):
+        self.model = model
+        self.optimizer = optimizer
+        self.strategy = strategy
+        self.heads = heads
+        self.seed = seed
+        self.accumulation = accumulation
+        self.clip_norm = clip_norm
+        self._seed_states = _seed_states(model)
+        self._forward_backward = tf.function(
+            self._gradients_of_part, jit_compile=jit, autograph=False
+        )
+        self.train = tf.function(self._train)
+        self.evaluate = tf.function(self._evaluate)
+
+    def _train(self, iterator: Any, steps: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Runs a number of steps.
+
+        Args:
+            iterator: of distributed batches `(x, y, w)`.
+            steps: int32 scalar tensor.
+
+        Returns:
+            `sums`, `tokens` (int64, padding not counted) and the last step's `gradient_norm`.
+        """
+        sums = tf.zeros([len(self.heads), 3])
+        tokens, norm = tf.constant(0, tf.int64), tf.constant(0.0)
+        for _ in tf.range(steps):
+            result = self.strategy.run(self._step, args=(next(iterator),))
+            new_sums, new_tokens, norm = self._first(result)
+            sums, tokens = sums + new_sums, tokens + new_tokens
+        return {"sums": sums, "tokens": tokens, "gradient_norm": norm}
+
+    def _evaluate(self, batch: Any) -> tf.Tensor:
+        """The sums of one distributed batch, without dropout."""
+
+        def evaluate_replica(x: Any, y: Any, w: Any) -> tf.Tensor:
+            sums = self._sums(self.model(x, training=False), y, w)
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
+
+        return self._first(self.strategy.run(evaluate_replica, args=batch))
+
+    def _first(self, result: Any) -> Any:
+        """One replica's copy of results that are the same on all."""
+        return tf.nest.map_structure(
+            lambda value: self.strategy.experimental_local_results(value)[0], result
+        )
+
+    def _step(self, batch: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        replica = tf.distribute.get_replica_context()
+        variables = self.optimizer.variables
+        values = [tf.convert_to_tensor(variable) for variable in variables.values()]
+        counts = tf.stack([tf.reduce_sum(w) for w in self._by_head(batch[2])])
+        tokens = tf.reduce_sum(tf.cast(batch[0]["padding_mask"], tf.int64))
+        counts, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, [counts, tokens])
+        total = tf.maximum(counts, 1.0)
+        gradients, sums = self._accumulate(values, batch, total, replica.replica_id_in_sync_group)
+        gradients, sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, [gradients, sums])
+        norm = tf.linalg.global_norm(gradients)
+        if self.clip_norm is not None:
+            scale = self.clip_norm / tf.maximum(norm, self.clip_norm)
+            gradients = [gradient * scale for gradient in gradients]
+        self.optimizer.apply(dict(zip(variables, gradients, strict=True)))
+        return sums, tokens, norm
+
+    def _accumulate(
+        self, values: list[tf.Tensor], batch: Any, total: tf.Tensor, replica: Any
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """Gradients and sums of a replica's share of the batch, micro-batch by micro-batch."""
+        parts = self.accumulation
+        if parts == 1:
+            return self._forward_backward(values, batch, total, self._seeds(replica, 0))
+        batch = tf.nest.map_structure(
+            lambda x: tf.reshape(x, [parts, x.shape[0] // parts, *x.shape[1:]]), batch
+        )
+        gradients = [tf.zeros_like(value) for value in values]
+        sums = tf.zeros([len(self.heads), 3])
+        for part in tf.range(parts):
+            micro_batch = tf.nest.map_structure(lambda x, part=part: x[part], batch)
+            more, more_sums = self._forward_backward(
+                values, micro_batch, total, self._seeds(replica, part)
+            )
+            gradients = [a + b for a, b in zip(gradients, more, strict=True)]
+            sums += more_sums
+        return gradients, sums
+
+    def _gradients_of_part(
+        self, values: list[tf.Tensor], batch: Any, total: tf.Tensor, seeds: tf.Tensor
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """A pure function of tensors: parameters, batch, divisors `[heads]`, seeds `[D, 2]`."""
+        x, y, w = batch
+        states = self._non_trainable_values(seeds)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(values)
+            outputs, _ = self.model.stateless_call(
+                self._in_model_order(values), states, x, training=True
+            )
+            sums = self._sums(outputs, y, w)
+            loss = tf.reduce_sum(sums[:, 0] / total)
+        return tape.gradient(loss, values), sums
+
+    def _sums(self, outputs: Any, y: Any, w: Any) -> tf.Tensor:
+        heads = zip(*map(self._by_head, (outputs, y, w)), strict=True)
+        return tf.stack([_cross_entropy_sums(*head) for head in heads])
+
+    def _by_head(self, values: Any) -> list[tf.Tensor]:
+        return [values[h] for h in self.heads] if isinstance(values, Mapping) else [values]
+
+    def _seeds(self, replica: Any, part: Any) -> tf.Tensor:
+        """A seed for every dropout layer, `[D, 2]` int32."""
+        step = self.optimizer.iterations.read_value()
+        number = (step * self.accumulation + tf.cast(part, tf.int64)) * (
+            self.strategy.num_replicas_in_sync
+        ) + tf.cast(replica, tf.int64)
+        return tf.random.stateless_uniform(
+            [len(self._seed_states), 2],
+            tf.stack([tf.constant(self.seed, tf.int64), number]),
+            minval=0,
+            maxval=2**31 - 1,
+            dtype=tf.int32,
+        )
+
+    def _in_model_order(self, values: list[tf.Tensor]) -> list[tf.Tensor]:
+        by_variable = {
+            id(variable): value
+            for variable, value in zip(self.optimizer.variables.values(), values, strict=True)
+        }
+        return [by_variable[id(variable.value)] for variable in self.model.trainable_variables]
+
+    def _non_trainable_values(self, seeds: tf.Tensor) -> list[tf.Tensor]:
+        rows = {id(state): seeds[row] for row, state in enumerate(self._seed_states)}
+        return [
+            tf.cast(rows[id(variable)], variable.dtype) if id(variable) in rows else variable.value
+            for variable in self.model.non_trainable_variables
+        ]
+
+
+def _cross_entropy_sums(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Loss, right predictions and predictions, `[3]` float32."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    # The label has the largest logit: cheaper than the argmax of a vocabulary.
+    own = tf.gather(tf.stop_gradient(logits), labels, batch_dims=labels.shape.rank)
+    right = tf.cast(own >= tf.reduce_max(tf.stop_gradient(logits), axis=-1), tf.float32)
+    return tf.stack(
+        [tf.reduce_sum(losses * weights), tf.reduce_sum(right * weights), tf.reduce_sum(weights)]
+    )
+
+
+def _seed_states(model: keras.Model) -> list[keras.Variable]:
+    """The states of all random generators in the model, in the order of its layers."""
+    generators = [getattr(layer, "seed_generator", None) for layer in model._flatten_layers()]
+    return [generator.state for generator in generators if generator is not None]

@@ -1,0 +1,358 @@
+"""Pretraining from a configuration to a model."""
+
+import dataclasses
+import json
+import logging
+import math
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+from tqdm import tqdm
+
+from keras_bert.atomic import replacing
+from keras_bert.checkpoints import save
+from keras_bert.config import EncoderConfig
+from keras_bert.errors import InputError
+from keras_bert.layers.encoder import Encoder
+from keras_bert.pretraining.checkpoint import restore_checkpoint, save_checkpoint
+from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
+from keras_bert.pretraining.corpus import TokenizedCorpus
+from keras_bert.pretraining.examples import Examples, num_batches
+from keras_bert.pretraining.interruption import stop_requests
+from keras_bert.pretraining.journal import Journal
+from keras_bert.pretraining.masking import TokenMasking, slots_for
+from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
+from keras_bert.pretraining.step import HEADS, TrainingStep, trainable_variables
+from keras_bert.pretraining.strategy import make_strategy
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.text.preprocessor import Preprocessor
+from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.wordpiece import WordPiece
+
+RUN = "pretraining.json"
+"""The file by which the directory of a run is known; it holds the configuration."""
+
+MODELS = {"mlm+nsp": PretrainingModel, "mlm": MaskedLanguageModel}
+
+logger = logging.getLogger(__name__)
+
+
+def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]:
+    """Trains an encoder on text, or continues to.
+
+    The run's directory decides: an empty or missing one starts a run, one of the same
+    configuration continues from its last checkpoint. The end is the same to the last bit, whether
+    a run was interrupted or not. Ctrl-C and SIGTERM save a checkpoint first.
+
+    Args:
+        config: the run.
+        progress: whether to show a progress bar on standard error.
+
+    Returns:
+        `finished` (false if interrupted), `step`, `steps`, `model` (its directory, when
+        finished), `before` and `after` (held-out losses and accuracies, or None), `train` (the
+        last losses and accuracies), `examples_per_epoch`, `seconds` (this session's).
+
+    Raises:
+        InputError: if the text, the vocabulary, the options or the directory cannot be used, the
+            disk refuses, or the loss is no longer finite.
+
+    Example:
+        >>> config = PretrainingConfig.from_yaml("pretrain.yaml", ["steps=1000"])
+        >>> pretrain(config)["after"]["mlm_loss"]
+    """
+    started = time.monotonic()
+    directory = Path(config.output)
+    _check_directory(directory, config)
+    preprocessor = make_preprocessor(config)
+    encoder_config = config.encoder_config(len(preprocessor.vocabulary))
+    strategy = make_strategy(config.strategy)
+    _check_batch(config, strategy.num_replicas_in_sync)
+    training, validation = make_examples(config, preprocessor)
+    _claim_directory(directory, config, training.corpus)
+    run = _Run(config, strategy, training, validation, preprocessor, encoder_config)
+    with stop_requests() as stop_requested:
+        finished = run.train(stop_requested, progress)
+    return {**run.results(), "finished": finished, "seconds": time.monotonic() - started}
+
+
+def make_preprocessor(config: PretrainingConfig) -> Preprocessor:
+    """Texts to inputs, with the configured vocabulary."""
+    tokenizer = WordPiece(Vocabulary.from_file(config.vocabulary), lowercase=config.lowercase)
+    return Preprocessor(tokenizer, config.sequence_length)
+
+
+def make_examples(
+    config: PretrainingConfig, preprocessor: Preprocessor
+) -> tuple[Examples, Examples | None]:
+    """The examples to train on and, unless the share is 0, the held-out ones."""
+    tokenizer = preprocessor.tokenizer
+    unit = max(config.sequence_length // 2, 4)  # so that two units fit into a sequence
+    corpus = TokenizedCorpus.from_files(config.corpus, tokenizer, max_unit_tokens=unit)
+    held_out = None
+    if config.validation:
+        held_out = TokenizedCorpus.from_files(config.validation, tokenizer, max_unit_tokens=unit)
+    elif config.validation_share:
+        corpus, held_out = corpus.split(config.validation_share)
+    vocabulary = tokenizer.vocabulary
+    masking = TokenMasking(
+        mask_id=vocabulary.mask_id,
+        special_ids=vocabulary.special_ids,
+        is_continuation=tokenizer.is_continuation,
+        rate=config.masking_rate,
+        slots=slots_for(config.masking_rate, config.sequence_length),
+        whole_words=config.whole_words,
+        seed=config.seed,
+    )
+    examples = Examples(
+        corpus=corpus,
+        vocabulary=vocabulary,
+        masking=masking,
+        sequence_length=config.sequence_length,
+        objective=config.objective,
+        seed=config.seed,
+    )
+    if held_out is None:
+        return examples, None
+    return examples, dataclasses.replace(examples, corpus=held_out)
+
+
+class _Run:
+    """A run while it runs: where it stands, and what it needs to go on."""
+
+    def __init__(
+        self,
+        config: PretrainingConfig,
+        strategy: tf.distribute.Strategy,
+        training: Examples,
+        validation: Examples | None,
+        preprocessor: Preprocessor,
+        encoder_config: EncoderConfig,
+    ):
+        self.config = config
+        self.strategy = strategy
+        self.training = training
+        self.validation = validation
+        self.directory = Path(config.output)
+        self.plan = training.plan(0)
+        self.examples_per_epoch = len(self.plan)
+        self.steps = config.steps or _steps(config, self.plan)
+        keras.utils.set_random_seed(config.seed)
+        with strategy.scope():
+            policy = keras.dtype_policies.get(config.precision)
+            encoder = Encoder(encoder_config, dtype=policy)
+            self.model = MODELS[config.objective](encoder, preprocessor=preprocessor)
+            self.optimizer = AdamW(
+                trainable_variables(self.model),
+                WarmupLinearDecay(config.learning_rate, config.warmup_steps, self.steps),
+                weight_decay=config.weight_decay,
+            )
+        self.training_step = TrainingStep(
+            self.model,
+            self.optimizer,
+            strategy,
+            heads=HEADS[config.objective],
+            seed=config.seed,
+            accumulation=config.accumulation,
+            clip_norm=config.clip_norm,
+            jit=config.jit,
+        )
+        place = restore_checkpoint(self._checkpoints, self.model, self.optimizer)
+        place = place or {"step": 0, "epoch": 0, "batch": 0}
+        self.step, self.epoch, self.batch = place["step"], place["epoch"], place["batch"]
+        self.journal = Journal(self.directory, self.step)
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.directory / "checkpoints"
+
+    def train(self, stop_requested: Callable[[], bool], progress: bool) -> bool:
+        """To the end, or until a stop is requested; returns whether the end was reached."""
+        if self.step:
+            logger.info("Continuing %s from step %d.", self.directory, self.step)
+        self._evaluate_if_due()
+        bar = tqdm(
+            total=self.steps, initial=self.step, unit="step", disable=not progress, smoothing=0.1
+        )
+        with bar:
+            while self.step < self.steps and not stop_requested():
+                self._train_epoch(stop_requested, bar)
+        finished = self.step >= self.steps
+        self._evaluate_if_due()
+        self._save()
+        self.journal.close()
+        if finished:
+            save(self.model, self.directory / "model")
+        return finished
+
+    def results(self) -> dict[str, Any]:
+        """What `pretrain` returns of the run."""
+        model = self.directory / "model"
+        return {
+            "step": self.step,
+            "steps": self.steps,
+            "model": str(model) if self.step >= self.steps else None,
+            "before": self.journal.find("validation", 0),
+            "after": self.journal.find("validation", self.steps),
+            "train": self.journal.find("train"),
+            "examples_per_epoch": self.examples_per_epoch,
+        }
+
+    def _train_epoch(self, stop_requested: Callable[[], bool], bar: tqdm) -> None:
+        """From the current batch to the end of the epoch."""
+        self.plan = self.training.plan(self.epoch) if self.epoch else self.plan
+        batches = num_batches(self.plan, self.config.batch_size)
+        iterator = self._batches(self.training, epoch=self.epoch, start=self.batch)
+        while self.batch < batches and self.step < self.steps and not stop_requested():
+            count = min(self._until_next_event(), batches - self.batch)
+            self._train_steps(iterator, count, bar)
+            if self.batch == batches:
+                self.epoch, self.batch = self.epoch + 1, 0
+            self._evaluate_if_due()
+            if self.step % self.config.checkpoint_every == 0:
+                self._save()
+            if self.batch == 0:
+                return
+
+    def _train_steps(self, iterator: Iterator, count: int, bar: tqdm) -> None:
+        began = time.monotonic()
+        result = self.training_step.train(iterator, tf.constant(count, tf.int32))
+        self.step += count
+        self.batch += count
+        metrics = self._metrics(result["sums"])
+        if not all(map(math.isfinite, metrics.values())):
+            raise InputError(
+                f"The loss is no longer finite at step {self.step}; lower the learning_rate and "
+                f"begin anew, or continue from the last checkpoint in {self._checkpoints}."
+            )
+        tokens_per_second = int(result["tokens"]) / (time.monotonic() - began)
+        row = {
+            "event": "train",
+            "step": self.step,
+            "epoch": self.epoch,
+            **metrics,
+            "gradient_norm": float(result["gradient_norm"]),
+            "learning_rate": float(self.optimizer.schedule(self.step - 1)),
+            "tokens_per_second": tokens_per_second,
+        }
+        self.journal.write(row)
+        shown = {name: f"{value:.3f}" for name, value in metrics.items() if name != "loss"}
+        bar.set_postfix({**shown, "tokens/s": f"{tokens_per_second:.0f}"}, refresh=False)
+        bar.update(count)
+
+    def _until_next_event(self) -> int:
+        """Steps to the next look, evaluation, checkpoint or end, whichever comes first.
+
+        It depends on the step alone, so a run that continues logs what it would have logged.
+        """
+        config = self.config
+        intervals = (config.steps_per_loop, config.checkpoint_every, config.evaluate_every)
+        distances = [every - self.step % every for every in intervals if every]
+        return min(*distances, self.steps - self.step)
+
+    def _evaluate_if_due(self) -> None:
+        every = self.config.evaluate_every
+        due = self.step in (0, self.steps) or (every and self.step % every == 0)
+        if self.validation is None or not due or self.journal.find("validation", self.step):
+            return
+        total = sum(self.training_step.evaluate(batch) for batch in self._batches(self.validation))
+        self.journal.write({"event": "validation", "step": self.step, **self._metrics(total)})
+
+    def _batches(self, examples: Examples, epoch: int = 0, start: int = 0) -> Iterator:
+        """Distributed batches of an epoch; of held-out text as many as are wanted."""
+        replicas = self.strategy.num_replicas_in_sync
+        plan = self.plan if examples is self.training else examples.plan(0)
+
+        def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            local = replicas // context.num_input_pipelines
+            batches = examples.dataset(
+                self.config.batch_size,
+                epoch=epoch,
+                start=start,
+                plan=plan,
+                parts=replicas,
+                first_part=context.input_pipeline_id * local,
+                local_parts=local,
+            )
+            if examples is self.training:
+                return batches
+            wanted = math.ceil(self.config.validation_examples / self.config.batch_size)
+            return batches.take(wanted * local)
+
+        return iter(self.strategy.distribute_datasets_from_function(dataset))
+
+    def _metrics(self, sums: Any) -> dict[str, float]:
+        metrics = {"loss": 0.0}
+        for head, (loss, right, count) in zip(
+            HEADS[self.config.objective], sums.numpy().tolist(), strict=True
+        ):
+            name = head.removesuffix("_logits")
+            metrics[f"{name}_loss"] = loss / max(count, 1)
+            metrics[f"{name}_accuracy"] = right / max(count, 1)
+            metrics["loss"] += metrics[f"{name}_loss"]
+        return metrics
+
+    def _save(self) -> None:
+        if (self._checkpoints / f"step-{self.step:08d}").exists():
+            return
+        self.journal.flush()
+        place = {"step": self.step, "epoch": self.epoch, "batch": self.batch}
+        save_checkpoint(
+            self._checkpoints, self.model, self.optimizer, place, keep=self.config.keep_checkpoints
+        )
+
+
+def _steps(config: PretrainingConfig, first_plan: Any) -> int:
+    """Epochs as steps; epochs differ a little in length, the first one is the measure."""
+    return max(1, round((config.epochs or 0) * num_batches(first_plan, config.batch_size)))
+
+
+def _check_batch(config: PretrainingConfig, replicas: int) -> None:
+    if config.batch_size % (replicas * config.accumulation):
+        raise InputError(
+            f"batch_size {config.batch_size} cannot be divided among {replicas} replicas and "
+            f"{config.accumulation} parts (accumulation); choose a multiple of "
+            f"{replicas * config.accumulation}."
+        )
+
+
+def _check_directory(directory: Path, config: PretrainingConfig) -> None:
+    """Refuses a directory that is not ours, or of another run."""
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory} is a file; name a directory for the run.")
+    if not directory.exists() or not any(directory.iterdir()):
+        return
+    if not (directory / RUN).is_file():
+        raise InputError(
+            f"{directory} is not empty and holds no pretraining run; choose another output."
+        )
+    earlier = json.loads((directory / RUN).read_text())["config"]
+    now = config.to_dict()
+    for name in now:
+        if name not in MAY_CHANGE and earlier.get(name) != now[name]:
+            raise InputError(
+                f"{directory} holds a run with {name} {earlier.get(name)!r}, not {now[name]!r}; "
+                "choose another output, or set the option back to continue it."
+            )
+
+
+def _claim_directory(directory: Path, config: PretrainingConfig, corpus: TokenizedCorpus) -> None:
+    """Writes down what the run is made of; refuses to go on with other text."""
+    path = directory / RUN
+    fingerprint = zlib.crc32(corpus.tokens)
+    if path.exists():
+        if json.loads(path.read_text())["corpus"] != fingerprint:
+            raise InputError(
+                f"The text or the vocabulary has changed since the run in {directory} was begun; "
+                "choose another output, or restore the files."
+            )
+        return
+    with replacing(path) as new:
+        description = {"config": config.to_dict(), "corpus": fingerprint}
+        new.write_text(json.dumps(description, indent=2) + "\n")
