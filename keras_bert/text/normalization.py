@@ -19,6 +19,11 @@ import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
+import flatbuffers
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
 from keras_bert.text.double_array import build_double_array
 
 UNICODE_VERSION = "14.0.0"
@@ -60,6 +65,12 @@ def load_table(*, lowercase: bool, strip_accents: bool) -> bytes:
     return gzip.decompress(_table_path(lowercase, strip_accents).read_bytes())
 
 
+def load_normalizer(*, lowercase: bool, strip_accents: bool) -> tf_text.FastBertNormalizer:
+    """The operation that normalises strings, with the shipped table."""
+    table = load_table(lowercase=lowercase, strip_accents=strip_accents)
+    return tf_text.FastBertNormalizer(model_buffer=tf.constant(np.frombuffer(table, np.uint8)))
+
+
 def _changed_characters(rule: Callable[[str], str]) -> dict[str, str]:
     characters = (chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c <= 0xDFFF)
     return {c: changed for c in characters if (changed := rule(c)) != c}
@@ -85,9 +96,6 @@ class _StringPool:
 
 
 def _flatbuffer(lowercase: bool, trie: bytes, mapping_of_zero: int, pool: _StringPool) -> bytes:
-    import flatbuffers
-    import numpy as np
-
     builder = flatbuffers.Builder(len(trie) + len(pool.data) + 1024)
     trie_vector = builder.CreateNumpyVector(np.frombuffer(trie, np.uint32))
     pool_vector = builder.CreateNumpyVector(np.frombuffer(pool.data, np.uint8))

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.errors import InputError
-from keras_bert.text.normalization import load_table
+from keras_bert.text.normalization import load_normalizer
 from keras_bert.text.offsets import to_characters
 from keras_bert.text.special_tokens import insert_special_tokens, split_at_special_tokens
 from keras_bert.text.splitting import split_words
@@ -68,9 +68,8 @@ class WordPiece:
             self._build()
 
     def _build(self) -> None:
-        table = load_table(lowercase=self.lowercase, strip_accents=self.strip_accents)
-        self._normalizer = tf_text.FastBertNormalizer(
-            model_buffer=tf.constant(np.frombuffer(table, np.uint8))
+        self._normalizer = load_normalizer(
+            lowercase=self.lowercase, strip_accents=self.strip_accents
         )
         self._wordpiece = tf_text.FastWordpieceTokenizer(
             [self._as_matched(token) for token in self.vocabulary.tokens],
