@@ -155,11 +155,11 @@ def ids_function(
 
 
 class Weights(tf.Module):
-    """The model's variables, each once.
+    """The model's weights, each once.
 
     A Keras model that TensorFlow tracks is stored with two copies of every weight.
     """
 
     def __init__(self, model: keras.Model):
         super().__init__()
-        self.variables_of_model = [variable.value for variable in model.variables]
+        self.weights = [variable.value for variable in model.weights]

@@ -191,13 +191,13 @@ def _saved_model_cases(model: Any, path: Path, texts: Any) -> Iterator[list[_Cas
 
             return _Case(path, takes, call, inputs, ids)
 
-        cases = [case("ids", "ids", _inputs(model, ids))]
+        cases = []
         if isinstance(texts, tuple):
             columns = dict(zip(("text", "text_pair"), map(_strings, texts), strict=True))
             cases.append(case("text pair", "text_pair", columns))
         elif not isinstance(texts, Mapping):
             cases.append(case("text", "serving_default", {"text": _strings(texts)}))
-        yield cases
+        yield [*cases, case("ids", "ids", _inputs(model, ids))]
 
 
 def _local_cases(

@@ -6,7 +6,7 @@ that is closed. Each message is the number of its bytes and a NumPy archive; a r
 the top, and nothing of this package at all.
 """
 
-import importlib.util
+import importlib.metadata
 import io
 import os
 import statistics
@@ -14,7 +14,6 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -24,7 +23,7 @@ def send(stream: BinaryIO, arrays: dict[str, Any]) -> None:
     """Writes one message; arrays of bytes objects arrive as they are, NULs at the end too."""
     packed = {name: _pack(np.asarray(array)) for name, array in arrays.items()}
     content = io.BytesIO()
-    np.savez(content, **packed)
+    np.savez(content, **packed)  # type: ignore[arg-type]
     stream.write(struct.pack("<q", len(content.getbuffer())) + content.getbuffer())
     stream.flush()
 
@@ -74,13 +73,14 @@ def main(directory: str) -> None:
     # Whatever TensorFlow prints must not mix with the messages.
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    sys.modules.update(dict.fromkeys(("keras", "keras_bert", "tf_keras")))
+    for name in ("keras", "keras_bert", "tf_keras"):
+        sys.modules[name] = None  # type: ignore[assignment]  # from now on, importing it fails
     import tensorflow as tf
 
     # `import tensorflow_text` would do, but brings Keras with it.
-    for folder in importlib.util.find_spec("tensorflow_text").submodule_search_locations:
-        for library in sorted(Path(folder, "python", "ops").glob("*.so")):
-            tf.load_op_library(str(library))
+    for file in importlib.metadata.files("tensorflow-text") or ():
+        if file.suffix == ".so" and file.parent.name == "ops":
+            tf.load_op_library(str(file.locate()))
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     signatures = tf.saved_model.load(directory).signatures

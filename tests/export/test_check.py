@@ -1,0 +1,108 @@
+"""Artifacts that cannot be made, or are wrong, do not get their name."""
+
+import importlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from keras_bert.export.check import ExportError, check, difference, reference
+
+from keras_bert import InputError, export
+
+from .conftest import make_model
+
+
+def module(name):
+    return importlib.import_module(f"keras_bert.export.{name}")
+
+
+def test_difference():
+    a = {"x": np.array([1.0, 2.0]), "y": np.zeros((0, 2))}
+    assert difference(a, a) == 0
+    assert difference(a, {**a, "x": np.array([1.0, 2.5])}) == 0.5
+    assert difference(a, {"x": a["x"]}) == np.inf
+    assert difference(a, {**a, "x": np.zeros((2, 1))}) == np.inf
+    assert difference(a, {**a, "x": np.array([1.0, np.nan])}) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda out: {**out, "scores": out["scores"] + 1e-4}, r"differs from the model by 1.0e-04"),
+        (lambda out: {"scores": out["scores"]}, "differs from the model by inf"),
+        (lambda out: 1 / 0, "division by zero"),
+    ],
+)
+def test_check(spoil, message, classifier):
+    check(classifier, "file", lambda ids: reference(classifier, ids), 1e-5)
+    with pytest.raises(ExportError, match=message):
+        check(classifier, "file", lambda ids: spoil(reference(classifier, ids)), 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["saved_model", "tflite", "onnx"])
+def test_a_failed_check_keeps_the_earlier_artifact(kind, classifier, tmp_path, monkeypatch):
+    path, write = tmp_path / "artifact", getattr(export, kind)
+    write(classifier, path)
+
+    def content():
+        files = [path] if path.is_file() else sorted(path.rglob("*.*"))
+        return [file.read_bytes() for file in files if file.is_file()]
+
+    before = content()
+
+    def fail(*arguments):
+        raise ExportError("The artifact differs.")
+
+    monkeypatch.setattr(module(kind), "check", fail)
+    with pytest.raises(ExportError, match="differs"):
+        write(classifier, path)
+    assert content() == before
+    with pytest.raises(ExportError, match="differs"):
+        write(classifier, tmp_path / "new")
+    assert [file.name for file in tmp_path.iterdir()] == ["artifact"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "package", "extra"),
+    [
+        ("onnx", "tf2onnx", "onnx"),
+        ("onnx", "onnxruntime", "onnx"),
+        ("tflite", "ai_edge_litert.interpreter", "tflite"),
+    ],
+)
+def test_a_missing_package_is_named(kind, package, extra, classifier, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf'pip install "keras-bert-encoders\[{extra}\]"'):
+        getattr(export, kind)(classifier, tmp_path / "artifact")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["saved_model", "tflite", "onnx"])
+def test_models_that_cannot_be_exported(kind, tmp_path, monkeypatch):
+    write = getattr(export, kind)
+    with pytest.raises(InputError, match="A Sequential cannot be exported"):
+        write(keras.Sequential(), tmp_path / "artifact")
+    half = make_model()
+    half.dtype_policy = keras.DTypePolicy("mixed_bfloat16")
+    with pytest.raises(InputError, match="computes in mixed_bfloat16"):
+        write(half, tmp_path / "artifact")
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(InputError, match="KERAS_BACKEND=tensorflow"):
+        write(make_model(), tmp_path / "artifact")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_names_are_functions_and_bring_tensorflow_only_when_used():
+    program = """
+import sys
+from keras_bert import export
+assert "tensorflow" not in sys.modules and "keras" not in sys.modules
+assert {"onnx", "saved_model", "tflite", "verify"} <= set(dir(export))
+import keras_bert.export.onnx
+assert "tensorflow" in sys.modules
+assert callable(export.onnx) and callable(export.verify) and callable(export.tflite)
+assert callable(export.saved_model)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,96 @@
+"""Every task in every format gives the Keras model's numbers."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras_bert.export.onnx import onnx_runner
+from keras_bert.export.tflite import tflite_runner
+
+from keras_bert import export
+from keras_bert.checkpoints.native import TASKS
+
+from .conftest import make_model, random_ids
+
+SHAPES = [(1, 1), (4, 33), (2, 64), (7, 2)]
+OUTPUTS = {
+    "encoder": {"sequence_output": ("N", "T", 64), "pooled_output": ("N", 64)},
+    "classifier": {"logits": ("N", 3), "scores": ("N", 3)},
+    "masked_lm": {"logits": ("N", "T", 66)},
+    "multiple_choice": {"logits": ("N",)},
+    "next_sentence": {"logits": ("N", 2)},
+    "pretraining": {"mlm_logits": ("N", "T", 66), "nsp_logits": ("N", 2)},
+    "span": {"start_logits": ("N", "T"), "end_logits": ("N", "T")},
+    "tagger": {"logits": ("N", "T", 3)},
+}
+
+
+def saved_model_runner(path):
+    signature = tf.saved_model.load(str(path)).signatures["ids"]
+    return lambda inputs: signature(**{name: tf.constant(v) for name, v in inputs.items()})
+
+
+FORMATS = {
+    "saved_model": (export.saved_model, saved_model_runner),
+    "tflite": (export.tflite, tflite_runner),
+    "onnx": (export.onnx, onnx_runner),
+}
+
+
+def keras_outputs(task, model, ids):
+    """What the model itself returns, by the names that artifacts use."""
+    if task == "multiple_choice":
+        return {"logits": model({name: v[:, None] for name, v in ids.items()})[:, 0]}
+    results = model(ids, training=False)
+    if task == "classifier":
+        return {"logits": results, "scores": tf.nn.softmax(results)}
+    return results if isinstance(results, dict) else {"logits": results}
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {task: make_model(task, num_layers=1) for task in TASKS}
+
+
+def test_the_table_of_outputs_knows_every_task():
+    assert set(OUTPUTS) == set(TASKS)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("task", OUTPUTS)
+def test_artifact_equals_the_model(task, kind, models, tmp_path):
+    write, load = FORMATS[kind]
+    write(models[task], tmp_path / f"a.{kind}")
+    run = load(tmp_path / f"a.{kind}")
+    for batch, length in SHAPES:
+        ids = random_ids(batch, length)
+        expected = keras_outputs(task, models[task], ids)
+        actual = run(ids)
+        sizes = {"N": batch, "T": length}
+        assert {name: tuple(value.shape) for name, value in actual.items()} == {
+            name: tuple(sizes.get(axis, axis) for axis in axes)
+            for name, axes in OUTPUTS[task].items()
+        }
+        for name, value in expected.items():
+            np.testing.assert_allclose(actual[name], value, rtol=0, atol=1e-5)
+    empty = {name: np.zeros((0, 5), "int32") for name in ids}
+    assert all(len(value) == 0 for value in run(empty).values())
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"activation": "gelu_tanh", "pooler": False, "embedding_size": 24},
+        {"num_segments": 0, "activation": "relu", "mask_value": -100.0},
+    ],
+)
+def test_other_configurations(config, kind, tmp_path):
+    write, load = FORMATS[kind]
+    model = make_model("encoder", num_layers=1, **config)
+    write(model, tmp_path / f"a.{kind}")
+    ids = random_ids(3, 12)
+    if config.get("num_segments") == 0:
+        del ids["segment_ids"]
+    expected = model(ids)["sequence_output"]
+    actual = load(tmp_path / f"a.{kind}")(ids)["sequence_output"]
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)

@@ -1,0 +1,148 @@
+"""SavedModels: from text, in processes that know nothing of this package."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_bert import InputError, export
+
+from .conftest import HARD_TEXTS, make_model, random_ids
+
+STRANGER = """
+import sys
+import numpy as np, tensorflow as tf, tensorflow_text
+signatures = tf.saved_model.load(sys.argv[1]).signatures
+texts = open(sys.argv[2], "rb").read().split(b"\\xff")
+one = signatures["serving_default"](text=tf.constant(texts))
+two = signatures["text_pair"](text=tf.constant(texts), text_pair=tf.constant(texts[::-1]))
+none = signatures["serving_default"](text=tf.zeros([0], tf.string))
+assert "keras_bert" not in sys.modules
+np.savez(sys.argv[3], one=one["logits"], scores=one["scores"], two=two["logits"],
+         none=none["scores"], label=one["label"].numpy().astype("S"),
+         labels=one["labels"].numpy().astype("S"))
+"""
+
+
+def to_bytes(text):
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+@pytest.fixture(scope="module")
+def exported(classifier, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("saved") / "1"
+    export.saved_model(classifier, directory)
+    return directory
+
+
+def test_texts_in_a_fresh_process(classifier, exported, tmp_path):
+    (tmp_path / "texts").write_bytes(b"\xff".join(map(to_bytes, HARD_TEXTS)))
+    subprocess.run(
+        [sys.executable, "-c", STRANGER, exported, tmp_path / "texts", tmp_path / "out.npz"],
+        check=True,
+        cwd=tmp_path,
+    )
+    found = np.load(tmp_path / "out.npz")
+    expected = classifier.predict_texts(HARD_TEXTS, 32)
+    np.testing.assert_allclose(found["one"], expected, rtol=0, atol=1e-5)
+    pairs = classifier.predict_texts((HARD_TEXTS, HARD_TEXTS[::-1]), 32)
+    np.testing.assert_allclose(found["two"], pairs, rtol=0, atol=1e-5)
+    assert found["none"].shape == (0, 3)
+    answers = classifier.predict_text(HARD_TEXTS)
+    assert [label.decode() for label in found["label"]] == [a["label"] for a in answers]
+    np.testing.assert_allclose(found["scores"].max(-1), [a["score"] for a in answers], atol=1e-5)
+    assert [name.decode() for name in found["labels"][0]] == list(classifier.labels)
+
+
+def test_invalid_utf8_is_no_error(exported):
+    signature = tf.saved_model.load(str(exported)).signatures["serving_default"]
+    scores = signature(text=tf.constant([b"\xff\xfe bad \xc3", b"good"]))["scores"]
+    assert np.isfinite(scores).all()
+
+
+def test_the_loader_of_tensorflow_serving(classifier, exported):
+    """Through TensorFlow's C API, by a process that does not import TensorFlow."""
+    file = saved_model_pb2.SavedModel()
+    file.ParseFromString((exported / "saved_model.pb").read_bytes())
+    signature = file.meta_graphs[0].signature_def["serving_default"]
+    request = {
+        "directory": str(exported),
+        "text": signature.inputs["text"].name,
+        "scores": signature.outputs["scores"].name,
+        "texts": [text for text in HARD_TEXTS if len(text) < 100 and "\ud800" not in text],
+    }
+    result = subprocess.run(
+        [sys.executable, Path(__file__).with_name("c_api.py")],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    logits = classifier.predict_texts(request["texts"], 32)
+    expected = tf.nn.softmax(logits).numpy()
+    np.testing.assert_allclose(json.loads(result.stdout), expected, rtol=0, atol=1e-5)
+
+
+def test_files(classifier, exported):
+    vocabulary = (exported / "assets" / "vocab.txt").read_text("utf-8").splitlines()
+    assert tuple(vocabulary) == classifier.preprocessor.vocabulary.tokens
+    description = json.loads((exported / "assets.extra" / "keras_bert.json").read_text("utf-8"))
+    assert description["labels"] == list(classifier.labels)
+
+
+@pytest.mark.parametrize(
+    ("problem_type", "strings"),
+    [("single_label", {"label", "labels"}), ("multi_label", {"labels"}), ("regression", set())],
+)
+def test_outputs_of_each_kind_of_classifier(problem_type, strings, preprocessor, tmp_path):
+    arguments = {"num_labels": 2, "problem_type": problem_type}
+    model = make_model(arguments=arguments, preprocessor=preprocessor)
+    export.saved_model(model, tmp_path / "1")
+    outputs = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"](
+        text=tf.constant(["good", "bad"])
+    )
+    assert set(outputs) == {"logits", "scores"} | strings
+    expected = model.scores(model.predict_texts(["good", "bad"], 32))
+    np.testing.assert_allclose(outputs["scores"], expected, rtol=0, atol=1e-5)
+
+
+def test_without_preprocessor_there_are_only_ids(tmp_path):
+    model = make_model("masked_lm")
+    export.saved_model(model, tmp_path / "1")
+    signatures = tf.saved_model.load(str(tmp_path / "1")).signatures
+    assert list(signatures) == ["ids"]
+    specification = signatures["ids"].structured_input_signature[1]
+    assert set(specification) == set(random_ids(1, 1))
+
+
+@pytest.mark.parametrize(("hidden_size", "with_text"), [(256, False), (512, True)])
+def test_weights_are_stored_once(hidden_size, with_text, preprocessor, tmp_path):
+    model = make_model(
+        preprocessor=preprocessor if with_text else None,
+        vocabulary_size=8192,
+        hidden_size=hidden_size,
+        num_layers=4,
+        num_heads=4,
+        intermediate_size=4 * hidden_size,
+        max_positions=512,
+    )
+    export.saved_model(model, tmp_path / "1")
+    size = sum(f.stat().st_size for f in (tmp_path / "1").rglob("*") if f.is_file())
+    weights = 4 * sum(int(np.prod(weight.shape)) for weight in model.weights)
+    assert weights < size <= 1.05 * weights
+
+
+def test_replaces_its_own_and_nothing_else(classifier, exported, tmp_path):
+    export.saved_model(classifier, exported)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "saved_model.pb").write_text("somebody else's")
+    with pytest.raises(InputError, match="not empty"):
+        export.saved_model(classifier, other)
+    assert (other / "saved_model.pb").read_text() == "somebody else's"
+    assert not list(tmp_path.glob(".*"))
