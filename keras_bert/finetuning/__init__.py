@@ -1,0 +1,27 @@
+"""From labelled texts to a classifier that is measured and saved.
+
+    from keras_bert.finetuning import Recipe, fine_tune, hold_out, label_names, read_examples
+
+    train, validation = hold_out(read_examples("train.csv"), 0.1)
+    names = label_names(train, "single_label")
+    model = keras_bert.load("pretrained", task="classifier", labels=names)
+    result = fine_tune(model, train, validation, recipe=Recipe(epochs=3), output="classifier")
+"""
+
+from keras_bert.finetuning.evaluation import evaluate
+from keras_bert.finetuning.examples import Columns, Examples, hold_out, read_examples
+from keras_bert.finetuning.targets import label_names, problem_type_of
+from keras_bert.finetuning.training import Recipe, Result, fine_tune
+
+__all__ = [
+    "Columns",
+    "Examples",
+    "Recipe",
+    "Result",
+    "evaluate",
+    "fine_tune",
+    "hold_out",
+    "label_names",
+    "problem_type_of",
+    "read_examples",
+]

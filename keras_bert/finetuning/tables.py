@@ -1,0 +1,140 @@
+"""Rows from CSV, TSV and JSONL files.
+
+CSV is read with quotes, TSV without (as GLUE's files are written: a quote is a character). Both
+may be gzip. A line end inside a quoted field is read as a line feed.
+"""
+
+import csv
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_bert.errors import InputError
+from keras_bert.text.files import read_lines
+
+_FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+FORMATS = tuple(dict.fromkeys(_FORMATS.values()))
+_LONGEST_FIELD = 2**31 - 1  # Python's own limit is 128 kB
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """Values by column, and the line of the file at which they begin."""
+
+    line: int
+    values: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """What a file holds.
+
+    Args:
+        path: the file, for messages.
+        columns: names in order; "1", "2", ... where there is no header.
+        rows: at least one.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def read_table(
+    path: str | os.PathLike, *, format: str | None = None, header: bool = True
+) -> Table:
+    """Reads a file.
+
+    Args:
+        path: the file.
+        format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
+        header: whether the first line of a CSV or TSV file names the columns.
+
+    Raises:
+        InputError: if the file is missing, empty, binary or not UTF-8, or a line is malformed;
+            the message names the file and the line.
+    """
+    path = Path(path)
+    format = format or _FORMATS.get(Path(path.name.removesuffix(".gz")).suffix.lower())
+    if format not in FORMATS:
+        given = f"There is no format {format!r}" if format else f"{path} has no known ending"
+        raise InputError(f"{given}: expected .csv, .tsv or .jsonl, or one of these as the format.")
+    if format == "jsonl":
+        rows = tuple(_json_rows(path))
+        columns = tuple(dict.fromkeys(name for row in rows for name in row.values))
+    else:
+        columns, rows = _separated_rows(path, format, header)
+    if not rows:
+        raise InputError(f"{path} has no examples, only a header: expected one in each line.")
+    return Table(path, columns, rows)
+
+
+def _json_rows(path: Path) -> Iterator[Row]:
+    for line, text in enumerate(read_lines(path), start=1):
+        if not text.strip():
+            continue
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise InputError(f"{path}, line {line}: this is not JSON: {error}.") from None
+        if not isinstance(values, dict):
+            raise InputError(
+                f'{path}, line {line}: expected an object such as {{"text": "...", "label": "..."}}.'
+            )
+        yield Row(line, values)
+
+
+def _separated_rows(
+    path: Path, format: str, header: bool
+) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    rows = [(line, cells) for line, cells in _cells(path, format) if not _blank(cells)]
+    first = rows[0][1]
+    columns = tuple(
+        cell.strip() if header else str(index) for index, cell in enumerate(first, start=1)
+    )
+    if len(set(columns)) != len(columns):
+        repeated = next(name for name in columns if columns.count(name) > 1)
+        raise InputError(f"{path}: the header names the column {repeated!r} twice.")
+    rows = rows[1:] if header else rows
+    for line, cells in rows:
+        if len(cells) != len(columns):
+            quotes = "; quote fields that hold a comma" if format == "csv" else ""
+            raise InputError(
+                f"{path}, line {line}: {len(cells)} fields, but the first line has "
+                f"{len(columns)}{quotes}."
+            )
+    return columns, tuple(
+        Row(line, dict(zip(columns, cells, strict=True))) for line, cells in rows
+    )
+
+
+def _blank(cells: list[str]) -> bool:
+    return len(cells) <= 1 and not "".join(cells).strip()
+
+
+def _cells(path: Path, format: str) -> Iterator[tuple[int, list[str]]]:
+    """The line at which each row begins, and its fields."""
+    if format == "tsv":
+        for line, text in enumerate(read_lines(path), start=1):
+            yield line, text.split("\t")
+        return
+    reader = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
+    limit = csv.field_size_limit(_LONGEST_FIELD)
+    line = 1
+    try:
+        for cells in reader:
+            yield line, cells
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"{path}, line {line}: {error}; check the quotes.") from None
+    finally:
+        csv.field_size_limit(limit)

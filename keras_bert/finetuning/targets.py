@@ -1,0 +1,123 @@
+"""Labels as read, to what a loss and a metric take."""
+
+import math
+
+import numpy as np
+
+from keras_bert.config import closest
+from keras_bert.errors import InputError
+from keras_bert.finetuning.examples import Examples
+
+
+def problem_type_of(examples: Examples) -> str:
+    """What the labels look like: "multi_label", "regression" or "single_label".
+
+    Lists of labels are "multi_label"; numbers of which at least one is not whole, "regression".
+    """
+    labels = examples.labels or ()
+    if labels and isinstance(labels[0], tuple):
+        return "multi_label"
+    numbers = [_number(label) for label in labels]
+    if None not in numbers and any(number != round(number) for number in numbers if number):
+        return "regression"
+    return "single_label"
+
+
+def label_names(examples: Examples, problem_type: str) -> tuple[str, ...]:
+    """The names that a model's labels get, by id: in order of number if all are, else of letter.
+
+    Where each label has a column of its own, the columns' order is kept. A regression has the
+    one name "score".
+
+    Raises:
+        InputError: if there are no two labels to tell apart.
+    """
+    labels = _labels(examples)
+    if problem_type == "regression":
+        return ("score",)
+    if problem_type == "multi_label":
+        if len(examples.columns.labels) > 1:
+            return examples.columns.labels
+        names = {name for label in labels for name in label}
+        if not names:
+            raise InputError(f"{examples.path}: no example has a label.")
+    else:
+        names = set(labels)
+        if len(names) < 2:
+            raise InputError(
+                f"{examples.path}: all examples have the label {labels[0]!r}; a classifier needs "
+                "at least two labels to tell apart."
+            )
+    if all(name.isdecimal() for name in names):
+        return tuple(sorted(names, key=int))
+    return tuple(sorted(names))
+
+
+def targets_of(
+    examples: Examples, names: tuple[str, ...], problem_type: str
+) -> np.ndarray:
+    """Targets for `SequenceClassifier.default_loss`.
+
+    Args:
+        examples: N labelled examples.
+        names: the L labels of the model, by id.
+        problem_type: as of the model.
+
+    Returns:
+        Label ids int32 `[N]`; for "multi_label" indicators float32 `[N, L]`; for "regression"
+        the numbers float32 `[N, 1]`.
+
+    Raises:
+        InputError: if a label is unknown or not a number; the message names file and line.
+    """
+    labels = _labels(examples)
+    if problem_type == "regression":
+        return np.array(
+            [[_checked_number(examples, index)] for index in range(len(labels))], "float32"
+        )
+    if isinstance(labels[0], tuple) != (problem_type == "multi_label"):
+        expected = "a list of labels" if problem_type == "multi_label" else "one label"
+        raise InputError(
+            f"{examples.place(0)}: the label is {labels[0]!r}, but this model wants {expected} "
+            "for each example."
+        )
+    ids = {name: index for index, name in enumerate(names)}
+    if problem_type == "single_label":
+        return np.array([_id(examples, i, label, ids) for i, label in enumerate(labels)], "int32")
+    indicators = np.zeros((len(labels), len(names)), "float32")
+    for index, several in enumerate(labels):
+        indicators[index, [_id(examples, index, label, ids) for label in several]] = 1
+    return indicators
+
+
+def _labels(examples: Examples) -> tuple:
+    if not examples.labels:
+        raise InputError(f"{examples.path} has no labels; name their column.")
+    return examples.labels
+
+
+def _id(examples: Examples, index: int, label: str, ids: dict[str, int]) -> int:
+    if label not in ids:
+        raise InputError(
+            f"{examples.place(index)}: the label {label!r} is unknown.{closest(label, ids)} "
+            f"The model knows {', '.join(map(repr, ids))}."
+        )
+    return ids[label]
+
+
+def _checked_number(examples: Examples, index: int) -> float:
+    label = _labels(examples)[index]
+    number = _number(label)
+    if number is None:
+        raise InputError(
+            f"{examples.place(index)}: the label {label!r} is not a number, as a regression needs."
+        )
+    return number
+
+
+def _number(label: str | tuple[str, ...]) -> float | None:
+    try:
+        number = float(label)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None

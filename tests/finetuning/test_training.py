@@ -1,0 +1,183 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import keras_bert as kb
+from keras_bert.errors import InputError
+from keras_bert.finetuning import Recipe, evaluate, fine_tune, label_names, problem_type_of
+from keras_bert.finetuning.datasets import batches
+from keras_bert.finetuning.evaluation import predict_logits
+from tests.finetuning import tiny
+
+QUICK = Recipe(epochs=6, batch_size=8, learning_rate=1e-2)
+
+
+def test_one_label(tmp_path):
+    model, data = tiny.classifier(), tiny.opinions()
+    result = fine_tune(
+        model, data, data, data, recipe=QUICK, output=tmp_path / "out", verbose=0
+    )
+    assert result.test["accuracy"] == 1
+    assert [entry["epoch"] for entry in result.history] == [1, 2, 3, 4, 5, 6]
+    assert result.validation == result.test  # the weights are those of the best epoch
+
+    loaded = kb.load(tmp_path / "out")
+    assert evaluate(loaded, data) == pytest.approx(result.test, abs=1e-6)
+    assert loaded.predict_text(["the book is fine"])[0]["label"] == "good"
+    summary = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert summary["best_epoch"] == result.best_epoch
+    assert summary["recipe"] == dataclasses.asdict(QUICK)
+    assert len((tmp_path / "out" / "history.jsonl").read_text().splitlines()) == 6
+
+
+def test_pairs_are_pairs():
+    word = ["good", "bad", "fine", "poor"]
+    texts, pairs = [word[i // 4 % 4] for i in range(64)], [word[i % 4] for i in range(64)]
+    same = ["yes" if a == b else "no" for a, b in zip(texts, pairs, strict=True)]
+    data = tiny.examples(texts, same, pairs)
+    inputs, targets = next(iter(batches(tiny.preprocessor(), data, np.arange(64))))
+    assert inputs["segment_ids"].numpy().max() == 1
+    assert targets.numpy().tolist() == list(range(32))
+    model = tiny.classifier(labels=["no", "yes"])
+    before = evaluate(model, data)["loss"]
+    assert fine_tune(model, data, data, recipe=QUICK, verbose=0).validation["loss"] < before
+
+
+def test_several_labels():
+    opinions = tiny.opinions()
+    labels = [
+        (label, "cinema") if "film" in text else (label,)
+        for text, label in zip(opinions.texts, opinions.labels, strict=True)
+    ]
+    data = tiny.examples(opinions.texts, labels)
+    assert problem_type_of(data) == "multi_label"
+    names = label_names(data, "multi_label")
+    assert names == ("bad", "cinema", "good")
+    model = tiny.classifier(labels=names, problem_type="multi_label")
+    result = fine_tune(model, data, data, recipe=QUICK, verbose=0)
+    assert result.validation["micro_f1"] > 0.95
+    assert model.predict_text(["the film was bad"])[0]["labels"] == ["bad", "cinema"]
+
+
+def test_numbers():
+    opinions = tiny.opinions()
+    labels = [str({"good": 1.5, "bad": -0.5}[label]) for label in opinions.labels]
+    data = tiny.examples(opinions.texts, labels)
+    assert problem_type_of(data) == "regression"
+    model = tiny.classifier(labels=label_names(data, "regression"), problem_type="regression")
+    result = fine_tune(model, data, data, recipe=QUICK, verbose=0)
+    assert set(result.validation) == {"loss", "pearson", "spearman"}
+    assert result.validation["pearson"] > 0.95
+
+
+def test_the_same_seed_gives_the_same_weights():
+    def run():
+        import keras
+
+        keras.utils.set_random_seed(5)
+        model = tiny.classifier()
+        fine_tune(model, tiny.opinions(), recipe=dataclasses.replace(QUICK, epochs=1), verbose=0)
+        return model.get_weights()
+
+    for one, two in zip(run(), run(), strict=True):
+        assert np.array_equal(one, two)
+
+
+def test_logits_come_in_the_order_of_the_examples_whatever_their_length():
+    model = tiny.classifier()
+    data = tiny.examples([" ".join(["good"] * (i % 13)) for i in range(50)], ["good"] * 50)
+    logits = predict_logits(model, data, batch_size=7)
+    expected = model.predict(model.preprocessor(list(data.texts)), verbose=0)
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+def test_batches_are_shuffled_by_seed_and_anew_in_every_epoch():
+    data = tiny.opinions(40)
+
+    def orders(seed):
+        dataset = batches(tiny.preprocessor(), data, np.arange(40), shuffle_seed=seed)
+        return [np.concatenate([y for _, y in dataset]).tolist() for _ in range(2)]
+
+    first, second = orders(1)
+    assert sorted(first) == sorted(second) == list(range(40))
+    assert first != second
+    assert orders(1) == [first, second]
+    assert orders(2)[0] != first
+
+
+def test_the_best_epoch_stays_when_training_is_interrupted(tmp_path, monkeypatch):
+    from keras_bert.finetuning import training
+
+    measured = []
+
+    def interrupted(model, logits, targets):
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        measured.append(score(model, logits, targets))
+        return measured[-1]
+
+    score = training.score
+    monkeypatch.setattr(training, "score", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(
+            tiny.classifier(),
+            tiny.opinions(),
+            tiny.opinions(),
+            recipe=QUICK,
+            output=tmp_path / "out",
+            verbose=0,
+        )
+    summary = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    best = measured[summary["best_epoch"] - 1]
+    assert summary["validation"]["accuracy"] == best["accuracy"]
+    assert evaluate(kb.load(tmp_path / "out"), tiny.opinions())["loss"] == pytest.approx(
+        best["loss"], abs=1e-6
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def one_class(data):
+    return dataclasses.replace(data, labels=("good",) * len(data))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"train": one_class}, "at least two labels"),
+        (
+            {"validation": lambda data: dataclasses.replace(data, labels=("god",) * len(data))},
+            "memory.csv, line 2: the label 'god' is unknown. Did you mean 'good'",
+        ),
+        ({"model": lambda m: tiny.classifier(preprocessor=None)}, "no preprocessor"),
+        (
+            {"model": lambda m: tiny.classifier(preprocessor=tiny.preprocessor(33))},
+            "sequence_length is 33, but the model has 32",
+        ),
+        ({"recipe": lambda r: Recipe(metric="pearson")}, "not measured by 'pearson'"),
+    ],
+)
+def test_what_cannot_be_trained(change, message):
+    arguments = {
+        "model": tiny.classifier(),
+        "train": tiny.opinions(),
+        "validation": tiny.opinions(),
+        "recipe": QUICK,
+    }
+    arguments |= {name: function(arguments[name]) for name, function in change.items()}
+    with pytest.raises(InputError, match=message):
+        fine_tune(**arguments, verbose=0)
+
+
+def test_an_output_that_is_not_ours_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="not empty and was not written by keras-bert"):
+        fine_tune(tiny.classifier(), tiny.opinions(), output=tmp_path, verbose=0)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("options", [{"epochs": 0}, {"learning_rate": -1.0}, {"warmup": 2.0}])
+def test_a_recipe_out_of_range(options):
+    with pytest.raises(InputError, match=f"{next(iter(options))} is .* must be"):
+        Recipe(**options)

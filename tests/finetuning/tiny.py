@@ -1,0 +1,40 @@
+"""A classifier of a few words, and examples for it."""
+
+import keras_bert as kb
+from keras_bert.finetuning import Columns, Examples
+
+WORDS = ("good", "fine", "bad", "poor", "film", "book", "was", "a", "the", "is")
+TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS)
+
+
+def preprocessor(length=16):
+    return kb.Preprocessor(kb.WordPiece(kb.Vocabulary(TOKENS)), length)
+
+
+def encoder(**changes):
+    sizes = {"vocabulary_size": len(TOKENS), "hidden_size": 16, "num_heads": 2, "num_layers": 1}
+    others = {"intermediate_size": 32, "max_positions": 32, "initializer_range": 0.2}
+    return kb.Encoder(kb.EncoderConfig(**sizes | others | changes))
+
+
+def classifier(**arguments):
+    arguments = {"labels": ["bad", "good"], "preprocessor": preprocessor(), **arguments}
+    return kb.SequenceClassifier(encoder(), **arguments)
+
+
+def examples(texts, labels, pairs=None, label_columns=("label",)):
+    return Examples(
+        path="memory.csv",
+        lines=tuple(range(2, len(texts) + 2)),
+        texts=tuple(texts),
+        pairs=None if pairs is None else tuple(pairs),
+        labels=tuple(labels),
+        columns=Columns("text", None if pairs is None else "pair", label_columns),
+    )
+
+
+def opinions(count=64):
+    """The label says whether the third word is kind."""
+    words = [("bad", "poor", "good", "fine")[i % 4] for i in range(count)]
+    texts = [f"the {('film', 'book')[i % 3 % 2]} was {word}" for i, word in enumerate(words)]
+    return examples(texts, [("bad", "good")[word in ("good", "fine")] for word in words])
