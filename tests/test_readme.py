@@ -1,0 +1,71 @@
+"""Every code block of README.md is executed, in its order, in one directory."""
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from pydoc_data import topics
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MAKE = "make demo\nmake test\n"  # what runs this test; the demo has a test of its own
+
+
+def blocks():
+    found = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(found) == (ROOT / "README.md").read_text().count("\n```") / 2
+    return [block for block in found if block[1] != MAKE]
+
+
+def user_files(directory):
+    """What README.md takes for granted: English text, and a table of labelled texts."""
+    (directory / "text").mkdir()
+    for name, text in sorted(topics.topics.items()):
+        lines = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+        (directory / "text" / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    good = ["a fine film", "great fun", "I loved it", "well made", "a joy", "so good"]
+    bad = ["a dull film", "no fun", "I left early", "badly made", "a bore", "so bad"]
+    with open(directory / "reviews.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        for number in range(4):
+            writer.writerows([f"{text}, part {number}", "good"] for text in good)
+            writer.writerows([f"{text}, part {number}", "bad"] for text in bad)
+
+
+def run(language, code, directory):
+    if language == "yaml":
+        name = code.split("\n", 1)[0].removeprefix("# ")
+        assert re.fullmatch(r"\w+\.yaml", name), "the first line of a YAML block names its file"
+        (directory / name).write_text(code, encoding="utf-8")
+        return
+    command = {
+        "python": [sys.executable, "-c", code],
+        "console": ["bash", "-euo", "pipefail", "-c", code],
+    }[language]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    if done.returncode:
+        output = textwrap.indent(done.stdout[-3000:] + done.stderr[-3000:], "  ")
+        pytest.fail(f"exit code {done.returncode} of\n{textwrap.indent(code, '  ')}\n{output}")
+
+
+def test_every_block_runs(tmp_path):
+    assert shutil.which("bash")
+    user_files(tmp_path)
+    for language, code in blocks():
+        run(language, code, tmp_path)
+    assert (tmp_path / "serving" / "1" / "saved_model.pb").exists()
