@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np

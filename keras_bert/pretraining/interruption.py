@@ -4,6 +4,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -14,7 +15,7 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
     function stays false.
     """
     requested = threading.Event()
-    previous = {}
+    previous: dict[int, Any] = {}
 
     def request(number: int, frame: object) -> None:
         requested.set()

@@ -31,7 +31,7 @@ class Journal:
         temporary = self._path.with_suffix(".new")
         temporary.write_text("".join(map(_line, self.rows)))
         os.replace(temporary, self._path)
-        self._file = open(self._path, "a")
+        self._file = self._path.open("a")
         for row in self.rows:
             self._summarize(row)
 

@@ -41,6 +41,9 @@ class TokenMasking:
     slots: int = 20
     whole_words: bool = False
     seed: int = 0
+    _is_ordinary: tf.Tensor = dataclasses.field(init=False, repr=False)
+    _ordinary_ids: tf.Tensor = dataclasses.field(init=False, repr=False)
+    _continues: tf.Tensor = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 < self.rate < 1:

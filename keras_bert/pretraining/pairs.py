@@ -166,7 +166,7 @@ def _truncate(
     max_tokens: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Takes tokens from the longer part, each from its front or its back at random, until it fits."""
+    """Takes tokens from the longer part, from its front or its back at random, until both fit."""
     kept_a = np.minimum(a_length, np.maximum((max_tokens + 1) // 2, max_tokens - b_length))
     kept_b = np.minimum(b_length, max_tokens - kept_a)
     from_front_a = rng.binomial(a_length - kept_a, 0.5)

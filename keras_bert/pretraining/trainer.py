@@ -345,7 +345,7 @@ def _check_directory(directory: Path, config: PretrainingConfig) -> None:
 def _claim_directory(directory: Path, config: PretrainingConfig, corpus: TokenizedCorpus) -> None:
     """Writes down what the run is made of; refuses to go on with other text."""
     path = directory / RUN
-    fingerprint = zlib.crc32(corpus.tokens)
+    fingerprint = zlib.crc32(corpus.tokens.tobytes())
     if path.exists():
         if json.loads(path.read_text())["corpus"] != fingerprint:
             raise InputError(
