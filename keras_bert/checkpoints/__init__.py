@@ -1,55 +1,70 @@
 """Models from files and to files."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
+from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.google import is_google, open_google, save_google
+from keras_bert.checkpoints.hub import download, is_hub_id
 from keras_bert.checkpoints.huggingface import (
     is_hugging_face,
-    load_hugging_face,
+    open_hugging_face,
     save_hugging_face,
 )
-from keras_bert.checkpoints.native import CONFIGURATION, load_native, save_native
+from keras_bert.checkpoints.keras_hub import is_keras_hub, open_keras_hub, save_keras_hub
+from keras_bert.checkpoints.native import is_native, open_native, save_native
+from keras_bert.config import closest
 from keras_bert.errors import CheckpointError, InputError
 
-_SAVERS = {"native": save_native, "huggingface": save_hugging_face}
+
+class Format(NamedTuple):
+    """A kind of directory: how to know it, open it and write it."""
+
+    fits: Callable[[Path], bool]
+    open: Callable[[Path], Contents]
+    save: Callable[[keras.Model, str | os.PathLike], None]
+
+
+FORMATS = {  # the first that fits opens a directory
+    "native": Format(is_native, open_native, save_native),
+    "google": Format(is_google, open_google, save_google),
+    "keras-hub": Format(is_keras_hub, open_keras_hub, save_keras_hub),
+    "huggingface": Format(is_hugging_face, open_hugging_face, save_hugging_face),
+}
 
 
 def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> keras.Model:
-    """Opens a model.
+    """Opens a model, whoever wrote it.
 
     Args:
-        path: a directory that `save` wrote, or a `.keras` file.
-        task: "encoder", "classifier", "masked_lm" or "pretraining", to put the encoder of a
-            directory into another model than the one that was saved.
+        path: a directory that `save` wrote; a directory of Hugging Face's transformers, or the
+            name of one on its hub, "google-bert/bert-base-uncased"; one of Google's TF1
+            checkpoints or TF Model Garden's TF2 checkpoints, with `bert_config.json`; a KerasHub
+            preset; or a `.keras` file.
+        task: "encoder", "classifier", "masked_lm", "multiple_choice", "next_sentence",
+            "pretraining", "span" or "tagger", to put the encoder into another model than the one
+            that was saved; what the checkpoint lacks for it is initialised at random and logged
+            as a warning.
         **options: arguments of the model's constructor, for instance `labels=["no", "yes"]`,
-            `dtype="mixed_bfloat16"`.
+            `dtype="mixed_bfloat16"`; they replace the saved ones.
 
     Returns:
-        An `Encoder` or a task.
+        An `Encoder` or a task. Its `preprocessor` is set if the checkpoint has a vocabulary.
 
     Raises:
-        CheckpointError: if a file is missing, damaged or does not fit the configuration.
+        CheckpointError: if a file is missing, damaged, pickled or does not fit the configuration.
         InputError: if the task or an option is unknown.
 
     Example:
         >>> classifier = keras_bert.load("run/model", task="classifier", labels=["no", "yes"])
     """
-    path = Path(path)
-    if path.suffix == ".keras" and path.is_file():
+    if Path(path).suffix == ".keras" and Path(path).is_file():
         return keras.models.load_model(path)
-    if (path / CONFIGURATION).is_file():
-        return load_native(path, task, **options)
-    if is_hugging_face(path):
-        return load_hugging_face(path, task, **options)
-    if not path.exists():
-        raise CheckpointError(f"{path} does not exist; give the directory of a saved model.")
-    raise CheckpointError(
-        f"{path} is not a model that can be opened here: expected a directory with "
-        f"{CONFIGURATION}, or a .keras file."
-    )
+    return open_checkpoint(path)[1].load(task, **options)
 
 
 def save(model: keras.Model, directory: str | os.PathLike, format: str = "native") -> None:
@@ -58,12 +73,37 @@ def save(model: keras.Model, directory: str | os.PathLike, format: str = "native
     Args:
         model: an `Encoder` or a task.
         directory: where to; an earlier model there is replaced.
-        format: "native".
+        format: "native"; "huggingface", which transformers opens; "google", Google's TF1
+            checkpoint with `bert_config.json`; "keras-hub", a KerasHub preset.
 
     Raises:
-        InputError: if the format is unknown, the directory holds something else, or the disk
-            refuses.
+        InputError: if the format is unknown or cannot express the model, the directory holds
+            something else, or the disk refuses.
     """
-    if format not in _SAVERS:
-        raise InputError(f"There is no format {format!r}; choose one of {', '.join(_SAVERS)}.")
-    _SAVERS[format](model, directory)
+    if format not in FORMATS:
+        raise InputError(
+            f"There is no format {format!r}.{closest(format, FORMATS)} "
+            f"The formats are {', '.join(FORMATS)}."
+        )
+    FORMATS[format].save(model, directory)
+
+
+def open_checkpoint(path: str | os.PathLike) -> tuple[str, Contents]:
+    """The format of a checkpoint, a key of `FORMATS`, and what it holds; no weight is read.
+
+    Raises:
+        CheckpointError: if it is not complete, or not of any format.
+    """
+    place = Path(path)
+    if not place.exists() and is_hub_id(path):
+        place = download(str(path))
+    for name, format in FORMATS.items():
+        if format.fits(place):
+            return name, format.open(place)
+    if not place.exists():
+        raise CheckpointError(f"{path} does not exist; give the directory of a saved model.")
+    raise CheckpointError(
+        f"{path} is not a model that can be opened here: expected a directory with "
+        "keras_bert.json (ours), config.json (Hugging Face, KerasHub) or bert_config.json "
+        "(Google), or a .keras file."
+    )

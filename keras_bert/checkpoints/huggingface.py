@@ -5,7 +5,7 @@ What a family calls its configuration's fields and tensors stands in its file in
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,18 +14,20 @@ import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.json_files import read_json, write_json
-from keras_bert.checkpoints.mapping import (
-    SAME,
-    TRANSPOSED,
-    links,
-    read_model,
-    write_model,
-)
+from keras_bert.checkpoints.mapping import SAME, TRANSPOSED, Link, links, write_model
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
-from keras_bert.checkpoints.tasks import build_model, check_task, task_name
+from keras_bert.checkpoints.tasks import (
+    LANGUAGE_MODELS,
+    NEED_POOLER,
+    check_expressible,
+    encoder_config,
+    stored_task,
+    task_name,
+)
 from keras_bert.config import EncoderConfig
-from keras_bert.errors import CheckpointError, InputError
+from keras_bert.errors import CheckpointError
 from keras_bert.families import FAMILIES
 
 CONFIGURATION = "config.json"
@@ -48,7 +50,6 @@ _ARCHITECTURES = {
     "span": "ForQuestionAnswering",
     "tagger": "ForTokenClassification",
 }
-_NEED_POOLER = ("classifier", "multiple_choice", "next_sentence", "pretraining")
 _PROBLEM_TYPES = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
@@ -73,53 +74,47 @@ def is_hugging_face(directory: Path) -> bool:
     return (directory / CONFIGURATION).is_file()
 
 
-def load_hugging_face(
-    directory: str | os.PathLike, task: str | None = None, **options: Any
-) -> keras.Model:
-    """Reads a directory of transformers.
-
-    Args:
-        directory: with `config.json` and safetensors in one file or sharded with an index.
-        task: as in `keras_bert.load`; default: the architecture that the configuration names.
-        **options: arguments of the model's constructor that replace those of the configuration.
+def open_hugging_face(directory: Path) -> Contents:
+    """What a directory of transformers holds.
 
     Raises:
         CheckpointError: if a file is missing, damaged, of a family that is not supported, or
             pickled; the message names file and tensor.
-        InputError: if the task or an option is unknown.
     """
-    directory = Path(directory)
-    check_task(task)
     path = directory / CONFIGURATION
     values = read_json(path)
     family = _family(path, values)
+    encoder = read_encoder(path, values, family.HUGGING_FACE_CONFIG, _ACTIVATIONS)
     tied = values.get("tie_word_embeddings") is not False
     source = _Renamed(_weights(directory), family, tied)
     names = set(source.names())
-    stored = _stored_task(values, names)
-    task = task or stored
-    encoder = encoder_config(path, values, family)
-    table = links(family.HUGGING_FACE, KINDS, encoder["num_layers"])
-    encoder["pooler"] = task in _NEED_POOLER or any(
-        link.theirs in names for link in table if link.ours.startswith("encoder/pooler")
-    )
-    arguments = _arguments(path, values, task) if task == stored else {}
-    if task in ("masked_lm", "pretraining"):
+    table = links(family.HUGGING_FACE, KINDS, encoder["num_layers"] + 1)
+    task = _named_task(path, values) or stored_task(table, names)
+    encoder["pooler"] = task in NEED_POOLER or has_pooler(table, names)
+    arguments = read_arguments(path, values, task)
+    if task in LANGUAGE_MODELS:
         arguments["tied"] = tied
-    arguments["preprocessor"] = _preprocessor(directory, encoder["max_positions"])
-    model = build_model(task, encoder, arguments | options, str(directory))
-    read_model(model, table, source, another_task=task != stored)
-    return model
+    return Contents(
+        place=directory,
+        task=task,
+        encoder=encoder,
+        arguments=arguments,
+        preprocessor=_preprocessor(directory, encoder["max_positions"]),
+        source=source,
+        table=table,
+    )
 
 
 def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
     """Writes a directory that transformers opens, complete or not at all.
 
     Raises:
-        InputError: if the directory holds something else, or the disk refuses.
+        InputError: if transformers has no such model, the directory holds something else, or
+            the disk refuses.
     """
-    task = task_name(model)
-    config: EncoderConfig = model.config
+    task, config = task_name(model), model.config
+    head = {"activation": (config.activation,), "layer_norm_epsilon": (config.layer_norm_epsilon,)}
+    check_expressible(model, "Hugging Face's transformers", head=head)
     family = FAMILIES[config.family]
     tensors = write_model(model, links(family.HUGGING_FACE, KINDS, config.num_layers))
     for name in [name for name in tensors if name.endswith(_DECODER)]:
@@ -137,8 +132,19 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
             write_text_format(model.preprocessor, path)
 
 
-def encoder_config(path: Path, values: dict[str, Any], family: ModuleType) -> dict[str, Any]:
-    """The fields of our configuration from those of transformers.
+def read_encoder(
+    path: Path,
+    values: Mapping[str, Any],
+    names: Mapping[str, str],
+    activations: Mapping[str, str],
+) -> dict[str, Any]:
+    """The fields of our configuration from those of `config.json` or `bert_config.json`.
+
+    Args:
+        path: the file, for messages.
+        values: what is in it.
+        names: our fields to theirs.
+        activations: their names of activations to ours.
 
     Raises:
         CheckpointError: if one is missing or not supported.
@@ -151,21 +157,20 @@ def encoder_config(path: Path, values: dict[str, Any], family: ModuleType) -> di
     if values.get("is_decoder") or values.get("add_cross_attention"):
         raise CheckpointError(f"{path} describes a decoder; only encoders are supported.")
     fields = {
-        ours: values[theirs]
-        for ours, theirs in family.HUGGING_FACE_CONFIG.items()
-        if values.get(theirs) is not None
+        ours: values[theirs] for ours, theirs in names.items() if values.get(theirs) is not None
     }
     activation = fields.get("activation", "gelu")
-    if activation not in _ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in activations:
         raise CheckpointError(
             f"{path}: hidden_act {activation!r} is not supported; "
-            f"supported are {', '.join(_ACTIVATIONS)}."
+            f"supported are {', '.join(activations)}."
         )
-    fields["activation"] = _ACTIVATIONS[activation]
-    try:
-        return EncoderConfig.from_dict(fields).to_dict()
-    except InputError as error:
-        raise CheckpointError(f"{path}: {error}") from error
+    return encoder_config(fields | {"activation": activations[activation]}, path)
+
+
+def has_pooler(table: Iterable[Link], names: Container[str]) -> bool:
+    """Whether there is a tensor of the encoder's pooler among the names."""
+    return any(link.theirs in names for link in table if link.ours.startswith("encoder/pooler"))
 
 
 class _Renamed:
@@ -231,20 +236,24 @@ def _weights(directory: Path) -> SafetensorsFiles:
     raise CheckpointError(f"{directory / WEIGHTS} is missing; the checkpoint is not complete.")
 
 
-def _stored_task(values: dict[str, Any], names: set[str]) -> str:
-    """The task of the architecture, or of the heads that are there."""
-    for architecture in values.get("architectures") or ():
+def _named_task(path: Path, values: Mapping[str, Any]) -> str | None:
+    """The task of the architecture that the configuration names."""
+    architectures = values.get("architectures") or []
+    if not isinstance(architectures, list):
+        raise CheckpointError(f"{path}: architectures {architectures!r} is not a list.")
+    for architecture in map(str, architectures):
         for task, ending in _ARCHITECTURES.items():
-            if str(architecture).endswith(ending):
+            if architecture.endswith(ending):
                 return task
-    if any(name.startswith("cls.predictions") for name in names):
-        pair = any(name.startswith("cls.seq_relationship") for name in names)
-        return "pretraining" if pair else "masked_lm"
-    return "span" if any(name.startswith("qa_outputs") for name in names) else "encoder"
+    return None
 
 
-def _arguments(path: Path, values: dict[str, Any], task: str) -> dict[str, Any]:
-    """Arguments of the task's constructor from the configuration."""
+def read_arguments(path: Path, values: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Arguments of the task's constructor from the configuration.
+
+    Raises:
+        CheckpointError: if one is not supported.
+    """
     arguments: dict[str, Any] = {}
     if task in ("classifier", "tagger", "multiple_choice"):
         arguments["dropout"] = values.get("classifier_dropout")
@@ -282,6 +291,12 @@ def _describe(model: keras.Model, task: str, family: ModuleType) -> dict[str, An
         "tie_word_embeddings": getattr(model, "tied", True),
         "pad_token_id": 0 if model.preprocessor is None else model.preprocessor.vocabulary.pad_id,
     }
+    return values | write_arguments(model, task)
+
+
+def write_arguments(model: keras.Model, task: str) -> dict[str, Any]:
+    """The inverse of `read_arguments`."""
+    values: dict[str, Any] = {}
     if task in ("classifier", "tagger", "multiple_choice"):
         values["classifier_dropout"] = model.dropout
     if task in ("classifier", "tagger"):

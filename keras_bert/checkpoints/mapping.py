@@ -6,7 +6,7 @@ such a row stands for and how they are laid out there. The same links read and w
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import keras
@@ -32,18 +32,28 @@ class Transform(NamedTuple):
 
 SAME = Transform(lambda x, c: x, lambda x, c: x)
 TRANSPOSED = Transform(lambda x, c: x.T, lambda x, c: x.T)
-# [H, N, D], [N, D] and [N, D, H], for libraries that keep the attention heads apart.
-HEADS_IN = Transform(
-    lambda x, c: x.reshape(x.shape[0], -1),
-    lambda x, c: x.reshape(x.shape[0], c.num_heads, c.head_size),
-)
-HEADS_BIAS = Transform(lambda x, c: x.reshape(-1), lambda x, c: x.reshape(c.num_heads, c.head_size))
-HEADS_OUT = Transform(
-    lambda x, c: x.reshape(-1, x.shape[-1]),
-    lambda x, c: x.reshape(c.num_heads, c.head_size, x.shape[-1]),
-)
+
+
+def _heads_apart(axis: int) -> Transform:
+    """For libraries that keep the attention heads apart: N·D here is [N, D] from an axis there."""
+
+    def merge(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
+        if x.shape[axis : axis + 2] != (config.num_heads, config.head_size):
+            raise ValueError("other heads")
+        return x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :])
+
+    def split(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
+        heads = (config.num_heads, config.head_size)
+        return x.reshape(*x.shape[:axis], *heads, *x.shape[axis + 1 :])
+
+    return Transform(merge, split)
+
+
+HEADS_IN = _heads_apart(1)  # [H, N, D]
+HEADS_BIAS = HEADS_OUT = _heads_apart(0)  # [N, D], [N, D, H]
 
 _ENCODER = re.compile(r"encoder/(?!pooler/)")  # the pooler goes with the task
+_LAYER = re.compile(r"encoder/layer_(\d+)/").match
 
 # Kind of row to the tensors it stands for: our suffix, their suffix, layout.
 Kinds = Mapping[str, tuple[tuple[str, str, Transform], ...]]
@@ -71,7 +81,7 @@ class TensorSource(Protocol):
         """
 
     def where(self, name: str) -> str:
-        """The file, for messages."""
+        """The file of a tensor, or any file, for messages."""
 
 
 def links(rows: Iterable[Row], kinds: Kinds, num_layers: int) -> list[Link]:
@@ -85,13 +95,13 @@ def links(rows: Iterable[Row], kinds: Kinds, num_layers: int) -> list[Link]:
 
 
 def read_model(
-    model: keras.Model, table: Iterable[Link], source: TensorSource, another_task: bool = False
+    model: keras.Model, table: Sequence[Link], source: TensorSource, another_task: bool = False
 ) -> None:
     """Sets every weight of a new model from a source.
 
     Args:
         model: an encoder or a task, possibly made `without_weights`.
-        table: the links; those to tensors that the model does not have are passed over.
+        table: the links; of several for one of our tensors, the first that the source has counts.
         source: the tensors. Those that nothing needs are logged as a warning.
         another_task: whether the source was saved for another task: then a classification head
             is not taken over, and what is missing of heads and pooler is initialised at random,
@@ -100,30 +110,49 @@ def read_model(
     Raises:
         CheckpointError: if a weight is missing, or of another shape or type, or not finite.
     """
-    variables = named_variables(model)
     unused, missing = set(source.names()), []
+    stored: dict[str, Link] = {}
     for link in table:
-        variable = variables.pop(link.ours, None)
-        if variable is None:
-            continue
-        fresh = another_task and link.ours.startswith("classifier/")
-        if link.theirs in unused and not fresh:
-            set_weight(variable, _checked(link, variable, source, model))
-            unused.discard(link.theirs)
-        elif another_task and not _ENCODER.match(link.ours):
-            missing.append(link.ours)
+        if link.theirs in unused:
+            stored.setdefault(link.ours, link)
+    for name, variable in named_variables(model).items():
+        fresh = another_task and name.startswith("classifier/")
+        if name in stored and not fresh:
+            set_weight(variable, _checked(stored[name], variable, source, model))
+            unused.discard(stored[name].theirs)
+        elif another_task and not _ENCODER.match(name):
+            missing.append(name)
         else:
+            theirs = next((link.theirs for link in table if link.ours == name), name)
             raise CheckpointError(
-                f"{source.where(link.theirs)} lacks the tensor {link.theirs!r} "
-                f"({link.ours} of this {type(model).__name__})."
+                f"{source.where(theirs)} lacks the tensor {theirs!r} "
+                f"({name} of this {type(model).__name__})."
             )
-    if variables:
-        raise CheckpointError(f"This format has no place for {', '.join(variables)}.")
     initialize_rest(model)
     if missing:
         logger.warning("Not in the checkpoint, initialised at random: %s.", ", ".join(missing))
     if unused:
         logger.warning("In the checkpoint, but not used: %s.", ", ".join(sorted(unused)))
+
+
+def check_layers(table: Iterable[Link], source: TensorSource, num_layers: int) -> None:
+    """Passes if the source has the encoder layers 0 to `num_layers` - 1 and no others.
+
+    Args:
+        table: links for at least `num_layers` + 1 layers.
+        source: the tensors.
+        num_layers: what the configuration says.
+
+    Raises:
+        CheckpointError: otherwise.
+    """
+    names = set(source.names())
+    found = {match[1] for link in table if link.theirs in names and (match := _LAYER(link.ours))}
+    if found != {str(layer) for layer in range(num_layers)}:
+        raise CheckpointError(
+            f"{source.where('')} holds {len(found)} encoder layers, but the configuration beside "
+            f"it says {num_layers}."
+        )
 
 
 def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarray]:

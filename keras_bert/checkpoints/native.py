@@ -13,10 +13,11 @@ import keras
 
 import keras_bert
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.json_files import read_json, write_json
-from keras_bert.checkpoints.mapping import SAME, Link, read_model
+from keras_bert.checkpoints.mapping import SAME, Link
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
-from keras_bert.checkpoints.tasks import TASKS, build_model, check_task, task_name
+from keras_bert.checkpoints.tasks import TASKS, task_name
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
 from keras_bert.layers.encoder import Encoder
@@ -45,35 +46,33 @@ def write_native(model: keras.Model, path: Path) -> None:
     write_json(_describe(model), path / CONFIGURATION)
 
 
-def load_native(
-    directory: str | os.PathLike, task: str | None = None, **options: Any
-) -> keras.Model:
-    """Reads a model's directory.
+def is_native(directory: Path) -> bool:
+    """Whether a directory looks like one of ours."""
+    return (directory / CONFIGURATION).is_file()
 
-    Args:
-        directory: what `save_native` wrote.
-        task: a key of `TASKS`, to put the encoder into another model than the one saved; what
-            the file lacks for it is initialised at random and logged as a warning.
-        **options: arguments of the model's constructor that replace the saved ones.
+
+def open_native(directory: Path) -> Contents:
+    """What a directory that `save_native` wrote holds.
 
     Raises:
-        CheckpointError: if a file is missing, damaged or does not fit the configuration.
-        InputError: if the task or an option is unknown.
+        CheckpointError: if a file is missing or damaged.
     """
-    directory = Path(directory)
-    check_task(task)
     description = _read_description(directory)
-    saved = description["task"]
-    arguments = description["arguments"] if task in (None, saved) else {}
+    preprocessor = None
     if (directory / PREPROCESSOR).exists():
         from keras_bert.text.preprocessor import Preprocessor  # brings TensorFlow
 
-        arguments["preprocessor"] = Preprocessor.load(directory)
-    model = build_model(task or saved, description["encoder"], arguments | options, str(directory))
+        preprocessor = Preprocessor.load(directory)
     source = SafetensorsFiles({directory / WEIGHTS: None})
-    table = [Link(name, name, SAME) for name in named_variables(model)]
-    read_model(model, table, source, another_task=task not in (None, saved))
-    return model
+    return Contents(
+        place=directory,
+        task=description["task"],
+        encoder=description["encoder"],
+        arguments=description["arguments"],
+        preprocessor=preprocessor,
+        source=source,
+        table=[Link(name, name, SAME) for name in source.names()],
+    )
 
 
 def _describe(model: keras.Model) -> dict[str, Any]:

@@ -1,12 +1,16 @@
 """The models that checkpoints hold, by the names of their tasks."""
 
+from collections.abc import Container, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import keras
 
 from keras_bert.checkpoints.deferred import without_weights
+from keras_bert.checkpoints.mapping import Link
 from keras_bert.config import EncoderConfig, closest
-from keras_bert.errors import InputError
+from keras_bert.errors import CheckpointError, InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.tasks.classifier import SequenceClassifier
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
@@ -26,6 +30,30 @@ TASKS = {
     "span": SpanClassifier,
     "tagger": TokenClassifier,
 }
+NEED_POOLER = {"classifier", "multiple_choice", "next_sentence", "pretraining"}
+LANGUAGE_MODELS = {"masked_lm", "pretraining"}
+
+
+_TASKS_BY_HEADS = {
+    (): "encoder",
+    ("masked_lm",): "masked_lm",
+    ("masked_lm", "next_sentence"): "pretraining",
+    ("next_sentence",): "next_sentence",
+    ("span",): "span",
+}
+
+
+def stored_task(table: Iterable[Link], names: Container[str], classifier: str = "encoder") -> str:
+    """The task whose heads there are among the names of tensors.
+
+    Args:
+        table: the links.
+        names: of the tensors.
+        classifier: the task of a classification head, of which there are several.
+    """
+    parts = {link.ours.partition("/")[0] for link in table if link.theirs in names}
+    tasks = _TASKS_BY_HEADS | {("classifier",): classifier}
+    return tasks.get(tuple(sorted(parts - {"encoder"})), "encoder")
 
 
 def check_task(task: str | None) -> None:
@@ -53,6 +81,55 @@ def task_name(model: keras.Model) -> str:
         f"Cannot save a {type(model).__name__}; checkpoints hold "
         f"{', '.join(cls.__name__ for cls in TASKS.values())}."
     )
+
+
+def check_expressible(
+    model: keras.Model,
+    library: str,
+    tasks: Iterable[str] = tuple(TASKS),
+    encoder: Mapping[str, tuple] = MappingProxyType({}),
+    head: Mapping[str, tuple] = MappingProxyType({}),
+) -> None:
+    """Passes for a model that a library's code can compute, number for number.
+
+    Args:
+        model: the model.
+        library: what to call the library in a message.
+        tasks: the tasks that it knows.
+        encoder: field of the configuration to the values that it knows.
+        head: attribute of the task to the values that it knows; a task without it passes.
+
+    Raises:
+        InputError: for another model.
+    """
+    task, config = task_name(model), model.config
+    if task not in tasks:
+        raise InputError(f"{library} has no {TASKS[task].__name__}.")
+    encoder = {"embedding_size": (config.hidden_size,)} | dict(encoder)
+    head = {"pooling": ("pooled",)} | dict(head)
+    for owner, allowed in ((config, encoder), (model, head)):
+        for name, values in allowed.items():
+            value = getattr(owner, name, values[0])
+            if value not in values:
+                whose = "encoder" if owner is config else TASKS[task].__name__
+                raise InputError(
+                    f"{library} cannot express this {whose}: its {name} is {value!r}, but "
+                    f"{' or '.join(map(repr, values))} is all that can be said there."
+                )
+    if not config.num_segments:
+        raise InputError(f"{library} cannot express an encoder without segment embedding.")
+
+
+def encoder_config(fields: Mapping[str, Any], place: Path) -> dict[str, Any]:
+    """All fields of an `EncoderConfig` of which some are given.
+
+    Raises:
+        CheckpointError: if one is wrong or missing; the message names the place.
+    """
+    try:
+        return EncoderConfig.from_dict(fields).to_dict()
+    except InputError as error:
+        raise CheckpointError(f"{place}: {error}") from error
 
 
 def build_model(

@@ -47,30 +47,104 @@ HUGGING_FACE_CONFIG = {
 
 # What each of our tensors is called elsewhere. A row is kind, our name and theirs; a format knows
 # how it spells the tensors of a kind (`keras_bert.checkpoints.mapping`). {i} counts the layers.
-HUGGING_FACE = (
-    ("table", "encoder/embeddings/token_embedding", "bert.embeddings.word_embeddings"),
-    ("table", "encoder/embeddings/segment_embedding", "bert.embeddings.token_type_embeddings"),
-    ("table", "encoder/embeddings/position_embedding", "bert.embeddings.position_embeddings"),
-    ("norm", "encoder/embeddings/layer_norm", "bert.embeddings.LayerNorm"),
+_EMBEDDINGS, _LAYER = "encoder/embeddings", "encoder/layer_{i}"
+_PARTS_OF_LAYER = (
+    ("dense", "attention/query", "attention.self.query"),
+    ("dense", "attention/key", "attention.self.key"),
+    ("dense", "attention/value", "attention.self.value"),
+    ("dense", "attention/output", "attention.output.dense"),
+    ("norm", "attention_layer_norm", "attention.output.LayerNorm"),
+    ("dense", "intermediate", "intermediate.dense"),
+    ("dense", "output", "output.dense"),
+    ("norm", "output_layer_norm", "output.LayerNorm"),
+)
+_PRETRAINED = (
+    ("table", f"{_EMBEDDINGS}/token_embedding", "bert.embeddings.word_embeddings"),
+    ("table", f"{_EMBEDDINGS}/segment_embedding", "bert.embeddings.token_type_embeddings"),
+    ("table", f"{_EMBEDDINGS}/position_embedding", "bert.embeddings.position_embeddings"),
+    ("norm", f"{_EMBEDDINGS}/layer_norm", "bert.embeddings.LayerNorm"),
     *(
-        (kind, f"encoder/layer_{{i}}/{ours}", f"bert.encoder.layer.{{i}}.{theirs}")
-        for kind, ours, theirs in (
-            ("dense", "attention/query", "attention.self.query"),
-            ("dense", "attention/key", "attention.self.key"),
-            ("dense", "attention/value", "attention.self.value"),
-            ("dense", "attention/output", "attention.output.dense"),
-            ("norm", "attention_layer_norm", "attention.output.LayerNorm"),
-            ("dense", "intermediate", "intermediate.dense"),
-            ("dense", "output", "output.dense"),
-            ("norm", "output_layer_norm", "output.LayerNorm"),
-        )
+        (kind, f"{_LAYER}/{ours}", f"bert.encoder.layer.{{i}}.{theirs}")
+        for kind, ours, theirs in _PARTS_OF_LAYER
     ),
     ("dense", "encoder/pooler/dense", "bert.pooler.dense"),
     ("dense", "masked_lm/transform", "cls.predictions.transform.dense"),
     ("norm", "masked_lm/layer_norm", "cls.predictions.transform.LayerNorm"),
+)
+
+HUGGING_FACE = (
+    *_PRETRAINED,
     ("vector", "masked_lm/bias", "cls.predictions.bias"),
     ("table", "masked_lm/decoder", "cls.predictions.decoder"),
     ("dense", "next_sentence/logits", "cls.seq_relationship"),
     ("dense", "classifier/logits", "classifier"),
     ("dense", "span/logits", "qa_outputs"),
+)
+
+# Google's own code, github.com/google-research/bert; the heads end in output_weights, output_bias.
+GOOGLE = (
+    *(
+        (kind, ours, theirs.replace("layer.{i}", "layer_{i}").replace(".", "/"))
+        for kind, ours, theirs in _PRETRAINED
+    ),
+    ("vector", "masked_lm/bias", "cls/predictions/output_bias"),
+    ("output", "next_sentence/logits", "cls/seq_relationship/"),
+    ("output", "classifier/logits", ""),
+    ("output", "span/logits", "cls/squad/"),
+)
+
+# TF Model Garden, with the short names of `keras_bert.checkpoints.google`. Where a tensor has two
+# names, the first that a file has counts: the word embedding may be saved with the head that
+# shares it, and the trained pooler with the next sentence head.
+MODEL_GARDEN = (
+    ("table", f"{_EMBEDDINGS}/token_embedding", "word/embeddings"),
+    ("table", f"{_EMBEDDINGS}/token_embedding", "masked_lm/embedding_table"),
+    ("table", f"{_EMBEDDINGS}/segment_embedding", "type/embeddings"),
+    ("table", f"{_EMBEDDINGS}/position_embedding", "position/embeddings"),
+    ("norm", f"{_EMBEDDINGS}/layer_norm", "norm"),
+    *(
+        (kind, f"{_LAYER}/{ours}", f"layer_{{i}}/{theirs}")
+        for kind, ours, theirs in (
+            ("heads_in", "attention/query", "_attention_layer/_query_dense"),
+            ("heads_in", "attention/key", "_attention_layer/_key_dense"),
+            ("heads_in", "attention/value", "_attention_layer/_value_dense"),
+            ("heads_out", "attention/output", "_attention_layer/_output_dense"),
+            ("heads_out", "attention/output", "_attention_output_dense"),  # up to v2.3
+            ("norm", "attention_layer_norm", "_attention_layer_norm"),
+            ("dense", "intermediate", "_intermediate_dense"),
+            ("dense", "output", "_output_dense"),
+            ("norm", "output_layer_norm", "_output_layer_norm"),
+        )
+    ),
+    ("dense", "encoder/pooler/dense", "next_sentence..pooler_dense"),
+    ("dense", "encoder/pooler/dense", "pooler"),
+    ("dense", "masked_lm/transform", "masked_lm/dense"),
+    ("norm", "masked_lm/layer_norm", "masked_lm/layer_norm"),
+    ("vector", "masked_lm/bias", "masked_lm/output_bias.Sbias"),
+    ("dense", "next_sentence/logits", "classification_heads/0/out_proj"),
+)
+
+KERAS_HUB = (
+    ("table", f"{_EMBEDDINGS}/token_embedding", "token_embedding"),
+    ("table", f"{_EMBEDDINGS}/segment_embedding", "segment_embedding"),
+    ("table", f"{_EMBEDDINGS}/position_embedding", "position_embedding"),
+    ("norm", f"{_EMBEDDINGS}/layer_norm", "embeddings_layer_norm"),
+    *(
+        (kind, f"{_LAYER}/{ours}", f"transformer_layer_{{i}}/{theirs}")
+        for kind, ours, theirs in (
+            ("heads_in", "attention/query", "self_attention_layer/query"),
+            ("heads_in", "attention/key", "self_attention_layer/key"),
+            ("heads_in", "attention/value", "self_attention_layer/value"),
+            ("heads_out", "attention/output", "self_attention_layer/attention_output"),
+            ("norm", "attention_layer_norm", "self_attention_layer_norm"),
+            ("dense", "intermediate", "feedforward_intermediate_dense"),
+            ("dense", "output", "feedforward_output_dense"),
+            ("norm", "output_layer_norm", "feedforward_layer_norm"),
+        )
+    ),
+    ("dense", "encoder/pooler/dense", "pooled_dense"),
+    ("dense", "masked_lm/transform", "mlm_head/intermediate_dense"),
+    ("norm", "masked_lm/layer_norm", "mlm_head/intermediate_layer_norm"),
+    ("vector", "masked_lm/bias", "mlm_head/output_bias"),
+    ("dense", "classifier/logits", "logits"),
 )

@@ -17,17 +17,42 @@ class MaskedLanguageModel(Task):
     Args:
         encoder: the encoder.
         tied: whether the output matrix is the token embedding.
+        activation: of the head; None means the encoder's.
+        layer_norm_epsilon: of the head; None means the encoder's. (KerasHub's head differs in
+            these two from its encoder.)
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+
+    Raises:
+        InputError: if the activation or the epsilon is not possible.
     """
 
-    def __init__(self, encoder: Encoder, *, tied: bool = True, **kwargs: Any):
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        tied: bool = True,
+        activation: str | None = None,
+        layer_norm_epsilon: float | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(encoder, **kwargs)
         self.tied = tied
-        self.head = self.part(MaskedLMHead, tied, name="masked_lm")
+        self.activation = activation or self.config.activation
+        self.layer_norm_epsilon = layer_norm_epsilon or self.config.layer_norm_epsilon
+        config = self.config.replace(
+            activation=self.activation, layer_norm_epsilon=self.layer_norm_epsilon
+        )
+        self.head = MaskedLMHead(config, tied, name="masked_lm", dtype=self.dtype_policy)
+        self.head.build()
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {**super().get_config(), "tied": self.tied}
+        return {
+            **super().get_config(),
+            "tied": self.tied,
+            "activation": self.activation,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+        }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """The encoder's inputs to logits `[B, T, V]` float32.

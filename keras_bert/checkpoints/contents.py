@@ -1,0 +1,67 @@
+"""What a checkpoint holds, whatever its format, and the model that comes of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_bert.checkpoints.mapping import Link, TensorSource, check_layers, read_model
+from keras_bert.checkpoints.tasks import (
+    LANGUAGE_MODELS,
+    NEED_POOLER,
+    build_model,
+    check_task,
+    encoder_config,
+)
+
+
+class Contents(NamedTuple):
+    """A checkpoint before any weight is read.
+
+    Args:
+        place: the directory or file, for messages.
+        task: the name of the task that was saved.
+        encoder: fields of the `EncoderConfig`.
+        arguments: of that task's constructor.
+        preprocessor: a `Preprocessor`, or None.
+        source: the tensors.
+        table: the links from our names to those of the tensors, for one more layer than there is.
+    """
+
+    place: Path
+    task: str
+    encoder: dict[str, Any]
+    arguments: dict[str, Any]
+    preprocessor: Any
+    source: TensorSource
+    table: Sequence[Link]
+
+    def build(self, task: str | None = None, **options: Any) -> keras.Model:
+        """The model without weights: shapes and names only.
+
+        Args:
+            task: a key of `TASKS`; default: the saved one.
+            **options: arguments of the constructor that replace the saved ones.
+
+        Raises:
+            CheckpointError: if the configuration is not valid or of another number of layers.
+            InputError: if the task or an option is unknown.
+        """
+        check_task(task)
+        arguments, encoder = self.arguments, self.encoder
+        if task not in (None, self.task):
+            keep = ("tied",) if {task, self.task} <= LANGUAGE_MODELS else ()
+            arguments = {name: arguments[name] for name in keep if name in arguments}
+            if task in NEED_POOLER and options.get("pooling", "pooled") == "pooled":
+                encoder = encoder | {"pooler": True}
+        encoder = encoder_config(encoder, self.place)
+        check_layers(self.table, self.source, encoder["num_layers"])
+        arguments = {"preprocessor": self.preprocessor} | arguments | options
+        return build_model(task or self.task, encoder, arguments, str(self.place))
+
+    def load(self, task: str | None = None, **options: Any) -> keras.Model:
+        """The model with its weights; arguments and errors as in `keras_bert.load`."""
+        model = self.build(task, **options)
+        read_model(model, self.table, self.source, another_task=task not in (None, self.task))
+        return model

@@ -1,0 +1,273 @@
+"""TensorFlow checkpoints of BERT: Google's own code (TF1) and TF Model Garden (TF2).
+
+A directory holds `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*`. In
+github.com/google-research/bert `"gelu"` is the tanh approximation and the LayerNorm's epsilon is
+1e-12, whatever the configuration says. `bert_config.json` may hold more fields than that code
+reads; ours are `do_lower_case` and, for classifiers, the labels as transformers writes them.
+
+TF Model Garden names tensors by the path of objects that leads to them. No file of its own was at
+hand: the names follow the converters of transformers (convert_bert_original_tf2_checkpoint_to_
+pytorch.py and its token dropping sibling) and of KerasNLP (tools/checkpoint_conversion).
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bert.atomic import replacing
+from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.huggingface import (
+    has_pooler,
+    read_arguments,
+    read_encoder,
+    write_arguments,
+)
+from keras_bert.checkpoints.json_files import read_json, write_json
+from keras_bert.checkpoints.mapping import (
+    HEADS_BIAS,
+    HEADS_IN,
+    HEADS_OUT,
+    SAME,
+    TRANSPOSED,
+    links,
+    write_model,
+)
+from keras_bert.checkpoints.tasks import NEED_POOLER, check_expressible, stored_task, task_name
+from keras_bert.errors import CheckpointError, InputError
+from keras_bert.families import bert
+
+CONFIGURATION, VOCABULARY, WEIGHTS = "bert_config.json", "vocab.txt", "bert_model.ckpt"
+
+KINDS = {
+    "dense": (("/kernel", "/kernel", SAME), ("/bias", "/bias", SAME)),
+    "norm": (("/gamma", "/gamma", SAME), ("/beta", "/beta", SAME)),
+    "table": (("", "", SAME),),
+    "vector": (("", "", SAME),),
+    "output": (("/kernel", "output_weights", TRANSPOSED), ("/bias", "output_bias", SAME)),
+    "heads_in": (("/kernel", "/kernel", HEADS_IN), ("/bias", "/bias", HEADS_BIAS)),
+    "heads_out": (("/kernel", "/kernel", HEADS_OUT), ("/bias", "/bias", SAME)),
+}
+
+_ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu"}
+_FIELDS = {k: v for k, v in bert.HUGGING_FACE_CONFIG.items() if k != "layer_norm_epsilon"}
+_TASKS = ("encoder", "classifier", "masked_lm", "next_sentence", "pretraining", "span")
+_LONGEST_WORD = 200  # in characters, in Google's tokenization.py
+
+
+def is_google(path: Path) -> bool:
+    """Whether this is a directory with a TensorFlow checkpoint, or the prefix of one."""
+    if _index(path).is_file():
+        return True
+    configured = (path / CONFIGURATION).is_file() and not (path / "config.json").exists()
+    return configured or any(path.glob("*.index"))
+
+
+def open_google(path: Path) -> Contents:
+    """What a directory of Google's, or of TF Model Garden, holds.
+
+    Args:
+        path: the directory, or a checkpoint's prefix in it (`.../bert_model.ckpt`). Of several
+            checkpoints in a directory, the one of the last step counts.
+
+    Raises:
+        CheckpointError: if a file is missing or damaged.
+    """
+    directory = path if path.is_dir() else path.parent
+    configuration = directory / CONFIGURATION
+    values = read_json(configuration)
+    encoder = read_encoder(configuration, values, _FIELDS, _ACTIVATIONS)
+    source = _TensorFlowCheckpoint(_latest(directory) if path.is_dir() else path)
+    names = set(source.names())
+    rows = bert.MODEL_GARDEN if source.is_object_graph else bert.GOOGLE
+    table = links(rows, KINDS, encoder["num_layers"] + 1)
+    task = stored_task(table, names, classifier="classifier")
+    encoder["pooler"] = task in NEED_POOLER or has_pooler(table, names)
+    if task == "classifier":
+        count = len(np.atleast_1d(source.read("output_bias")))
+        values = {"id2label": {str(i): str(i) for i in range(count)}} | values
+    return Contents(
+        place=path,
+        task=task,
+        encoder=encoder,
+        arguments=read_arguments(configuration, values, task),
+        preprocessor=_read_preprocessor(directory, values, encoder["max_positions"]),
+        source=source,
+        table=table,
+    )
+
+
+def save_google(model: keras.Model, directory: str | os.PathLike) -> None:
+    """Writes a TF1 checkpoint that Google's code opens, complete or not at all.
+
+    Raises:
+        InputError: if that code has no such model, the directory holds something else, or the
+            disk refuses.
+    """
+    encoder = {"activation": tuple(_ACTIVATIONS.values()), "layer_norm_epsilon": (1e-12,)}
+    head = {
+        "tied": (True,),
+        "activation": (model.config.activation,),
+        "layer_norm_epsilon": (1e-12,),
+    }
+    check_expressible(model, "Google's BERT", _TASKS, encoder, head)
+    if model.preprocessor is not None:
+        _check_text_format(model.preprocessor.tokenizer)
+    tensors = write_model(model, links(bert.GOOGLE, KINDS, model.config.num_layers))
+    with replacing(directory, marker=CONFIGURATION) as path:
+        path.mkdir()
+        _write_tensors(tensors, path / WEIGHTS)
+        write_json(_describe(model), path / CONFIGURATION)
+        if model.preprocessor is not None:
+            model.preprocessor.vocabulary.save(path / VOCABULARY)
+
+
+class _TensorFlowCheckpoint:
+    """The tensors of a TensorFlow checkpoint, without the optimizer's.
+
+    Those of TF Model Garden get short names: without the ending, without `model/` in front, and
+    with the parts of the encoder, which are numbered through from 0 (the token embedding) to the
+    pooler, called by what they are.
+    """
+
+    def __init__(self, prefix: Path):
+        import tensorflow as tf
+
+        self._prefix = prefix
+        self._errors = (tf.errors.OpError, RuntimeError, TypeError, ValueError, IndexError)
+        try:
+            self._reader = tf.train.load_checkpoint(os.fspath(prefix))
+            theirs = set(self._reader.get_variable_to_shape_map())
+        except self._errors as error:
+            raise CheckpointError(f"{prefix} is not a readable checkpoint: {error}") from error
+        self.is_object_graph = _OBJECT_GRAPH in theirs
+        if self.is_object_graph:
+            self._names = {_short(name): name for name in theirs if _is_weight(name)}
+        else:  # Adam's averages of x are called x/adam_m and x/adam_v
+            self._names = {
+                name: name
+                for name in theirs
+                if name != "global_step" and name.rpartition("/")[0] not in theirs
+            }
+
+    def names(self) -> Iterable[str]:
+        """The names of all tensors, as the family's table has them."""
+        return self._names.keys()
+
+    def read(self, name: str) -> np.ndarray:
+        """One tensor."""
+        try:
+            return np.asarray(self._reader.get_tensor(self._names[name]))
+        except self._errors as error:
+            raise CheckpointError(f"{self._prefix}: cannot read {name!r}: {error}") from error
+
+    def where(self, name: str) -> str:
+        """The prefix of the files."""
+        return str(self._prefix)
+
+
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_ENDING = "/.ATTRIBUTES/VARIABLE_VALUE"
+_PART = re.compile(r"(?:encoder/)?layer_with_weights-(\d+)/(.+)")
+_EMBEDDINGS = ("word", "position", "type", "norm")
+
+
+def _is_weight(name: str) -> bool:
+    inner = name.removesuffix(_ENDING)
+    return inner != name and "/" in inner and "optimizer" not in inner.lower()
+
+
+def _short(name: str) -> str:
+    """A name of TF Model Garden in the form of the family's table."""
+    name = name.removesuffix(_ENDING).removeprefix("model/")
+    match = _PART.fullmatch(name)
+    if not match:
+        return name
+    part, rest = int(match[1]), match[2]
+    if part < len(_EMBEDDINGS):
+        return f"{_EMBEDDINGS[part]}/{rest}"
+    if "/" in rest:
+        return f"layer_{part - len(_EMBEDDINGS)}/{rest}"
+    return f"pooler/{rest}"
+
+
+def _index(prefix: Path) -> Path:
+    return prefix.with_name(prefix.name + ".index")
+
+
+def _latest(directory: Path) -> Path:
+    """The prefix of the checkpoint of the last step (`model.ckpt-1000`)."""
+    found = sorted(
+        directory.glob("*.index"), key=lambda path: [*map(int, _STEP.findall(path.name))]
+    )
+    if not found:
+        raise CheckpointError(
+            f"{directory / WEIGHTS}.index is missing; the checkpoint is not complete."
+        )
+    return found[-1].with_suffix("")
+
+
+_STEP = re.compile(r"-(\d+)\.index$")
+
+
+def _write_tensors(tensors: dict[str, np.ndarray], prefix: Path) -> None:
+    import tensorflow as tf
+
+    try:
+        tf.raw_ops.SaveV2(
+            prefix=os.fspath(prefix),
+            tensor_names=list(tensors),
+            shape_and_slices=[""] * len(tensors),
+            tensors=list(tensors.values()),
+        )
+    except tf.errors.OpError as error:
+        raise InputError(f"Cannot write {prefix}: {error}.") from error
+
+
+def _describe(model: keras.Model) -> dict[str, Any]:
+    """The `bert_config.json` of a model."""
+    activations = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+    values = {theirs: getattr(model.config, ours) for ours, theirs in _FIELDS.items()}
+    values["hidden_act"] = activations[model.config.activation]
+    if model.preprocessor is not None:
+        values["do_lower_case"] = model.preprocessor.tokenizer.lowercase
+    return values | write_arguments(model, task_name(model))
+
+
+def _read_preprocessor(directory: Path, values: dict[str, Any], length: int) -> Any:
+    """The preprocessor, or None where there is no vocabulary.
+
+    Google's code is told on its command line whether a model is uncased; here the vocabulary
+    says it: that of an uncased model has capital letters in none but special tokens.
+    """
+    if not (directory / VOCABULARY).exists():
+        return None
+    from keras_bert.text.preprocessor import Preprocessor  # brings TensorFlow
+    from keras_bert.text.vocabulary import Vocabulary
+    from keras_bert.text.wordpiece import WordPiece
+
+    vocabulary = Vocabulary.from_file(directory / VOCABULARY)
+    lowercase = values.get("do_lower_case")
+    if lowercase is None:
+        lowercase = all(t == t.lower() or t[0] + t[-1] in ("[]", "<>") for t in vocabulary.tokens)
+    wordpiece = WordPiece(
+        vocabulary, lowercase=bool(lowercase), max_characters_per_word=_LONGEST_WORD
+    )
+    return Preprocessor(wordpiece, sequence_length=length)
+
+
+def _check_text_format(wordpiece: Any) -> None:
+    from keras_bert.text.vocabulary import Vocabulary
+
+    plain = Vocabulary(wordpiece.vocabulary.tokens).special_tokens
+    same_accents = wordpiece.strip_accents == wordpiece.lowercase
+    if wordpiece.vocabulary.special_tokens != plain or not same_accents or not wordpiece.split_cjk:
+        raise InputError(
+            "Google's tokenizer has only the special tokens [PAD], [UNK], [CLS], [SEP] and "
+            "[MASK], splits CJK, and strips accents just where it lowers the case; this one is "
+            "different. Set model.preprocessor = None to save the weights alone."
+        )
