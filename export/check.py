@@ -87,16 +87,24 @@ def check(
     for batch, length in [shape] if shape else _SHAPES:
         length = min(length, model.config.max_positions)
         inputs = _sample(model.config, batch, length, generator)
-        expected = reference(model, inputs)
         with explaining(f"Running the {artifact} on a batch of shape {(batch, length)}"):
             actual = run({name: inputs[name] for name in input_names(model)})
-        allowed = tolerance * max(1.0, *(float(np.abs(v).max()) for v in expected.values()))
-        found = difference(expected, actual)
-        if found > allowed:
-            raise ExportError(
-                f"The {artifact} differs from the model by {found:.1e} on a batch of shape "
-                f"{(batch, length)}, where {allowed:.1e} is allowed; nothing was written."
-            )
+        compare(artifact, reference(model, inputs), actual, tolerance)
+
+
+def compare(artifact: str, expected: Arrays, actual: Arrays, tolerance: float) -> None:
+    """Lets an artifact's outputs pass if they are the model's; see `check`.
+
+    Raises:
+        ExportError: if they differ by more than the tolerance allows.
+    """
+    allowed = tolerance * max(1.0, *(float(np.abs(value).max()) for value in expected.values()))
+    found = difference(expected, actual)
+    if found > allowed:
+        raise ExportError(
+            f"The {artifact} differs from the model by {found:.1e}, where {allowed:.1e} is "
+            "allowed; nothing was written."
+        )
 
 
 def _sample(

@@ -1,13 +1,16 @@
 """SavedModel: texts in, answers out, for TensorFlow Serving and everything that loads it."""
 
+import functools
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
-from keras_bert.export.check import FLOAT32_TOLERANCE, check, explaining
+from keras_bert.export.check import FLOAT32_TOLERANCE, check, compare, explaining, reference
 from keras_bert.export.signatures import Tensors, Weights, answers_of, ids_function, input_names
 
 import keras_bert
@@ -61,17 +64,24 @@ def saved_model(model: keras.Model, directory: str | os.PathLike) -> None:
         with explaining("Writing the SavedModel"):
             tf.saved_model.save(module, str(path), signatures=signatures)
         _describe(model, path / DESCRIPTION)
-        with explaining("Loading the SavedModel"):
-            ids = tf.saved_model.load(str(path)).signatures["ids"]
-        check(
-            model,
-            "SavedModel",
-            lambda inputs: {
-                name: value.numpy()
-                for name, value in ids(**{n: tf.constant(v) for n, v in inputs.items()}).items()
-            },
-            FLOAT32_TOLERANCE,
-        )
+        _check(model, path)
+
+
+def _check(model: Any, path: Path) -> None:
+    with explaining("Loading the SavedModel"):
+        signatures = tf.saved_model.load(str(path)).signatures
+
+    def run(signature: str, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        arguments = {name: tf.constant(value) for name, value in inputs.items()}
+        return {name: value.numpy() for name, value in signatures[signature](**arguments).items()}
+
+    check(model, "SavedModel", functools.partial(run, "ids"), FLOAT32_TOLERANCE)
+    if "serving_default" in signatures:
+        texts = ["Text in, answers out.", ""]
+        expected = reference(model, model.preprocessor(texts))
+        with explaining("Running the SavedModel on text"):
+            actual = run("serving_default", {"text": texts})
+        compare("SavedModel", expected, actual, FLOAT32_TOLERANCE)
 
 
 def _text_functions(model: Any, answers: Any, ids: Any) -> dict[str, Any]:

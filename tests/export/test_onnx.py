@@ -27,12 +27,11 @@ def test_names_axes_and_metadata(classifier, tmp_path):
     assert json.loads(metadata["labels"]) == list(classifier.labels)
 
 
-@pytest.mark.parametrize("opset", [14, 17])
-def test_opset(opset, tmp_path):
+def test_an_older_opset(tmp_path):
     model = make_model("encoder")
-    export.onnx(model, tmp_path / "a.onnx", opset=opset)
+    export.onnx(model, tmp_path / "a.onnx", opset=14)
     versions = {o.domain: o.version for o in onnx.load(tmp_path / "a.onnx").opset_import}
-    assert versions[""] == opset
+    assert versions[""] == 14
     session = InferenceSession(tmp_path / "a.onnx", providers=["CPUExecutionProvider"])
     ids = random_ids(3, 9)
     (found,) = session.run(["sequence_output"], ids)
@@ -40,7 +39,7 @@ def test_opset(opset, tmp_path):
 
 
 def test_dense_layers_are_single_products(tmp_path):
-    model = make_model("encoder", num_layers=1)
+    model = make_model("encoder")
     export.onnx(model, tmp_path / "a.onnx")
     nodes = [node.op_type for node in onnx.load(tmp_path / "a.onnx").graph.node]
     assert nodes.count("MatMul") == 10  # segments, Q, K, V, logits, context, output, 2, pooler

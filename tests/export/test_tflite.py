@@ -12,12 +12,12 @@ from .conftest import make_model, random_ids
 
 @pytest.fixture(scope="module")
 def model():
-    return make_model(vocabulary_size=2000, num_layers=2, arguments={"num_labels": 4})
+    return make_model(vocabulary_size=2000, arguments={"num_labels": 4})
 
 
 @pytest.mark.parametrize(
     ("quantize", "largest", "size"),
-    [("none", 1e-5, 1.1), (None, 1e-5, 1.1), ("float16", 5e-3, 0.6), ("dynamic", 0.1, 0.45)],
+    [("none", 1e-5, 1.1), ("float16", 5e-3, 0.6), ("dynamic", 0.1, 0.45)],
 )
 def test_quantization(quantize, largest, size, model, tmp_path):
     path = tmp_path / "a.tflite"

@@ -57,9 +57,7 @@ def test_another_model_is_found_out(classifier, artifacts, preprocessor):
     ("task", "arguments", "agrees"),
     [
         ("encoder", None, None),
-        ("masked_lm", None, 100),
         ("pretraining", None, 100),
-        ("span", None, 100),
         ("classifier", {"num_labels": 2, "problem_type": "multi_label"}, 100),
         ("classifier", {"num_labels": 2, "problem_type": "regression"}, None),
     ],
