@@ -104,10 +104,10 @@ class TrainingStep:
         replica = tf.distribute.get_replica_context()
         variables = self.optimizer.variables
         values = [tf.convert_to_tensor(variable) for variable in variables.values()]
-        counts = tf.stack([tf.reduce_sum(w) for w in self._by_head(batch[2])])
-        tokens = tf.reduce_sum(tf.cast(batch[0]["padding_mask"], tf.int64))
-        counts, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, [counts, tokens])
-        total = tf.maximum(counts, 1.0)
+        counted = [*self._by_head(batch[2]), tf.cast(batch[0]["padding_mask"], tf.float32)]
+        counts = tf.stack([tf.reduce_sum(x) for x in counted])
+        counts = replica.all_reduce(tf.distribute.ReduceOp.SUM, counts)
+        total, tokens = tf.maximum(counts[:-1], 1.0), tf.cast(counts[-1], tf.int64)
         gradients, sums = self._accumulate(values, batch, total, replica.replica_id_in_sync_group)
         gradients, sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, [gradients, sums])
         norm = tf.linalg.global_norm(gradients)

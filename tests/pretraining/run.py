@@ -1,0 +1,77 @@
+"""A whole run on the small corpus, which can be told to die.
+
+As a program: `python -m tests.pretraining.run TEXT OUTPUT STEP`, killed by SIGKILL after a step, or
+`... OUTPUT during-N`, killed while it writes its N-th checkpoint.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from keras_bert.pretraining import checkpoint, trainer
+from keras_bert.pretraining.config import PretrainingConfig
+
+SMALL = {
+    "hidden_size": 16,
+    "num_layers": 1,
+    "num_heads": 2,
+    "intermediate_size": 32,
+    "max_positions": 32,
+}
+
+
+def config(text, output, **options):
+    defaults = {
+        "corpus": [str(Path(text) / "corpus.txt")],
+        "vocabulary": str(Path(text) / "vocab.txt"),
+        "output": str(output),
+        "encoder": SMALL,
+        "sequence_length": 32,
+        "batch_size": 16,
+        "steps": 24,
+        "learning_rate": 1e-2,
+        "warmup_steps": 2,
+        "steps_per_loop": 2,
+        "checkpoint_every": 6,
+        "evaluate_every": 8,
+        "validation_share": 0.1,
+        "jit": False,
+    }
+    return PretrainingConfig.from_dict(defaults | options)
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_after(step):
+    train_steps = trainer._Run._train_steps
+
+    def dying(run, *arguments):
+        train_steps(run, *arguments)
+        if run.step >= step:
+            die()
+
+    trainer._Run._train_steps = dying
+
+
+def die_while_writing(number):
+    save_tensors, calls = checkpoint.save_tensors, []
+
+    def dying(tensors, path):
+        save_tensors(tensors, path)
+        calls.append(path)
+        if len(calls) == number:
+            die()
+
+    checkpoint.save_tensors = dying
+
+
+if __name__ == "__main__":
+    text, output, *fate = sys.argv[1:]
+    if fate and fate[0].startswith("during-"):
+        die_while_writing(int(fate[0].removeprefix("during-")))
+    elif fate:
+        die_after(int(fate[0]))
+    trainer.pretrain(config(text, output), progress=False)

@@ -1,0 +1,93 @@
+import gzip
+
+import numpy as np
+import pytest
+
+from keras_bert.errors import InputError
+from keras_bert.pretraining.corpus import TokenizedCorpus
+from keras_bert.text.wordpiece import WordPiece
+
+
+@pytest.fixture(scope="module")
+def tokenizer(vocabulary):
+    return WordPiece(vocabulary)
+
+
+def units(corpus, vocabulary):
+    """Documents of units of text."""
+    texts = [
+        " ".join(vocabulary.tokens[t] for t in corpus.tokens[a:b])
+        for a, b in zip(corpus.unit_splits, corpus.unit_splits[1:], strict=False)
+    ]
+    splits = corpus.document_splits
+    return [texts[a:b] for a, b in zip(splits, splits[1:], strict=False)]
+
+
+def test_lines_and_blank_lines(tmp_path, tokenizer, vocabulary):
+    (tmp_path / "a.txt").write_text("\n\nSun rises\nmoon\n\n \nsea\n")
+    with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
+        file.write("wind sings")
+    corpus = TokenizedCorpus.from_files(f"{tmp_path}/*", tokenizer)
+    assert units(corpus, vocabulary) == [["sun rises", "moon"], ["sea"], ["wind sing ##s"]] or (
+        units(corpus, vocabulary) == [["sun rises", "moon"], ["sea"], ["wind sings"]]
+    )
+    assert (corpus.num_tokens, corpus.num_units, corpus.num_documents) == (6, 4, 3)
+    assert corpus.tokens.dtype == np.int32
+    np.testing.assert_array_equal(corpus.document_of_unit, [0, 0, 1, 2])
+
+
+def test_documents_from_memory(tokenizer, vocabulary):
+    corpus = TokenizedCorpus.from_documents(["sun\nmoon", ["sea", "", "\x01", "tree"]], tokenizer)
+    assert units(corpus, vocabulary) == [["sun", "moon"], ["sea", "tree"]]
+
+
+def test_long_lines_are_cut_at_sentences_and_then_at_words(tokenizer, vocabulary):
+    line = 'sun rises. "moon falls." sea. ' + "birds " * 10
+    corpus = TokenizedCorpus.from_documents([line], tokenizer, max_unit_tokens=8)
+    (document,) = units(corpus, vocabulary)
+    assert document[:3] == ['sun rises . "', 'moon falls . "', "sea ."]
+    assert [len(text.split()) for text in document[3:]] == [6, 8, 6] or all(
+        text.startswith("bird ##s") for text in document[3:]
+    )
+    assert " ".join(document).split().count("bird") == 10
+    short = TokenizedCorpus.from_documents(["sun. moon."], tokenizer, max_unit_tokens=8)
+    assert units(short, vocabulary) == [["sun . moon ."]]
+
+
+def test_nothing_is_lost_or_moved(tokenizer, vocabulary):
+    rng = np.random.default_rng(0)
+    words = ["sun", "moon.", '"birds', "sings!", "xyz", "trees)", "falls"]
+    documents = [[" ".join(rng.choice(words, rng.integers(1, 80)))] for _ in range(3000)]
+    corpus = TokenizedCorpus.from_documents(documents, tokenizer, max_unit_tokens=16)
+    expected = tokenizer.tokenize([line for (line,) in documents])
+    np.testing.assert_array_equal(corpus.tokens, expected.flat_values)
+    starts = corpus.unit_splits[corpus.document_splits]
+    np.testing.assert_array_equal(starts, expected.row_splits)
+    assert np.diff(corpus.unit_splits).max() <= 16 + 2
+    assert np.diff(corpus.unit_splits).min() >= 1
+    assert not corpus.is_continuation[corpus.tokens[corpus.unit_splits[:-1]]].any()
+
+
+@pytest.mark.parametrize(("documents", "units"), [(400, 3), (4, 100)])
+def test_held_out_text(make_corpus, documents, units):
+    corpus = make_corpus(documents=documents, most_units=units)
+    training, held_out = corpus.split(0.1)
+    assert training.num_tokens + held_out.num_tokens == corpus.num_tokens
+    assert held_out.num_units / corpus.num_units == pytest.approx(0.1, abs=0.04)
+    assert held_out.num_documents >= 2
+    assert training.num_documents + held_out.num_documents in (documents, 2 * documents)
+
+
+def test_errors(tmp_path, tokenizer, make_corpus):
+    with pytest.raises(InputError, match="nowhere"):
+        TokenizedCorpus.from_files(f"{tmp_path}/nowhere*.txt", tokenizer)
+    (tmp_path / "latin.txt").write_bytes("sun\ncaf\xe9\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"latin\.txt, line 2"):
+        TokenizedCorpus.from_files(tmp_path / "latin.txt", tokenizer)
+    (tmp_path / "empty.txt").write_text(" \n")
+    with pytest.raises(InputError, match="empty"):
+        TokenizedCorpus.from_files(tmp_path / "empty.txt", tokenizer)
+    with pytest.raises(InputError, match="no tokens"):
+        TokenizedCorpus.from_documents(["", "\x01"], tokenizer)
+    with pytest.raises(InputError, match="hold out"):
+        make_corpus(documents=1, most_units=1).split(0.1)

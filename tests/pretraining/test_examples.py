@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+
+from keras_bert.pretraining.examples import Examples, num_batches
+from keras_bert.pretraining.masking import TokenMasking
+
+LENGTH = 32
+
+
+@pytest.fixture(scope="module")
+def make_examples(make_corpus, vocabulary):
+    def make(objective="mlm+nsp", **options):
+        corpus = make_corpus()
+        masking = TokenMasking(
+            mask_id=vocabulary.mask_id,
+            special_ids=vocabulary.special_ids,
+            is_continuation=corpus.is_continuation,
+            slots=5,
+            **options,
+        )
+        return Examples(
+            corpus=corpus,
+            vocabulary=vocabulary,
+            masking=masking,
+            sequence_length=LENGTH,
+            objective=objective,
+        )
+
+    return make
+
+
+def collect(dataset):
+    """All batches, flattened to one dictionary of arrays."""
+    rows = {}
+    for x, y, w in dataset.as_numpy_iterator():
+        parts = {**x, **{f"y/{k}": v for k, v in y.items()}, **{f"w/{k}": v for k, v in w.items()}}
+        for name, value in parts.items():
+            rows.setdefault(name, []).append(value)
+    return {name: np.concatenate(values) for name, values in rows.items()}
+
+
+def test_examples_are_what_the_plan_says(make_examples, vocabulary):
+    examples = make_examples()
+    plan = examples.plan(2)
+    rows = collect(examples.dataset(16, epoch=2))
+    tokens = examples.corpus.tokens
+    cls, separator, pad = vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id
+    for n in range(len(plan)):
+        a = tokens[plan.a_start[n] : plan.a_start[n] + plan.a_length[n]].tolist()
+        b = tokens[plan.b_start[n] : plan.b_start[n] + plan.b_length[n]].tolist()
+        ids = [cls, *a, separator, *b, separator]
+        padding = [0] * (LENGTH - len(ids))
+        restored = rows["token_ids"][n].copy()
+        chosen = rows["w/mlm_logits"][n] > 0
+        restored[rows["masked_positions"][n][chosen]] = rows["y/mlm_logits"][n][chosen]
+        assert restored.tolist() == ids + [pad] * len(padding)
+        assert rows["segment_ids"][n].tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 1) + padding
+        assert rows["padding_mask"][n].tolist() == [1] * len(ids) + padding
+        assert rows["y/nsp_logits"][n] == plan.is_random[n]
+    assert rows["w/nsp_logits"].sum() == len(plan)
+    assert not rows["w/mlm_logits"][len(plan) :].any()
+
+
+def test_shapes_and_types_are_static(make_examples):
+    x, y, w = make_examples().dataset(16).element_spec
+    shapes = {name: (tuple(s.shape), s.dtype.name) for name, s in x.items()}
+    assert shapes == {
+        "token_ids": ((16, LENGTH), "int32"),
+        "segment_ids": ((16, LENGTH), "int32"),
+        "padding_mask": ((16, LENGTH), "int32"),
+        "masked_positions": ((16, 5), "int32"),
+    }
+    assert {k: (tuple(s.shape), s.dtype.name) for k, s in y.items()} == {
+        "mlm_logits": ((16, 5), "int32"),
+        "nsp_logits": ((16,), "int32"),
+    }
+    assert {k: (tuple(s.shape), s.dtype.name) for k, s in w.items()} == {
+        "mlm_logits": ((16, 5), "float32"),
+        "nsp_logits": ((16,), "float32"),
+    }
+
+
+def test_any_batch_size_start_and_number_of_parts_gives_the_same_examples(make_examples):
+    examples = make_examples(whole_words=True)
+    size = len(examples.plan(0))
+    whole = collect(examples.dataset(16))
+    other = collect(examples.dataset(10))
+    later = collect(examples.dataset(16, start=3))
+    parts = [
+        collect(examples.dataset(16, parts=4, first_part=first, local_parts=2)) for first in (0, 2)
+    ]
+    for name, value in whole.items():
+        np.testing.assert_array_equal(value[:size], other[name][:size])
+        np.testing.assert_array_equal(value[48:], later[name])
+        halves = [part[name].reshape(-1, 8, *value.shape[1:]) for part in parts]
+        together = np.concatenate(halves, axis=1).reshape(value.shape)
+        np.testing.assert_array_equal(value, together)
+
+
+def test_epochs_differ(make_examples):
+    examples = make_examples()
+    first, second = (collect(examples.dataset(16, epoch=epoch)) for epoch in (0, 1))
+    assert (first["token_ids"][:16] != second["token_ids"][:16]).any(axis=1).all()
+
+
+def test_single_segments(make_examples):
+    examples = make_examples("mlm")
+    x, y, w = next(iter(examples.dataset(16)))
+    assert y.shape == w.shape == (16, 5)
+    assert not x["segment_ids"].numpy().any()
+    assert x["padding_mask"].numpy().sum(1).max() == LENGTH
+
+
+def test_number_of_batches(make_examples):
+    examples = make_examples()
+    plan = examples.plan(0)
+    assert num_batches(plan, 7) == len(list(examples.dataset(7))) == -(-len(plan) // 7)

@@ -1,0 +1,172 @@
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay, adamw, decays
+from keras_bert.pretraining.step import trainable_variables
+from tests.pretraining import small
+
+DEFAULT = tf.distribute.get_strategy()
+
+
+def assert_close(first, second, tolerance=1e-6):
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_allclose(first[name], second[name], atol=tolerance, rtol=0, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def ten_steps():
+    step = small.make_step(DEFAULT)
+    before = small.weights(step)
+    result = small.train(step)
+    return before, small.weights(step), result
+
+
+def in_process(tmp_path, cpus, dropout=0.0):
+    path = tmp_path / f"{cpus}-{dropout}.npz"
+    command = [sys.executable, "-m", "tests.pretraining.small", str(cpus), str(dropout), str(path)]
+    subprocess.run(command, check=True, timeout=300)
+    return dict(np.load(path))
+
+
+def test_two_replicas_train_as_one_device_does(tmp_path, ten_steps):
+    before, after, result = ten_steps
+    assert result["gradient_norm"] > 0.05  # so clipping is active
+    assert max(np.abs(after[name] - before[name]).max() for name in after) > 1e-2
+    two = in_process(tmp_path, 2)
+    assert two.pop("replicas") == 2
+    np.testing.assert_allclose(two.pop("sums"), result["sums"], rtol=1e-5)
+    np.testing.assert_allclose(two.pop("norm"), result["gradient_norm"], rtol=1e-5)
+    assert_close(two, after)
+
+
+@pytest.mark.parametrize("options", [{"accumulation": 2}, {"accumulation": 4}, {"jit": True}])
+def test_micro_batches_and_xla_train_as_the_whole_batch_does(ten_steps, options):
+    step = small.make_step(DEFAULT, **options)
+    result = small.train(step)
+    np.testing.assert_allclose(result["sums"], ten_steps[2]["sums"], rtol=1e-5)
+    assert_close(small.weights(step), ten_steps[1])
+
+
+def test_loss_and_gradient_are_those_of_the_formula():
+    step = small.make_step(DEFAULT, clip_norm=None)
+    (x, y, w) = next(small.batches(1))
+    with tf.GradientTape() as tape:
+        logits = step.model(x, training=False)
+        losses = {
+            head: keras.ops.sparse_categorical_crossentropy(y[head], logits[head], from_logits=True)
+            for head in y
+        }
+        loss = sum(tf.reduce_sum(losses[h] * w[h]) / tf.reduce_sum(w[h]) for h in y)
+    expected = tape.gradient(loss, list(step.optimizer.variables.values()))
+    result = small.train(step, 1)
+    sums = result["sums"].numpy()
+    np.testing.assert_allclose((sums[:, 0] / sums[:, 2]).sum(), loss, rtol=1e-5)
+    np.testing.assert_allclose(result["gradient_norm"], tf.linalg.global_norm(expected), rtol=1e-5)
+    right = sum((logits["mlm_logits"].numpy().argmax(-1) == y["mlm_logits"]) * w["mlm_logits"])
+    assert sums[0, 1] == right.sum()
+    assert result["tokens"] == small.BATCH * small.LENGTH
+
+
+def test_gradient_of_the_embedding_adds_up_repeated_tokens():
+    step = small.make_step(DEFAULT)
+    x, y, w = tf.nest.map_structure(tf.constant, next(small.batches(1)))
+    values = [tf.convert_to_tensor(v) for v in step.optimizer.variables.values()]
+    total = tf.constant([1.0, 1.0])
+    gradients, _ = step._forward_backward(values, (x, y, w), total, step._seeds(0, 0))
+    names = list(step.optimizer.variables)
+    index = names.index("encoder/embeddings/token_embedding")
+    assert isinstance(gradients[index], tf.Tensor)
+
+    # The same by finite differences, in one entry of a token that stands in many places.
+    def loss(change):
+        values[index] = values[index] + tf.scatter_nd([[6, 3]], [change], values[index].shape)
+        sums = step._forward_backward(values, (x, y, w), total, step._seeds(0, 0))[1]
+        values[index] = values[index] - tf.scatter_nd([[6, 3]], [change], values[index].shape)
+        return float(tf.reduce_sum(sums[:, 0]))
+
+    slope = (loss(1e-2) - loss(-1e-2)) / 2e-2
+    assert gradients[index][6, 3].numpy() == pytest.approx(slope, rel=0.02, abs=1e-2)
+
+
+def test_dropout_is_a_function_of_seed_step_part_and_replica():
+    step = small.make_step(DEFAULT, dropout=0.1, accumulation=2)
+    keys = [step._seeds(replica, part).numpy() for replica in (0,) for part in (0, 1)]
+    step.optimizer.iterations.assign(1)
+    keys += [step._seeds(0, part).numpy() for part in (0, 1)]
+    rows = np.concatenate(keys)
+    assert len(step._seed_states) == 1 + 3 * 2
+    assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+def test_dropout_repeats_itself_and_changes_nothing_that_is_saved(ten_steps):
+    results = []
+    for _ in range(2):
+        step = small.make_step(DEFAULT, dropout=0.5)
+        states = [state.numpy() for state in step._seed_states]
+        small.train(step)
+        for state, before in zip(step._seed_states, states, strict=True):
+            np.testing.assert_array_equal(state.numpy(), before)
+        results.append(small.weights(step))
+    assert_close(*results, tolerance=0)
+    with pytest.raises(AssertionError):
+        assert_close(results[0], ten_steps[1], tolerance=1e-4)
+
+
+def test_replicas_drop_different_units():
+    """Two replicas as one would see them: same rows, same weights, other seeds."""
+    step = small.make_step(DEFAULT, dropout=0.5)
+    step.strategy = type("Two", (), {"num_replicas_in_sync": 2})()
+    x, y, w = tf.nest.map_structure(tf.constant, next(small.batches(1)))
+    values = [tf.convert_to_tensor(v) for v in step.optimizer.variables.values()]
+    losses = [
+        step._forward_backward(values, (x, y, w), tf.ones(2), step._seeds(replica, 0))[1].numpy()
+        for replica in (0, 1, 0)
+    ]
+    np.testing.assert_array_equal(losses[0], losses[2])
+    assert abs(losses[0] - losses[1]).max() > 1e-2
+
+
+def test_a_strategy_of_two_uses_different_seeds_on_its_replicas(tmp_path):
+    one, two = in_process(tmp_path, 1, 0.5), in_process(tmp_path, 2, 0.5)
+    assert abs(one["norm"] - two["norm"]) > 1e-4  # half of the rows had other masks
+
+
+def test_optimizer_is_keras_adamw():
+    ours, theirs = (small.make_step(DEFAULT).model for _ in range(2))
+    schedule = WarmupLinearDecay(1e-2, 3, 20)
+    optimizer = AdamW(trainable_variables(ours), schedule, weight_decay=0.1)
+    reference = adamw(theirs, schedule, weight_decay=0.1, clip_norm=None)
+    reference.build(theirs.trainable_variables)
+    names = list(optimizer.variables)
+    by_name = dict(zip(names, (v.shape for v in optimizer.variables.values()), strict=True))
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        gradients = {n: tf.constant(rng.normal(size=s), tf.float32) for n, s in by_name.items()}
+        tf.function(DEFAULT.run)(optimizer.apply, args=(gradients,))
+        variables = trainable_variables(theirs)
+        keras_variables = {id(v.value): v for v in theirs.trainable_variables}
+        pairs = [(gradients[n], keras_variables[id(v)]) for n, v in variables.items()]
+        reference.apply([g for g, _ in pairs], [v for _, v in pairs])
+    assert int(optimizer.iterations) == 5
+    expected = {n: v.numpy() for n, v in trainable_variables(theirs).items()}
+    assert_close({n: v.numpy() for n, v in optimizer.variables.items()}, expected, 1e-5)
+
+
+def test_what_decays():
+    names = trainable_variables(small.make_step(DEFAULT).model)
+    kept = [name for name in names if not decays(name)]
+    assert all(name.endswith(("bias", "gamma", "beta")) for name in kept)
+    assert all(name.endswith(("kernel", "embedding")) for name in names if decays(name))
+
+
+def test_schedule():
+    schedule = WarmupLinearDecay(1.0, 10, 110)
+    rates = [float(schedule(step)) for step in (0, 9, 10, 60, 109, 110)]
+    np.testing.assert_allclose(rates, [0.1, 1.0, 1.0, 0.5, 0.01, 0.0], atol=1e-6)
+    assert float(WarmupLinearDecay(1.0, 0, 4)(0)) == 1.0

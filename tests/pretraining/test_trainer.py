@@ -1,0 +1,257 @@
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import keras_bert as kb
+from keras_bert.pretraining import checkpoint, trainer
+from keras_bert.pretraining.optimizers import WarmupLinearDecay, adamw
+from keras_bert.pretraining.trainer import make_examples, make_preprocessor, pretrain
+from tests.pretraining.run import config
+
+
+@pytest.fixture(scope="module")
+def finished(text_files, tmp_path_factory):
+    """A run without interruption, and what it returned."""
+    output = tmp_path_factory.mktemp("runs") / "whole"
+    return output, pretrain(config(text_files, output), progress=False)
+
+
+def weights(output):
+    return load_file(output / "model" / "weights.safetensors")
+
+
+def log(output):
+    """The rows, without what depends on the clock."""
+    rows = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in rows]
+
+
+def assert_same_run(output, other):
+    assert log(output) == log(other)
+    ours, theirs = weights(output), weights(other)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+
+
+def test_a_run_learns_and_tells(finished):
+    output, results = finished
+    assert results["finished"]
+    assert results["step"] == results["steps"] == 24
+    assert results["after"]["mlm_loss"] < results["before"]["mlm_loss"]
+    rows = log(output)
+    assert [row["step"] for row in rows if row["event"] == "validation"] == [0, 8, 16, 24]
+    assert [row["step"] for row in rows if row["event"] == "train"] == list(range(2, 25, 2))
+    assert {"mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy"} <= rows[1].keys()
+    assert list((output / "tensorboard").glob("events*"))
+    assert sorted(p.name for p in (output / "checkpoints").iterdir()) == [
+        "step-00000018",
+        "step-00000024",
+    ]
+
+
+def test_the_model_and_every_checkpoint_open(finished):
+    output, results = finished
+    model = kb.load(results["model"])
+    assert model.preprocessor is not None
+    inputs = model.preprocessor(["sun rises"])
+    logits = model(inputs)["mlm_logits"]
+    again = kb.load(output / "checkpoints" / "step-00000024")
+    np.testing.assert_array_equal(again(inputs)["mlm_logits"], logits)
+
+
+def test_a_finished_run_is_left_alone(finished, text_files):
+    output, results = finished
+    again = pretrain(config(text_files, output), progress=False)
+    for key in ("before", "after", "train", "model"):
+        assert again[key] == results[key]
+
+
+def start(text, output, *fate):
+    command = [sys.executable, "-m", "tests.pretraining.run", str(text), str(output), *fate]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("fate", [str(random.randrange(1, 24)), "during-3"])
+def test_killed_and_continued(finished, text_files, tmp_path, fate):
+    process = start(text_files, tmp_path / "run", fate)
+    assert process.wait(300) == -signal.SIGKILL, fate
+    results = pretrain(config(text_files, tmp_path / "run"), progress=False)
+    assert results["finished"]
+    assert_same_run(tmp_path / "run", finished[0])
+    assert not list((tmp_path / "run" / "checkpoints").glob(".*"))
+
+
+@pytest.mark.slow
+def test_five_kills_at_random_moments(finished, text_files, tmp_path):
+    output = tmp_path / "run"
+    for number in range(5):
+        process = start(text_files, output)
+        while process.poll() is None and not (output / "log.jsonl").exists():
+            time.sleep(0.02)  # the moments that matter are after TensorFlow has started
+        time.sleep(random.uniform(0, 3))
+        process.kill()
+        print(f"kill {number + 1}: exit {process.wait()}, steps {sorted(output.glob('*/step-*'))}")
+    pretrain(config(text_files, output), progress=False)
+    assert_same_run(output, finished[0])
+
+
+def test_an_interrupted_run_saves_and_continues(finished, text_files, tmp_path, monkeypatch):
+    train_steps = trainer._Run._train_steps
+
+    def interrupted(run, *arguments):
+        train_steps(run, *arguments)
+        if run.step == 10:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(trainer._Run, "_train_steps", interrupted)
+    run = config(text_files, tmp_path / "run")
+    results = pretrain(run, progress=False)
+    assert (results["finished"], results["step"], results["model"]) == (False, 10, None)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert pretrain(run, progress=False)["finished"]
+    assert_same_run(tmp_path / "run", finished[0])
+
+
+def test_no_signals_in_other_threads(text_files, tmp_path):
+    run = config(text_files, tmp_path / "run", steps=2)
+    thread = threading.Thread(target=pretrain, args=(run, False))
+    thread.start()
+    thread.join()
+    assert (tmp_path / "run" / "model").is_dir()
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(finished, text_files, tmp_path, monkeypatch):
+    run = config(text_files, tmp_path / "run")
+    save, limits = checkpoint.save_tensors, resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def into_a_full_disk(tensors, path):
+        if "step-00000012" in str(path):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        try:
+            save(tensors, path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save_tensors", into_a_full_disk)
+        with pytest.raises(kb.InputError, match="Cannot write"):
+            pretrain(run, progress=False)
+    assert [p.name for p in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000006"]
+    pretrain(run, progress=False)
+    assert_same_run(tmp_path / "run", finished[0])
+
+
+def test_a_damaged_checkpoint_is_passed_over(finished, text_files, tmp_path, caplog):
+    run = config(text_files, tmp_path / "run")
+    pretrain(run, progress=False)
+    path = tmp_path / "run" / "checkpoints" / "step-00000024" / "weights.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    pretrain(run, progress=False)
+    assert "damaged" in caplog.text
+    assert_same_run(tmp_path / "run", finished[0])
+    other = tmp_path / "run" / "checkpoints" / "step-00000018" / "optimizer.safetensors"
+    for file in (path, other):
+        file.write_bytes(b"")
+    with pytest.raises(kb.CheckpointError, match="damaged"):
+        pretrain(run, progress=False)
+
+
+def test_epochs_pass_and_a_run_continues_in_the_middle_of_one(text_files, tmp_path):
+    whole = config(text_files, tmp_path / "a", steps=None, epochs=2.5, checkpoint_every=1)
+    results = pretrain(whole, progress=False)
+    rows = log(tmp_path / "a")
+    assert rows[-1]["step"] == results["steps"]
+    assert {row["epoch"] for row in rows if row["event"] == "train"} == {0, 1, 2}
+    last = tmp_path / "a" / "checkpoints" / f"step-{results['steps']:08d}"
+    place = json.loads((last / "progress.json").read_text())
+    assert place["epoch"] == 2
+    assert place["batch"] > 0
+
+
+def test_masked_tokens_alone(text_files, tmp_path):
+    run = config(text_files, tmp_path / "run", objective="mlm", steps=4, accumulation=2)
+    results = pretrain(run, progress=False)
+    assert isinstance(kb.load(results["model"]), kb.MaskedLanguageModel)
+    assert "nsp_loss" not in results["after"]
+
+
+def test_fit_trains_the_same_model(text_files, tmp_path):
+    run = config(text_files, tmp_path / "run")
+    preprocessor = make_preprocessor(run)
+    examples, _ = make_examples(run, preprocessor)
+    encoder = kb.Encoder(run.encoder_config(len(preprocessor.vocabulary)))
+    model = kb.PretrainingModel(encoder, preprocessor=preprocessor)
+    cross_entropy = "sparse_categorical_crossentropy"
+    import keras
+
+    losses = {
+        head: keras.losses.SparseCategoricalCrossentropy(from_logits=True, name=cross_entropy)
+        for head in ("mlm_logits", "nsp_logits")
+    }
+    model.compile(adamw(model, WarmupLinearDecay(1e-2, 2, 60)), losses)
+    history = model.fit(examples.dataset(16), epochs=4, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0]
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(text_files, tmp_path):
+    run = config(text_files, tmp_path / "run", learning_rate=10.0, weight_decay=10.0)
+    with pytest.raises(kb.InputError, match=r"no longer finite at step \d+; lower"):
+        for _ in range(1):
+            pretrain(run, progress=False)
+
+
+def refused(run, match):
+    with pytest.raises(kb.InputError, match=match):
+        pretrain(run, progress=False)
+
+
+def test_directories_that_are_not_ours(finished, text_files, tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    refused(config(text_files, tmp_path), "not empty and holds no pretraining run")
+    refused(config(text_files, tmp_path / "letter.txt"), "is a file")
+    output = finished[0]
+    refused(config(text_files, output, masking_rate=0.2), r"masking_rate 0\.15, not 0\.2")
+    refused(config(text_files, output, encoder={"hidden_size": 18}), "with encoder")
+
+
+def test_other_text_than_before(finished, text_files):
+    path = text_files / "corpus.txt"
+    original = path.read_text()
+    try:
+        path.write_text(original.replace("sun", "moon"))
+        refused(config(text_files, finished[0]), "has changed since")
+    finally:
+        path.write_text(original)
+
+
+def test_text_that_cannot_be_used(text_files, tmp_path):
+    (tmp_path / "one.txt").write_text("sun rises.\nmoon falls.\n" * 40)
+    one = [str(tmp_path / "one.txt")]
+    refused(config(text_files, tmp_path / "run", corpus=one), "one document")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    refused(
+        config(text_files, tmp_path / "run", corpus=[str(tmp_path / "latin.txt")]), "line 1.*UTF-8"
+    )
+    refused(config(text_files, tmp_path / "run", corpus=["nowhere/*.txt"]), "does not exist")
+    refused(config(text_files, tmp_path / "run", vocabulary=one[0]), "one.txt")
+    assert not (tmp_path / "run").exists()
+
+
+def test_sizes_that_do_not_fit(text_files, tmp_path):
+    refused(config(text_files, tmp_path / "run", sequence_length=64), "64.*32 positions")
+    bad = {"hidden_size": 15, "num_heads": 2}
+    refused(config(text_files, tmp_path / "run", encoder=bad), "cannot be divided")
+    refused(config(text_files, tmp_path / "run", preset="bert_smal"), "bert_small")
