@@ -36,6 +36,7 @@ check: $(INSTALLED) ## lint, format and types
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(RUN) -m mypy export/*.py
 
 .PHONY: test
 test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)

@@ -8,9 +8,9 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras_bert.export.signatures import answers_of, input_names
 
 from keras_bert.errors import InputError
+from keras_bert.export.signatures import answers_of, input_names
 
 Arrays = Mapping[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]

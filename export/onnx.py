@@ -6,11 +6,11 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras_bert.export.check import FLOAT32_TOLERANCE, Run, check, explaining, require
-from keras_bert.export.signatures import answers_of, ids_function
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
+from keras_bert.export.check import FLOAT32_TOLERANCE, Run, check, explaining, require
+from keras_bert.export.signatures import answers_of, ids_function
 
 OPSETS = range(14, 19)  # what tf2onnx writes; the newest is the default
 _AXES = ("batch", "sequence")

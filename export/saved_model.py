@@ -10,11 +10,11 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from keras_bert.export.check import FLOAT32_TOLERANCE, check, compare, explaining, reference
-from keras_bert.export.signatures import Tensors, Weights, answers_of, ids_function, input_names
 
 import keras_bert
 from keras_bert.atomic import replacing
+from keras_bert.export.check import FLOAT32_TOLERANCE, check, compare, explaining, reference
+from keras_bert.export.signatures import Tensors, Weights, answers_of, ids_function, input_names
 
 # Beside the model's own files, where the format leaves room for others'.
 DESCRIPTION = "assets.extra/keras_bert.json"

@@ -6,12 +6,12 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from keras_bert.export.check import FLOAT32_TOLERANCE, Arrays, Run, check, explaining, require
-from keras_bert.export.signatures import Weights, answers_of, ids_function
 
 from keras_bert.atomic import replacing
 from keras_bert.config import closest
 from keras_bert.errors import InputError
+from keras_bert.export.check import FLOAT32_TOLERANCE, Arrays, Run, check, explaining, require
+from keras_bert.export.signatures import Weights, answers_of, ids_function
 
 # The type that weights are stored in, and the difference allowed. For the small types that is
 # only a guard against nonsense: what they cost, `verify` finds on real texts.

@@ -12,13 +12,13 @@ from typing import Any
 
 import keras
 import numpy as np
+
+from keras_bert.errors import InputError
 from keras_bert.export import worker
 from keras_bert.export.check import Arrays, ExportError, Run, difference, explaining, reference
 from keras_bert.export.onnx import onnx_runner
 from keras_bert.export.signatures import answers_of, input_names
 from keras_bert.export.tflite import fixed_length, tflite_runner
-
-from keras_bert.errors import InputError
 
 BATCH_SIZES = (1, 8)
 

@@ -7,9 +7,9 @@ import sys
 import keras
 import numpy as np
 import pytest
-from keras_bert.export.check import ExportError, check, difference, reference
 
 from keras_bert import InputError, export
+from keras_bert.export.check import ExportError, check, difference, reference
 
 from .conftest import make_model
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+
+from keras_bert import export
 from keras_bert.export.onnx import onnx_runner
 from keras_bert.export.signatures import ANSWERS
 from keras_bert.export.tflite import tflite_runner
-
-from keras_bert import export
 
 from .conftest import TASKS, make_model, random_ids
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
-from keras_bert.export.tflite import fixed_length, tflite_runner
 
 from keras_bert import InputError, export
+from keras_bert.export.tflite import fixed_length, tflite_runner
 
 from .conftest import make_model, random_ids
 

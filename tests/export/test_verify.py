@@ -5,10 +5,10 @@ import sys
 
 import numpy as np
 import pytest
-from keras_bert.export import worker
-from keras_bert.export.check import ExportError
 
 from keras_bert import InputError, export
+from keras_bert.export import worker
+from keras_bert.export.check import ExportError
 
 from .conftest import HARD_TEXTS, make_model, random_ids, scramble
 
