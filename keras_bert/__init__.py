@@ -23,9 +23,11 @@ _HOMES = {
     "TokenClassifier": "tasks.tagger",
     "Vocabulary": "text.vocabulary",
     "WordPiece": "text.wordpiece",
+    "from_keras_hub": "checkpoints.keras_hub",
     "learn_vocabulary": "text.learning",
     "load": "checkpoints",
     "save": "checkpoints",
+    "to_keras_hub": "checkpoints.keras_hub",
 }
 
 __all__ = sorted(_HOMES)

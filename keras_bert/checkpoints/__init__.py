@@ -9,7 +9,7 @@ import keras
 
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.google import is_google, open_google, save_google
-from keras_bert.checkpoints.hub import download, is_hub_id
+from keras_bert.checkpoints.hub import download
 from keras_bert.checkpoints.huggingface import (
     is_hugging_face,
     open_hugging_face,
@@ -94,14 +94,11 @@ def open_checkpoint(path: str | os.PathLike) -> tuple[str, Contents]:
     Raises:
         CheckpointError: if it is not complete, or not of any format.
     """
-    place = Path(path)
-    if not place.exists() and is_hub_id(path):
-        place = download(str(path))
     for name, format in FORMATS.items():
-        if format.fits(place):
-            return name, format.open(place)
-    if not place.exists():
-        raise CheckpointError(f"{path} does not exist; give the directory of a saved model.")
+        if format.fits(Path(path)):
+            return name, format.open(Path(path))
+    if not Path(path).exists():
+        return open_checkpoint(download(path))
     raise CheckpointError(
         f"{path} is not a model that can be opened here: expected a directory with "
         "keras_bert.json (ours), config.json (Hugging Face, KerasHub) or bert_config.json "

@@ -15,24 +15,25 @@ _FILES = (
     "tokenizer_config.json",
     "vocab.txt",
 )
-_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
-def is_hub_id(path: str | os.PathLike) -> bool:
-    """Whether this reads like the name of a model on the hub: organisation/model."""
-    return isinstance(path, str) and _ID.fullmatch(path) is not None
-
-
-def download(name: str) -> Path:
+def download(name: str | os.PathLike) -> Path:
     """The directory of a model in the hub's cache, fetched if need be.
+
+    Args:
+        name: organisation and model, "google-bert/bert-base-uncased".
 
     Without a network, or where `HF_HUB_OFFLINE` is set, what is in the cache is used; the
     variables of huggingface_hub (`HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, ...) apply.
 
     Raises:
-        CheckpointError: if the model is neither on the hub nor in the cache.
+        CheckpointError: if this is not such a name, or the model is neither on the hub nor in
+            the cache.
         InputError: if huggingface_hub is not installed.
     """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise CheckpointError(f"{name} does not exist; give the directory of a saved model.")
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:

@@ -131,7 +131,7 @@ def open_keras_hub(directory: Path) -> Contents:
         InputError: if KerasHub is not installed.
     """
     path = directory / (_TASK if (directory / _TASK).exists() else _CONFIGURATION)
-    name = read_json(path).get("class_name")
+    name = str(read_json(path).get("class_name"))
     if name not in _CLASSES.values():
         raise CheckpointError(
             f"{path}: class_name {name!r} is not supported; "
@@ -261,6 +261,6 @@ def _keras_hub() -> Any:
         import keras_hub
     except ImportError as error:
         raise InputError(
-            "KerasHub is not installed: pip install 'keras-bert-encoders[keras-hub]'."
+            "KerasHub is not installed: pip install 'keras-bert-encoders[keras-nlp]'."
         ) from error
     return keras_hub
