@@ -14,6 +14,7 @@ from keras_bert.checkpoints.tasks import (
     check_task,
     encoder_config,
 )
+from keras_bert.errors import CheckpointError
 
 
 class Contents(NamedTuple):
@@ -58,6 +59,7 @@ class Contents(NamedTuple):
         encoder = encoder_config(encoder, self.place)
         check_layers(self.table, self.source, encoder["num_layers"])
         arguments = {"preprocessor": self.preprocessor} | arguments | options
+        _check_vocabulary(arguments["preprocessor"], encoder["vocabulary_size"], self.place)
         return build_model(task or self.task, encoder, arguments, str(self.place))
 
     def load(self, task: str | None = None, **options: Any) -> keras.Model:
@@ -65,3 +67,13 @@ class Contents(NamedTuple):
         model = self.build(task, **options)
         read_model(model, self.table, self.source, another_task=task not in (None, self.task))
         return model
+
+
+def _check_vocabulary(preprocessor: Any, vocabulary_size: int, place: Path) -> None:
+    """There may be rows that no token has, but no token without a row."""
+    tokens = 0 if preprocessor is None else len(preprocessor.vocabulary)
+    if tokens > vocabulary_size:
+        raise CheckpointError(
+            f"{place}: the vocabulary has {tokens} tokens, but the token embedding has only "
+            f"{vocabulary_size} rows."
+        )

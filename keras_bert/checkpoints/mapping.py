@@ -108,14 +108,22 @@ def read_model(
             which is logged as a warning.
 
     Raises:
-        CheckpointError: if a weight is missing, or of another shape or type, or not finite.
+        CheckpointError: if a weight is missing, or of another shape or type, or not finite, or
+            the encoder has no place for one.
     """
     unused, missing = set(source.names()), []
     stored: dict[str, Link] = {}
     for link in table:
         if link.theirs in unused:
             stored.setdefault(link.ours, link)
-    for name, variable in named_variables(model).items():
+    variables = named_variables(model)
+    for name, link in stored.items():
+        if _ENCODER.match(name) and name not in variables:
+            raise CheckpointError(
+                f"{source.where(link.theirs)} holds the tensor {link.theirs!r}, for which an "
+                "encoder of the configuration beside it has no place."
+            )
+    for name, variable in variables.items():
         fresh = another_task and name.startswith("classifier/")
         if name in stored and not fresh:
             set_weight(variable, _checked(stored[name], variable, source, model))

@@ -19,7 +19,7 @@ from keras_bert.checkpoints.mapping import SAME, Link
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
 from keras_bert.checkpoints.tasks import TASKS, task_name
 from keras_bert.checkpoints.variables import named_variables
-from keras_bert.errors import CheckpointError
+from keras_bert.errors import CheckpointError, InputError
 from keras_bert.layers.encoder import Encoder
 
 CONFIGURATION, WEIGHTS, PREPROCESSOR = "keras_bert.json", "weights.safetensors", "preprocessor.json"
@@ -58,21 +58,30 @@ def open_native(directory: Path) -> Contents:
         CheckpointError: if a file is missing or damaged.
     """
     description = _read_description(directory)
-    preprocessor = None
-    if (directory / PREPROCESSOR).exists():
-        from keras_bert.text.preprocessor import Preprocessor  # brings TensorFlow
-
-        preprocessor = Preprocessor.load(directory)
     source = SafetensorsFiles({directory / WEIGHTS: None})
     return Contents(
         place=directory,
         task=description["task"],
         encoder=description["encoder"],
         arguments=description["arguments"],
-        preprocessor=preprocessor,
+        preprocessor=_read_preprocessor(directory),
         source=source,
         table=[Link(name, name, SAME) for name in source.names()],
     )
+
+
+def _read_preprocessor(directory: Path) -> Any:
+    path = directory / PREPROCESSOR
+    if not path.exists():
+        return None
+    from keras_bert.text.preprocessor import Preprocessor  # brings TensorFlow
+
+    try:
+        return Preprocessor.load(directory)
+    except InputError:
+        raise
+    except (OSError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is not a preprocessor's configuration: {error}.") from error
 
 
 def _describe(model: keras.Model) -> dict[str, Any]:
