@@ -101,8 +101,9 @@ def write_text_format(preprocessor: Preprocessor, directory: Path) -> None:
     write_json(_tokenizer(wordpiece), directory / TOKENIZER)
 
 
-def _without(reason: str) -> None:
+def _without(reason: str) -> Preprocessor | None:
     logger.warning("%s, not BERT's WordPiece: the model has no preprocessor.", reason)
+    return None
 
 
 def _flag(directory: Path, source: dict[str, Any], name: str, default: bool | None) -> Any:

