@@ -53,10 +53,7 @@ def _convert(model: Any, opset: int) -> Any:
 
     function = ids_function(model)
     proto, _ = tf2onnx.convert.from_function(
-        function,
-        input_signature=function.input_signature,
-        opset=opset,
-        custom_rewriter=[_merge_dense],
+        function, input_signature=function.input_signature, opset=opset
     )
     _share_tables(proto.graph)
     for tensor in (*proto.graph.input, *proto.graph.output):
@@ -67,27 +64,6 @@ def _convert(model: Any, opset: int) -> Any:
         labels = json.dumps(model.labels, ensure_ascii=False)
         proto.metadata_props.add(key="labels", value=labels)
     return proto
-
-
-def _merge_dense(graph: Any, nodes: list[Any]) -> list[Any]:
-    """Rewrites each dense layer of tokens as one MatMul.
-
-    TensorFlow multiplies `[B, T, H]` by `[H, O]` as Reshape, MatMul, Reshape with computed
-    shapes; ONNX' MatMul does it directly. That is faster, and tf2onnx 1.17 makes a wrong graph
-    of the two reshapes followed by the one that splits the attention heads.
-    """
-    for node in nodes:
-        if node.type != "Reshape" or node.inputs[0].type != "MatMul":
-            continue
-        product = node.inputs[0]
-        flat, kernel = product.inputs
-        is_dense = flat.type == "Reshape" and len(graph.get_shape(flat.input[0]) or ()) == 3
-        if is_dense and len(graph.get_shape(kernel.output[0]) or ()) == 2:
-            graph.replace_input(product, product.input[0], flat.input[0], 0)
-            shape = graph.get_shape(node.output[0])
-            graph.set_shape(product.output[0], shape)
-            graph.replace_all_inputs(node.output[0], product.output[0])
-    return graph.get_nodes()
 
 
 def _share_tables(graph: Any) -> None:

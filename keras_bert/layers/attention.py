@@ -32,15 +32,18 @@ class SelfAttention(Configured, keras.layers.Layer):
         """Lets every position attend to every other.
 
         Args:
-            x: `[B, T, H]`.
+            x: `[B * T, H]`: all positions of all texts as one matrix, which is what products with
+                weights want.
             bias: `[B, 1, 1, T]` float, added to the logits: 0, or very negative at padding.
 
         Returns:
-            The output `[B, T, H]` and the attention probabilities `[B, N, T, T]`, rows being
+            The output `[B * T, H]` and the attention probabilities `[B, N, T, T]`, rows being
             the positions that attend.
         """
-        query = self._split(self.query(x) * (1.0 / math.sqrt(self.config.head_size)))
-        key, value = self._split(self.key(x)), self._split(self.value(x))
+        batch, length = ops.shape(bias)[0], ops.shape(bias)[3]
+        heads = (batch, length, self.config.num_heads, self.config.head_size)
+        query = _split(self.query(x) * (1.0 / math.sqrt(self.config.head_size)), heads)
+        key, value = _split(self.key(x), heads), _split(self.value(x), heads)
         logits = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, N, T, T]
         # Half precision is too coarse for the sum in the softmax; Keras casts what goes into a
         # layer, hence also the bias.
@@ -49,14 +52,10 @@ class SelfAttention(Configured, keras.layers.Layer):
         probabilities = ops.cast(probabilities, self.compute_dtype)
         dropped = self.dropout_layer(probabilities, training=training)
         context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, T, N, D]
-        return self.output_projection(self._merge(context)), probabilities
+        context = ops.reshape(context, ops.shape(x))
+        return self.output_projection(context), probabilities
 
-    def _split(self, x: Any) -> Any:
-        """`[B, T, H]` to `[B, N, T, D]`."""
-        batch, length = ops.shape(x)[0], ops.shape(x)[1]
-        shape = (batch, length, self.config.num_heads, self.config.head_size)
-        return ops.transpose(ops.reshape(x, shape), (0, 2, 1, 3))
 
-    def _merge(self, x: Any) -> Any:
-        """`[B, T, N, D]` to `[B, T, H]`."""
-        return ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], self.config.hidden_size))
+def _split(x: Any, heads: tuple) -> Any:
+    """`[B * T, H]` to `[B, N, T, D]`, where `heads` is (B, T, N, D)."""
+    return ops.transpose(ops.reshape(x, heads), (0, 2, 1, 3))

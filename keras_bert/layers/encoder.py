@@ -89,11 +89,14 @@ class Encoder(Configured, keras.Model):
         token_ids = inputs["token_ids"]
         bias = self._attention_bias(token_ids, inputs.get("padding_mask"))
         x = self.embeddings(token_ids, inputs.get("segment_ids"), training=training)
+        batch, length, hidden_size = ops.shape(x)
         hidden_states, attentions = [x], []
+        x = ops.reshape(x, (batch * length, hidden_size))  # as the layers take it
         for layer in self.encoder_layers:
             x, probabilities = layer(x, bias, training=training)
-            hidden_states.append(x)
+            hidden_states.append(ops.reshape(x, (batch, length, hidden_size)))
             attentions.append(probabilities)
+        x = hidden_states[-1]
         outputs = {"sequence_output": x}
         if self.pooler is not None:
             outputs["pooled_output"] = self.pooler(x)

@@ -34,7 +34,7 @@ class EncoderLayer(Configured, keras.layers.Layer):
         self.output_dropout = self.dropout(config.hidden_dropout, "output_dropout")
 
     def call(self, x: Any, bias: Any, training: bool | None = None) -> tuple[Any, Any]:
-        """`x` `[B, T, H]` and `bias` `[B, 1, 1, T]` to `[B, T, H]` and `[B, N, T, T]`."""
+        """`x` `[B * T, H]`, `bias` `[B, 1, 1, T]` to `[B * T, H]` and `[B, N, T, T]`."""
         attended, probabilities = self.attention(x, bias, training=training)
         x = self.attention_norm(x + self.attention_dropout(attended, training=training))
         output = self.output_projection(self.intermediate(x))

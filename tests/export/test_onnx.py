@@ -43,7 +43,7 @@ def test_dense_layers_are_single_products(tmp_path):
     export.onnx(model, tmp_path / "a.onnx")
     nodes = [node.op_type for node in onnx.load(tmp_path / "a.onnx").graph.node]
     assert nodes.count("MatMul") == 10  # segments, Q, K, V, logits, context, output, 2, pooler
-    assert nodes.count("Reshape") == 4  # heads of Q, K and V, and back
+    assert nodes.count("Reshape") == 8  # segments, tokens as one matrix, heads, and back
 
 
 def test_a_tied_embedding_is_stored_once(tmp_path):
