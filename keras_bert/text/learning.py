@@ -27,6 +27,7 @@ from keras_bert.text.vocabulary import CONTINUATION, Vocabulary
 
 _SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _LINES_PER_BATCH = 4096
+_REPETITIONS = 1000  # of a word in one string for the trainer, which is slow on long strings
 _LONGEST_WORD = 100  # a longer word is unknown to WordPiece anyway
 _FIRST, _INSIDE = 0xF0000, 0x100000  # private-use planes for the two ways to write a character
 
@@ -137,7 +138,8 @@ def learn_pieces(
 
     def repeated() -> Iterator[str]:
         for word, count in sorted(words.items()):
-            yield f"{written(word)} " * count
+            for done in range(0, count, _REPETITIONS):
+                yield f"{written(word)} " * min(_REPETITIONS, count - done)
 
     model = tokenizers.Tokenizer(tokenizers.models.BPE())
     model.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
