@@ -1,0 +1,111 @@
+"""The command `keras-bert`: one file per subcommand.
+
+Only click is imported before a subcommand runs, so that `keras-bert --help` answers at once.
+"""
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from keras_bert import __version__
+from keras_bert.cli import (
+    convert,
+    evaluate,
+    export,
+    fill_mask,
+    finetune,
+    inspect,
+    predict,
+    pretrain,
+    vocab,
+)
+from keras_bert.cli.quiet import quiet
+from keras_bert.errors import InputError
+
+OK, WRONG_INPUT, INTERRUPTED = 0, 2, 130
+_DEBUG = "--debug"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="keras-bert")
+@click.option(_DEBUG, is_flag=True, expose_value=False, help="Show all messages and tracebacks.")
+def group() -> None:
+    """Pretrain BERT on your text, fine-tune it, use it, export it."""
+
+
+for _module in (
+    vocab,
+    pretrain,
+    finetune,
+    evaluate,
+    predict,
+    fill_mask,
+    export,
+    convert,
+    inspect,
+):
+    group.add_command(_module.command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line.
+
+    Args:
+        arguments: without the program's name; by default those of this process.
+
+    Returns:
+        0; 2 if something is wrong, which is said in one line on standard error; 130 if
+        interrupted.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    debug = _DEBUG in arguments[: _end_of_options(arguments)]
+    if debug:  # it may stand anywhere
+        arguments.remove(_DEBUG)
+    with contextlib.nullcontext() if debug else quiet():
+        try:
+            return _run(arguments)
+        except BrokenPipeError:  # whoever read our output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return OK
+        except KeyboardInterrupt as error:
+            _say(str(error) or "Interrupted.")
+            return INTERRUPTED
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            _say(_sentence(error))
+            return WRONG_INPUT
+
+
+def _run(arguments: list[str]) -> int:
+    # `group.main` would print more than one line for wrong usage and for Ctrl-C.
+    try:
+        with group.make_context("keras-bert", arguments) as context:
+            group.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    return OK
+
+
+def _end_of_options(arguments: list[str]) -> int:
+    return arguments.index("--") if "--" in arguments else len(arguments)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else "keras-bert"
+        return f"{error.format_message()} See: {command} --help"
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, InputError):
+        return str(error)
+    return f"Unexpected {type(error).__name__}: {error} (add {_DEBUG} to see where)"
+
+
+def _say(message: str) -> None:
+    print("keras-bert:", " ".join(message.split("\n")), file=sys.stderr)

@@ -5,7 +5,7 @@
     train, validation = hold_out(read_examples("train.csv"), 0.1)
     names = label_names(train, "single_label")
     model = keras_bert.load("pretrained", task="classifier", labels=names)
-    result = fine_tune(model, train, validation, recipe=Recipe(epochs=3), output="classifier")
+    result = fine_tune(model, train, validation, recipe=Recipe(epochs=3), output="run")
 """
 
 from keras_bert.finetuning.evaluation import evaluate

@@ -6,13 +6,14 @@ import json
 import math
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.native import CONFIGURATION, write_native
+from keras_bert.checkpoints.native import CONFIGURATION, save_native
 from keras_bert.config import closest
 from keras_bert.errors import InputError
 from keras_bert.finetuning.datasets import batches
@@ -21,7 +22,8 @@ from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.targets import targets_of
 from keras_bert.pretraining.optimizers import WarmupLinearDecay, adamw
 
-METRICS_NAME, HISTORY_NAME = "metrics.json", "history.jsonl"
+MODEL_NAME, METRICS_NAME, HISTORY_NAME = "model", "metrics.json", "history.jsonl"
+_MARKER = f"{MODEL_NAME}/{CONFIGURATION}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,9 +107,9 @@ def fine_tune(
         validation: what to choose the best epoch by; without it the last one is kept.
         test: what to measure the chosen epoch on.
         recipe: how.
-        output: a directory for the model, `metrics.json` and `history.jsonl`. Whenever an epoch
-            is the best so far, it is written there whole; so an interrupted run leaves its best
-            epoch, and never half of one.
+        output: a directory that gets `model`, `metrics.json` and `history.jsonl`. They are
+            written whenever an epoch is the best so far, each file whole or not at all; so an
+            interrupted run leaves its best epoch.
         verbose: as in `fit`; "auto" is a progress bar on a terminal, else a line per epoch.
 
     Raises:
@@ -118,7 +120,7 @@ def fine_tune(
         >>> train, validation = hold_out(read_examples("train.csv"), 0.1)
         >>> names = label_names(train, "single_label")
         >>> model = keras_bert.load("pretrained", task="classifier", labels=names)
-        >>> fine_tune(model, train, validation, output="detector").validation["accuracy"]
+        >>> fine_tune(model, train, validation, output="run").validation["accuracy"]
         0.97
     """
     recipe = recipe or Recipe()
@@ -166,10 +168,10 @@ def fine_tune(
 
 
 def write_result(model: Any, result: Result, recipe: Recipe, output: str | os.PathLike) -> None:
-    """Writes the model's directory with `metrics.json` and `history.jsonl`, complete or not.
+    """Writes the model and what is known about it; other files in the directory stay.
 
     Raises:
-        InputError: if the directory holds something else, or the disk refuses.
+        InputError: if the disk refuses.
     """
     summary = {
         "best_epoch": result.best_epoch,
@@ -177,11 +179,11 @@ def write_result(model: Any, result: Result, recipe: Recipe, output: str | os.Pa
         "test": result.test,
         "recipe": dataclasses.asdict(recipe),
     }
-    with replacing(output, marker=CONFIGURATION) as path:
-        write_native(model, path)
-        lines = [_json(entry) for entry in result.history]
-        (path / HISTORY_NAME).write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        (path / METRICS_NAME).write_text(_json(summary, indent=2) + "\n", "utf-8")
+    save_native(model, Path(output) / MODEL_NAME)
+    with replacing(Path(output) / METRICS_NAME) as path:
+        path.write_text(_json(summary, indent=2) + "\n", "utf-8")
+    with replacing(Path(output) / HISTORY_NAME) as path:
+        path.write_text("".join(f"{_json(entry)}\n" for entry in result.history), "utf-8")
 
 
 class _BestEpoch(keras.callbacks.Callback):
@@ -238,7 +240,7 @@ class _NothingToWrite(Exception):
 
 def _check_output(output: str | os.PathLike) -> None:
     """Finds out before hours of training, not after them, whether there is a place to write."""
-    with contextlib.suppress(_NothingToWrite), replacing(output, marker=CONFIGURATION):
+    with contextlib.suppress(_NothingToWrite), replacing(output, marker=_MARKER):
         raise _NothingToWrite
 
 

@@ -23,7 +23,7 @@ def test_one_label(tmp_path):
     assert [entry["epoch"] for entry in result.history] == [1, 2, 3, 4, 5, 6]
     assert result.validation == result.test  # the weights are those of the best epoch
 
-    loaded = kb.load(tmp_path / "out")
+    loaded = kb.load(tmp_path / "out" / "model")
     assert evaluate(loaded, data) == pytest.approx(result.test, abs=1e-6)
     assert loaded.predict_text(["the book is fine"])[0]["label"] == "good"
     summary = json.loads((tmp_path / "out" / "metrics.json").read_text())
@@ -132,7 +132,7 @@ def test_the_best_epoch_stays_when_training_is_interrupted(tmp_path, monkeypatch
     summary = json.loads((tmp_path / "out" / "metrics.json").read_text())
     best = measured[summary["best_epoch"] - 1]
     assert summary["validation"]["accuracy"] == best["accuracy"]
-    assert evaluate(kb.load(tmp_path / "out"), tiny.opinions())["loss"] == pytest.approx(
+    assert evaluate(kb.load(tmp_path / "out" / "model"), tiny.opinions())["loss"] == pytest.approx(
         best["loss"], abs=1e-6
     )
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -1,0 +1,27 @@
+"""keras-bert fill-mask."""
+
+import click
+
+from keras_bert.cli.options import BATCH_SIZE, MODEL
+from keras_bert.cli.texts import batches, write_json
+
+
+@click.command("fill-mask")
+@MODEL
+@click.option(
+    "--top-k", default=5, show_default=True, type=click.IntRange(1), help="Tokens for each mask."
+)
+@BATCH_SIZE
+@click.argument("texts", nargs=-1)
+def command(model: str, top_k: int, batch_size: int, texts: tuple[str, ...]) -> None:
+    """Guess what stands behind each [MASK] of texts, given here or as lines on standard input.
+
+    Prints one line of JSON for each text.
+    """
+    import keras_bert
+    from keras_bert.tasks.fill_mask import fill_mask
+
+    loaded = keras_bert.load(model)
+    for batch in batches(texts, batch_size):
+        for text, masks in zip(batch, fill_mask(loaded, batch, top_k, batch_size), strict=True):
+            write_json({"text": text, "masks": masks})

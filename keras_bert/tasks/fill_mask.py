@@ -1,0 +1,84 @@
+"""What could stand behind each mask of a text."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_bert.errors import InputError
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from keras_bert.tasks.pretraining_model import PretrainingModel
+
+
+def fill_mask(
+    model: Any, texts: Sequence[str], top_k: int = 5, batch_size: int = 32
+) -> list[list[list[dict[str, Any]]]]:
+    """The likeliest tokens for every `[MASK]`.
+
+    Args:
+        model: a `MaskedLanguageModel` or `PretrainingModel` with a preprocessor.
+        texts: N texts with one mask or more each.
+        top_k: tokens per mask, the likeliest first.
+        batch_size: texts per step.
+
+    Returns:
+        For every text, for every mask in it, `top_k` dictionaries with `token` and `score`, its
+        probability.
+
+    Raises:
+        InputError: if the model has no such head or no preprocessor, `top_k` is out of range, or
+            a text has no mask within the model's length.
+
+    Example:
+        >>> fill_mask(model, ["the [MASK] sat on the mat"])[0][0][0]
+        {'token': 'cat', 'score': 0.31}
+    """
+    if not isinstance(model, (MaskedLanguageModel, PretrainingModel)):
+        raise InputError(
+            f"A {type(model).__name__} cannot fill masks; give a MaskedLanguageModel or a "
+            "PretrainingModel."
+        )
+    if model.preprocessor is None:
+        raise InputError("The model has no preprocessor, so it cannot take texts; give it one.")
+    vocabulary = model.preprocessor.vocabulary
+    if not 1 <= top_k <= len(vocabulary):
+        raise InputError(f"top_k is {top_k}, but must be from 1 to {len(vocabulary)}.")
+    fillings: list[list[list[dict[str, Any]]]] = []
+    for start in range(0, len(texts), batch_size):
+        batch = list(texts[start : start + batch_size])
+        inputs = model.preprocessor(batch, allow_special_tokens=True)
+        inputs = {name: ops.convert_to_numpy(array) for name, array in inputs.items()}
+        masks = [np.flatnonzero(row == vocabulary.mask_id) for row in inputs["token_ids"]]
+        _check(batch, masks, model.preprocessor)
+        for scores in _scores(model, inputs, masks):
+            best = np.argsort(-scores, axis=-1, kind="stable")[:, :top_k]
+            fillings.append(
+                [
+                    [{"token": vocabulary.tokens[i], "score": float(row[i])} for i in ids]
+                    for row, ids in zip(scores, best, strict=True)
+                ]
+            )
+    return fillings
+
+
+def _scores(model: Any, inputs: dict[str, np.ndarray], masks: list[np.ndarray]) -> list[np.ndarray]:
+    """Probabilities float32 `[masks of the text, V]` for every text."""
+    most = max(map(len, masks))
+    positions = np.stack([np.pad(row, (0, most - len(row))) for row in masks]).astype("int32")
+    outputs = model({**inputs, "masked_positions": positions}, training=False)  # [B, P, V]
+    logits = outputs["mlm_logits"] if isinstance(outputs, dict) else outputs
+    # The embedding may have more rows than there are tokens.
+    probabilities = ops.softmax(logits[..., : len(model.preprocessor.vocabulary)])
+    rows = ops.convert_to_numpy(probabilities)
+    return [row[: len(mask)] for row, mask in zip(rows, masks, strict=True)]
+
+
+def _check(texts: Sequence[str], masks: list[np.ndarray], preprocessor: Any) -> None:
+    for text, positions in zip(texts, masks, strict=True):
+        if not len(positions):
+            mask = preprocessor.vocabulary.mask
+            raise InputError(
+                f"There is no {mask} within the first {preprocessor.sequence_length} tokens of "
+                f"{text[:50]!r}; write {mask} where a token is to be found."
+            )

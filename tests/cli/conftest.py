@@ -1,0 +1,79 @@
+"""One small run through all commands, which the tests of this folder look at."""
+
+import csv
+import io
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from keras_bert.cli import main
+
+CONFIG = """\
+corpus: text.txt
+vocabulary: vocab.txt
+output: run
+preset: bert_tiny
+encoder: {num_layers: 1, hidden_size: 16, num_heads: 2, intermediate_size: 32, max_positions: 64}
+sequence_length: 32
+batch_size: 8
+steps: 4
+steps_per_loop: 2
+validation_share: 0.2
+validation_examples: 16
+jit: false
+"""
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """A folder in which the chapters of README.md have been tried: text to classifier."""
+    folder = tmp_path_factory.mktemp("small")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        _write_inputs(folder)
+        for command in (
+            ["vocab", "text.txt", "--size", "200", "--output", "vocab.txt"],
+            ["pretrain", "pretrain.yaml", "steps=6"],
+            "finetune --model run/model --train opinions.csv --output tuned --epochs 2".split(),
+            "finetune --model run/model --train pairs.tsv --output pairs --epochs 1".split(),
+        ):
+            assert main(command) == 0, command
+    return folder
+
+
+def _write_inputs(folder: Path) -> None:
+    kinds = [("film", "good"), ("book", "bad"), ("play", "fine"), ("song", "poor")]
+    sentences = [
+        f"the {thing} number {number} was {verdict} and nobody said a word about it ."
+        for number in range(40)
+        for thing, verdict in kinds
+    ]
+    documents = ["\n".join(sentences[i : i + 5]) for i in range(0, len(sentences), 5)]
+    (folder / "text.txt").write_text("\n\n".join(documents) + "\n")
+    (folder / "pretrain.yaml").write_text(CONFIG)
+    with open(folder / "opinions.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["text", "label"])
+        for text in sentences[:64]:
+            rows.writerow([text, "praise" if "good" in text or "fine" in text else "blame"])
+    with open(folder / "pairs.tsv", "w") as file:
+        print("sentence1\tsentence2\tscore", file=file)
+        for number in range(32):
+            print(f"{sentences[number]}\t{sentences[0]}\t{number / 8}", file=file)
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, small):
+    """A command line in that folder: its code, standard output, and lines of standard error."""
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.chdir(small)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return SimpleNamespace(code=code, out=captured.out, errors=captured.err.splitlines())
+
+    return run

@@ -1,0 +1,198 @@
+"""Every bad input gives exit code 2 and one line that says what is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+FINETUNE = ["finetune", "--model", "run/model", "--output", "new", "--train"]
+
+# Files that the cases below name: a function of the folder's own files, or their content.
+FILES = {
+    "empty.txt": b"",
+    "latin.txt": b"one line\ncaf\xe9\n",
+    "binary.bin": bytes(range(256)) * 40,
+    "one_document.txt": b"a single line\nand another\n" * 40,
+    "bare_vocab.txt": b"the\na\n",
+    "double_vocab.txt": f"{SPECIAL}the\nthe\n".encode(),
+    "gap_vocab.txt": f"{SPECIAL}the\n\na\n".encode(),
+    "empty.csv": b"",
+    "header.csv": b"text,label\n",
+    "latin.csv": b"text,label\nfine,a\ncaf\xe9,b\n",
+    "binary.csv": bytes(range(256)) * 40,
+    "unlabelled.csv": b"text,label\nfine,a\nbad,\n",
+    "no_label.csv": b"text,other\nfine,a\n",
+    "one_class.csv": b"text,label\nfine,a\nbad,a\ngood,a\n",
+    "two_classes.csv": b"text,label\nfine,a\nbad,b\ngood,a\n",
+    "unknown.csv": b"text,label\nfine,praise\nbad,prase\n",
+    "list.yaml": b"- a\n",
+}
+
+CASES = {
+    "no such corpus": (["vocab", "none.txt", "--output", "v"], "none.txt does not exist"),
+    "empty corpus": (["vocab", "empty.txt", "--output", "v"], "empty.txt is empty"),
+    "corpus in another encoding": (["vocab", "latin.txt", "--output", "v"], "latin.txt, line 2"),
+    "binary corpus": (["vocab", "binary.bin", "--output", "v"], "binary.bin is a binary file"),
+    "tiny size": (["vocab", "text.txt", "--size", "9", "--output", "v"], "cannot hold"),
+    "one document": (["pretrain", "pretrain.yaml", "output=o", "corpus=one_document.txt"], "document"),
+    "pretraining on nothing": (["pretrain", "pretrain.yaml", "output=o", "corpus=no.txt"], "no.txt"),
+    "pretraining on latin": (
+        ["pretrain", "pretrain.yaml", "output=o", "corpus=latin.txt"],
+        "latin.txt, line 2",
+    ),
+    "no special tokens": (
+        ["pretrain", "pretrain.yaml", "output=o", "vocabulary=bare_vocab.txt"],
+        "bare_vocab.txt",
+    ),
+    "doubled tokens": (
+        ["pretrain", "pretrain.yaml", "output=o", "vocabulary=double_vocab.txt"],
+        "double_vocab.txt",
+    ),
+    "empty token": (
+        ["pretrain", "pretrain.yaml", "output=o", "vocabulary=gap_vocab.txt"],
+        "gap_vocab.txt",
+    ),
+    "heads": (["pretrain", "pretrain.yaml", "output=o", "encoder.num_heads=3"], "num_heads 3"),
+    "positions": (["pretrain", "pretrain.yaml", "output=o", "sequence_length=99"], "64 positions"),
+    "unknown option": (["pretrain", "pretrain.yaml", "stps=9"], "Did you mean 'steps'"),
+    "no configuration": (["pretrain", "none.yaml"], "none.yaml"),
+    "not a mapping": (["pretrain", "list.yaml"], "list.yaml"),
+    "a run's directory with something else": (
+        ["pretrain", "pretrain.yaml", "output=thesis"],
+        "thesis is not empty",
+    ),
+    "no training file": ([*FINETUNE, "none.csv"], "none.csv"),
+    "empty training file": ([*FINETUNE, "empty.csv"], "empty.csv is empty"),
+    "only a header": ([*FINETUNE, "header.csv"], "header.csv has no examples"),
+    "examples in another encoding": ([*FINETUNE, "latin.csv"], "latin.csv, line 3"),
+    "binary examples": ([*FINETUNE, "binary.csv"], "binary.csv is a binary file"),
+    "label missing": ([*FINETUNE, "unlabelled.csv"], "unlabelled.csv, line 3: the label is missing"),
+    "no label column": ([*FINETUNE, "no_label.csv"], "no_label.csv has no labels"),
+    "one class": ([*FINETUNE, "one_class.csv"], "all examples have the label 'a'"),
+    "label unknown in validation": (
+        [*FINETUNE, "two_classes.csv", "--validation", "unknown.csv"],
+        "unknown.csv, line 2: the label 'praise' is unknown",
+    ),
+    "length": (
+        [*FINETUNE, "opinions.csv", "--sequence-length", "65"],
+        "sequence_length is 65, but the model has 64",
+    ),
+    "no model": ([*FINETUNE, "opinions.csv", "--model", "none"], "none"),
+    "an output that is not ours": (
+        [*FINETUNE, "opinions.csv", "--output", "thesis"],
+        "thesis is not empty",
+    ),
+    "an output that is a file": (
+        [*FINETUNE, "opinions.csv", "--output", "text.txt"],
+        "text.txt is a file",
+    ),
+    "no epochs": ([*FINETUNE, "opinions.csv", "--epochs", "0"], "epochs is 0"),
+    "a word for a number": ([*FINETUNE, "opinions.csv", "--epochs", "many"], "'many'"),
+    "a task that is none": ([*FINETUNE, "opinions.csv", "--task", "guess"], "'classify'"),
+    "label unknown in evaluation": (
+        ["evaluate", "--model", "tuned/model", "--data", "unknown.csv"],
+        "unknown.csv, line 3: the label 'prase' is unknown. Did you mean 'praise'",
+    ),
+    "prediction without classifier": (
+        ["predict", "--model", "run/model", "a"],
+        "PretrainingModel, not a classifier",
+    ),
+    "no mask": (["fill-mask", "--model", "run/model", "no mask"], "no [MASK]"),
+    "a classifier for masks": (["fill-mask", "--model", "tuned/model", "[MASK]"], "cannot fill"),
+    "an export format": (["export", "tuned/model", "x", "--format", "pdf"], "no format 'pdf'"),
+    "export from nothing": (["export", "none", "x"], "none"),
+    "no command of that name": (["predct"], "Did you mean 'predict'"),
+    "no argument": (["vocab", "--output", "v"], "CORPUS"),
+}
+
+
+@pytest.fixture
+def folder(small):
+    for name, content in FILES.items():
+        (small / name).write_bytes(content)
+    (small / "thesis").mkdir(exist_ok=True)
+    (small / "thesis" / "chapter.txt").write_text("mine")
+    return small
+
+
+@pytest.mark.parametrize(("arguments", "message"), CASES.values(), ids=CASES)
+def test_one_line_and_code_2(arguments, message, run, folder):
+    before = {str(path) for path in folder.rglob("*")}
+    result = run(*arguments)
+    assert result.code == 2, result.out
+    assert len(result.errors) == 1, result.errors
+    assert message in result.errors[0]
+    made = {str(path.relative_to(folder)) for path in folder.rglob("*")} - {
+        str(Path(path).relative_to(folder)) for path in before
+    }
+    assert not {path for path in made if not path.startswith("o")}, "nothing is left behind"
+
+
+def test_lines_that_are_not_text(run):
+    result = run("predict", "--model", "tuned/model", stdin=b"fine\n\xff\n")
+    assert (result.code, len(result.errors)) == (2, 1)
+    assert "Standard input, line 2: byte 0xff is not UTF-8" in result.errors[0]
+
+
+def command(*arguments, **options):
+    code = "import sys; from keras_bert.cli import main; sys.exit(main())"
+    options = {"capture_output": True, "timeout": 120, **options}
+    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    return subprocess.run([sys.executable, "-c", code, *arguments], env=environment, **options)
+
+
+def test_help_is_quick_and_brings_no_tensorflow():
+    code = (
+        "import sys, time; start = time.perf_counter()\n"
+        "from keras_bert.cli import main\n"
+        "main(['--help'])\n"
+        "assert not {'numpy', 'keras', 'tensorflow'} & set(sys.modules)\n"
+        "assert time.perf_counter() - start < 0.5\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_tensorflow_says_nothing_and_errors_are_one_line(folder):
+    done = command("fill-mask", "--model", "run/model", "the [MASK] was", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["masks"]
+    done = command(*FINETUNE, "one_class.csv", cwd=folder)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().splitlines() == [
+        "keras-bert: one_class.csv: all examples have the label 'a'; a classifier needs at least "
+        "two labels to tell apart."
+    ]
+
+
+def test_debug_shows_where():
+    done = command("predict", "--model", "none", "text", "--debug")
+    assert done.returncode == 2
+    assert b"Traceback" in done.stderr
+
+
+def test_a_closed_pipe_is_fine(folder):
+    done = command("vocab", "--help", stdout=subprocess.PIPE, stderr=subprocess.PIPE, capture_output=False)
+    assert done.returncode == 0
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = command(
+        "predict", "--model", "tuned/model", "a", cwd=folder, capture_output=False,
+        stdout=writer, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_ctrl_c_is_one_line_and_130(run, monkeypatch):
+    import keras_bert
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(keras_bert, "load", interrupted)
+    result = run("predict", "--model", "tuned/model", "a")
+    assert (result.code, result.errors) == (130, ["keras-bert: Interrupted."])

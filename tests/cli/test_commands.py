@@ -1,0 +1,109 @@
+import json
+
+import pytest
+
+import keras_bert as kb
+
+
+def json_lines(result):
+    assert (result.code, result.errors) == (0, [])
+    return [json.loads(line) for line in result.out.splitlines()]
+
+
+def test_the_files_are_there(small):
+    assert (small / "vocab.txt").read_text().startswith("[PAD]\n[UNK]\n")
+    assert {path.name for path in (small / "tuned").iterdir()} == {
+        "model",
+        "metrics.json",
+        "history.jsonl",
+    }
+    assert kb.load(small / "run/model").preprocessor.sequence_length == 32
+    assert kb.load(small / "tuned/model").labels == ("blame", "praise")
+    assert kb.load(small / "pairs/model").problem_type == "regression"
+
+
+def test_pretraining_again_finds_nothing_left_to_do(run):
+    result = run("pretrain", "pretrain.yaml", "steps=6")
+    assert result.code == 0
+    assert result.out.splitlines()[-1] == "run/model: the model"
+    assert result.out.startswith("before on held-out text: mlm_loss ")
+
+
+def test_finetune_says_what_it_found(run, tmp_path):
+    files = ["--train", "opinions.csv", "--validation", "opinions.csv", "--test", "opinions.csv"]
+    options = ["--epochs", "1", "--sequence-length", "16", "--pooling", "mean"]
+    output = tmp_path / "out"
+    result = run("finetune", "--model", "run/model", *files, "--output", output, *options)
+    lines = result.out.splitlines()[-4:]
+    assert lines[0] == "best epoch: 1"
+    assert lines[1].startswith("validation: loss 0.")
+    assert lines[2].replace("test", "validation") == lines[1]
+    assert lines[3] == f"{output}/model: the model"
+    assert json.loads((output / "metrics.json").read_text())["test"]["accuracy"] <= 1
+    assert kb.load(output / "model").pooling == "mean"
+
+
+def test_evaluate_repeats_what_finetune_measured(run, tmp_path):
+    files = ["--train", "opinions.csv", "--validation", "opinions.csv", "--epochs", "1"]
+    run("finetune", "--model", "run/model", *files, "--output", tmp_path / "out")
+    measured = json.loads((tmp_path / "out/metrics.json").read_text())["validation"]
+    found = json_lines(
+        run("evaluate", "--model", tmp_path / "out/model", "--data", "opinions.csv")
+    )
+    assert found == [pytest.approx({"examples": 64, **measured}, abs=1e-6)]
+
+
+def test_predict_takes_arguments_or_lines(run):
+    texts = ["the film was good", "", "zażółć gęślą 😀", "\udce9 is half a letter", "a\0b"]
+    of_arguments = json_lines(run("predict", "--model", "tuned/model", *texts))
+    assert [line["label"] in ("blame", "praise") for line in of_arguments] == [True] * 5
+    assert of_arguments[2]["text"] == texts[2]
+    lines = "".join(f"{text}\n" for text in texts[:3]).encode()
+    of_lines = json_lines(run("predict", "--model", "tuned/model", stdin=lines))
+    assert [line["text"] for line in of_lines] == texts[:3]
+    for one, two in zip(of_arguments, of_lines, strict=False):
+        assert one["score"] == pytest.approx(two["score"], abs=1e-6)
+
+
+def test_predict_pairs(run):
+    options = ["--model", "pairs/model", "--pairs", "--batch-size", "1"]
+    found = json_lines(run("predict", *options, stdin=b"one\ttwo\nthree\tfour\n"))
+    assert [line["text"] for line in found] == ["one\ttwo", "three\tfour"]
+    assert isinstance(found[0]["score"], float)
+    failed = run("predict", *options, stdin=b"one and no more\n")
+    assert failed.code == 2
+    assert "is not a pair" in failed.errors[0]
+
+
+def test_fill_mask(run):
+    texts = ["the [MASK] was [MASK] .", "nobody said a [MASK]"]
+    found = json_lines(run("fill-mask", "--model", "run/model", "--top-k", "3", *texts))
+    assert [[len(mask) for mask in line["masks"]] for line in found] == [[3, 3], [3]]
+    for mask in (mask for line in found for mask in line["masks"]):
+        scores = [candidate["score"] for candidate in mask]
+        assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.slow
+def test_export_all(run, tmp_path, small):
+    out = tmp_path / "artifacts"
+    (small / "some.txt").write_text("the film was good\n\nthe book\n")
+    result = run("export", "tuned/model", out, "--quantize", "float16", "--verify", "some.txt")
+    assert (result.code, result.errors) == (0, [])
+    assert {path.name for path in out.iterdir()} == {
+        "saved_model",
+        "model-float16.tflite",
+        "model.onnx",
+    }
+    assert "2 texts against Keras" in result.out
+
+
+def test_export_replaces_its_own_artifacts_and_leaves_others_alone(run, tmp_path):
+    for _ in range(2):
+        result = run("export", "tuned/model", tmp_path, "--format", "tflite")
+        assert (result.code, result.errors) == (0, [])
+        assert result.out.splitlines()[-1] == str(tmp_path / "model.tflite")
+    (tmp_path / "thesis.txt").write_text("mine")
+    result = run("export", "tuned/model", tmp_path, "--format", "tflite")
+    assert result.code == 2
+    assert "holds more than artifacts, such as 'thesis.txt'" in result.errors[0]
