@@ -26,7 +26,10 @@ NEW_MARK = "non-spacing mark younger than the Unicode 8 tables of tokenizers"
 UNEXPLAINED = "unexplained"
 
 _SPECIAL_TOKEN = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK)\]")
-_NEW_MARKS = {"\u1dfa", "\U0001e944", "\U0001e945", "\U0001e946"}  # Unicode 14 and 9
+_MARKS = Path(__file__).parent.parent / "fixtures/text/marks-not-in-unicode-8.json"  # ranges
+_NEW_MARKS = {
+    chr(c) for first, last in json.loads(_MARKS.read_text()) for c in range(first, last + 1)
+}
 
 
 def cause(text, *, uncased, allow_special_tokens):
