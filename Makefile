@@ -49,6 +49,20 @@ test-slow: $(INSTALLED)
 .PHONY: test-all
 test-all: test test-slow ## all tests
 
+PARITY_VENV := .venv-parity
+$(PARITY_VENV)/installed: tests/parity/requirements.txt
+	$(PYTHON) -m venv $(PARITY_VENV)
+	$(PARITY_VENV)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
+.PHONY: test-parity
+test-parity: export PARITY = build/parity
+test-parity: $(INSTALLED) $(PARITY_VENV)/installed ## what we write, opened by transformers and KerasHub
+	rm -rf build/parity
+	$(RUN) -m tests.parity.write build/parity
+	$(PARITY_VENV)/bin/python -m pytest -p no:cacheprovider tests/parity/check_transformers.py
+	$(RUN) -m pytest tests/parity/check_keras_hub.py
+
 .PHONY: lock
 lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-header \
@@ -56,4 +70,4 @@ lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 
 .PHONY: clean
 clean: ## remove what was built, and the virtual environment
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PARITY_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -108,6 +108,9 @@ def open_hugging_face(directory: Path) -> Contents:
 def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
     """Writes a directory that transformers opens, complete or not at all.
 
+    A pooler that the task does not use is left out, as transformers does; save `model.encoder` to
+    keep it.
+
     Raises:
         InputError: if transformers has no such model, the directory holds something else, or
             the disk refuses.
@@ -116,10 +119,14 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
     head = {"activation": (config.activation,), "layer_norm_epsilon": (config.layer_norm_epsilon,)}
     check_expressible(model, "Hugging Face's transformers", head=head)
     family = FAMILIES[config.family]
-    tensors = write_model(model, links(family.HUGGING_FACE, KINDS, config.num_layers))
+    table = links(family.HUGGING_FACE, KINDS, config.num_layers)
+    pooler = {link.theirs for link in table if link.ours.startswith("encoder/pooler/")}
+    tensors = write_model(model, table)
     for name in [name for name in tensors if name.endswith(_DECODER)]:
         bias = tensors[name.replace(_DECODER, ".bias")]
         tensors[name.replace(_DECODER, _DECODER_BIAS)] = bias
+    if task not in ("encoder", *NEED_POOLER):  # transformers has no pooler there, and would say so
+        tensors = {n: x for n, x in tensors.items() if n not in pooler}
     if task == "encoder":
         tensors = {n.removeprefix(family.HUGGING_FACE_PREFIX): x for n, x in tensors.items()}
     with replacing(directory, marker=CONFIGURATION) as path:

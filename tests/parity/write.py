@@ -1,0 +1,91 @@
+"""Writes models of every head for other libraries, with inputs and our outputs beside them.
+
+    python -m tests.parity.write DIRECTORY
+
+makes `huggingface/NAME` and `keras-hub/NAME`, and in each a `reference.safetensors`.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+import keras_bert as kb
+
+TEXTS = ["Plain words, and some more!", "café [naïve] 中文", ""]
+CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?:;-()"
+VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *CHARACTERS, "##o", "##l", "plain")
+LABELS = ("no", "maybe", "yes")
+
+TASKS = {
+    "encoder": lambda e: e,
+    "pretraining": kb.PretrainingModel,
+    "masked-lm": kb.MaskedLanguageModel,
+    "masked-lm-untied": lambda e: kb.MaskedLanguageModel(e, tied=False),
+    "next-sentence": kb.NextSentencePredictor,
+    "classifier": lambda e: kb.SequenceClassifier(e, labels=LABELS, dropout=0.2),
+    "multi-label": lambda e: kb.SequenceClassifier(e, labels=LABELS, problem_type="multi_label"),
+    "regression": lambda e: kb.SequenceClassifier(e, 1, problem_type="regression"),
+    "tagger": lambda e: kb.TokenClassifier(e, labels=LABELS),
+    "span": kb.SpanClassifier,
+    "multiple-choice": kb.MultipleChoice,
+}
+KERAS_HUB = {
+    "encoder": TASKS["encoder"],
+    "classifier": TASKS["classifier"],
+    "masked-lm": lambda e: kb.MaskedLanguageModel(e, activation="gelu", layer_norm_epsilon=1e-5),
+}
+ENCODERS = {
+    "gelu": {},
+    "gelu_tanh": {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5, "num_heads": 2},
+    "relu": {"activation": "relu", "num_layers": 4, "hidden_dropout": 0.3},
+    "silu": {"activation": "silu", "num_segments": 3, "attention_dropout": 0.0},
+}
+
+
+def make_model(task, lowercase=True, **changes):
+    """A model with random weights and a preprocessor."""
+    vocabulary = kb.Vocabulary(VOCABULARY)
+    sizes = {"hidden_size": 24, "num_layers": 2, "num_heads": 4, "intermediate_size": 40}
+    config = kb.EncoderConfig(vocabulary_size=len(vocabulary), max_positions=32, **sizes | changes)
+    model = task(kb.Encoder(config))
+    generator = np.random.default_rng(len(str(changes)))
+    for variable in model.weights:
+        variable.assign(generator.normal(0.0, 0.4, variable.shape))
+    model.preprocessor = kb.Preprocessor(kb.WordPiece(vocabulary, lowercase=lowercase), 20)
+    return model
+
+
+def write(model, directory, format):
+    """The model's directory and what it computes for `TEXTS` and random ids."""
+    kb.save(model, directory, format=format)
+    random, tokens = np.random.default_rng(0), {}
+    texts = model.preprocessor(TEXTS)
+    shape = (2, 3, 9) if isinstance(model, kb.MultipleChoice) else (3, 9)
+    inputs = {
+        "token_ids": random.integers(0, len(VOCABULARY), shape),
+        "segment_ids": random.integers(0, model.config.num_segments, shape),
+        "padding_mask": np.arange(9) < random.integers(1, 10, (*shape[:-1], 1)),
+    }
+    inputs = {name: value.astype("int32") for name, value in inputs.items()}
+    outputs = model(inputs)
+    outputs = outputs if isinstance(outputs, dict) else {"logits": outputs}
+    for kind, values in (("texts", texts), ("input", inputs), ("output", outputs)):
+        tokens |= {f"{kind}.{name}": np.asarray(value) for name, value in values.items()}
+    save_file(tokens, directory / "reference.safetensors")
+
+
+def main(directory):
+    for name, task in TASKS.items():
+        write(make_model(task), Path(directory, "huggingface", name), "huggingface")
+    for name, changes in ENCODERS.items():
+        model = make_model(TASKS["encoder"], lowercase=name == "gelu", **changes)
+        write(model, Path(directory, "huggingface", f"encoder-{name}"), "huggingface")
+    for name, task in KERAS_HUB.items():
+        model = make_model(task, activation="gelu_tanh")
+        write(model, Path(directory, "keras-hub", name), "keras-hub")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
