@@ -134,7 +134,12 @@ class PretrainingConfig:
         import keras_bert.families  # noqa: F401  registers the presets
 
         config = EncoderConfig.preset(
-            self.preset, **{"vocabulary_size": vocabulary_size, **self.encoder}
+            self.preset,
+            **{
+                "vocabulary_size": vocabulary_size,
+                "pooler": self.objective == "mlm+nsp",  # nothing else would train it
+                **self.encoder,
+            },
         )
         if self.sequence_length > config.max_positions:
             raise InputError(

@@ -59,7 +59,7 @@ def plan_pairs(
     """
     if corpus.num_documents < 2:
         raise InputError(
-            "The corpus has one document, but the next sentence objective takes random text from "
+            "The text has one document, but the next sentence objective takes random text from "
             "another: end documents with a blank line, or choose the objective 'mlm'."
         )
     rng = _generator(seed, epoch)

@@ -151,7 +151,8 @@ class TrainingStep:
             )
             sums = self._sums(outputs, y, w)
             loss = tf.reduce_sum(sums[:, 0] / total)
-        return tape.gradient(loss, values), sums
+        zero = tf.UnconnectedGradients.ZERO  # a pooler that no head reads
+        return tape.gradient(loss, values, unconnected_gradients=zero), sums
 
     def _sums(self, outputs: Any, y: Any, w: Any) -> tf.Tensor:
         heads = zip(*map(self._by_head, (outputs, y, w)), strict=True)

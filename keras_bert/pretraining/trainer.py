@@ -75,7 +75,6 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
     strategy = make_strategy(config.strategy)
     _check_batch(config, strategy.num_replicas_in_sync)
     training, validation = make_examples(config, preprocessor)
-    _claim_directory(directory, config, training.corpus)
     run = _Run(config, strategy, training, validation, preprocessor, encoder_config)
     with stop_requests() as stop_requested:
         finished = run.train(stop_requested, progress)
@@ -141,6 +140,7 @@ class _Run:
         self.validation = validation
         self.directory = Path(config.output)
         self.plan = training.plan(0)
+        self.validation_plan = validation.plan(0) if validation else None
         self.examples_per_epoch = len(self.plan)
         self.steps = config.steps or _steps(config, self.plan)
         keras.utils.set_random_seed(config.seed)
@@ -163,6 +163,7 @@ class _Run:
             clip_norm=config.clip_norm,
             jit=config.jit,
         )
+        _claim_directory(self.directory, config, training.corpus)
         place = restore_checkpoint(self._checkpoints, self.model, self.optimizer)
         place = place or {"step": 0, "epoch": 0, "batch": 0}
         self.step, self.epoch, self.batch = place["step"], place["epoch"], place["batch"]
@@ -267,7 +268,7 @@ class _Run:
     def _batches(self, examples: Examples, epoch: int = 0, start: int = 0) -> Iterator:
         """Distributed batches of an epoch; of held-out text as many as are wanted."""
         replicas = self.strategy.num_replicas_in_sync
-        plan = self.plan if examples is self.training else examples.plan(0)
+        plan = self.plan if examples is self.training else self.validation_plan
 
         def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
             local = replicas // context.num_input_pipelines

@@ -1,4 +1,5 @@
 import gzip
+import itertools
 
 import numpy as np
 import pytest
@@ -17,10 +18,10 @@ def units(corpus, vocabulary):
     """Documents of units of text."""
     texts = [
         " ".join(vocabulary.tokens[t] for t in corpus.tokens[a:b])
-        for a, b in zip(corpus.unit_splits, corpus.unit_splits[1:], strict=False)
+        for a, b in itertools.pairwise(corpus.unit_splits)
     ]
     splits = corpus.document_splits
-    return [texts[a:b] for a, b in zip(splits, splits[1:], strict=False)]
+    return [texts[a:b] for a, b in itertools.pairwise(splits)]
 
 
 def test_lines_and_blank_lines(tmp_path, tokenizer, vocabulary):
@@ -28,9 +29,7 @@ def test_lines_and_blank_lines(tmp_path, tokenizer, vocabulary):
     with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
         file.write("wind sings")
     corpus = TokenizedCorpus.from_files(f"{tmp_path}/*", tokenizer)
-    assert units(corpus, vocabulary) == [["sun rises", "moon"], ["sea"], ["wind sing ##s"]] or (
-        units(corpus, vocabulary) == [["sun rises", "moon"], ["sea"], ["wind sings"]]
-    )
+    assert units(corpus, vocabulary) == [["sun rises", "moon"], ["sea"], ["wind sings"]]
     assert (corpus.num_tokens, corpus.num_units, corpus.num_documents) == (6, 4, 3)
     assert corpus.tokens.dtype == np.int32
     np.testing.assert_array_equal(corpus.document_of_unit, [0, 0, 1, 2])
@@ -46,10 +45,7 @@ def test_long_lines_are_cut_at_sentences_and_then_at_words(tokenizer, vocabulary
     corpus = TokenizedCorpus.from_documents([line], tokenizer, max_unit_tokens=8)
     (document,) = units(corpus, vocabulary)
     assert document[:3] == ['sun rises . "', 'moon falls . "', "sea ."]
-    assert [len(text.split()) for text in document[3:]] == [6, 8, 6] or all(
-        text.startswith("bird ##s") for text in document[3:]
-    )
-    assert " ".join(document).split().count("bird") == 10
+    assert document[3:] == [" ".join(["bird ##s"] * number) for number in (3, 3, 4)]
     short = TokenizedCorpus.from_documents(["sun. moon."], tokenizer, max_unit_tokens=8)
     assert units(short, vocabulary) == [["sun . moon ."]]
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -51,7 +52,9 @@ def test_a_run_learns_and_tells(finished):
     assert results["after"]["mlm_loss"] < results["before"]["mlm_loss"]
     rows = log(output)
     assert [row["step"] for row in rows if row["event"] == "validation"] == [0, 8, 16, 24]
-    assert [row["step"] for row in rows if row["event"] == "train"] == list(range(2, 25, 2))
+    steps = [row["step"] for row in rows if row["event"] == "train"]
+    assert set(range(2, 25, 2)) <= set(steps)  # and at the ends of epochs
+    assert steps == sorted(set(steps))
     assert {"mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy"} <= rows[1].keys()
     assert list((output / "tensorboard").glob("events*"))
     assert sorted(p.name for p in (output / "checkpoints").iterdir()) == [
@@ -195,8 +198,6 @@ def test_fit_trains_the_same_model(text_files, tmp_path):
     encoder = kb.Encoder(run.encoder_config(len(preprocessor.vocabulary)))
     model = kb.PretrainingModel(encoder, preprocessor=preprocessor)
     cross_entropy = "sparse_categorical_crossentropy"
-    import keras
-
     losses = {
         head: keras.losses.SparseCategoricalCrossentropy(from_logits=True, name=cross_entropy)
         for head in ("mlm_logits", "nsp_logits")
@@ -208,9 +209,7 @@ def test_fit_trains_the_same_model(text_files, tmp_path):
 
 def test_a_loss_that_is_not_finite_ends_the_run(text_files, tmp_path):
     run = config(text_files, tmp_path / "run", learning_rate=10.0, weight_decay=10.0)
-    with pytest.raises(kb.InputError, match=r"no longer finite at step \d+; lower"):
-        for _ in range(1):
-            pretrain(run, progress=False)
+    refused(run, r"no longer finite at step \d+; lower")
 
 
 def refused(run, match):

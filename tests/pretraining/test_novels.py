@@ -1,0 +1,67 @@
+"""The statistics of the paper, over a real corpus of more than ten million tokens."""
+
+import numpy as np
+import pytest
+
+from keras_bert.pretraining.corpus import TokenizedCorpus
+from keras_bert.pretraining.examples import Examples
+from keras_bert.pretraining.masking import TokenMasking
+from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.wordpiece import WordPiece
+
+
+@pytest.fixture(scope="module")
+def novels(shared_data):
+    vocabulary = Vocabulary.from_file(shared_data / "vocabs" / "bert-base-uncased" / "vocab.txt")
+    path = shared_data / "corpora" / "novels.txt.gz"
+    return vocabulary, TokenizedCorpus.from_files(path, WordPiece(vocabulary))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_masks_and_pairs(novels, whole_words):
+    vocabulary, corpus = novels
+    assert corpus.num_tokens > 10e6
+    special, mask = np.array(vocabulary.special_ids), vocabulary.mask_id
+    masking = TokenMasking(
+        mask_id=mask,
+        special_ids=vocabulary.special_ids,
+        is_continuation=corpus.is_continuation,
+        whole_words=whole_words,
+    )
+    examples = Examples(corpus=corpus, vocabulary=vocabulary, masking=masking, sequence_length=128)
+    total = dict.fromkeys(
+        ("tokens", "maskable", "masked", "as_mask", "kept", "special", "split_words"), 0
+    )
+    for x, y, w in examples.dataset(1024).as_numpy_iterator():
+        chosen = (w["mlm_logits"] > 0) & (w["nsp_logits"] > 0)[:, None]
+        row, slot = np.nonzero(chosen)
+        position, label = x["masked_positions"][row, slot], y["mlm_logits"][row, slot]
+        original = x["token_ids"].copy()
+        original[row, position] = label
+        put = x["token_ids"][row, position]
+        real = (w["nsp_logits"] > 0)[:, None] & (x["padding_mask"] > 0)
+        total["tokens"] += real.sum()
+        total["maskable"] += (real & ~np.isin(original, special)).sum()
+        total["masked"] += len(row)
+        total["as_mask"] += (put == mask).sum()
+        total["kept"] += (put == label).sum()
+        total["special"] += np.isin(label, special).sum()
+        total["special"] += (x["padding_mask"][row, position] == 0).sum()
+        masked = np.zeros(original.shape, bool)
+        masked[row, position] = True
+        # A piece that continues a word has the state of the piece before it.
+        continues = corpus.is_continuation[original[:, 1:]] & ~np.isin(original[:, :-1], special)
+        total["split_words"] += (continues & (masked[:, 1:] != masked[:, :-1]) & real[:, 1:]).sum()
+    shares = {name: total[name] / total["masked"] for name in ("as_mask", "kept")}
+    rate = total["masked"] / total["maskable"]
+    true_next = 1 - examples.plan(0).is_random.mean()
+    print(f"\nwhole words {whole_words}: {total['tokens']} tokens, masked {rate:.4%}, {shares}, ")
+    print(f"special {total['special']}, split {total['split_words']}, true next {true_next:.4%}")
+    assert rate == pytest.approx(0.15, abs=0.001)
+    assert shares["as_mask"] == pytest.approx(0.8, abs=0.003)
+    assert shares["kept"] == pytest.approx(0.1, abs=0.003)
+    assert total["special"] == 0
+    assert true_next == pytest.approx(0.5, abs=0.005)
+    if whole_words:
+        assert total["split_words"] == 0
