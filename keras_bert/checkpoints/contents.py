@@ -54,7 +54,7 @@ class Contents(NamedTuple):
         if task not in (None, self.task):
             keep = ("tied",) if {task, self.task} <= LANGUAGE_MODELS else ()
             arguments = {name: arguments[name] for name in keep if name in arguments}
-            if task in NEED_POOLER and options.get("pooling", "pooled") == "pooled":
+            if task in NEED_POOLER and options.get("pooling") in (None, "pooled"):
                 encoder = encoder | {"pooler": True}
         encoder = encoder_config(encoder, self.place)
         check_layers(self.table, self.source, encoder["num_layers"])

@@ -93,6 +93,7 @@ def write_text_format(preprocessor: Preprocessor, directory: Path) -> None:
             "do_lower_case": wordpiece.lowercase,
             "strip_accents": wordpiece.strip_accents,
             "tokenize_chinese_chars": wordpiece.split_cjk,
+            "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
             "model_max_length": preprocessor.sequence_length,
             **special,
         },

@@ -42,9 +42,16 @@ ENCODERS = {
     "relu": {"activation": "relu", "num_layers": 4, "hidden_dropout": 0.3},
     "silu": {"activation": "silu", "num_segments": 3, "attention_dropout": 0.0},
 }
+TOKENIZERS = {
+    "cased": {"lowercase": False},
+    "accents": {"lowercase": True, "strip_accents": False},
+    "no-accents": {"lowercase": False, "strip_accents": True},
+    "cjk": {"split_cjk": False},
+    "limit": {"max_characters_per_word": 4},
+}
 
 
-def make_model(task, lowercase=True, **changes):
+def make_model(task, tokenizer=None, **changes):
     """A model with random weights and a preprocessor."""
     vocabulary = kb.Vocabulary(VOCABULARY)
     sizes = {"hidden_size": 24, "num_layers": 2, "num_heads": 4, "intermediate_size": 40}
@@ -53,7 +60,7 @@ def make_model(task, lowercase=True, **changes):
     generator = np.random.default_rng(len(str(changes)))
     for variable in model.weights:
         variable.assign(generator.normal(0.0, 0.4, variable.shape))
-    model.preprocessor = kb.Preprocessor(kb.WordPiece(vocabulary, lowercase=lowercase), 20)
+    model.preprocessor = kb.Preprocessor(kb.WordPiece(vocabulary, **tokenizer or {}), 20)
     return model
 
 
@@ -80,8 +87,11 @@ def main(directory):
     for name, task in TASKS.items():
         write(make_model(task), Path(directory, "huggingface", name), "huggingface")
     for name, changes in ENCODERS.items():
-        model = make_model(TASKS["encoder"], lowercase=name == "gelu", **changes)
+        model = make_model(TASKS["encoder"], **changes)
         write(model, Path(directory, "huggingface", f"encoder-{name}"), "huggingface")
+    for name, tokenizer in TOKENIZERS.items():
+        model = make_model(TASKS["encoder"], tokenizer)
+        write(model, Path(directory, "huggingface", f"tokenizer-{name}"), "huggingface")
     for name, task in KERAS_HUB.items():
         model = make_model(task, activation="gelu_tanh")
         write(model, Path(directory, "keras-hub", name), "keras-hub")
