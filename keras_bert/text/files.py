@@ -91,8 +91,11 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
             f"{path}, line {number}: byte {error.object[error.start]:#04x} at position "
             f"{error.start + 1} is not UTF-8; convert the file to UTF-8."
         ) from None
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: expected a text file.") from None
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise InputError(f"{path} cannot be read: {reason}.") from None
     if empty:
         raise InputError(f"{path} is empty: expected lines of text.")
 

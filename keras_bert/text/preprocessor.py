@@ -137,10 +137,11 @@ class Preprocessor:
             config = json.loads(path.read_text("utf-8"))
             tokenizer = dict(config["tokenizer"])
             special = tokenizer.pop("special_tokens")
-            length = int(config["sequence_length"])
-            vocabulary = Vocabulary.from_file(Path(directory) / VOCABULARY_NAME, **special)
-            return cls(WordPiece(vocabulary, **tokenizer), length)
+            vocabulary = Vocabulary.from_file(path.with_name(VOCABULARY_NAME), **special)
+            return cls(WordPiece(vocabulary, **tokenizer), int(config["sequence_length"]))
         except FileNotFoundError:
             raise InputError(f"{path} does not exist: expected a saved preprocessor.") from None
-        except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} is not a preprocessor's configuration: {error!r}.") from None
