@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 _BLOCK = 256  # labels are bytes, so a state's children all stand in one block of this many units
+_SEARCHED_BLOCKS = 16  # earlier ones are nearly full
 _END = 0  # the label of the unit that holds a key's value
 _HAS_VALUE = 1 << 8
 _IS_VALUE = 1 << 31
@@ -49,14 +50,13 @@ class _Units:
         self._free = np.ones(_BLOCK, bool)
         self._free_base = np.ones(_BLOCK, bool)
         self._free[0] = False  # the root
-        self._first_block = 0
 
     def write(self, position: int, value: int) -> None:
         self._values[position] = value
 
     def place(self, labels: np.ndarray) -> int:
         """A base, used by no other state, whose units for `labels` `[L]` are free; takes them."""
-        block = self._first_block
+        block = max(0, len(self._values) // _BLOCK - _SEARCHED_BLOCKS)
         while True:
             if block * _BLOCK == len(self._values):
                 self._grow()
@@ -68,8 +68,6 @@ class _Units:
                 self._free[base ^ labels] = False
                 self._free_base[base] = False
                 return base
-            if block == self._first_block and not self._free[span].any():
-                self._first_block += 1
             block += 1
 
     def _grow(self) -> None:
