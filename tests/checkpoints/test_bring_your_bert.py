@@ -1,9 +1,9 @@
 """README.md, "Bring your BERT": a directory of Hugging Face's, fine-tuned and exported."""
 
 import csv
+import logging
 
 import numpy as np
-import onnxruntime
 import pytest
 import tensorflow as tf
 
@@ -12,8 +12,8 @@ from keras_bert.cli import main
 from tests.checkpoints.test_google import VOCABULARY
 
 COMMANDS = [
-    "finetune --task classify --model bert --train reviews.csv --output mine --epochs 2",
-    "export mine/model artifacts --format saved_model,onnx",
+    "finetune --task classify --model bert --train reviews.csv --output mine --epochs 1",
+    "export mine/model artifacts --format saved_model",
     "convert mine/model for-transformers --to huggingface",
 ]
 
@@ -33,7 +33,10 @@ def directory(tmp_path, monkeypatch):
         ]
         csv.writer(file).writerows([("text", "label"), *rows])
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    logger = logging.getLogger("keras_bert.checkpoints")  # which finetune makes less talkative
+    level = logger.level
+    yield tmp_path
+    logger.setLevel(level)
 
 
 def test_three_commands(directory):
@@ -47,4 +50,3 @@ def test_three_commands(directory):
     assert again.labels == classifier.labels == ("bad", "good")
     served = tf.saved_model.load("artifacts/saved_model").signatures["serving_default"]
     assert served(text=tf.constant(texts))["scores"].shape == (2, 2)
-    assert onnxruntime.InferenceSession("artifacts/model.onnx").get_inputs()

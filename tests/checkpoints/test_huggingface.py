@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import keras
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -229,3 +230,54 @@ def test_keras_file_of_a_loaded_model(tmp_path):
     model = kb.load(FIXTURES / "bert-masked-lm-untied")
     model.save(tmp_path / "m.keras")
     check(keras.models.load_model(tmp_path / "m.keras"), "bert-masked-lm-untied")
+
+
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16, "float64"])
+def test_other_floats_become_ours(dtype, tmp_path):
+    directory = copy(
+        "bert-pretraining", tmp_path, lambda ts: {n: x.astype(dtype) for n, x in ts.items()}
+    )
+    model = kb.load(directory)
+    expected = weights(FIXTURES / "bert-pretraining")["bert.pooler.dense.weight"].astype(dtype)
+    assert np.array_equal(model.encoder.pooler.projection.kernel, expected.astype("float32").T)
+    half = kb.load(directory, dtype="bfloat16")
+    assert {variable.dtype for variable in half.weights} == {"bfloat16"}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda e: kb.SequenceClassifier(e, 2, pooling="mean"), "its pooling is 'mean'"),
+        (lambda e: kb.MaskedLanguageModel(e, activation="relu"), "its activation is 'relu'"),
+        (lambda e: kb.MaskedLanguageModel(e, layer_norm_epsilon=1e-5), "epsilon is 1e-05"),
+    ],
+)
+def test_what_transformers_cannot_express_is_refused(make, message, tmp_path):
+    model = make(kb.load(FIXTURES / "bert-model"))
+    with pytest.raises(kb.InputError, match=message):
+        kb.save(model, tmp_path / "theirs", format="huggingface")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_pooler_that_transformers_would_not_expect_is_left_out(tmp_path):
+    model = kb.MaskedLanguageModel(kb.load(FIXTURES / "bert-model"))
+    kb.save(model, tmp_path / "theirs", format="huggingface")
+    assert not [name for name in weights(tmp_path / "theirs") if "pooler" in name]
+    kb.save(model.encoder, tmp_path / "encoder", format="huggingface")
+    assert "pooler.dense.weight" in weights(tmp_path / "encoder")
+
+
+def test_heads_that_only_we_have_are_initialised(caplog):
+    model = kb.load(FIXTURES / "bert-token", task="classifier", num_labels=2, pooling="attention")
+    assert "pooling/score/kernel" in caplog.text
+    assert not model.config.pooler
+
+
+def test_a_vocabulary_larger_than_the_embedding_is_refused(tmp_path):
+    directory = copy("bert-model", tmp_path)
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    (directory / "vocab.txt").write_text("\n".join([*special, *map(str, range(36))]))
+    with pytest.raises(kb.CheckpointError, match="has 41 tokens, but .* has only 40 rows"):
+        kb.load(directory)
+    (directory / "vocab.txt").write_text("\n".join([*special, *map(str, range(30))]))
+    assert len(kb.load(directory).preprocessor.vocabulary) == 35
