@@ -63,7 +63,8 @@ class PretrainingConfig:
         keep_checkpoints: how many are kept.
         evaluate_every: steps from one evaluation to the next; None for only before and after.
         steps_per_loop: steps between two looks at the losses; a line of the log each.
-        jit: whether XLA compiles the forward and backward pass.
+        jit: whether XLA compiles the forward and backward pass; None means on accelerators only,
+            since on CPUs it is slower.
 
     Raises:
         InputError: if a value is out of its range, or two do not go together.
@@ -97,7 +98,7 @@ class PretrainingConfig:
     keep_checkpoints: int = 2
     evaluate_every: int | None = None
     steps_per_loop: int = 10
-    jit: bool = True
+    jit: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("corpus", "validation"):

@@ -161,7 +161,7 @@ class _Run:
             seed=config.seed,
             accumulation=config.accumulation,
             clip_norm=config.clip_norm,
-            jit=config.jit,
+            jit=_has_accelerator() if config.jit is None else config.jit,
         )
         _claim_directory(self.directory, config, training.corpus)
         place = restore_checkpoint(self._checkpoints, self.model, self.optimizer)
@@ -312,6 +312,10 @@ class _Run:
 def _steps(config: PretrainingConfig, first_plan: Any) -> int:
     """Epochs as steps; epochs differ a little in length, the first one is the measure."""
     return max(1, round((config.epochs or 0) * num_batches(first_plan, config.batch_size)))
+
+
+def _has_accelerator() -> bool:
+    return any(device.device_type != "CPU" for device in tf.config.list_logical_devices())
 
 
 def _check_batch(config: PretrainingConfig, replicas: int) -> None:
