@@ -33,7 +33,9 @@ _DATA = (
         help="The first line is an example; columns are called 1, 2, 3.",
     ),
     click.option(
-        "--separator", metavar="TEXT", help="What stands between labels, where there can be several."
+        "--separator",
+        metavar="TEXT",
+        help="What stands between several labels of a text.",
     ),
 )
 

@@ -21,7 +21,9 @@ def command(model: str, pairs: bool, batch_size: int, texts: tuple[str, ...]) ->
     classifier = load_classifier(model)
     for batch in batches(texts, batch_size):
         inputs = _split(batch) if pairs else batch
-        for text, prediction in zip(batch, classifier.predict_text(inputs, batch_size), strict=True):
+        for text, prediction in zip(
+            batch, classifier.predict_text(inputs, batch_size), strict=True
+        ):
             write_json({"text": text, **prediction})
 
 

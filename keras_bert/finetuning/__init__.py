@@ -1,11 +1,11 @@
 """From labelled texts to a classifier that is measured and saved.
 
-    from keras_bert.finetuning import Recipe, fine_tune, hold_out, label_names, read_examples
+from keras_bert.finetuning import Recipe, fine_tune, hold_out, label_names, read_examples
 
-    train, validation = hold_out(read_examples("train.csv"), 0.1)
-    names = label_names(train, "single_label")
-    model = keras_bert.load("pretrained", task="classifier", labels=names)
-    result = fine_tune(model, train, validation, recipe=Recipe(epochs=3), output="run")
+train, validation = hold_out(read_examples("train.csv"), 0.1)
+names = label_names(train, "single_label")
+model = keras_bert.load("pretrained", task="classifier", labels=names)
+result = fine_tune(model, train, validation, recipe=Recipe(epochs=3), output="run")
 """
 
 from keras_bert.finetuning.evaluation import evaluate

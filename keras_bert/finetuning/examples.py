@@ -89,7 +89,7 @@ class Examples:
     lines: tuple[int, ...]
     texts: tuple[str, ...]
     pairs: tuple[str, ...] | None
-    labels: tuple[str, ...] | tuple[tuple[str, ...], ...] | None
+    labels: tuple[str | tuple[str, ...], ...] | None
     columns: Columns
 
     def __len__(self) -> int:

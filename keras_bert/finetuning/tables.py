@@ -49,9 +49,7 @@ class Table:
     rows: tuple[Row, ...]
 
 
-def read_table(
-    path: str | os.PathLike, *, format: str | None = None, header: bool = True
-) -> Table:
+def read_table(path: str | os.PathLike, *, format: str | None = None, header: bool = True) -> Table:
     """Reads a file.
 
     Args:
@@ -88,7 +86,7 @@ def _json_rows(path: Path) -> Iterator[Row]:
             raise InputError(f"{path}, line {line}: this is not JSON: {error}.") from None
         if not isinstance(values, dict):
             raise InputError(
-                f'{path}, line {line}: expected an object such as {{"text": "...", "label": "..."}}.'
+                f'{path}, line {line}: expected an object, {{"text": "...", "label": "..."}}.'
             )
         yield Row(line, values)
 
@@ -112,9 +110,7 @@ def _separated_rows(
                 f"{path}, line {line}: {len(cells)} fields, but the first line has "
                 f"{len(columns)}{quotes}."
             )
-    return columns, tuple(
-        Row(line, dict(zip(columns, cells, strict=True))) for line, cells in rows
-    )
+    return columns, tuple(Row(line, dict(zip(columns, cells, strict=True))) for line, cells in rows)
 
 
 def _blank(cells: list[str]) -> bool:

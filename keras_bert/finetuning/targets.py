@@ -53,9 +53,7 @@ def label_names(examples: Examples, problem_type: str) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def targets_of(
-    examples: Examples, names: tuple[str, ...], problem_type: str
-) -> np.ndarray:
+def targets_of(examples: Examples, names: tuple[str, ...], problem_type: str) -> np.ndarray:
     """Targets for `SequenceClassifier.default_loss`.
 
     Args:

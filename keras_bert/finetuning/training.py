@@ -234,14 +234,14 @@ class _BestEpoch(keras.callbacks.Callback):
         return math.isnan(best[name]) or metrics[name] > best[name]
 
 
-class _NothingToWrite(Exception):
+class _NothingToWriteError(Exception):
     pass
 
 
 def _check_output(output: str | os.PathLike) -> None:
     """Finds out before hours of training, not after them, whether there is a place to write."""
-    with contextlib.suppress(_NothingToWrite), replacing(output, marker=_MARKER):
-        raise _NothingToWrite
+    with contextlib.suppress(_NothingToWriteError), replacing(output, marker=_MARKER):
+        raise _NothingToWriteError
 
 
 def _check(model: Any, recipe: Recipe) -> None:
@@ -273,5 +273,3 @@ def _json(value: Any, indent: int | None = None) -> str:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     return json.dumps(clean(value), indent=indent)
-
-

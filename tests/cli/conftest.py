@@ -34,12 +34,12 @@ def small(tmp_path_factory):
         patch.chdir(folder)
         _write_inputs(folder)
         for command in (
-            ["vocab", "text.txt", "--size", "200", "--output", "vocab.txt"],
-            ["pretrain", "pretrain.yaml", "steps=6"],
-            "finetune --model run/model --train opinions.csv --output tuned --epochs 2".split(),
-            "finetune --model run/model --train pairs.tsv --output pairs --epochs 1".split(),
+            "vocab text.txt --size 200 --output vocab.txt",
+            "pretrain pretrain.yaml steps=6",
+            "finetune --model run/model --train opinions.csv --output tuned --epochs 2",
+            "finetune --model run/model --train pairs.tsv --output pairs --epochs 1",
         ):
-            assert main(command) == 0, command
+            assert main(command.split()) == 0, command
     return folder
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+PRETRAIN = ["pretrain", "pretrain.yaml", "output=o"]
 FINETUNE = ["finetune", "--model", "run/model", "--output", "new", "--train"]
 
 # Files that the cases below name: a function of the folder's own files, or their content.
@@ -38,26 +39,32 @@ CASES = {
     "corpus in another encoding": (["vocab", "latin.txt", "--output", "v"], "latin.txt, line 2"),
     "binary corpus": (["vocab", "binary.bin", "--output", "v"], "binary.bin is a binary file"),
     "tiny size": (["vocab", "text.txt", "--size", "9", "--output", "v"], "cannot hold"),
-    "one document": (["pretrain", "pretrain.yaml", "output=o", "corpus=one_document.txt"], "document"),
-    "pretraining on nothing": (["pretrain", "pretrain.yaml", "output=o", "corpus=no.txt"], "no.txt"),
+    "one document": (
+        [*PRETRAIN, "corpus=one_document.txt"],
+        "document",
+    ),
+    "pretraining on nothing": (
+        [*PRETRAIN, "corpus=no.txt"],
+        "no.txt",
+    ),
     "pretraining on latin": (
-        ["pretrain", "pretrain.yaml", "output=o", "corpus=latin.txt"],
+        [*PRETRAIN, "corpus=latin.txt"],
         "latin.txt, line 2",
     ),
     "no special tokens": (
-        ["pretrain", "pretrain.yaml", "output=o", "vocabulary=bare_vocab.txt"],
+        [*PRETRAIN, "vocabulary=bare_vocab.txt"],
         "bare_vocab.txt",
     ),
     "doubled tokens": (
-        ["pretrain", "pretrain.yaml", "output=o", "vocabulary=double_vocab.txt"],
+        [*PRETRAIN, "vocabulary=double_vocab.txt"],
         "double_vocab.txt",
     ),
     "empty token": (
-        ["pretrain", "pretrain.yaml", "output=o", "vocabulary=gap_vocab.txt"],
+        [*PRETRAIN, "vocabulary=gap_vocab.txt"],
         "gap_vocab.txt",
     ),
-    "heads": (["pretrain", "pretrain.yaml", "output=o", "encoder.num_heads=3"], "num_heads 3"),
-    "positions": (["pretrain", "pretrain.yaml", "output=o", "sequence_length=99"], "64 positions"),
+    "heads": ([*PRETRAIN, "encoder.num_heads=3"], "num_heads 3"),
+    "positions": ([*PRETRAIN, "sequence_length=99"], "64 positions"),
     "unknown option": (["pretrain", "pretrain.yaml", "stps=9"], "Did you mean 'steps'"),
     "no configuration": (["pretrain", "none.yaml"], "none.yaml"),
     "not a mapping": (["pretrain", "list.yaml"], "list.yaml"),
@@ -70,7 +77,10 @@ CASES = {
     "only a header": ([*FINETUNE, "header.csv"], "header.csv has no examples"),
     "examples in another encoding": ([*FINETUNE, "latin.csv"], "latin.csv, line 3"),
     "binary examples": ([*FINETUNE, "binary.csv"], "binary.csv is a binary file"),
-    "label missing": ([*FINETUNE, "unlabelled.csv"], "unlabelled.csv, line 3: the label is missing"),
+    "label missing": (
+        [*FINETUNE, "unlabelled.csv"],
+        "unlabelled.csv, line 3: the label is missing",
+    ),
     "no label column": ([*FINETUNE, "no_label.csv"], "no_label.csv has no labels"),
     "one class": ([*FINETUNE, "one_class.csv"], "all examples have the label 'a'"),
     "label unknown in validation": (
@@ -105,7 +115,7 @@ CASES = {
     "a classifier for masks": (["fill-mask", "--model", "tuned/model", "[MASK]"], "cannot fill"),
     "an export format": (["export", "tuned/model", "x", "--format", "pdf"], "no format 'pdf'"),
     "export from nothing": (["export", "none", "x"], "none"),
-    "no command of that name": (["predct"], "Did you mean 'predict'"),
+    "no command of that name": (["finetone"], "Did you mean 'finetune'"),
     "no argument": (["vocab", "--output", "v"], "CORPUS"),
 }
 
@@ -175,8 +185,6 @@ def test_debug_shows_where():
 
 
 def test_a_closed_pipe_is_fine(folder):
-    done = command("vocab", "--help", stdout=subprocess.PIPE, stderr=subprocess.PIPE, capture_output=False)
-    assert done.returncode == 0
     reader, writer = os.pipe()
     os.close(reader)
     done = command(

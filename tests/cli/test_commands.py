@@ -47,9 +47,7 @@ def test_evaluate_repeats_what_finetune_measured(run, tmp_path):
     files = ["--train", "opinions.csv", "--validation", "opinions.csv", "--epochs", "1"]
     run("finetune", "--model", "run/model", *files, "--output", tmp_path / "out")
     measured = json.loads((tmp_path / "out/metrics.json").read_text())["validation"]
-    found = json_lines(
-        run("evaluate", "--model", tmp_path / "out/model", "--data", "opinions.csv")
-    )
+    found = json_lines(run("evaluate", "--model", tmp_path / "out/model", "--data", "opinions.csv"))
     assert found == [pytest.approx({"examples": 64, **measured}, abs=1e-6)]
 
 

@@ -16,9 +16,7 @@ QUICK = Recipe(epochs=6, batch_size=8, learning_rate=1e-2)
 
 def test_one_label(tmp_path):
     model, data = tiny.classifier(), tiny.opinions()
-    result = fine_tune(
-        model, data, data, data, recipe=QUICK, output=tmp_path / "out", verbose=0
-    )
+    result = fine_tune(model, data, data, data, recipe=QUICK, output=tmp_path / "out", verbose=0)
     assert result.test["accuracy"] == 1
     assert [entry["epoch"] for entry in result.history] == [1, 2, 3, 4, 5, 6]
     assert result.validation == result.test  # the weights are those of the best epoch

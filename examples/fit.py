@@ -1,0 +1,65 @@
+"""Fine-tune a classifier with plain `model.fit`, on a CSV file with the columns text and label.
+
+    python examples/fit.py reviews.csv --encoder run/model --output classifier
+
+Without --encoder, a small one is trained from nothing, with the words of the file as vocabulary.
+"""
+
+import argparse
+
+import keras
+import tensorflow as tf
+
+import keras_bert as kb
+from keras_bert.finetuning import hold_out, label_names, read_examples
+from keras_bert.finetuning.targets import targets_of
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("data", help="CSV, TSV or JSONL")
+    parser.add_argument("--encoder", help="a model's directory, ours or Hugging Face's")
+    parser.add_argument("--output", default="classifier")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--length", type=int, default=128, help="of a text, in tokens")
+    arguments = parser.parse_args()
+
+    examples = read_examples(arguments.data)
+    labels = label_names(examples, "single_label")
+    train, validation = hold_out(examples, 0.1)
+    if arguments.encoder:
+        encoder = kb.load(arguments.encoder, task="encoder")
+        preprocessor = encoder.preprocessor.with_length(arguments.length)
+    else:
+        encoder, preprocessor = from_nothing(train.texts, arguments.length)
+    model = kb.SequenceClassifier(encoder, labels=labels, preprocessor=preprocessor)
+
+    def dataset(part):
+        targets = targets_of(part, labels, "single_label")
+        batches = tf.data.Dataset.from_tensor_slices((list(part.texts), targets))
+        batches = batches.shuffle(len(part), seed=0).batch(32)
+        # Tokenization is part of the graph, so it runs in parallel to the training.
+        return batches.map(lambda texts, y: (preprocessor(texts), y)).prefetch(2)
+
+    model.compile(
+        keras.optimizers.AdamW(5e-5 if arguments.encoder else 5e-4),
+        model.default_loss(),
+        metrics=["accuracy"],
+    )
+    model.fit(dataset(train), validation_data=dataset(validation), epochs=arguments.epochs)
+    texts = validation.texts[:3]
+    for text, answer in zip(texts, model.predict_text(texts), strict=True):
+        print(f"{answer['label']} ({answer['score']:.2f}): {text}")
+    kb.save(model, arguments.output)
+
+
+def from_nothing(texts, length):
+    """An encoder with random weights; pretraining makes a better one."""
+    words = sorted({word for text in texts for word in text.lower().split()})
+    vocabulary = kb.Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
+    config = kb.EncoderConfig.preset("bert_tiny", vocabulary_size=len(vocabulary))
+    return kb.Encoder(config), kb.Preprocessor(kb.WordPiece(vocabulary), length)
+
+
+if __name__ == "__main__":
+    main()
