@@ -47,7 +47,7 @@ def main() -> None:
         metrics=["accuracy"],
     )
     model.fit(dataset(train), validation_data=dataset(validation), epochs=arguments.epochs)
-    texts = validation.texts[:3]
+    texts = list(validation.texts[:3])
     for text, answer in zip(texts, model.predict_text(texts), strict=True):
         print(f"{answer['label']} ({answer['score']:.2f}): {text}")
     kb.save(model, arguments.output)
