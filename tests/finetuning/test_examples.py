@@ -205,7 +205,7 @@ def test_bad_columns(tmp_path, columns, message):
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="does not exist"):
         read_examples(tmp_path / "none.csv")
 
 
