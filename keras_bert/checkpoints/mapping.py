@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import keras
 import numpy as np
 
-from keras_bert.checkpoints.deferred import initialize_rest, set_weight
+from keras_bert.checkpoints.deferred import aligned, initialize_rest, set_weight
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError
@@ -32,7 +32,7 @@ class Transform(NamedTuple):
 
 def _transpose(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
     """The transposed matrix, copied by cache lines of 16 floats: six times as fast as `x.T`."""
-    result = np.empty(x.shape[::-1], x.dtype)
+    result = aligned(x.shape[::-1], x.dtype)
     for row in range(0, len(x), 16):
         result[..., row : row + 16] = x[row : row + 16].T
     return result

@@ -4,20 +4,34 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from keras_bert.errors import CheckpointError, InputError
 
+_TYPES = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+    "I64": np.int64,
+    "I32": np.int32,
+    "I16": np.int16,
+    "I8": np.int8,
+    "U8": np.uint8,
+    "BOOL": np.bool_,
+}
+
 
 class SafetensorsFiles:
     """The tensors of one file or of a set of shards.
 
-    Each tensor is read when it is asked for, through a memory map that is closed again, so that
-    no more than one tensor is held twice.
+    Each tensor is read when it is asked for, through a memory map of its own, so that no more
+    than one tensor is held twice.
 
     Args:
         files: path to the names of the tensors to take from it, or None for all.
@@ -27,15 +41,14 @@ class SafetensorsFiles:
     """
 
     def __init__(self, files: Mapping[Path, Iterable[str] | None]):
-        self._paths: dict[str, Path] = {}
+        self._places: dict[str, _Place] = {}
         self._files = list(files)
         for path, wanted in files.items():
-            with _open(path) as file:
-                there = set(file.keys())
-            for name in there if wanted is None else wanted:
-                if name not in there:
+            places = _places(path)
+            for name in places if wanted is None else wanted:
+                if name not in places:
                     raise CheckpointError(f"{path} lacks the tensor {name!r} that its index names.")
-                self._paths[name] = path
+                self._places[name] = places[name]
 
     @classmethod
     def sharded(cls, index: Path) -> "SafetensorsFiles":
@@ -63,24 +76,35 @@ class SafetensorsFiles:
 
     def names(self) -> Iterable[str]:
         """The names of all tensors."""
-        return self._paths.keys()
+        return self._places.keys()
 
     def read(self, name: str) -> np.ndarray:
-        """One tensor; bfloat16 as float32.
+        """One tensor, a read-only view of its file.
 
         Raises:
-            CheckpointError: if it cannot be read.
+            CheckpointError: if it is of a type that NumPy does not have.
         """
-        path = self._paths[name]
-        with _open(path) as file:
-            try:
-                return file.get_tensor(name)
-            except (SafetensorError, TypeError, ValueError) as error:
-                raise CheckpointError(f"{path}: cannot read {name!r}: {error}.") from error
+        path, kind, shape, start = self._places[name]
+        if kind not in _TYPES:
+            raise CheckpointError(
+                f"{path}: tensor {name!r} is {kind}, but must be F32 or the like."
+            )
+        if 0 in shape:
+            return np.empty(shape, _TYPES[kind])
+        return np.memmap(path, _TYPES[kind], "r", start, shape)
 
     def where(self, name: str) -> str:
         """The file of a tensor, or the first file."""
-        return str(self._paths.get(name, self._files[0]))
+        return str(self._places[name].path if name in self._places else self._files[0])
+
+
+class _Place(NamedTuple):
+    """Where a tensor stands, and what it is."""
+
+    path: Path
+    kind: str
+    shape: tuple[int, ...]
+    start: int
 
 
 def save_tensors(
@@ -121,10 +145,20 @@ def assign_tensors(variables: Mapping[str, Any], path: str | os.PathLike) -> Non
         variables[name].assign(array)
 
 
-def _open(path: Path) -> Any:
+def _places(path: Path) -> dict[str, _Place]:
+    """The tensors of a file: a length, so many bytes of JSON, the tensors."""
     if not path.is_file():
         raise CheckpointError(f"{path} is missing; the checkpoint is not complete.")
     try:
-        return safe_open(path, framework="np")
-    except (SafetensorError, OSError) as error:
+        with safe_open(path, framework="np"):  # checks everything
+            pass
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length))
+    except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path} is not a readable safetensors file: {error}.") from error
+    return {
+        name: _Place(path, x["dtype"], tuple(x["shape"]), 8 + length + x["data_offsets"][0])
+        for name, x in header.items()
+        if name != "__metadata__"
+    }
