@@ -20,9 +20,7 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
 }
 
 
-def measure(
-    names: Sequence[str], targets: np.ndarray, predictions: np.ndarray
-) -> dict[str, float]:
+def measure(names: Sequence[str], targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
     """Metrics by name; the larger, the better.
 
     Args:
