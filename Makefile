@@ -40,7 +40,7 @@ check: $(INSTALLED) ## lint, format and types
 
 .PHONY: test
 test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)
-	$(RUN) -m pytest -m "not slow"
+	$(RUN) -m pytest -n 2 -m "not slow"
 
 .PHONY: test-slow
 test-slow: $(INSTALLED)
