@@ -29,7 +29,12 @@ def without_weights() -> Iterator[None]:
 
 
 def set_weight(variable: Any, value: Any) -> None:
-    """Gives a variable its value, for the first time or anew."""
+    """Gives a variable its value, for the first time or anew.
+
+    Args:
+        variable: a Keras variable.
+        value: an array that nobody else uses: its memory may become the variable's.
+    """
     if variable._value is None:
         variable._initializer = lambda shape, dtype=None: _Lent(value)
         variable._deferred_initialize()
@@ -38,7 +43,7 @@ def set_weight(variable: Any, value: Any) -> None:
 
 
 class _Lent:
-    """An array that nobody else will change.
+    """An array whose memory may be kept.
 
     TensorFlow copies every `ndarray` first, and again if its memory is not aligned; of what only
     has `__array__` it keeps aligned memory as it is.

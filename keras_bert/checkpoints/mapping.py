@@ -191,12 +191,12 @@ def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarr
 
 
 def _checked(link: Link, variable: Any, source: TensorSource, model: keras.Model) -> np.ndarray:
-    """The tensor in our layout, if it fits the variable."""
+    """The tensor in our layout and in memory of its own, if it fits the variable."""
     place = f"{source.where(link.theirs)}: tensor {link.theirs!r}"
-    array = source.read(link.theirs)
-    found = list(array.shape)
+    raw = source.read(link.theirs)
+    found = list(raw.shape)
     try:
-        array = link.transform.load(array, model.config)
+        array = link.transform.load(raw, model.config)
     except (IndexError, TypeError, ValueError) as error:
         raise CheckpointError(f"{place} has shape {found}, which does not fit.") from error
     if array.shape != tuple(variable.shape):
@@ -208,4 +208,7 @@ def _checked(link: Link, variable: Any, source: TensorSource, model: keras.Model
         raise CheckpointError(f"{place} is {array.dtype}, but must be {variable.dtype}.")
     if not np.isfinite(array).all():
         raise CheckpointError(f"{place} holds values that are not finite.")
+    if np.may_share_memory(array, raw):  # with a file that is mapped, or another model
+        array, shared = aligned(array.shape, array.dtype), array
+        array[...] = shared
     return array

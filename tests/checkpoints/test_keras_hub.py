@@ -158,3 +158,12 @@ def test_without_keras_hub_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "keras_hub", None)
     with pytest.raises(kb.InputError, match=r"pip install 'keras-bert-encoders\[keras-nlp\]'"):
         kb.to_keras_hub(google_encoder())
+
+
+def test_the_two_models_share_no_memory():
+    other = theirs()
+    model = kb.from_keras_hub(other)
+    before = [np.array(variable) for variable in other.weights]
+    for variable in model.weights:
+        variable.assign_add(np.ones(variable.shape, "float32"))
+    assert all(map(np.array_equal, before, other.weights))
