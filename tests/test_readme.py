@@ -12,6 +12,8 @@ from pydoc_data import topics
 
 import pytest
 
+import keras_bert as kb
+
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MAKE = "make demo\nmake test\n"  # what runs this test; the demo has a test of its own
@@ -24,13 +26,18 @@ def blocks():
 
 
 def user_files(directory):
-    """What README.md takes for granted: English text, and a table of labelled texts."""
+    """What README.md takes for granted: English text, labelled texts, a Hugging Face model."""
     (directory / "text").mkdir()
     for name, text in sorted(topics.topics.items()):
         lines = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
         (directory / "text" / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     good = ["a fine film", "great fun", "I loved it", "well made", "a joy", "so good"]
     bad = ["a dull film", "no fun", "I left early", "badly made", "a bore", "so bad"]
+    words = sorted({word for text in good + bad for word in text.lower().split()})
+    vocabulary = kb.Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
+    encoder = kb.Encoder(kb.EncoderConfig.preset("bert_tiny", vocabulary_size=len(vocabulary)))
+    encoder.preprocessor = kb.Preprocessor(kb.WordPiece(vocabulary), sequence_length=32)
+    kb.save(encoder, directory / "bert", format="huggingface")
     with open(directory / "reviews.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])
