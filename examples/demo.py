@@ -9,6 +9,7 @@ where it was interrupted; what it makes is in build/demo.
 
 import argparse
 import csv
+import dataclasses
 import importlib.resources
 import importlib.util
 import json
@@ -77,12 +78,14 @@ def main() -> None:
     paths = export_all(detector, folder / "artifacts")
     test = read_examples(folder / "data" / "test.csv")
     table = export.verify(detector, list(paths.values()), list(test.texts))
+    names = [dataclasses.replace(row, artifact=Path(row.artifact).name) for row in table.rows]
+    table = dataclasses.replace(table, rows=tuple(names))
 
     sections = {
         "Pretraining on held-out text": pretraining_rows(pretraining),
         "Guesses behind a mask": mask_rows(kb.load(pretraining["model"])),
         f"{len(test)} test prompts": detector_rows(detector, folder / "data"),
-        "The same model in five files": str(table).replace(f"{folder}/", ""),
+        "The same model in five files": str(table),
         "Your prompts, through each artifact": prompt_rows(detector, paths, arguments.prompts),
         "What to type next": next_rows(folder),
     }
