@@ -1,12 +1,13 @@
 """A whole run on the small corpus, which can be told to die.
 
-As a program: `python -m tests.pretraining.run TEXT OUTPUT STEP`, killed by SIGKILL after a step, or
-`... OUTPUT during-N`, killed while it writes its N-th checkpoint.
+As a program: `python -m tests.pretraining.run TEXT OUTPUT STEP [SECONDS]`, killed by SIGKILL so
+long after a step, or `... OUTPUT during-N`, killed while it writes its N-th checkpoint.
 """
 
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from keras_bert.pretraining import checkpoint, trainer
@@ -45,13 +46,13 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_after(step):
+def die_after(step, seconds):
     train_steps = trainer._Run._train_steps
 
     def dying(run, *arguments):
         train_steps(run, *arguments)
         if run.step >= step:
-            die()
+            threading.Timer(seconds, die).start() if seconds else die()
 
     trainer._Run._train_steps = dying
 
@@ -73,5 +74,5 @@ if __name__ == "__main__":
     if fate and fate[0].startswith("during-"):
         die_while_writing(int(fate[0].removeprefix("during-")))
     elif fate:
-        die_after(int(fate[0]))
+        die_after(int(fate[0]), float(fate[1]) if fate[1:] else 0)
     trainer.pretrain(config(text, output), progress=False)

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import keras
 import numpy as np
@@ -100,18 +99,11 @@ def test_killed_and_continued(finished, text_files, tmp_path, fate):
 @pytest.mark.slow
 def test_five_kills_at_random_moments(finished, text_files, tmp_path):
     output = tmp_path / "run"
-    log_file = output / "log.jsonl"
-    for number in range(5):
-        before = log_file.stat().st_mtime_ns if log_file.exists() else 0
-        process = start(text_files, output)
-        # The moments that matter are after TensorFlow has started.
-        while process.poll() is None and not (
-            log_file.exists() and log_file.stat().st_mtime_ns != before
-        ):
-            time.sleep(0.02)
-        time.sleep(random.uniform(0, 2))
-        process.kill()
-        print(f"kill {number + 1}: exit {process.wait()}, steps {sorted(output.glob('*/step-*'))}")
+    for step in sorted(random.sample(range(1, 23), 5)):
+        seconds = random.uniform(0.001, 0.1)  # into a step, an evaluation or a checkpoint
+        assert start(text_files, output, str(step), str(seconds)).wait(300) == -signal.SIGKILL
+        checkpoints = sorted(path.name for path in output.glob("checkpoints/*"))
+        print(f"killed {seconds:.3f} s after step {step}, leaving {checkpoints}")
     pretrain(config(text_files, output), progress=False)
     assert_same_run(output, finished[0])
 
