@@ -23,7 +23,8 @@ def test_one_label(tmp_path):
 
     loaded = kb.load(tmp_path / "out" / "model")
     assert evaluate(loaded, data) == pytest.approx(result.test, abs=1e-6)
-    assert loaded.predict_text(["the book is fine"])[0]["label"] == "good"
+    predictions = loaded.predict_text(list(data.texts))
+    assert [prediction["label"] for prediction in predictions] == list(data.labels)
     summary = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert summary["best_epoch"] == result.best_epoch
     assert summary["recipe"] == dataclasses.asdict(QUICK)

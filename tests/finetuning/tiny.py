@@ -1,5 +1,7 @@
 """A classifier of a few words, and examples for it."""
 
+import keras
+
 import keras_bert as kb
 from keras_bert.finetuning import Columns, Examples
 
@@ -18,6 +20,7 @@ def encoder(**changes):
 
 
 def classifier(**arguments):
+    keras.utils.set_random_seed(0)  # whatever ran before, the same weights
     arguments = {"labels": ["bad", "good"], "preprocessor": preprocessor(), **arguments}
     return kb.SequenceClassifier(encoder(), **arguments)
 
