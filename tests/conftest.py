@@ -13,5 +13,5 @@ def shared_data() -> Path:
     """The folder of real weights, vocabularies and corpora, which are not in the repository."""
     folder = os.environ.get("KERAS_BERT_DATA")
     if not folder or not Path(folder).is_dir():
-        pytest.skip("KERAS_BERT_DATA does not name a folder; see CONTRIBUTING in BUILD_NOTES.md")
+        pytest.skip("the environment variable KERAS_BERT_DATA names no folder of data for tests")
     return Path(folder)
