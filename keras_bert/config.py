@@ -31,14 +31,32 @@ class EncoderConfig:
         embedding_size: width of the token embedding; 0 means `hidden_size`.
         activation: one of `ACTIVATIONS`: exact GELU (erf), its tanh approximation, ReLU, SiLU.
         layer_norm_epsilon: added to the variance in every layer normalization.
-        max_positions: number of learned positions, the longest sequence.
+        max_positions: the longest sequence.
+        position_offset: rows of the position table that stand before the first position. Where it
+            is not 0, padding has the row before that, and only tokens are counted.
+        position_input: whether positions are added at the input.
         num_segments: number of segment ids; 0 means no segment embedding.
+        layer_groups: number of groups of layers that share their weights; 0 means that every
+            layer has its own.
+        layers_per_group: number of different layers in a group, applied one after the other.
         hidden_dropout: rate after the embedding, each attention and each feed-forward block.
         attention_dropout: rate on the attention probabilities.
         initializer_range: standard deviation of the truncated normal initializer.
         mask_value: added to the attention logits of padding. -1e4 is exact in float32 and fits
             float16; full int8 quantization wants -30 to -100.
         pooler: whether the encoder has the dense tanh layer on its first token.
+        classifier_activation: activation of a dense layer of width H in the classification head,
+            "tanh" or one of `ACTIVATIONS`; "" means that there is no such layer.
+        relative_positions: the largest distance that disentangled attention tells apart; 0 means
+            ordinary attention.
+        position_buckets: number of buckets to each side for distances, growing logarithmically;
+            0 means one bucket for each distance.
+        position_terms: of the attention to relative positions: "c2p" (content to position), "p2c".
+        shared_position_keys: whether relative positions are projected by the weights of the
+            content.
+        relative_layer_norm: whether the relative position embedding is layer-normalized.
+        convolution_size: kernel of the convolution beside the first layer; 0 means none.
+        convolution_activation: "tanh" or one of `ACTIVATIONS`.
 
     Raises:
         InputError: if a value is out of its range, or two of them do not go together.
@@ -58,31 +76,62 @@ class EncoderConfig:
     activation: str = "gelu"
     layer_norm_epsilon: float = 1e-12
     max_positions: int = 512
+    position_offset: int = 0
+    position_input: bool = True
     num_segments: int = 2
+    layer_groups: int = 0
+    layers_per_group: int = 1
     hidden_dropout: float = 0.1
     attention_dropout: float = 0.1
     initializer_range: float = 0.02
     mask_value: float = -1e4
     pooler: bool = True
+    classifier_activation: str = ""
+    relative_positions: int = 0
+    position_buckets: int = 0
+    position_terms: tuple[str, ...] = ("c2p", "p2c")
+    shared_position_keys: bool = False
+    relative_layer_norm: bool = False
+    convolution_size: int = 0
+    convolution_activation: str = "tanh"
 
     def __post_init__(self) -> None:
         if self.embedding_size in (0, None):
             object.__setattr__(self, "embedding_size", self.hidden_size)
+        if isinstance(self.position_terms, list):  # as JSON has it
+            object.__setattr__(self, "position_terms", tuple(self.position_terms))
         _check(self, "num_layers", _is_integer(self.num_layers, 1, 1000), "from 1 to 1000")
         for name in _POSITIVE:
             _check(self, name, _is_integer(getattr(self, name), 1), "a whole number of 1 or more")
-        _check(self, "num_segments", _is_integer(self.num_segments, 0), "a whole number from 0")
+        for name in _FROM_ZERO:
+            _check(self, name, _is_integer(getattr(self, name), 0), "a whole number from 0")
         for name in ("hidden_dropout", "attention_dropout"):
             _check(self, name, _is_number(getattr(self, name), 0, 1), "a number from 0 to below 1")
         for name in ("layer_norm_epsilon", "initializer_range"):
             _check(self, name, _is_number(getattr(self, name), 0, 1), "a small positive number")
         _check(self, "mask_value", _is_number(self.mask_value, -1e38, 0), "a negative number")
-        _check(self, "activation", self.activation in ACTIVATIONS, " or ".join(ACTIVATIONS))
-        _check(self, "pooler", isinstance(self.pooler, bool), "true or false")
+        _check(self, "activation", self.activation in ACTIVATIONS, _or(ACTIVATIONS))
+        for name in _FLAGS:
+            _check(self, name, isinstance(getattr(self, name), bool), "true or false")
+        head, convolution = ("", "tanh", *ACTIVATIONS), ("tanh", *ACTIVATIONS)
+        _check(self, "classifier_activation", self.classifier_activation in head, _or(head))
+        _check(
+            self,
+            "convolution_activation",
+            self.convolution_activation in convolution,
+            _or(convolution),
+        )
+        terms = set(self.position_terms) <= {"c2p", "p2c"}
+        _check(self, "position_terms", terms, 'made of "c2p" and "p2c"')
         if self.hidden_size % self.num_heads:
             raise InputError(
                 f"hidden_size {self.hidden_size} cannot be divided among num_heads "
                 f"{self.num_heads}; choose a multiple of {self.num_heads}."
+            )
+        if self.layer_groups and self.num_layers % self.layer_groups:
+            raise InputError(
+                f"num_layers {self.num_layers} cannot be divided among layer_groups "
+                f"{self.layer_groups}; choose a multiple of {self.layer_groups}."
             )
 
     @property
@@ -164,7 +213,21 @@ _POSITIVE = (
     "intermediate_size",
     "embedding_size",
     "max_positions",
+    "layers_per_group",
 )
+_FROM_ZERO = (
+    "num_segments",
+    "position_offset",
+    "layer_groups",
+    "relative_positions",
+    "position_buckets",
+    "convolution_size",
+)
+_FLAGS = ("pooler", "position_input", "shared_position_keys", "relative_layer_norm")
+
+
+def _or(values: tuple[str, ...]) -> str:
+    return " or ".join(value or '\'\'' for value in values)
 
 
 def _is_integer(value: Any, low: int, high: int = 2**31 - 1) -> bool:
