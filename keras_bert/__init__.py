@@ -18,6 +18,7 @@ _HOMES = {
     "NextSentencePredictor": "tasks.next_sentence",
     "Preprocessor": "text.preprocessor",
     "PretrainingModel": "tasks.pretraining_model",
+    "ReplacedTokenDetector": "tasks.replaced_token",
     "SequenceClassifier": "tasks.classifier",
     "SpanClassifier": "tasks.span",
     "TokenClassifier": "tasks.tagger",

@@ -35,7 +35,8 @@ class EncoderConfig:
         position_offset: rows of the position table that stand before the first position. Where it
             is not 0, padding has the row before that, and only tokens are counted.
         position_input: whether positions are added at the input.
-        num_segments: number of segment ids; 0 means no segment embedding.
+        num_segments: number of segment ids; 0 means no segment embedding, 1 that every token has
+            the same.
         layer_groups: number of groups of layers that share their weights; 0 means that every
             layer has its own.
         layers_per_group: number of different layers in a group, applied one after the other.
@@ -133,11 +134,30 @@ class EncoderConfig:
                 f"num_layers {self.num_layers} cannot be divided among layer_groups "
                 f"{self.layer_groups}; choose a multiple of {self.layer_groups}."
             )
+        if self.layers_per_group > 1 and not self.layer_groups:
+            raise InputError(f"layers_per_group {self.layers_per_group} needs layer_groups.")
 
     @property
     def head_size(self) -> int:
         """Width of one attention head."""
         return self.hidden_size // self.num_heads
+
+    @property
+    def layer_order(self) -> tuple[int, ...]:
+        """Which layer is applied, step by step: 0, 1, ... unless groups of layers are shared."""
+        if not self.layer_groups:
+            return tuple(range(self.num_layers))
+        return tuple(
+            group * self.layers_per_group + layer
+            for group in range(self.layer_groups)
+            for _ in range(self.num_layers // self.layer_groups)
+            for layer in range(self.layers_per_group)
+        )
+
+    @property
+    def num_distinct_layers(self) -> int:
+        """How many layers have weights of their own."""
+        return self.layer_order[-1] + 1
 
     def replace(self, **changes: Any) -> "EncoderConfig":
         """A copy with some fields changed."""
@@ -227,7 +247,7 @@ _FLAGS = ("pooler", "position_input", "shared_position_keys", "relative_layer_no
 
 
 def _or(values: tuple[str, ...]) -> str:
-    return " or ".join(value or '\'\'' for value in values)
+    return " or ".join(value or "''" for value in values)
 
 
 def _is_integer(value: Any, low: int, high: int = 2**31 - 1) -> bool:

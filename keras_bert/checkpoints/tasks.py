@@ -17,6 +17,7 @@ from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.multiple_choice import MultipleChoice
 from keras_bert.tasks.next_sentence import NextSentencePredictor
 from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.replaced_token import ReplacedTokenDetector
 from keras_bert.tasks.span import SpanClassifier
 from keras_bert.tasks.tagger import TokenClassifier
 
@@ -27,6 +28,7 @@ TASKS = {
     "multiple_choice": MultipleChoice,
     "next_sentence": NextSentencePredictor,
     "pretraining": PretrainingModel,
+    "replaced_token": ReplacedTokenDetector,
     "span": SpanClassifier,
     "tagger": TokenClassifier,
 }
@@ -39,6 +41,7 @@ _TASKS_BY_HEADS = {
     ("masked_lm",): "masked_lm",
     ("masked_lm", "next_sentence"): "pretraining",
     ("next_sentence",): "next_sentence",
+    ("replaced_token",): "replaced_token",
     ("span",): "span",
 }
 

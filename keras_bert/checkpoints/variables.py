@@ -15,10 +15,12 @@ def named_variables(model: keras.Model) -> dict[str, Any]:
     inside any task.
     """
     encoder = model if isinstance(model, Encoder) else model.encoder
-    of_encoder = {id(variable) for variable in encoder.weights}
-    return {
-        "encoder/" + variable.path.removeprefix(f"{encoder.path}/")
-        if id(variable) in of_encoder
-        else variable.path: variable
-        for variable in model.weights
-    }
+    # The embeddings may be another encoder's, and then have its name in their paths.
+    stems = {id(weight): ("encoder", encoder.path) for weight in encoder.weights}
+    for weight in encoder.embeddings.weights:
+        stems[id(weight)] = ("encoder/embeddings", encoder.embeddings.path)
+    names = {}
+    for variable in model.weights:
+        ours, theirs = stems.get(id(variable), ("", ""))
+        names[ours + variable.path.removeprefix(theirs)] = variable
+    return names

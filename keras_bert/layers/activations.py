@@ -25,4 +25,5 @@ ACTIVATION_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "gelu_tanh": gelu_tanh,
     "relu": ops.relu,
     "silu": ops.silu,
+    "tanh": ops.tanh,
 }

@@ -13,8 +13,7 @@ from keras_bert.layers.configured import Configured
 class EmbeddingSum(Configured, keras.layers.Layer):
     """LayerNorm(token + segment + learned position), then dropout (BERT, section 3).
 
-    Where `config.embedding_size` is not `config.hidden_size`, the sum is projected to the hidden
-    size. `token_embedding` `[V, E]` is also the output matrix of a masked language model.
+    `token_embedding` `[V, E]` is also the output matrix of a masked language model.
     """
 
     def build(self, input_shape: Any = None) -> None:
@@ -22,52 +21,80 @@ class EmbeddingSum(Configured, keras.layers.Layer):
         config = self.config
         size = config.embedding_size
         self.token_embedding = self._table("token_embedding", config.vocabulary_size)
-        self.position_embedding = self._table("position_embedding", config.max_positions)
+        self.position_embedding = None
+        if config.position_input:
+            rows = config.max_positions + config.position_offset
+            self.position_embedding = self._table("position_embedding", rows)
         self.segment_embedding = None
         if config.num_segments:
             self.segment_embedding = self._table("segment_embedding", config.num_segments)
         self.normalization = self.layer_norm("layer_norm")
         self.normalization.build((None, None, size))
         self.dropout_layer = self.dropout(config.hidden_dropout, "dropout")
-        self.projection = None
-        if size != config.hidden_size:
-            self.projection = self.dense(config.hidden_size, "projection")
-            self.projection.build((None, None, size))
 
     def _table(self, name: str, rows: int) -> Any:
         shape = (rows, self.config.embedding_size)
         return self.add_weight(shape=shape, initializer=self.initializer(), name=name)
 
-    def call(self, token_ids: Any, segment_ids: Any = None, training: bool | None = None) -> Any:
+    def call(
+        self,
+        token_ids: Any,
+        segment_ids: Any = None,
+        padding_mask: Any = None,
+        position_ids: Any = None,
+        training: bool | None = None,
+    ) -> Any:
         """Embeds a batch.
 
         Args:
             token_ids: `[B, T]` int32.
             segment_ids: `[B, T]` int32, or None for all zeros.
+            padding_mask: `[B, T]` int32, or None for all ones; it matters where
+                `config.position_offset` is not 0.
+            position_ids: `[B, T]` int32, rows of the position table, or None for one after the
+                other.
 
         Returns:
-            `[B, T, H]` in the compute dtype.
+            `[B, T, E]` in the compute dtype.
 
         Raises:
             InputError: if T is known and larger than `config.max_positions`.
         """
-        length = token_ids.shape[1]
-        if length is not None and length > self.config.max_positions:
-            raise InputError(
-                f"The sequence has {length} tokens, but this encoder has "
-                f"{self.config.max_positions} positions; shorten the sequence_length."
-            )
         x = ops.take(_dense_gradient(self.token_embedding), token_ids, axis=0)
         if self.segment_embedding is not None:
-            if segment_ids is None:
-                segment_ids = ops.zeros_like(token_ids)
-            # Two rows: a product with a one-hot matrix is faster than a lookup, and its
-            # gradient is dense.
-            one_hot = ops.one_hot(segment_ids, self.config.num_segments, dtype=x.dtype)
-            x = x + ops.matmul(one_hot, self.segment_embedding)
-        x = x + ops.convert_to_tensor(self.position_embedding)[: ops.shape(token_ids)[1]]
-        x = self.dropout_layer(self.normalization(x), training=training)
-        return x if self.projection is None else self.projection(x)
+            x = x + self._segments(token_ids, segment_ids)
+        if self.position_embedding is not None:
+            x = x + self._positions(token_ids, padding_mask, position_ids)
+        return self.dropout_layer(self.normalization(x), training=training)
+
+    def _segments(self, token_ids: Any, segment_ids: Any) -> Any:
+        """`[B, T, E]`, or `[1, E]` where there is but one segment."""
+        table = ops.convert_to_tensor(self.segment_embedding)
+        if self.config.num_segments == 1:
+            return table
+        if segment_ids is None:
+            segment_ids = ops.zeros_like(token_ids)
+        # Two rows: a product with a one-hot matrix is faster than a lookup, and its gradient
+        # is dense.
+        one_hot = ops.one_hot(segment_ids, self.config.num_segments, dtype=table.dtype)
+        return ops.matmul(one_hot, table)
+
+    def _positions(self, token_ids: Any, padding_mask: Any, position_ids: Any) -> Any:
+        """`[B, T, E]`, or `[T, E]` where the positions are the same for all texts."""
+        most, offset = self.config.max_positions, self.config.position_offset
+        static = token_ids.shape[1]
+        if static is not None and static > most:
+            raise InputError(
+                f"The sequence has {static} tokens, but this encoder has {most} positions; "
+                "shorten the sequence_length."
+            )
+        table = self.position_embedding
+        if position_ids is None:
+            if padding_mask is None or not offset:
+                return ops.convert_to_tensor(table)[offset : offset + ops.shape(token_ids)[1]]
+            mask = ops.cast(padding_mask, "int32")
+            position_ids = ops.cumsum(mask, axis=1) * mask + (offset - 1)
+        return ops.take(_dense_gradient(table), position_ids, axis=0)
 
 
 def _dense_gradient(table: Any) -> Any:

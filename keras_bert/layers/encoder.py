@@ -23,9 +23,17 @@ class Encoder(Configured, keras.Model):
     All weights are made in the constructor. The attribute `preprocessor` (texts to inputs) is None
     unless a checkpoint sets it.
 
+    Where `config.embedding_size` is not `config.hidden_size`, the embedding is projected
+    (ALBERT, Lan et al. 2019, https://arxiv.org/abs/1909.11942, section 3.1); layers may share
+    their weights (the same).
+
     Args:
         config: the encoder's configuration.
+        embeddings: those of another encoder, to share them; None makes new ones.
         **kwargs: `name` and `dtype`, as in every Keras model.
+
+    Raises:
+        InputError: if the shared embeddings are of another width.
 
     Example:
         >>> encoder = Encoder(EncoderConfig.preset("bert_tiny"))
@@ -35,13 +43,29 @@ class Encoder(Configured, keras.Model):
         ((1, 4, 128), (1, 128))
     """
 
-    def __init__(self, config: EncoderConfig, name: str = "encoder", **kwargs: Any):
+    def __init__(
+        self,
+        config: EncoderConfig,
+        embeddings: EmbeddingSum | None = None,
+        name: str = "encoder",
+        **kwargs: Any,
+    ):
         super().__init__(config, name=name, **kwargs)
         self.preprocessor: Any = None
-        self.embeddings = EmbeddingSum(config, name="embeddings", dtype=self.dtype_policy)
+        if embeddings is None:
+            embeddings = EmbeddingSum(config, name="embeddings", dtype=self.dtype_policy)
+        elif embeddings.config.embedding_size != config.embedding_size:
+            raise InputError(
+                f"The shared embeddings are {embeddings.config.embedding_size} wide, but "
+                f"embedding_size is {config.embedding_size}."
+            )
+        self.embeddings = embeddings
+        self.projection = None
+        if config.embedding_size != config.hidden_size:
+            self.projection = self.dense(config.hidden_size, "projection")
         self.encoder_layers = [
             EncoderLayer(config, name=f"layer_{index}", dtype=self.dtype_policy)
-            for index in range(config.num_layers)
+            for index in range(config.num_distinct_layers)
         ]
         self.pooler = None
         if config.pooler:
@@ -50,7 +74,10 @@ class Encoder(Configured, keras.Model):
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; called by the constructor."""
-        self.embeddings.build()
+        if not self.embeddings.built:
+            self.embeddings.build()
+        if self.projection is not None:
+            self.projection.build((None, None, self.config.embedding_size))
         for layer in self.encoder_layers:
             layer.build()
         if self.pooler is not None:
@@ -70,8 +97,9 @@ class Encoder(Configured, keras.Model):
 
         Args:
             inputs: `token_ids` `[B, T]` int32; optionally `segment_ids` `[B, T]` int32 (default
-                zeros) and `padding_mask` `[B, T]` int32, 1 at tokens and 0 at padding (default
-                ones). Other entries are ignored.
+                zeros), `padding_mask` `[B, T]` int32, 1 at tokens and 0 at padding (default
+                ones), and `position_ids` `[B, T]` int32, rows of the position table. Other
+                entries are ignored.
             training: whether dropout is active.
             return_hidden_states: whether to return every layer's output.
             return_attentions: whether to return every layer's attention probabilities.
@@ -87,13 +115,22 @@ class Encoder(Configured, keras.Model):
         if "token_ids" not in inputs:
             raise InputError(f"The inputs hold {sorted(inputs)}, but need 'token_ids' [B, T].")
         token_ids = inputs["token_ids"]
-        bias = self._attention_bias(token_ids, inputs.get("padding_mask"))
-        x = self.embeddings(token_ids, inputs.get("segment_ids"), training=training)
+        padding_mask = inputs.get("padding_mask")
+        bias = self._attention_bias(token_ids, padding_mask)
+        x = self.embeddings(
+            token_ids,
+            inputs.get("segment_ids"),
+            padding_mask,
+            inputs.get("position_ids"),
+            training=training,
+        )
+        if self.projection is not None:
+            x = self.projection(x)
         batch, length, hidden_size = ops.shape(x)
         hidden_states, attentions = [x], []
         x = ops.reshape(x, (batch * length, hidden_size))  # as the layers take it
-        for layer in self.encoder_layers:
-            x, probabilities = layer(x, bias, training=training)
+        for index in self.config.layer_order:
+            x, probabilities = self.encoder_layers[index](x, bias, training=training)
             hidden_states.append(ops.reshape(x, (batch, length, hidden_size)))
             attentions.append(probabilities)
         x = hidden_states[-1]

@@ -72,31 +72,67 @@ class MaskedLMHead(Configured, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class ClassificationHead(Configured, keras.layers.Layer):
-    """Dropout, then one linear layer.
+    """Dropout, then one linear layer; with an activation, dropout and a dense layer before that.
 
     Args:
         config: the encoder's configuration.
         num_labels: number of logits.
         rate: of the dropout; None means the configuration's `hidden_dropout`.
+        activation: of the dense layer `[H, H]`; "" means that there is none.
     """
 
     def __init__(
-        self, config: EncoderConfig, num_labels: int, rate: float | None = None, **kwargs: Any
+        self,
+        config: EncoderConfig,
+        num_labels: int,
+        rate: float | None = None,
+        activation: str = "",
+        **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
         self.num_labels = num_labels
         self.rate = config.hidden_dropout if rate is None else rate
+        self.activation = activation
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {**super().get_config(), "num_labels": self.num_labels, "rate": self.rate}
+        own = {"num_labels": self.num_labels, "rate": self.rate, "activation": self.activation}
+        return {**super().get_config(), **own}
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; the shape of the input does not matter."""
         self.dropout_layer = self.dropout(self.rate, "dropout")
+        size, self.hidden = self.config.hidden_size, None
+        if self.activation:
+            activation = ACTIVATION_FUNCTIONS[self.activation]
+            self.hidden = self.dense(size, "hidden", activation=activation)
+            self.hidden.build((None, size))
         self.logits = self.dense(self.num_labels, "logits")
-        self.logits.build((None, self.config.hidden_size))
+        self.logits.build((None, size))
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         """`[..., H]` to `[..., num_labels]` float32."""
+        if self.hidden is not None:
+            x = self.hidden(self.dropout_layer(x, training=training))
         return ops.cast(self.logits(self.dropout_layer(x, training=training)), "float32")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class ReplacedTokenHead(Configured, keras.layers.Layer):
+    """Dense, activation, one logit per token (ELECTRA, Clark et al. 2020, section 3.1).
+
+    https://arxiv.org/abs/2003.10555
+    """
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the weights; the shape of the input does not matter."""
+        size = self.config.hidden_size
+        activation = ACTIVATION_FUNCTIONS[self.config.activation]
+        self.hidden = self.dense(size, "hidden", activation=activation)
+        self.hidden.build((None, None, size))
+        self.logits = self.dense(1, "logits")
+        self.logits.build((None, None, size))
+
+    def call(self, sequence_output: Any) -> Any:
+        """`[B, T, H]` to `[B, T]` float32."""
+        return ops.cast(self.logits(self.hidden(sequence_output))[..., 0], "float32")

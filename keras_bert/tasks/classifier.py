@@ -20,6 +20,9 @@ PROBLEM_TYPES = ("single_label", "multi_label", "regression")
 class SequenceClassifier(Task):
     """An encoder with a linear layer on one vector per text (BERT, section 4.1).
 
+    Where the encoder's configuration has a `classifier_activation`, a dense layer of the head
+    takes the place of the pooler, as in RoBERTa's code.
+
     Args:
         encoder: the encoder.
         num_labels: number of labels; may be left out where `labels` are given.
@@ -27,7 +30,7 @@ class SequenceClassifier(Task):
         problem_type: "single_label" (softmax), "multi_label" (sigmoid per label) or
             "regression" (the logits are the values).
         pooling: how tokens become one vector; see `TextPooling`. Default: the encoder's pooler,
-            or the first token where there is none.
+            or the first token where there is none or the head has a layer in its place.
         dropout: rate before the linear layer; None means the encoder's `hidden_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
@@ -62,9 +65,14 @@ class SequenceClassifier(Task):
         self.labels = label_names(num_labels, labels)
         self.num_labels = len(self.labels)
         self.problem_type = problem_type
-        self.pooling = pooling or ("pooled" if encoder.config.pooler else "first")
+        hidden = self.config.classifier_activation
+        self.pooling = pooling or ("pooled" if self.config.pooler and not hidden else "first")
         self.text_pooling = self.part(TextPooling, self.pooling, name="pooling")
-        self.head = self.part(ClassificationHead, self.num_labels, dropout, name="classifier")
+        if self.pooling == "pooled":
+            hidden = ""
+        self.head = self.part(
+            ClassificationHead, self.num_labels, dropout, hidden, name="classifier"
+        )
         self.dropout = self.head.rate
 
     def get_config(self) -> dict[str, Any]:

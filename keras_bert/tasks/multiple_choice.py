@@ -8,22 +8,30 @@ from keras import ops
 
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead
-from keras_bert.tasks.task import Task
+from keras_bert.layers.pooling import TextPooling
+from keras_bert.tasks.task import Task, padding_mask
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class MultipleChoice(Task):
     """An encoder that scores each of C choices by itself (BERT, section 4.4).
 
+    What is scored is the pooler's output or, where the encoder has none, the first token's, with
+    the head's dense layer if the configuration has a `classifier_activation`.
+
     Args:
-        encoder: the encoder; it has a pooler.
+        encoder: the encoder.
         dropout: rate before the linear layer; None means the encoder's `hidden_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 
     def __init__(self, encoder: Encoder, *, dropout: float | None = None, **kwargs: Any):
         super().__init__(encoder, **kwargs)
-        self.head = self.part(ClassificationHead, 1, dropout, name="classifier")
+        pooling, hidden = "first", self.config.classifier_activation
+        if self.config.pooler:
+            pooling, hidden = "pooled", ""
+        self.text_pooling = self.part(TextPooling, pooling, name="pooling")
+        self.head = self.part(ClassificationHead, 1, dropout, hidden, name="classifier")
         self.dropout = self.head.rate
 
     def get_config(self) -> dict[str, Any]:
@@ -34,5 +42,6 @@ class MultipleChoice(Task):
         """The encoder's inputs, each `[B, C, T]` int32, to logits `[B, C]` float32."""
         choices, length = ops.shape(inputs["token_ids"])[1:]
         flat = {name: ops.reshape(value, (-1, length)) for name, value in inputs.items()}
-        pooled = self.encoder(flat, training=training)["pooled_output"]
+        outputs = self.encoder(flat, training=training)
+        pooled = self.text_pooling(outputs, padding_mask(flat))
         return ops.reshape(self.head(pooled, training=training), (-1, choices))

@@ -16,12 +16,18 @@ class SpanClassifier(Task):
 
     Args:
         encoder: the encoder.
+        dropout: rate before the linear layer.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 
-    def __init__(self, encoder: Encoder, **kwargs: Any):
+    def __init__(self, encoder: Encoder, *, dropout: float = 0.0, **kwargs: Any):
         super().__init__(encoder, **kwargs)
-        self.head = self.part(ClassificationHead, 2, 0.0, name="span")
+        self.dropout = dropout
+        self.head = self.part(ClassificationHead, 2, dropout, name="span")
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {**super().get_config(), "dropout": self.dropout}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
         """The encoder's inputs to `start_logits` and `end_logits`, each `[B, T]` float32."""

@@ -45,7 +45,7 @@ def encode(config, weights, token_ids, segment_ids):
     )
     x = layer_norm(x, f"{table}/layer_norm")
     if config.embedding_size != config.hidden_size:
-        x = linear(x, f"{table}/projection")
+        x = linear(x, "encoder/projection")
     states, maps = [x], []
     size = config.hidden_size // config.num_heads
     for index in range(config.num_layers):

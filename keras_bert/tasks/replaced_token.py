@@ -1,0 +1,30 @@
+"""Which tokens were replaced."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from keras_bert.layers.encoder import Encoder
+from keras_bert.layers.heads import ReplacedTokenHead
+from keras_bert.tasks.task import Task
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class ReplacedTokenDetector(Task):
+    """An encoder that tells, for every token, whether something else stood in its place.
+
+    The discriminator of ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555).
+
+    Args:
+        encoder: the encoder.
+        **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+    """
+
+    def __init__(self, encoder: Encoder, **kwargs: Any):
+        super().__init__(encoder, **kwargs)
+        self.head = self.part(ReplacedTokenHead, name="replaced_token")
+
+    def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
+        """The encoder's inputs to logits `[B, T]` float32, positive at replaced tokens."""
+        return self.head(self.encoder(inputs, training=training)["sequence_output"])
