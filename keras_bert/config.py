@@ -48,6 +48,7 @@ class EncoderConfig:
         pooler: whether the encoder has the dense tanh layer on its first token.
         classifier_activation: activation of a dense layer of width H in the classification head,
             "tanh" or one of `ACTIVATIONS`; "" means that there is no such layer.
+        key_bias: whether the projection to the attention's keys has a bias.
         relative_positions: the largest distance that disentangled attention tells apart; 0 means
             ordinary attention.
         position_buckets: number of buckets to each side for distances, growing logarithmically;
@@ -88,6 +89,7 @@ class EncoderConfig:
     mask_value: float = -1e4
     pooler: bool = True
     classifier_activation: str = ""
+    key_bias: bool = True
     relative_positions: int = 0
     position_buckets: int = 0
     position_terms: tuple[str, ...] = ("c2p", "p2c")
@@ -124,6 +126,16 @@ class EncoderConfig:
         )
         terms = set(self.position_terms) <= {"c2p", "p2c"}
         _check(self, "position_terms", terms, 'made of "c2p" and "p2c"')
+        size = self.convolution_size
+        _check(self, "convolution_size", size == 0 or size % 2 == 1, "an odd number, or 0")
+        if self.position_buckets and self.relative_positions:
+            _check(
+                self,
+                "position_buckets",
+                self.position_buckets % 2 == 0
+                and self.position_buckets < 2 * self.relative_positions - 2,
+                f"even and less than {2 * self.relative_positions - 2}",
+            )
         if self.hidden_size % self.num_heads:
             raise InputError(
                 f"hidden_size {self.hidden_size} cannot be divided among num_heads "
@@ -243,7 +255,7 @@ _FROM_ZERO = (
     "position_buckets",
     "convolution_size",
 )
-_FLAGS = ("pooler", "position_input", "shared_position_keys", "relative_layer_norm")
+_FLAGS = ("pooler", "position_input", "key_bias", "shared_position_keys", "relative_layer_norm")
 
 
 def _or(values: tuple[str, ...]) -> str:

@@ -17,24 +17,35 @@ class SelfAttention(Configured, keras.layers.Layer):
     dropout falls on the probabilities.
     """
 
+    num_terms = 1  # of the logits; they are divided by √(d · num_terms)
+
     def build(self, input_shape: Any = None) -> None:
         """Makes the four projections; the shape of the input does not matter."""
         hidden_size = self.config.hidden_size
         self.query = self.dense(hidden_size, "query")
-        self.key = self.dense(hidden_size, "key")
+        self.key = self.dense(hidden_size, "key", use_bias=self.config.key_bias)
         self.value = self.dense(hidden_size, "value")
         self.output_projection = self.dense(hidden_size, "output")
         for projection in (self.query, self.key, self.value, self.output_projection):
             projection.build((None, None, hidden_size))
         self.dropout_layer = self.dropout(self.config.attention_dropout, "dropout")
 
-    def call(self, x: Any, bias: Any, training: bool | None = None) -> tuple[Any, Any]:
+    def call(
+        self,
+        x: Any,
+        bias: Any,
+        relative: Any = None,
+        queries: Any = None,
+        training: bool | None = None,
+    ) -> tuple[Any, Any]:
         """Lets every position attend to every other.
 
         Args:
             x: `[B * T, H]`: all positions of all texts as one matrix, which is what products with
                 weights want.
             bias: `[B, 1, 1, T]` float, added to the logits: 0, or very negative at padding.
+            relative: embeddings of relative positions, for the attention that has such.
+            queries: `[B * T, H]`, what attends to `x`; None means `x` itself.
 
         Returns:
             The output `[B * T, H]` and the attention probabilities `[B, N, T, T]`, rows being
@@ -42,9 +53,9 @@ class SelfAttention(Configured, keras.layers.Layer):
         """
         batch, length = ops.shape(bias)[0], ops.shape(bias)[3]
         heads = (batch, length, self.config.num_heads, self.config.head_size)
-        query = _split(self.query(x) * (1.0 / math.sqrt(self.config.head_size)), heads)
-        key, value = _split(self.key(x), heads), _split(self.value(x), heads)
-        logits = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, N, T, T]
+        query = self.query(x if queries is None else queries) * self.scale
+        query, key, value = (split_heads(y, heads) for y in (query, self.key(x), self.value(x)))
+        logits = self.logits(query, key, relative, training)
         # Half precision is too coarse for the sum in the softmax; Keras casts what goes into a
         # layer, hence also the bias.
         logits = ops.cast(logits, "float32") + ops.cast(bias, "float32")
@@ -55,7 +66,16 @@ class SelfAttention(Configured, keras.layers.Layer):
         context = ops.reshape(context, ops.shape(x))
         return self.output_projection(context), probabilities
 
+    @property
+    def scale(self) -> float:
+        """What the logits are multiplied by."""
+        return 1.0 / math.sqrt(self.config.head_size * self.num_terms)
 
-def _split(x: Any, heads: tuple) -> Any:
+    def logits(self, query: Any, key: Any, relative: Any, training: bool | None) -> Any:
+        """Scaled queries and keys `[B, N, T, D]` to logits `[B, N, T, T]`."""
+        return ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+
+
+def split_heads(x: Any, heads: tuple) -> Any:
     """`[B * T, H]` to `[B, N, T, D]`, where `heads` is (B, T, N, D)."""
     return ops.transpose(ops.reshape(x, heads), (0, 2, 1, 3))

@@ -9,9 +9,11 @@ from keras import ops
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
 from keras_bert.layers.configured import Configured
+from keras_bert.layers.convolution import TokenConvolution
 from keras_bert.layers.embeddings import EmbeddingSum
 from keras_bert.layers.encoder_layer import EncoderLayer
 from keras_bert.layers.pooling import FirstTokenPooler
+from keras_bert.layers.relative_positions import RelativePositions
 
 INPUTS = ("token_ids", "segment_ids", "padding_mask")
 
@@ -25,7 +27,8 @@ class Encoder(Configured, keras.Model):
 
     Where `config.embedding_size` is not `config.hidden_size`, the embedding is projected
     (ALBERT, Lan et al. 2019, https://arxiv.org/abs/1909.11942, section 3.1); layers may share
-    their weights (the same).
+    their weights (the same). With `config.relative_positions`, attention is disentangled
+    (DeBERTa, He et al. 2020, https://arxiv.org/abs/2006.03654).
 
     Args:
         config: the encoder's configuration.
@@ -63,6 +66,13 @@ class Encoder(Configured, keras.Model):
         self.projection = None
         if config.embedding_size != config.hidden_size:
             self.projection = self.dense(config.hidden_size, "projection")
+        self.relative_positions = self.convolution = None
+        if config.relative_positions:
+            self.relative_positions = RelativePositions(
+                config, name="relative_positions", dtype=self.dtype_policy
+            )
+        if config.convolution_size:
+            self.convolution = TokenConvolution(config, name="convolution", dtype=self.dtype_policy)
         self.encoder_layers = [
             EncoderLayer(config, name=f"layer_{index}", dtype=self.dtype_policy)
             for index in range(config.num_distinct_layers)
@@ -78,10 +88,10 @@ class Encoder(Configured, keras.Model):
             self.embeddings.build()
         if self.projection is not None:
             self.projection.build((None, None, self.config.embedding_size))
-        for layer in self.encoder_layers:
-            layer.build()
-        if self.pooler is not None:
-            self.pooler.build()
+        parts = (self.relative_positions, *self.encoder_layers, self.convolution, self.pooler)
+        for part in parts:
+            if part is not None:
+                part.build()
 
     def get_build_config(self) -> None:
         """None: the constructor builds the model."""
@@ -92,6 +102,7 @@ class Encoder(Configured, keras.Model):
         training: bool | None = None,
         return_hidden_states: bool = False,
         return_attentions: bool = False,
+        decoder_positions: Any = None,
     ) -> dict[str, Any]:
         """Encodes a batch.
 
@@ -103,11 +114,15 @@ class Encoder(Configured, keras.Model):
             training: whether dropout is active.
             return_hidden_states: whether to return every layer's output.
             return_attentions: whether to return every layer's attention probabilities.
+            decoder_positions: `[P, H]`, P being T or more, absolute positions for the enhanced
+                mask decoder of DeBERTa (section 3.2): the last layer, applied twice, to its input
+                plus these.
 
         Returns:
             `sequence_output` `[B, T, H]`; `pooled_output` `[B, H]` if the configuration has a
             pooler; if asked for, `hidden_states`, a list of the embedding and each layer's
-            output `[B, T, H]`, and `attentions`, a list of `[B, N, T, T]`.
+            output `[B, T, H]`, and `attentions`, a list of `[B, N, T, T]`; `decoded_output`
+            `[B, T, H]` if there are `decoder_positions`.
 
         Raises:
             InputError: if `token_ids` are missing or longer than the positions.
@@ -116,36 +131,48 @@ class Encoder(Configured, keras.Model):
             raise InputError(f"The inputs hold {sorted(inputs)}, but need 'token_ids' [B, T].")
         token_ids = inputs["token_ids"]
         padding_mask = inputs.get("padding_mask")
-        bias = self._attention_bias(token_ids, padding_mask)
+        if padding_mask is None:
+            padding_mask = ops.ones_like(token_ids)
+        bias = self._attention_bias(padding_mask)
         x = self.embeddings(
             token_ids,
             inputs.get("segment_ids"),
-            padding_mask,
+            inputs.get("padding_mask"),
             inputs.get("position_ids"),
             training=training,
         )
         if self.projection is not None:
             x = self.projection(x)
         batch, length, hidden_size = ops.shape(x)
+        matrix, relative = (batch * length, hidden_size), None  # a matrix is what layers take
+        if self.relative_positions is not None:
+            relative = self.relative_positions(token_ids)
         hidden_states, attentions = [x], []
-        x = ops.reshape(x, (batch * length, hidden_size))  # as the layers take it
         for index in self.config.layer_order:
-            x, probabilities = self.encoder_layers[index](x, bias, training=training)
-            hidden_states.append(ops.reshape(x, (batch, length, hidden_size)))
+            before = ops.reshape(x, matrix)
+            x, probabilities = self.encoder_layers[index](before, bias, relative, training=training)
+            x = ops.reshape(x, (batch, length, hidden_size))
+            if self.convolution is not None and not attentions:
+                x = self.convolution(hidden_states[0], x, padding_mask, training=training)
+            hidden_states.append(x)
             attentions.append(probabilities)
-        x = hidden_states[-1]
         outputs = {"sequence_output": x}
         if self.pooler is not None:
             outputs["pooled_output"] = self.pooler(x)
+        if decoder_positions is not None:
+            queries = ops.reshape(hidden_states[-2] + decoder_positions[:length], matrix)
+            for _ in range(2):
+                queries, _ = self.encoder_layers[index](
+                    before, bias, relative, queries, training=training
+                )
+            outputs["decoded_output"] = ops.reshape(queries, (batch, length, hidden_size))
         if return_hidden_states:
             outputs["hidden_states"] = hidden_states
         if return_attentions:
             outputs["attentions"] = attentions
         return outputs
 
-    def _attention_bias(self, token_ids: Any, padding_mask: Any) -> Any:
+    def _attention_bias(self, padding_mask: Any) -> Any:
         """`[B, 1, 1, T]` float32: 0 at tokens, `mask_value` at padding."""
-        if padding_mask is None:
-            padding_mask = ops.ones_like(token_ids)
         padding = 1.0 - ops.cast(padding_mask, "float32")
         return ops.expand_dims(padding * self.config.mask_value, axis=(1, 2))

@@ -7,6 +7,7 @@ import keras
 from keras_bert.layers.activations import ACTIVATION_FUNCTIONS
 from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.configured import Configured
+from keras_bert.layers.disentangled_attention import DisentangledSelfAttention
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -16,7 +17,8 @@ class EncoderLayer(Configured, keras.layers.Layer):
     def build(self, input_shape: Any = None) -> None:
         """Makes the blocks; the shape of the input does not matter."""
         config, hidden = self.config, (None, None, self.config.hidden_size)
-        self.attention = SelfAttention(config, name="attention", dtype=self.dtype_policy)
+        attention = DisentangledSelfAttention if config.relative_positions else SelfAttention
+        self.attention = attention(config, name="attention", dtype=self.dtype_policy)
         self.attention.build(hidden)
         self.attention_norm = self.layer_norm("attention_layer_norm")
         self.attention_norm.build(hidden)
@@ -33,9 +35,20 @@ class EncoderLayer(Configured, keras.layers.Layer):
         self.attention_dropout = self.dropout(config.hidden_dropout, "attention_dropout")
         self.output_dropout = self.dropout(config.hidden_dropout, "output_dropout")
 
-    def call(self, x: Any, bias: Any, training: bool | None = None) -> tuple[Any, Any]:
-        """`x` `[B * T, H]`, `bias` `[B, 1, 1, T]` to `[B * T, H]` and `[B, N, T, T]`."""
-        attended, probabilities = self.attention(x, bias, training=training)
+    def call(
+        self,
+        x: Any,
+        bias: Any,
+        relative: Any = None,
+        queries: Any = None,
+        training: bool | None = None,
+    ) -> tuple[Any, Any]:
+        """Arguments and results are those of `SelfAttention`.
+
+        Given `queries`, they are what is transformed, and `x` is what they attend to.
+        """
+        attended, probabilities = self.attention(x, bias, relative, queries, training=training)
+        x = x if queries is None else queries
         x = self.attention_norm(x + self.attention_dropout(attended, training=training))
         output = self.output_projection(self.intermediate(x))
         x = self.output_norm(x + self.output_dropout(output, training=training))

@@ -1,0 +1,152 @@
+"""DeBERTa's attention against the papers' formulas, in float64 NumPy, one text at a time."""
+
+import numpy as np
+import pytest
+
+import keras_bert as kb
+from keras_bert.checkpoints.variables import named_variables
+from tests.layers.paper import ACTIVATIONS
+
+SMALL = {
+    "vocabulary_size": 50,
+    "hidden_size": 24,
+    "num_layers": 3,
+    "num_heads": 4,
+    "intermediate_size": 40,
+    "max_positions": 40,
+    "position_input": False,
+    "num_segments": 0,
+    "pooler": False,
+}
+CONFIGURATIONS = {
+    "v1": {"relative_positions": 40, "key_bias": False},
+    "v1, clipped": {"relative_positions": 5, "key_bias": False},
+    "content to position": {"relative_positions": 40, "position_terms": ("c2p",)},
+    "position to content": {"relative_positions": 40, "position_terms": ("p2c",)},
+    "neither": {"relative_positions": 40, "position_terms": ()},
+    "v2": {
+        "relative_positions": 40,
+        "position_buckets": 8,
+        "shared_position_keys": True,
+        "relative_layer_norm": True,
+        "convolution_size": 3,
+        "convolution_activation": "gelu",
+    },
+    "v3": {
+        "relative_positions": 20,
+        "position_buckets": 12,
+        "shared_position_keys": True,
+        "relative_layer_norm": True,
+    },
+    "absolute positions": {"relative_positions": 40, "position_input": True, "num_segments": 2},
+}
+
+
+def make(**changes):
+    encoder = kb.Encoder(kb.EncoderConfig(**SMALL | changes))
+    generator = np.random.default_rng(0)
+    for variable in encoder.weights:
+        variable.assign(generator.normal(0.0, 0.5, variable.shape))
+    return encoder
+
+
+def batch(lengths=(33, 9, 1)):
+    generator = np.random.default_rng(1)
+    shape = (len(lengths), max(lengths))
+    return {
+        "token_ids": generator.integers(0, 50, shape).astype("int32"),
+        "segment_ids": generator.integers(0, 2, shape).astype("int32"),
+        "padding_mask": (np.arange(shape[1]) < np.array(lengths)[:, None]).astype("int32"),
+    }
+
+
+def bucket(config, distance):
+    """Row of the table for a distance, as the papers define it."""
+    span = config.position_buckets or config.relative_positions
+    if config.position_buckets and abs(distance) > span // 2:
+        middle, last = span // 2, config.relative_positions - 1
+        growth = np.log(abs(distance) / middle) / np.log(last / middle)
+        distance = np.sign(distance) * (middle + np.ceil(growth * (middle - 1)))
+    return int(min(max(distance + span, 0), 2 * span - 1))
+
+
+def encode(config, weights, token_ids, segment_ids, decode=None):
+    """Hidden states of one text without padding; `decode`: positions of the mask decoder."""
+
+    def linear(x, name):
+        return x @ weights[f"{name}/kernel"] + weights.get(f"{name}/bias", 0.0)
+
+    def layer_norm(x, name):
+        normal = x - x.mean(-1, keepdims=True)
+        normal /= np.sqrt((normal**2).mean(-1, keepdims=True) + config.layer_norm_epsilon)
+        return normal * weights[f"{name}/gamma"] + weights[f"{name}/beta"]
+
+    def layer(name, x, queries):
+        size, length = config.head_size, len(x)
+        project = {"query": queries, "key": x, "value": x}
+        query, key, value = (linear(y, f"{name}/attention/{n}") for n, y in project.items())
+        own = not config.shared_position_keys
+        contexts = []
+        for head in range(config.num_heads):
+            part = slice(head * size, (head + 1) * size)
+            logits = np.empty((length, length))
+            for i in range(length):
+                for j in range(length):
+                    relative = table[bucket(config, i - j)]
+                    logits[i, j] = query[i, part] @ key[j, part]
+                    if "c2p" in config.position_terms:
+                        position = linear(relative, f"{name}/attention/{'position_' * own}key")
+                        logits[i, j] += query[i, part] @ position[part]
+                    if "p2c" in config.position_terms:
+                        position = linear(relative, f"{name}/attention/{'position_' * own}query")
+                        logits[i, j] += key[j, part] @ position[part]
+            logits /= np.sqrt(size * (1 + len(config.position_terms)))
+            weight = np.exp(logits - logits.max(-1, keepdims=True))
+            contexts.append(weight / weight.sum(-1, keepdims=True) @ value[:, part])
+        attended = linear(np.concatenate(contexts, -1), f"{name}/attention/output")
+        y = layer_norm(queries + attended, f"{name}/attention_layer_norm")
+        inner = ACTIVATIONS[config.activation](linear(y, f"{name}/intermediate"))
+        return layer_norm(y + linear(inner, f"{name}/output"), f"{name}/output_layer_norm")
+
+    x = weights["encoder/embeddings/token_embedding"][token_ids]
+    if config.position_input:
+        x = x + weights["encoder/embeddings/position_embedding"][: len(x)]
+    if config.num_segments:
+        x = x + weights["encoder/embeddings/segment_embedding"][segment_ids]
+    x = layer_norm(x, "encoder/embeddings/layer_norm")
+    table = weights["encoder/relative_positions/table"]
+    if config.relative_layer_norm:
+        table = layer_norm(table, "encoder/relative_positions/layer_norm")
+    states = [x]
+    for index in range(config.num_layers):
+        y = layer(f"encoder/layer_{index}", x, x)
+        if config.convolution_size and index == 0:
+            name, half = "encoder/convolution", config.convolution_size // 2
+            kernel = weights[f"{name}/convolution/kernel"]
+            padded = np.pad(x, ((half, half), (0, 0)))
+            convolved = weights[f"{name}/convolution/bias"] + sum(
+                padded[k : k + len(x)] @ kernel[k] for k in range(len(kernel))
+            )
+            activation = ACTIVATIONS[config.convolution_activation]
+            y = layer_norm(y + activation(convolved), f"{name}/layer_norm")
+        states.append(x := y)
+    if decode is not None:
+        queries = states[-2] + decode[: len(x)]
+        for _ in range(2):
+            queries = layer(f"encoder/layer_{config.num_layers - 1}", states[-2], queries)
+        states.append(queries)
+    return states
+
+
+@pytest.mark.parametrize("changes", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_equals_the_papers_formulas(changes):
+    encoder, inputs = make(**changes), batch()
+    weights = {n: np.asarray(v.numpy(), "float64") for n, v in named_variables(encoder).items()}
+    positions = np.random.default_rng(2).normal(size=(40, 24)).astype("float32")
+    outputs = encoder(inputs, return_hidden_states=True, decoder_positions=positions)
+    actual = [*outputs["hidden_states"], outputs["decoded_output"]]
+    for row, length in enumerate(inputs["padding_mask"].sum(1)):
+        ids, segments = (inputs[n][row, :length] for n in ("token_ids", "segment_ids"))
+        expected = encode(encoder.config, weights, ids, segments, positions)
+        for ours, paper in zip(actual, expected, strict=True):
+            np.testing.assert_allclose(ours[row, :length], paper, rtol=0, atol=1e-5)
