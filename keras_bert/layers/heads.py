@@ -20,15 +20,20 @@ class MaskedLMHead(Configured, keras.layers.Layer):
     Args:
         config: the encoder's configuration.
         tied: whether the output matrix is the token embedding.
+        enhanced: whether the head has the absolute positions `[max_positions, H]` that the
+            enhanced mask decoder of DeBERTa adds, and that the encoder's input then lacks.
     """
 
-    def __init__(self, config: EncoderConfig, tied: bool = True, **kwargs: Any):
+    def __init__(
+        self, config: EncoderConfig, tied: bool = True, enhanced: bool = False, **kwargs: Any
+    ):
         super().__init__(config, **kwargs)
         self.tied = tied
+        self.enhanced = enhanced
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {**super().get_config(), "tied": self.tied}
+        return {**super().get_config(), "tied": self.tied, "enhanced": self.enhanced}
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; the shape of the input does not matter."""
@@ -46,6 +51,12 @@ class MaskedLMHead(Configured, keras.layers.Layer):
             shape = (config.vocabulary_size, config.embedding_size)
             self.decoder = self.add_weight(
                 shape=shape, initializer=self.initializer(), name="decoder"
+            )
+        self.position_embedding = None
+        if self.enhanced:
+            shape = (config.max_positions, config.hidden_size)
+            self.position_embedding = self.add_weight(
+                shape=shape, initializer=self.initializer(), name="position_embedding"
             )
 
     def call(self, sequence_output: Any, token_embedding: Any, masked_positions: Any = None) -> Any:

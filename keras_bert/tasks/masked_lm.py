@@ -20,6 +20,9 @@ class MaskedLanguageModel(Task):
         activation: of the head; None means the encoder's.
         layer_norm_epsilon: of the head; None means the encoder's. (KerasHub's head differs in
             these two from its encoder.)
+        enhanced: whether the last layer decodes the masked tokens with the help of absolute
+            positions: the enhanced mask decoder of DeBERTa (He et al. 2020,
+            https://arxiv.org/abs/2006.03654, section 3.2).
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
@@ -33,16 +36,18 @@ class MaskedLanguageModel(Task):
         tied: bool = True,
         activation: str | None = None,
         layer_norm_epsilon: float | None = None,
+        enhanced: bool = False,
         **kwargs: Any,
     ):
         super().__init__(encoder, **kwargs)
         self.tied = tied
+        self.enhanced = enhanced
         self.activation = activation or self.config.activation
         self.layer_norm_epsilon = layer_norm_epsilon or self.config.layer_norm_epsilon
         config = self.config.replace(
             activation=self.activation, layer_norm_epsilon=self.layer_norm_epsilon
         )
-        self.head = MaskedLMHead(config, tied, name="masked_lm", dtype=self.dtype_policy)
+        self.head = MaskedLMHead(config, tied, enhanced, name="masked_lm", dtype=self.dtype_policy)
         self.head.build()
 
     def get_config(self) -> dict[str, Any]:
@@ -52,6 +57,7 @@ class MaskedLanguageModel(Task):
             "tied": self.tied,
             "activation": self.activation,
             "layer_norm_epsilon": self.layer_norm_epsilon,
+            "enhanced": self.enhanced,
         }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
@@ -59,6 +65,8 @@ class MaskedLanguageModel(Task):
 
         If the inputs hold `masked_positions` `[B, P]` int32: `[B, P, V]`, only those scored.
         """
-        x = self.encoder(inputs, training=training)["sequence_output"]
+        positions = self.head.position_embedding
+        outputs = self.encoder(inputs, training=training, decoder_positions=positions)
+        x = outputs["decoded_output" if self.enhanced else "sequence_output"]
         table = self.encoder.embeddings.token_embedding
         return self.head(x, table, inputs.get("masked_positions"))

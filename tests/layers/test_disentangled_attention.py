@@ -150,3 +150,21 @@ def test_equals_the_papers_formulas(changes):
         expected = encode(encoder.config, weights, ids, segments, positions)
         for ours, paper in zip(actual, expected, strict=True):
             np.testing.assert_allclose(ours[row, :length], paper, rtol=0, atol=1e-5)
+
+
+def test_enhanced_mask_decoder():
+    model, inputs = kb.MaskedLanguageModel(make(**CONFIGURATIONS["v3"]), enhanced=True), batch()
+    generator = np.random.default_rng(3)
+    for variable in model.weights:
+        variable.assign(generator.normal(0.0, 0.5, variable.shape))
+    weights = {n: np.asarray(v.numpy(), "float64") for n, v in named_variables(model).items()}
+    decoded = np.zeros((3, 33, 24), "float32")
+    for row, length in enumerate(inputs["padding_mask"].sum(1)):
+        ids, segments = (inputs[n][row, :length] for n in ("token_ids", "segment_ids"))
+        positions = weights["masked_lm/position_embedding"]
+        decoded[row, :length] = encode(model.config, weights, ids, segments, positions)[-1]
+    expected = model.head(decoded, model.encoder.embeddings.token_embedding)
+    tokens = inputs["padding_mask"] == 1
+    np.testing.assert_allclose(model(inputs).numpy()[tokens], expected.numpy()[tokens], atol=2e-5)
+    without = kb.MaskedLanguageModel(model.encoder)
+    assert not np.allclose(without(inputs).numpy()[tokens], expected.numpy()[tokens], atol=0.1)
