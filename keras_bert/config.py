@@ -2,7 +2,7 @@
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import keras
@@ -189,12 +189,7 @@ class EncoderConfig:
             InputError: if a field is unknown, missing or out of range.
         """
         fields = {field.name: field for field in dataclasses.fields(cls)}
-        for name in values:
-            if name not in fields:
-                raise InputError(
-                    f"The encoder has no option {name!r}.{closest(name, fields)}"
-                    f" The options are {', '.join(sorted(fields))}."
-                )
+        check_options("The encoder", values, fields)
         missing = [
             name
             for name, field in fields.items()
@@ -236,6 +231,20 @@ def closest(name: str, names: Any) -> str:
     """' Did you mean …?' where one of the names looks like the given one, else ''."""
     match = difflib.get_close_matches(name, list(names), n=1)
     return f" Did you mean {match[0]!r}?" if match else ""
+
+
+def check_options(owner: str, given: Iterable[Any], known: Collection[str]) -> None:
+    """Passes where all given names of options are known.
+
+    Raises:
+        InputError: if one is not; the message begins with the owner.
+    """
+    for name in given:
+        if name not in known:
+            raise InputError(
+                f"{owner} has no option {name!r}.{closest(str(name), known)}"
+                f" The options are {', '.join(known)}."
+            )
 
 
 _POSITIVE = (
