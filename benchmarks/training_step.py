@@ -22,8 +22,9 @@ import numpy as np
 import tensorflow as tf
 
 import keras_bert as kb
+from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
-from keras_bert.pretraining.step import HEADS, TrainingStep, trainable_variables
+from keras_bert.pretraining.step import TrainingStep, trainable_variables
 
 VOCABULARY = 30522
 
@@ -54,7 +55,7 @@ def ours(options, data, jit):
     )
     model = kb.MaskedLanguageModel(kb.Encoder(config))
     optimizer = AdamW(trainable_variables(model), WarmupLinearDecay(1e-4, 0, 10**6))
-    step = TrainingStep(model, optimizer, tf.distribute.get_strategy(), heads=HEADS["mlm"], jit=jit)
+    step = TrainingStep(model, optimizer, tf.distribute.get_strategy(), objective=OBJECTIVES["mlm"], jit=jit)
     iterator = iter(tf.data.Dataset.from_tensors(data).repeat().prefetch(2))
 
     def run(steps):

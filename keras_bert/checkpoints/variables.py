@@ -1,5 +1,6 @@
 """The names of a model's weights, whatever the user called the model."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -7,12 +8,16 @@ import keras
 from keras_bert.layers.encoder import Encoder
 
 
-def named_variables(model: keras.Model) -> dict[str, Any]:
+def named_variables(model: keras.Model, variables: Iterable[Any] | None = None) -> dict[str, Any]:
     """Name to Keras variable, for every weight of an encoder or task.
 
     The encoder's weights are `encoder/…`, for instance `encoder/layer_0/attention/query/kernel`;
     those of a head begin with the head's name. Names are the same for an encoder on its own and
     inside any task.
+
+    Args:
+        model: an encoder, or a model with an attribute `encoder`.
+        variables: those that are wanted; None means all of its weights.
     """
     encoder = model if isinstance(model, Encoder) else model.encoder
     # The embeddings may be another encoder's, and then have its name in their paths.
@@ -20,7 +25,7 @@ def named_variables(model: keras.Model) -> dict[str, Any]:
     for weight in encoder.embeddings.weights:
         stems[id(weight)] = ("encoder/embeddings", encoder.embeddings.path)
     names = {}
-    for variable in model.weights:
+    for variable in model.weights if variables is None else variables:
         ours, theirs = stems.get(id(variable), ("", ""))
         names[ours + variable.path.removeprefix(theirs)] = variable
     return names

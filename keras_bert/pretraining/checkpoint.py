@@ -1,6 +1,7 @@
 """Checkpoints that continue exactly: a model directory with the optimizer and the progress beside.
 
     checkpoints/step-00001000/   what `keras_bert.save` writes, so `keras_bert.load` opens it,
+        training.safetensors     weights that are trained and are not the model's, if there are any,
         optimizer.safetensors    the moments of AdamW,
         progress.json            where the run stands, and the checksums of the files.
 
@@ -18,12 +19,12 @@ import keras
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.native import WEIGHTS, write_native
-from keras_bert.checkpoints.safetensors import assign_tensors, save_tensors
+from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors, save_tensors
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
 from keras_bert.pretraining.optimizers import AdamW
 
-MOMENTS, PROGRESS = "optimizer.safetensors", "progress.json"
+REST, MOMENTS, PROGRESS = "training.safetensors", "optimizer.safetensors", "progress.json"
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +36,8 @@ def save_checkpoint(
 
     Args:
         directory: of all checkpoints of the run.
-        model: the model.
-        optimizer: its optimizer.
+        model: the model that is to remain.
+        optimizer: of all weights that are trained.
         progress: "step", and what else the run wants back.
         keep: number of checkpoints to keep.
 
@@ -44,10 +45,15 @@ def save_checkpoint(
         InputError: if the disk refuses; earlier checkpoints stay.
     """
     path = directory / f"step-{progress['step']:08d}"
+    saved = {name: variable.value for name, variable in named_variables(model).items()}
+    rest = {name: v for name, v in optimizer.variables.items() if saved.get(name) is not v}
     with replacing(path, marker=PROGRESS) as new:
         write_native(model, new)
-        save_tensors({k: v.numpy() for k, v in optimizer.state.items()}, new / MOMENTS)
-        checksums = {name: _checksum(new / name) for name in (WEIGHTS, MOMENTS)}
+        tensors = {REST: rest, MOMENTS: optimizer.state}
+        for name, variables in tensors.items():
+            if variables:
+                save_tensors({k: v.numpy() for k, v in variables.items()}, new / name)
+        checksums = {file.name: _checksum(file) for file in sorted(new.glob("*.safetensors"))}
         description = json.dumps({**progress, "checksums": checksums}, indent=2)
         (new / PROGRESS).write_text(description + "\n")
     for old in _paths(directory)[:-keep]:
@@ -55,9 +61,7 @@ def save_checkpoint(
     return path
 
 
-def restore_checkpoint(
-    directory: Path, model: keras.Model, optimizer: AdamW
-) -> dict[str, Any] | None:
+def restore_checkpoint(directory: Path, optimizer: AdamW) -> dict[str, Any] | None:
     """Loads the last checkpoint that is whole; a damaged one is logged and passed over.
 
     Returns:
@@ -73,8 +77,7 @@ def restore_checkpoint(
     for path in reversed(paths):
         try:
             progress = _verified_progress(path)
-            assign_tensors(named_variables(model), path / WEIGHTS)
-            assign_tensors(optimizer.state, path / MOMENTS)
+            _restore(path, optimizer)
         except CheckpointError as error:
             logger.warning("Passing over a damaged checkpoint: %s", error)
             failure = failure or error
@@ -84,6 +87,17 @@ def restore_checkpoint(
     if failure is not None:
         raise failure
     return None
+
+
+def _restore(path: Path, optimizer: AdamW) -> None:
+    variables = dict(optimizer.variables)
+    if (path / REST).exists():
+        names = SafetensorsFiles({path / REST: None}).names()
+        assign_tensors(
+            {name: variables.pop(name) for name in [*variables] if name in names}, path / REST
+        )
+    assign_tensors(variables, path / WEIGHTS)
+    assign_tensors(optimizer.state, path / MOMENTS)
 
 
 def _verified_progress(path: Path) -> dict[str, Any]:

@@ -8,12 +8,27 @@ from typing import Any
 
 import yaml
 
-from keras_bert.config import EncoderConfig, closest
+from keras_bert.checkpoints import open_checkpoint
+from keras_bert.config import EncoderConfig, check_options, closest
 from keras_bert.errors import InputError
-from keras_bert.pretraining.pairs import PLANS
+from keras_bert.families import FAMILIES
+from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.strategy import STRATEGIES
 
 PRECISIONS = ("float32", "mixed_bfloat16")
+
+DEFAULT_PRESET = "bert_mini"
+
+SIZES = (
+    "vocabulary_size",
+    "embedding_size",
+    "hidden_size",
+    "num_layers",
+    "num_heads",
+    "intermediate_size",
+    "max_positions",
+)
+"""What a preset gives to another family."""
 
 MAY_CHANGE = (
     "output",
@@ -38,10 +53,16 @@ class PretrainingConfig:
             line or the end of the file.
         vocabulary: the `vocab.txt`.
         output: directory of the run: checkpoints, logs and, at the end, `model`.
-        preset: size of the encoder, a name that `EncoderConfig.preset` takes.
+        family: of the encoder, a name in `keras_bert.families`; None means the preset's.
+        preset: size of the encoder, a name that `EncoderConfig.preset` takes; None means that of
+            "bert_mini" or, where there is a teacher, the teacher's with half of its layers.
         encoder: options of `EncoderConfig` that differ from the preset.
         lowercase: whether the text is lowercased and stripped of accents.
-        objective: "mlm+nsp" (masked tokens and next sentence) or "mlm".
+        objective: a name in `OBJECTIVES`; None means the family's own.
+        generator_size: width of a generator, as a share of the encoder's; None means what was
+            published for the objective. Only for objectives with replaced tokens.
+        generator_depth: its number of layers, the same.
+        teacher: directory of the model to learn from, for distillation.
         validation: globs of held-out text files.
         validation_share: share of the corpus to hold out where no files are named.
         validation_examples: how many held-out examples to evaluate on, at most.
@@ -73,10 +94,14 @@ class PretrainingConfig:
     corpus: tuple[str, ...]
     vocabulary: str
     output: str
-    preset: str = "bert_mini"
+    family: str | None = None
+    preset: str | None = None
     encoder: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     lowercase: bool = True
-    objective: str = "mlm+nsp"
+    objective: str | None = None
+    generator_size: float | None = None
+    generator_depth: float | None = None
+    teacher: str | None = None
     validation: tuple[str, ...] = ()
     validation_share: float = 0.01
     validation_examples: int = 1024
@@ -107,6 +132,7 @@ class PretrainingConfig:
             _check_type(field.name, _annotation(field), getattr(self, field.name))
         if not self.corpus:
             raise InputError("corpus is empty, but must name text files.")
+        self._choose_objective()
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
@@ -132,16 +158,12 @@ class PretrainingConfig:
         Raises:
             InputError: if it is not possible, or the sequence is longer than the positions.
         """
-        import keras_bert.families  # noqa: F401  registers the presets
-
-        config = EncoderConfig.preset(
-            self.preset,
-            **{
-                "vocabulary_size": vocabulary_size,
-                "pooler": self.objective == "mlm+nsp",  # nothing else would train it
-                **self.encoder,
-            },
-        )
+        objective = OBJECTIVES[self.objective]
+        values = self._sizes_and_traits() | {"vocabulary_size": vocabulary_size}
+        if not objective.pairs:
+            values["pooler"] = False  # nothing would train it
+        config = EncoderConfig.from_dict(values | dict(self.encoder))
+        objective.check(self.objective, config)
         if self.sequence_length > config.max_positions:
             raise InputError(
                 f"sequence_length is {self.sequence_length}, but the encoder has "
@@ -153,6 +175,43 @@ class PretrainingConfig:
                 f"{vocabulary_size} tokens."
             )
         return config
+
+    def _choose_objective(self) -> None:
+        """Fills in family and objective where they are not given, and checks the teacher."""
+        family, objective = self.family, self.objective
+        if self.teacher and objective is None:
+            objective = "distillation"
+        if family is None and self.teacher and self.preset is None:
+            family = next(n for n, f in FAMILIES.items() if f.OBJECTIVES[0] == "distillation")
+        if family is None:
+            family = EncoderConfig.preset(self.preset or DEFAULT_PRESET).family
+        if objective is None and family in FAMILIES:
+            objective = FAMILIES[family].OBJECTIVES[0]
+        object.__setattr__(self, "family", family)
+        object.__setattr__(self, "objective", objective)
+        if objective not in OBJECTIVES:
+            return
+        if OBJECTIVES[objective].teacher and not self.teacher:
+            raise InputError(
+                f"The objective {objective!r} needs a teacher; name the directory of a model."
+            )
+        if self.teacher and not OBJECTIVES[objective].teacher:
+            raise InputError(
+                f"The objective {objective!r} has no use for a teacher; leave it out, or choose "
+                "'distillation'."
+            )
+
+    def _sizes_and_traits(self) -> dict[str, Any]:
+        """The fields of an `EncoderConfig`: of the preset or, of another family, only its sizes."""
+        if self.teacher and self.preset is None:
+            config = EncoderConfig.from_dict(open_checkpoint(self.teacher)[1].encoder)
+            config = config.replace(num_layers=max(1, config.num_layers // 2))
+        else:
+            config = EncoderConfig.preset(self.preset or DEFAULT_PRESET)
+        values = config.to_dict()
+        if config.family == self.family:
+            return values
+        return {name: values[name] for name in SIZES} | FAMILIES[self.family].TRAITS
 
     def to_dict(self) -> dict[str, Any]:
         """The options as JSON and YAML can hold them."""
@@ -167,16 +226,13 @@ class PretrainingConfig:
             InputError: if an option is unknown, missing or out of range.
         """
         fields = {field.name: field for field in dataclasses.fields(cls)}
-        for name in values:
-            if name not in fields:
-                raise InputError(
-                    f"Pretraining has no option {name!r}.{closest(str(name), fields)}"
-                    f" The options are {', '.join(fields)}."
-                )
+        check_options("Pretraining", values, fields)
+        values = dict(values)
+        if values.get("teacher"):
+            values.setdefault("vocabulary", values["teacher"])
         for name in ("corpus", "vocabulary", "output"):
             if name not in values:
                 raise InputError(f"The option {name} is missing.")
-        values = dict(values)
         for name, field in fields.items():
             if "float" in _annotation(field) and isinstance(values.get(name), (int, str)):
                 values[name] = _to_float(name, values[name])
@@ -209,7 +265,12 @@ class PretrainingConfig:
         return cls.from_dict(values)
 
 
-_CHOICES = {"objective": PLANS, "precision": PRECISIONS, "strategy": STRATEGIES}
+_CHOICES = {
+    "family": FAMILIES,
+    "objective": OBJECTIVES,
+    "precision": PRECISIONS,
+    "strategy": STRATEGIES,
+}
 
 _MANY = 2**31
 _COUNT = (1, _MANY, "1 or more")
@@ -222,6 +283,8 @@ _RANGES: dict[str, tuple[float, float, str]] = {
     "weight_decay": (0, 10, "from 0 to 10"),
     "clip_norm": (1e-12, 1e12, "positive, or null"),
     "epochs": (1e-6, _MANY, "positive"),
+    "generator_size": (1e-3, 1, "positive and at most 1"),
+    "generator_depth": (1e-3, 1, "positive and at most 1"),
     "seed": (0, _MANY - 1, "from 0 to 2147483647"),
     **dict.fromkeys(
         (

@@ -6,8 +6,10 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.pretraining.corpus import TokenizedCorpus
+from keras_bert.pretraining.hashing import random_bits, uniform
 from keras_bert.pretraining.masking import TokenMasking
-from keras_bert.pretraining.pairs import PLANS, EpochPlan
+from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.plans import EpochPlan
 from keras_bert.text.vocabulary import Vocabulary
 
 
@@ -20,8 +22,8 @@ class Examples:
         vocabulary: its tokens.
         masking: which tokens are to be guessed.
         sequence_length: T.
-        objective: "mlm+nsp" or "mlm".
-        seed: of the plan.
+        objective: a name in `OBJECTIVES`.
+        seed: of the plan and of the noise that a model samples with.
     """
 
     corpus: TokenizedCorpus
@@ -33,8 +35,9 @@ class Examples:
 
     def plan(self, epoch: int) -> EpochPlan:
         """The plan of an epoch."""
-        special = 3 if self.objective == "mlm+nsp" else 2
-        return PLANS[self.objective](
+        objective = OBJECTIVES[self.objective]
+        special = 3 if objective.pairs else 2
+        return objective.plan(
             self.corpus, self.sequence_length - special, seed=self.seed, epoch=epoch
         )
 
@@ -66,9 +69,10 @@ class Examples:
 
         Returns:
             Elements of x: `token_ids`, `segment_ids`, `padding_mask` `[B, T]` int32 and
-            `masked_positions` `[B, P]` int32; y: `mlm_logits` `[B, P]` and `nsp_logits` `[B]`
-            int32; w: the same names, float32. With the objective "mlm", y and w are the arrays
-            of `mlm_logits` alone.
+            `masked_positions` `[B, P]` int32; if the objective samples, also `original_ids`
+            `[B, T]` int32 and `noise` `[B, P]` float32. y: labels by head, for instance
+            `mlm_logits` `[B, P]` and `nsp_logits` `[B]` int32. w: weights by head, float32. Where
+            there is one head, y and w are its arrays alone.
         """
         plan = self.plan(epoch) if plan is None else plan
         local_parts = parts if local_parts is None else local_parts
@@ -105,7 +109,7 @@ class Examples:
         a_length: tf.Tensor,
         b_start: tf.Tensor,
         b_length: tf.Tensor,
-        is_random: tf.Tensor,
+        label: tf.Tensor,
     ) -> Any:
         cls = tf.size(tokens, tf.int64) - 3
         separator, pad = cls + 1, cls + 2
@@ -114,8 +118,8 @@ class Examples:
             x[:, tf.newaxis] for x in (a_start, a_length, b_start, b_length)
         )
         a_end = a_length + 1  # where the first [SEP] stands
-        pairs = self.objective == "mlm+nsp"
-        end = a_end + b_length + 1 if pairs else a_end  # where the last one stands
+        objective = OBJECTIVES[self.objective]
+        end = a_end + b_length + 1 if objective.pairs else a_end  # where the last one stands
         index = tf.where(position <= a_end, a_start + position - 1, b_start + position - a_end - 1)
         index = tf.where((position == a_end) | (position == end), separator, index)
         index = tf.where(position == 0, cls, index)
@@ -128,12 +132,28 @@ class Examples:
             "padding_mask": tf.cast(position <= end, tf.int32),
             "masked_positions": masked["positions"],
         }
+        if objective.samples:
+            row = random_bits(self.seed, epoch, number)[:, tf.newaxis]
+            x["original_ids"] = token_ids
+            x["noise"] = uniform(row, _NOISE, masked["positions"])
         weight = tf.cast(exists, tf.float32)
-        mlm_weights = masked["weights"] * weight[:, tf.newaxis]
-        if not pairs:
-            return x, masked["labels"], mlm_weights
-        y = {"mlm_logits": masked["labels"], "nsp_logits": tf.cast(is_random, tf.int32)}
-        return x, y, {"mlm_logits": mlm_weights, "nsp_logits": weight}
+        labels = {"slots": masked["labels"], "examples": tf.cast(label, tf.int32)}
+        weights = {
+            "slots": masked["weights"] * weight[:, tf.newaxis],
+            "tokens": tf.cast(x["padding_mask"], tf.float32) * weight[:, tf.newaxis],
+            "examples": weight,
+        }
+        heads = [head for head in objective.heads if head.key]
+        y = {head.key: labels[head.over] for head in heads if head.labelled}
+        w = {head.key: weights[head.over] for head in heads}
+        if len(heads) > 1:
+            return x, y, w
+        (key,) = w
+        return x, y[key], w[key]
+
+
+_NOISE = 16
+"""What the hash is keyed with, beside seed, epoch, example and position; masking has others."""
 
 
 def num_batches(plan: EpochPlan, batch_size: int) -> int:

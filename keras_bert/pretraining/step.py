@@ -12,29 +12,27 @@ import keras
 import tensorflow as tf
 
 from keras_bert.checkpoints.variables import named_variables
+from keras_bert.pretraining.objectives import OBJECTIVES, Objective
 from keras_bert.pretraining.optimizers import AdamW
-
-HEADS = {"mlm+nsp": ("mlm_logits", "nsp_logits"), "mlm": ("mlm_logits",)}
-"""Objective to the names of its logits."""
 
 
 def trainable_variables(model: keras.Model) -> dict[str, tf.Variable]:
     """Name to variable, for an optimizer."""
-    return {name: v.value for name, v in named_variables(model).items() if v.trainable}
+    names = named_variables(model, model.trainable_variables)
+    return {name: variable.value for name, variable in names.items()}
 
 
 class TrainingStep:
-    """Trains and evaluates a model of logits with cross-entropy.
+    """Trains and evaluates a model.
 
     `train` and `evaluate` return the sums of what they saw, `[heads, 3]` float32 in the order of
-    `heads`: loss, right predictions, predictions.
+    the objective's heads: loss, right predictions, predictions.
 
     Args:
-        model: made in the scope of the strategy; its outputs are logits `[..., classes]`, by head
-            or, where there is one head, alone.
+        model: the objective's, made in the scope of the strategy.
         optimizer: of `trainable_variables(model)`.
         strategy: where to run.
-        heads: names of the logits.
+        objective: the losses.
         seed: of dropout.
         accumulation: micro-batches per step and replica.
         clip_norm: largest norm of the gradient, or None.
@@ -47,7 +45,7 @@ class TrainingStep:
         optimizer: AdamW,
         strategy: tf.distribute.Strategy,
         *,
-        heads: tuple[str, ...] = HEADS["mlm+nsp"],
+        objective: Objective = OBJECTIVES["mlm+nsp"],
         seed: int = 0,
         accumulation: int = 1,
         clip_norm: float | None = 1.0,
@@ -56,7 +54,7 @@ class TrainingStep:
         self.model = model
         self.optimizer = optimizer
         self.strategy = strategy
-        self.heads = heads
+        self.heads = objective.heads
         self.seed = seed
         self.accumulation = accumulation
         self.clip_norm = clip_norm
@@ -104,26 +102,37 @@ class TrainingStep:
         replica = tf.distribute.get_replica_context()
         variables = self.optimizer.variables
         values = [tf.convert_to_tensor(variable) for variable in variables.values()]
-        counted = [*self._by_head(batch[2]), tf.cast(batch[0]["padding_mask"], tf.float32)]
-        counts = tf.stack([tf.reduce_sum(x) for x in counted])
-        counts = replica.all_reduce(tf.distribute.ReduceOp.SUM, counts)
-        total, tokens = tf.maximum(counts[:-1], 1.0), tf.cast(counts[-1], tf.int64)
-        gradients, sums = self._accumulate(values, batch, total, replica.replica_id_in_sync_group)
+        counts = replica.all_reduce(tf.distribute.ReduceOp.SUM, self._counts(batch))
+        scale = self._weights / tf.maximum(counts[:-1], 1.0)
+        tokens = tf.cast(counts[-1], tf.int64)
+        gradients, sums = self._accumulate(values, batch, scale, replica.replica_id_in_sync_group)
         gradients, sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, [gradients, sums])
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm is not None:
-            scale = self.clip_norm / tf.maximum(norm, self.clip_norm)
-            gradients = [gradient * scale for gradient in gradients]
+            factor = self.clip_norm / tf.maximum(norm, self.clip_norm)
+            gradients = [gradient * factor for gradient in gradients]
         self.optimizer.apply(dict(zip(variables, gradients, strict=True)))
         return sums, tokens, norm
 
+    @property
+    def _weights(self) -> tf.Tensor:
+        """Of the heads in the total loss, `[heads]` float32."""
+        return tf.constant([head.weight for head in self.heads])
+
+    def _counts(self, batch: Any) -> tf.Tensor:
+        """Predictions of each head, then tokens, `[heads + 1]` float32."""
+        x, _, w = batch
+        weights = self._by_key(w)
+        predictions = [tf.reduce_sum(weights[h.key]) if h.key else 1.0 for h in self.heads]
+        return tf.stack([*predictions, tf.reduce_sum(tf.cast(x["padding_mask"], tf.float32))])
+
     def _accumulate(
-        self, values: list[tf.Tensor], batch: Any, total: tf.Tensor, replica: Any
+        self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, replica: Any
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Gradients and sums of a replica's share of the batch, micro-batch by micro-batch."""
         parts = self.accumulation
         if parts == 1:
-            return self._forward_backward(values, batch, total, self._seeds(replica, 0))
+            return self._forward_backward(values, batch, scale, self._seeds(replica, 0))
         batch = tf.nest.map_structure(
             lambda x: tf.reshape(x, [parts, x.shape[0] // parts, *x.shape[1:]]), batch
         )
@@ -132,16 +141,16 @@ class TrainingStep:
         for part in tf.range(parts):
             micro_batch = tf.nest.map_structure(lambda x, part=part: x[part], batch)
             more, more_sums = self._forward_backward(
-                values, micro_batch, total, self._seeds(replica, part)
+                values, micro_batch, scale, self._seeds(replica, part)
             )
             gradients = [a + b for a, b in zip(gradients, more, strict=True)]
             sums += more_sums
         return gradients, sums
 
     def _gradients_of_part(
-        self, values: list[tf.Tensor], batch: Any, total: tf.Tensor, seeds: tf.Tensor
+        self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, seeds: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """A pure function of tensors: parameters, batch, divisors `[heads]`, seeds `[D, 2]`."""
+        """A pure function of tensors: parameters, batch, factors `[heads]`, seeds `[D, 2]`."""
         x, y, w = batch
         states = self._non_trainable_values(seeds)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -150,16 +159,17 @@ class TrainingStep:
                 self._in_model_order(values), states, x, training=True
             )
             sums = self._sums(outputs, y, w)
-            loss = tf.reduce_sum(sums[:, 0] / total)
+            loss = tf.reduce_sum(sums[:, 0] * scale)
         zero = tf.UnconnectedGradients.ZERO  # a pooler that no head reads
         return tape.gradient(loss, values, unconnected_gradients=zero), sums
 
     def _sums(self, outputs: Any, y: Any, w: Any) -> tf.Tensor:
-        heads = zip(*map(self._by_head, (outputs, y, w)), strict=True)
-        return tf.stack([_cross_entropy_sums(*head) for head in heads])
+        outputs, y, w = map(self._by_key, (outputs, y, w))
+        return tf.stack([head.sums(outputs, y, w) for head in self.heads])
 
-    def _by_head(self, values: Any) -> list[tf.Tensor]:
-        return [values[h] for h in self.heads] if isinstance(values, Mapping) else [values]
+    def _by_key(self, values: Any) -> Mapping[str, Any]:
+        """What a model or dataset with one head gives as it is, by key."""
+        return values if isinstance(values, Mapping) else {self.heads[0].key: values}
 
     def _seeds(self, replica: Any, part: Any) -> tf.Tensor:
         """A seed for every dropout layer, `[D, 2]` int32."""
@@ -188,17 +198,6 @@ class TrainingStep:
             tf.cast(rows[id(variable)], variable.dtype) if id(variable) in rows else variable.value
             for variable in self.model.non_trainable_variables
         ]
-
-
-def _cross_entropy_sums(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Loss, right predictions and predictions, `[3]` float32."""
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    # The label has the largest logit: cheaper than the argmax of a vocabulary.
-    own = tf.gather(tf.stop_gradient(logits), labels, batch_dims=labels.shape.rank)
-    right = tf.cast(own >= tf.reduce_max(tf.stop_gradient(logits), axis=-1), tf.float32)
-    return tf.stack(
-        [tf.reduce_sum(losses * weights), tf.reduce_sum(right * weights), tf.reduce_sum(weights)]
-    )
 
 
 def _seed_states(model: keras.Model) -> list[keras.Variable]:

@@ -18,7 +18,6 @@ from keras_bert.atomic import replacing
 from keras_bert.checkpoints import save
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
-from keras_bert.layers.encoder import Encoder
 from keras_bert.pretraining.checkpoint import restore_checkpoint, save_checkpoint
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 from keras_bert.pretraining.corpus import TokenizedCorpus
@@ -26,19 +25,16 @@ from keras_bert.pretraining.examples import Examples, num_batches
 from keras_bert.pretraining.interruption import stop_requests
 from keras_bert.pretraining.journal import Journal
 from keras_bert.pretraining.masking import TokenMasking, slots_for
+from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
-from keras_bert.pretraining.step import HEADS, TrainingStep, trainable_variables
+from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.strategy import make_strategy
-from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.pretraining_model import PretrainingModel
 from keras_bert.text.preprocessor import Preprocessor
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece import WordPiece
 
 RUN = "pretraining.json"
 """The file by which the directory of a run is known; it holds the configuration."""
-
-MODELS = {"mlm+nsp": PretrainingModel, "mlm": MaskedLanguageModel}
 
 logger = logging.getLogger(__name__)
 
@@ -135,6 +131,7 @@ class _Run:
         encoder_config: EncoderConfig,
     ):
         self.config = config
+        self.objective = OBJECTIVES[config.objective]
         self.strategy = strategy
         self.training = training
         self.validation = validation
@@ -146,8 +143,7 @@ class _Run:
         keras.utils.set_random_seed(config.seed)
         with strategy.scope():
             policy = keras.dtype_policies.get(config.precision)
-            encoder = Encoder(encoder_config, dtype=policy)
-            self.model = MODELS[config.objective](encoder, preprocessor=preprocessor)
+            self.model = self.objective.model(encoder_config, config, preprocessor, policy)
             self.optimizer = AdamW(
                 trainable_variables(self.model),
                 WarmupLinearDecay(config.learning_rate, config.warmup_steps, self.steps),
@@ -157,14 +153,14 @@ class _Run:
             self.model,
             self.optimizer,
             strategy,
-            heads=HEADS[config.objective],
+            objective=self.objective,
             seed=config.seed,
             accumulation=config.accumulation,
             clip_norm=config.clip_norm,
             jit=_has_accelerator() if config.jit is None else config.jit,
         )
         _claim_directory(self.directory, config, training.corpus)
-        place = restore_checkpoint(self._checkpoints, self.model, self.optimizer)
+        place = restore_checkpoint(self._checkpoints, self.optimizer)
         place = place or {"step": 0, "epoch": 0, "batch": 0}
         self.step, self.epoch, self.batch = place["step"], place["epoch"], place["batch"]
         self.journal = Journal(self.directory, self.step)
@@ -189,7 +185,7 @@ class _Run:
         self._save()
         self.journal.close()
         if finished:
-            save(self.model, self.directory / "model")
+            save(self.objective.kept(self.model), self.directory / "model")
         return finished
 
     def results(self) -> dict[str, Any]:
@@ -226,8 +222,8 @@ class _Run:
         result = self.training_step.train(iterator, tf.constant(count, tf.int32))
         self.step += count
         self.batch += count
-        metrics = self._metrics(result["sums"])
-        if not all(map(math.isfinite, metrics.values())):
+        measures = self.objective.measures(result["sums"].numpy().tolist())
+        if not all(map(math.isfinite, measures.values())):
             raise InputError(
                 f"The loss is no longer finite at step {self.step}; lower the learning_rate and "
                 f"begin anew, or continue from the last checkpoint in {self._checkpoints}."
@@ -237,13 +233,13 @@ class _Run:
             "event": "train",
             "step": self.step,
             "epoch": self.epoch,
-            **metrics,
+            **measures,
             "gradient_norm": float(result["gradient_norm"]),
             "learning_rate": float(self.optimizer.schedule(self.step - 1)),
             "tokens_per_second": tokens_per_second,
         }
         self.journal.write(row)
-        shown = {name: f"{value:.3f}" for name, value in metrics.items() if name != "loss"}
+        shown = {name: f"{value:.3f}" for name, value in measures.items() if name != "loss"}
         bar.set_postfix({**shown, "tokens/s": f"{tokens_per_second:.0f}"}, refresh=False)
         bar.update(count)
 
@@ -263,7 +259,8 @@ class _Run:
         if self.validation is None or not due or self.journal.find("validation", self.step):
             return
         total = sum(self.training_step.evaluate(batch) for batch in self._batches(self.validation))
-        self.journal.write({"event": "validation", "step": self.step, **self._metrics(total)})
+        measures = self.objective.measures(total.numpy().tolist())
+        self.journal.write({"event": "validation", "step": self.step, **measures})
 
     def _batches(self, examples: Examples, epoch: int = 0, start: int = 0) -> Iterator:
         """Distributed batches of an epoch; of held-out text as many as are wanted."""
@@ -288,24 +285,17 @@ class _Run:
 
         return iter(self.strategy.distribute_datasets_from_function(dataset))
 
-    def _metrics(self, sums: Any) -> dict[str, float]:
-        metrics = {"loss": 0.0}
-        for head, (loss, right, count) in zip(
-            HEADS[self.config.objective], sums.numpy().tolist(), strict=True
-        ):
-            name = head.removesuffix("_logits")
-            metrics[f"{name}_loss"] = loss / max(count, 1)
-            metrics[f"{name}_accuracy"] = right / max(count, 1)
-            metrics["loss"] += metrics[f"{name}_loss"]
-        return metrics
-
     def _save(self) -> None:
         if (self._checkpoints / f"step-{self.step:08d}").exists():
             return
         self.journal.flush()
         place = {"step": self.step, "epoch": self.epoch, "batch": self.batch}
         save_checkpoint(
-            self._checkpoints, self.model, self.optimizer, place, keep=self.config.keep_checkpoints
+            self._checkpoints,
+            self.objective.kept(self.model),
+            self.optimizer,
+            place,
+            keep=self.config.keep_checkpoints,
         )
 
 

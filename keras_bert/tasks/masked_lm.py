@@ -65,8 +65,15 @@ class MaskedLanguageModel(Task):
 
         If the inputs hold `masked_positions` `[B, P]` int32: `[B, P, V]`, only those scored.
         """
+        outputs = self.encode(inputs, training=training)
+        return self.score(outputs, inputs.get("masked_positions"))
+
+    def encode(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
+        """The encoder's outputs, with what the head needs of them."""
         positions = self.head.position_embedding
-        outputs = self.encoder(inputs, training=training, decoder_positions=positions)
+        return self.encoder(inputs, training=training, decoder_positions=positions)
+
+    def score(self, outputs: Mapping[str, Any], masked_positions: Any = None) -> Any:
+        """What `encode` returned to logits `[B, T, V]` or, at the positions, `[B, P, V]`."""
         x = outputs["decoded_output" if self.enhanced else "sequence_output"]
-        table = self.encoder.embeddings.token_embedding
-        return self.head(x, table, inputs.get("masked_positions"))
+        return self.head(x, self.encoder.embeddings.token_embedding, masked_positions)

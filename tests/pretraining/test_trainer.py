@@ -252,4 +252,5 @@ def test_sizes_that_do_not_fit(text_files, tmp_path):
     refused(config(text_files, tmp_path / "run", sequence_length=64), "64.*32 positions")
     bad = {"hidden_size": 15, "num_heads": 2}
     refused(config(text_files, tmp_path / "run", encoder=bad), "cannot be divided")
-    refused(config(text_files, tmp_path / "run", preset="bert_smal"), "bert_small")
+    with pytest.raises(kb.InputError, match="bert_small"):
+        config(text_files, tmp_path / "run", preset="bert_smal")

@@ -1,0 +1,89 @@
+"""A student and its teacher (DistilBERT)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.errors import InputError
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
+
+PARTS_OF_LAYER = "encoder/layer_"
+
+
+class DistillationModel(keras.Model):
+    """A student that guesses masked tokens, beside a frozen teacher that does too.
+
+    DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108, section 3).
+
+    Args:
+        student: what is trained, and remains.
+        teacher: of the same width and vocabulary.
+        every_token: whether the teacher's distributions are wanted at all tokens; else at the
+            masked ones only.
+
+    Raises:
+        InputError: if the teacher does not fit the student.
+    """
+
+    def __init__(
+        self, student: MaskedLanguageModel, teacher: MaskedLanguageModel, *, every_token: bool
+    ):
+        super().__init__(dtype=student.dtype_policy)
+        for name in ("hidden_size", "vocabulary_size"):
+            ours, theirs = (getattr(model.config, name) for model in (student, teacher))
+            if ours != theirs:
+                raise InputError(
+                    f"The student's {name} is {ours}, but the teacher's is {theirs}; distillation "
+                    "needs them to be equal."
+                )
+        self.student = student
+        self.encoder = student.encoder
+        self.teacher = teacher
+        self.teacher.trainable = False
+        self.every_token = every_token
+        self.built = True
+
+    def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
+        """What both say; the teacher always without dropout.
+
+        Args:
+            inputs: the encoder's inputs and `masked_positions` `[B, P]` int32.
+
+        Returns:
+            `mlm_logits` `[B, P, V]`; `logits` and `teacher_logits`, `[B, T, V]` or `[B, P, V]`;
+            `states` and `teacher_states` `[B, T, H]`.
+        """
+        positions = inputs["masked_positions"]
+        wanted = None if self.every_token else positions
+        ours = self.student.encode(inputs, training=training)
+        theirs = self.teacher.encode(inputs, training=False)
+        logits = self.student.score(ours, wanted)
+        return {
+            "mlm_logits": self.student.score(ours, positions) if self.every_token else logits,
+            "logits": logits,
+            "teacher_logits": ops.stop_gradient(self.teacher.score(theirs, wanted)),
+            "states": ours["sequence_output"],
+            "teacher_states": ops.stop_gradient(theirs["sequence_output"]),
+        }
+
+
+def copy_from_teacher(student: MaskedLanguageModel, teacher: MaskedLanguageModel) -> None:
+    """Sets the student's weights to the teacher's, taking about every other layer.
+
+    The first and the last layer are among them: of 12 layers, 6 are 0, 2, 4, 7, 9 and 11, as
+    published.
+    """
+    layers = np.linspace(
+        0, teacher.config.num_distinct_layers - 1, student.config.num_distinct_layers
+    )
+    values = named_variables(teacher)
+    for name, variable in named_variables(student).items():
+        if name.startswith(PARTS_OF_LAYER):
+            number, _, part = name.removeprefix(PARTS_OF_LAYER).partition("/")
+            name = f"{PARTS_OF_LAYER}{round(layers[int(number)])}/{part}"
+        if name in values and values[name].shape == variable.shape:
+            variable.assign(values[name])

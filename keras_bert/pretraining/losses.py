@@ -1,0 +1,76 @@
+"""Losses as sums, so that parts of a batch add up to the whole.
+
+Each returns loss, right predictions and predictions, `[3]` float32, and is written with `keras.ops`
+alone.
+"""
+
+from typing import Any
+
+from keras import ops
+
+
+def cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
+    """Of classes.
+
+    Args:
+        logits: `[..., C]` float32.
+        labels: `[...]` int32.
+        weights: `[...]` float32.
+    """
+    losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    # The label has the largest logit: cheaper than the argmax of a vocabulary.
+    fixed = ops.stop_gradient(logits)
+    own = ops.squeeze(ops.take_along_axis(fixed, ops.expand_dims(labels, -1), axis=-1), -1)
+    return _sums(losses, own >= ops.max(fixed, axis=-1), weights)
+
+
+def binary_cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
+    """Of yes and no.
+
+    Args:
+        logits: `[...]` float32, positive for yes.
+        labels: `[...]` int32, 1 for yes.
+        weights: `[...]` float32.
+    """
+    yes = ops.cast(labels, "float32")
+    # log(1 + e^x) - yx, without overflow.
+    losses = ops.relu(logits) - logits * yes + ops.log1p(ops.exp(-ops.abs(logits)))
+    return _sums(losses, ops.equal(logits > 0, labels > 0), weights)
+
+
+def soft_targets(logits: Any, teacher_logits: Any, weights: Any, temperature: float) -> Any:
+    """Kullback-Leibler divergence from the teacher's distribution, both softened.
+
+    Hinton et al. 2015, https://arxiv.org/abs/1503.02531: the factor temperature² keeps the size
+    of the gradients. Nothing counts as right.
+
+    Args:
+        logits: `[..., C]` float32.
+        teacher_logits: `[..., C]` float32.
+        weights: `[...]` float32.
+        temperature: by which both logits are divided.
+    """
+    ours = ops.log_softmax(logits / temperature, axis=-1)
+    theirs = ops.log_softmax(teacher_logits / temperature, axis=-1)
+    losses = ops.sum(ops.exp(theirs) * (theirs - ours), axis=-1) * temperature**2
+    return _sums(losses, ops.zeros_like(losses), weights)
+
+
+def cosine(states: Any, teacher_states: Any, weights: Any) -> Any:
+    """1 - cosine of two vectors; nothing counts as right.
+
+    Args:
+        states: `[..., H]`.
+        teacher_states: `[..., H]`.
+        weights: `[...]` float32.
+    """
+    states, teacher_states = (ops.cast(x, "float32") for x in (states, teacher_states))
+    product = ops.sum(states * teacher_states, axis=-1)
+    squares = ops.sum(states**2, axis=-1) * ops.sum(teacher_states**2, axis=-1)
+    losses = 1.0 - product * ops.rsqrt(ops.maximum(squares, 1e-16))
+    return _sums(losses, ops.zeros_like(losses), weights)
+
+
+def _sums(losses: Any, right: Any, weights: Any) -> Any:
+    right = ops.cast(right, "float32")
+    return ops.stack([ops.sum(losses * weights), ops.sum(right * weights), ops.sum(weights)])

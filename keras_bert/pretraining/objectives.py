@@ -1,0 +1,277 @@
+"""What can be trained: an objective is a plan of examples, a model and its losses.
+
+Every loss is a sum over the predictions of a batch, and how many there are is known from the
+examples alone, so that a batch may be divided among devices and micro-batches as one likes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from keras_bert.checkpoints import load
+from keras_bert.config import EncoderConfig
+from keras_bert.errors import InputError
+from keras_bert.layers.encoder import Encoder
+from keras_bert.pretraining import losses
+from keras_bert.pretraining.distillation import DistillationModel, copy_from_teacher
+from keras_bert.pretraining.plans import plan_ordered_pairs, plan_pairs, plan_segments
+from keras_bert.pretraining.replaced_token import ReplacedTokenModel, generator_config
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from keras_bert.tasks.pretraining_model import PretrainingModel
+
+if TYPE_CHECKING:
+    from keras_bert.pretraining.config import PretrainingConfig
+
+Sums = Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], Any]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Head:
+    """One of the losses of an objective.
+
+    Args:
+        name: in the log.
+        sums: (outputs, labels, weights), each by key, to loss, right predictions and predictions.
+        key: of this head's weights in a batch, and of its labels.
+        over: what is predicted: "slots" (masked tokens), "tokens" (all but padding) or
+            "examples".
+        labelled: whether a batch holds labels for it.
+        weight: in the total loss; 0 for a head that is only watched, which has no key.
+        accuracy: whether right predictions are counted.
+    """
+
+    name: str
+    sums: Sums
+    key: str = ""
+    over: str = "slots"
+    labelled: bool = False
+    weight: float = 0.0
+    accuracy: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Objective:
+    """What is trained.
+
+    Args:
+        heads: the losses.
+        model: (encoder's configuration, run, preprocessor, dtype) to the model that is trained. It
+            has an attribute `encoder`.
+        plan: of the examples of an epoch.
+        pairs: whether an example has two texts, told apart by segment ids and compared by means
+            of the pooler.
+        masked: what a token that is to be guessed becomes: the shares of `[MASK]` and of random
+            tokens; the rest stays.
+        samples: whether the model also takes the original tokens, and noise to sample with.
+        teacher: whether there is a teacher to learn from.
+        averages: measures that are the mean of others.
+        kept: the trained model to what remains in the end.
+    """
+
+    heads: tuple[Head, ...]
+    model: Callable[..., keras.Model]
+    plan: Callable[..., Any] = plan_segments
+    pairs: bool = False
+    masked: tuple[float, float] = (0.8, 0.1)
+    samples: bool = False
+    teacher: bool = False
+    averages: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    kept: Callable[[Any], keras.Model] = lambda model: model
+
+    def check(self, name: str, config: EncoderConfig) -> None:
+        """Passes for an encoder that can be trained so.
+
+        Raises:
+            InputError: for another.
+        """
+        if self.pairs and config.num_segments < 2:
+            raise InputError(
+                f"The objective {name!r} has two texts in an example, but this encoder of the "
+                f"family {config.family!r} cannot tell them apart: its num_segments is "
+                f"{config.num_segments}. Choose another objective or family."
+            )
+        if self.pairs and not config.pooler:
+            raise InputError(
+                f"The objective {name!r} compares two texts by means of the pooler, but this "
+                f"encoder of the family {config.family!r} has none. Choose another objective or "
+                "family."
+            )
+
+    def measures(self, sums: Any) -> dict[str, float]:
+        """Sums `[heads, 3]` to the mean loss and accuracy of each head, and the total loss."""
+        measures = {"loss": 0.0}
+        for head, (loss, right, count) in zip(self.heads, sums, strict=True):
+            measures[f"{head.name}_loss"] = loss / max(count, 1)
+            if head.accuracy:
+                measures[f"{head.name}_accuracy"] = right / max(count, 1)
+            measures["loss"] += head.weight * loss / max(count, 1)
+        for name, parts in self.averages.items():
+            measures[name] = sum(measures[part] for part in parts) / len(parts)
+        return measures
+
+
+def _masked_language_model(
+    config: EncoderConfig, run: PretrainingConfig, preprocessor: Any, dtype: Any
+) -> MaskedLanguageModel:
+    # Where absolute positions are not added at the input, the head has them.
+    return MaskedLanguageModel(
+        Encoder(config, dtype=dtype), preprocessor=preprocessor, enhanced=not config.position_input
+    )
+
+
+def _pretraining_model(
+    config: EncoderConfig, run: PretrainingConfig, preprocessor: Any, dtype: Any
+) -> PretrainingModel:
+    return PretrainingModel(Encoder(config, dtype=dtype), preprocessor=preprocessor)
+
+
+def _replaced_token_model(
+    config: EncoderConfig,
+    run: PretrainingConfig,
+    preprocessor: Any,
+    dtype: Any,
+    *,
+    disentangled: bool,
+    size: float,
+    depth: float,
+) -> ReplacedTokenModel:
+    size = size if run.generator_size is None else run.generator_size
+    depth = depth if run.generator_depth is None else run.generator_depth
+    return ReplacedTokenModel(
+        config,
+        generator_config(config, size, depth),
+        disentangled=disentangled,
+        preprocessor=preprocessor,
+        dtype=dtype,
+    )
+
+
+def _distillation_model(
+    config: EncoderConfig,
+    run: PretrainingConfig,
+    preprocessor: Any,
+    dtype: Any,
+    *,
+    every_token: bool,
+) -> DistillationModel:
+    teacher = load(str(run.teacher), task="masked_lm", dtype=dtype)
+    student = _masked_language_model(config, run, preprocessor, dtype)
+    model = DistillationModel(student, teacher, every_token=every_token)
+    copy_from_teacher(student, teacher)
+    return model
+
+
+def _cross_entropy(key: str) -> Sums:
+    return lambda outputs, y, w: losses.cross_entropy(outputs[key], y[key], w[key])
+
+
+def _replaced_tokens(only: int | None = None) -> Sums:
+    """Of all tokens, or of those whose label is `only`."""
+
+    def sums(outputs: Any, y: Any, w: Any) -> Any:
+        labels, weights = outputs["replaced"], w["rtd_logits"]
+        if only is not None:
+            weights = weights * keras.ops.cast(keras.ops.equal(labels, only), weights.dtype)
+        return losses.binary_cross_entropy(outputs["rtd_logits"], labels, weights)
+
+    return sums
+
+
+def _soft_targets(outputs: Any, y: Any, w: Any) -> Any:
+    return losses.soft_targets(
+        outputs["logits"], outputs["teacher_logits"], w["soft_targets"], TEMPERATURE
+    )
+
+
+def _cosine(outputs: Any, y: Any, w: Any) -> Any:
+    return losses.cosine(outputs["states"], outputs["teacher_states"], w["cosine"])
+
+
+TEMPERATURE = 2.0
+
+_MASKED = Head(
+    name="mlm", sums=_cross_entropy("mlm_logits"), key="mlm_logits", labelled=True, weight=1.0
+)
+_NEXT = Head(
+    name="nsp",
+    sums=_cross_entropy("nsp_logits"),
+    key="nsp_logits",
+    over="examples",
+    labelled=True,
+    weight=1.0,
+)
+
+_REPLACED = Objective(
+    heads=(
+        _MASKED,
+        Head(name="rtd", sums=_replaced_tokens(), key="rtd_logits", over="tokens", weight=50.0),
+        Head(name="rtd_replaced", sums=_replaced_tokens(only=1)),
+        Head(name="rtd_original", sums=_replaced_tokens(only=0)),
+    ),
+    averages={
+        "rtd_balanced_accuracy": ("rtd_replaced_accuracy", "rtd_original_accuracy"),
+    },
+    # google-research/electra, pretrain_helpers.mask: 15 % stay as they are.
+    masked=(0.85, 0.0),
+    samples=True,
+    model=partial(_replaced_token_model, disentangled=False, size=0.25, depth=1.0),
+    kept=ReplacedTokenModel.kept,
+)
+
+_DISTILLED = (
+    Head(
+        name="soft",
+        sums=_soft_targets,
+        key="soft_targets",
+        over="tokens",
+        weight=5.0,
+        accuracy=False,
+    ),
+    dataclasses.replace(_MASKED, weight=2.0),
+    Head(name="cosine", sums=_cosine, key="cosine", over="tokens", weight=1.0, accuracy=False),
+)
+
+OBJECTIVES = {
+    "mlm": Objective(heads=(_MASKED,), model=_masked_language_model),
+    "mlm+nsp": Objective(
+        heads=(_MASKED, _NEXT), model=_pretraining_model, plan=plan_pairs, pairs=True
+    ),
+    "mlm+sop": Objective(
+        heads=(_MASKED, dataclasses.replace(_NEXT, name="sop")),
+        model=_pretraining_model,
+        plan=plan_ordered_pairs,
+        pairs=True,
+    ),
+    "rtd": _REPLACED,
+    # microsoft/DeBERTa, rtd_task.py: every token to guess is masked.
+    "rtd+gdes": dataclasses.replace(
+        _REPLACED,
+        masked=(1.0, 0.0),
+        model=partial(_replaced_token_model, disentangled=True, size=1.0, depth=0.5),
+    ),
+    "distillation": Objective(
+        heads=_DISTILLED,
+        teacher=True,
+        model=partial(_distillation_model, every_token=True),
+        kept=lambda model: model.student,
+    ),
+    "distillation-masked": Objective(
+        heads=(dataclasses.replace(_DISTILLED[0], over="slots"), *_DISTILLED[1:]),
+        teacher=True,
+        model=partial(_distillation_model, every_token=False),
+        kept=lambda model: model.student,
+    ),
+}
+"""Name to objective.
+
+mlm: masked tokens (BERT, RoBERTa). mlm+nsp: and the next sentence (BERT). mlm+sop: and the order of
+two (ALBERT, Lan et al. 2019, https://arxiv.org/abs/1909.11942). rtd: replaced tokens (ELECTRA).
+rtd+gdes: the same with disentangled gradients (DeBERTa-v3). distillation: a teacher's soft targets
+at every token, masked tokens and the direction of the last hidden states (DistilBERT);
+distillation-masked: soft targets at masked tokens only, which is much cheaper.
+"""

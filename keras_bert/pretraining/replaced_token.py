@@ -1,0 +1,186 @@
+"""Generator and discriminator, trained together (ELECTRA, DeBERTa-v3)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.config import EncoderConfig
+from keras_bert.layers.embeddings import EmbeddingSum
+from keras_bert.layers.encoder import Encoder
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from keras_bert.tasks.replaced_token import ReplacedTokenDetector
+
+SHARED_TABLES = ("token_embedding", "position_embedding")
+
+
+class ReplacedTokenModel(keras.Model):
+    """A masked language model fills in the masks, a detector tells which tokens are not original.
+
+    ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555, section 2): both use the same
+    embeddings. With `disentangled`, the gradient-disentangled embedding sharing of DeBERTa-v3 (He
+    et al. 2021, https://arxiv.org/abs/2111.09543, section 3.2): the detector's token and position
+    tables are the generator's, through which its loss has no gradient, plus a difference of its
+    own, zero at first.
+
+    Args:
+        config: of the detector's encoder.
+        generator: of the generator's encoder, with the same `embedding_size`.
+        disentangled: whether the gradients are.
+        preprocessor: of the detector, which is what remains.
+        dtype: of all weights and computations, as in every Keras model.
+    """
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        generator: EncoderConfig,
+        *,
+        disentangled: bool = False,
+        preprocessor: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__(dtype=dtype)
+        self.config = config
+        self.disentangled = disentangled
+        if disentangled:
+            maker = Encoder(generator, name="generator", dtype=dtype)
+            embeddings = DisentangledEmbedding(
+                config, maker.embeddings, name="embeddings", dtype=dtype
+            )
+            self.encoder = Encoder(config, embeddings, dtype=dtype)
+        else:
+            self.encoder = Encoder(config, dtype=dtype)
+            maker = Encoder(generator, self.encoder.embeddings, name="generator", dtype=dtype)
+        # As everywhere, where absolute positions are not added at the input, the head has them.
+        self.generator = MaskedLanguageModel(maker, enhanced=not generator.position_input)
+        self.detector = ReplacedTokenDetector(self.encoder, preprocessor=preprocessor)
+        self.built = True
+
+    def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
+        """Both models' logits, float32.
+
+        Args:
+            inputs: the encoder's inputs, with masks among the tokens; `masked_positions` `[B, P]`
+                int32, 0 for an empty slot; `original_ids` `[B, T]` int32, what stood there before
+                masking; `noise` `[B, P]` float32 in [0, 1), which decides what is sampled.
+
+        Returns:
+            `mlm_logits` `[B, P, V]`, `rtd_logits` `[B, T]` and `replaced` `[B, T]` int32, 1 where
+            the detector saw another token than the original.
+        """
+        mlm_logits = self.generator(inputs, training=training)
+        original, positions = inputs["original_ids"], inputs["masked_positions"]
+        token_ids = put(original, positions, sample(mlm_logits, inputs["noise"]))
+        detected = {k: v for k, v in inputs.items() if k != "masked_positions"}
+        rtd_logits = self.detector({**detected, "token_ids": token_ids}, training=training)
+        replaced = ops.cast(ops.not_equal(token_ids, original), "int32")
+        return {"mlm_logits": mlm_logits, "rtd_logits": rtd_logits, "replaced": replaced}
+
+    def kept(self) -> ReplacedTokenDetector:
+        """What remains when training ends: the detector, with embeddings of its own."""
+        if not self.disentangled:
+            return self.detector
+        encoder = Encoder(self.config, dtype=self.dtype_policy)
+        detector = ReplacedTokenDetector(encoder, preprocessor=self.detector.preprocessor)
+        values = named_variables(self.detector)
+        for table in SHARED_TABLES:
+            values[f"encoder/embeddings/{table}"] = getattr(self.encoder.embeddings, table)
+        for name, variable in named_variables(detector).items():
+            variable.assign(ops.convert_to_numpy(values[name]))
+        return detector
+
+
+class DisentangledEmbedding(EmbeddingSum):
+    """Embeddings whose token and position tables are another's plus a difference.
+
+    No gradient goes to the other's. The weights `token_embedding` and `position_embedding` are the
+    differences, the attributes of these names the sums.
+
+    Args:
+        config: of the encoder.
+        base: the other embeddings.
+        **kwargs: `name` and `dtype`, as in every Keras layer.
+    """
+
+    def __init__(self, config: EncoderConfig, base: EmbeddingSum, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self._base = lambda table: getattr(base, table)  # not a layer of this one
+
+    @property
+    def token_embedding(self) -> Any:
+        """`[V, E]`."""
+        return self._sum("token_embedding")
+
+    @token_embedding.setter
+    def token_embedding(self, difference: Any) -> None:
+        self.token_difference = difference
+
+    @property
+    def position_embedding(self) -> Any:
+        """`[positions, E]`, or None."""
+        return None if self.position_difference is None else self._sum("position_embedding")
+
+    @position_embedding.setter
+    def position_embedding(self, difference: Any) -> None:
+        self.position_difference = difference
+
+    def _sum(self, table: str) -> Any:
+        difference = getattr(self, table.replace("embedding", "difference"))
+        base = ops.convert_to_tensor(self._base(table))
+        return ops.stop_gradient(base) + ops.convert_to_tensor(difference)
+
+    def _table(self, name: str, rows: int) -> Any:
+        if name not in SHARED_TABLES:
+            return super()._table(name, rows)
+        return self.add_weight(
+            shape=(rows, self.config.embedding_size), initializer="zeros", name=name
+        )
+
+
+def generator_config(config: EncoderConfig, size: float, depth: float) -> EncoderConfig:
+    """A generator's configuration.
+
+    Args:
+        config: the detector's.
+        size: of its width, heads and feed-forward layer, as a share of the detector's.
+        depth: of its layers, the same.
+    """
+    num_heads = max(1, round(config.num_heads * size))
+    hidden_size = num_heads * config.head_size
+    return config.replace(
+        num_heads=num_heads,
+        hidden_size=hidden_size,
+        intermediate_size=config.intermediate_size * hidden_size // config.hidden_size,
+        embedding_size=config.embedding_size,
+        num_layers=max(1, round(config.num_layers * depth)),
+        pooler=False,
+    )
+
+
+def sample(logits: Any, noise: Any) -> Any:
+    """Draws classes; one number decides each draw, by the inverse of the distribution function.
+
+    Args:
+        logits: `[..., C]` float32.
+        noise: `[...]` float32, uniform in [0, 1).
+
+    Returns:
+        `[...]` int32.
+    """
+    reached = ops.cumsum(ops.softmax(ops.stop_gradient(logits), axis=-1), axis=-1)
+    wanted = ops.expand_dims(noise, -1) * reached[..., -1:]
+    passed = ops.sum(ops.cast(reached <= wanted, "int32"), axis=-1)
+    return ops.minimum(passed, logits.shape[-1] - 1)
+
+
+def put(token_ids: Any, positions: Any, values: Any) -> Any:
+    """`[B, T]` int32 with `values` `[B, P]` at `positions` `[B, P]`, of which 0 means nowhere."""
+    here = ops.equal(ops.expand_dims(positions, -1), ops.arange(1, token_ids.shape[1]))
+    here = ops.cast(here, "int32")  # [B, P, T - 1], by comparison: a scatter is slow on TPUs
+    new = ops.sum(here * ops.expand_dims(values, -1), axis=1)
+    is_new = ops.sum(here, axis=1) > 0
+    new = ops.where(is_new, new, token_ids[:, 1:])
+    return ops.concatenate([token_ids[:, :1], new], axis=1)
