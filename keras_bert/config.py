@@ -103,7 +103,8 @@ class EncoderConfig:
             object.__setattr__(self, "embedding_size", self.hidden_size)
         if isinstance(self.position_terms, list):  # as JSON has it
             object.__setattr__(self, "position_terms", tuple(self.position_terms))
-        _check(self, "num_layers", _is_integer(self.num_layers, 1, 1000), "from 1 to 1000")
+        for name in ("num_layers", "layers_per_group"):
+            _check(self, name, _is_integer(getattr(self, name), 1, 1000), "from 1 to 1000")
         for name in _POSITIVE:
             _check(self, name, _is_integer(getattr(self, name), 1), "a whole number of 1 or more")
         for name in _FROM_ZERO:
@@ -254,7 +255,6 @@ _POSITIVE = (
     "intermediate_size",
     "embedding_size",
     "max_positions",
-    "layers_per_group",
 )
 _FROM_ZERO = (
     "num_segments",

@@ -9,10 +9,10 @@ import keras
 from keras_bert.checkpoints.mapping import Link, TensorSource, check_layers, read_model
 from keras_bert.checkpoints.tasks import (
     LANGUAGE_MODELS,
-    NEED_POOLER,
     build_model,
     check_task,
     encoder_config,
+    needs_pooler,
 )
 from keras_bert.errors import CheckpointError
 
@@ -23,7 +23,7 @@ class Contents(NamedTuple):
     Args:
         place: the directory or file, for messages.
         task: the name of the task that was saved.
-        encoder: fields of the `EncoderConfig`.
+        encoder: fields of the `EncoderConfig`, of which there may be defaults.
         arguments: of that task's constructor.
         preprocessor: a `Preprocessor`, or None.
         source: the tensors.
@@ -54,13 +54,14 @@ class Contents(NamedTuple):
         if task not in (None, self.task):
             keep = ("tied",) if {task, self.task} <= LANGUAGE_MODELS else ()
             arguments = {name: arguments[name] for name in keep if name in arguments}
-            if task in NEED_POOLER and options.get("pooling") in (None, "pooled"):
+            pooling = options.get("pooling")
+            if pooling == "pooled" or (not pooling and needs_pooler(task, encoder.get("family"))):
                 encoder = encoder | {"pooler": True}
-        encoder = encoder_config(encoder, self.place)
-        check_layers(self.table, self.source, encoder["num_layers"])
+        config = encoder_config(encoder, self.place)
+        check_layers(self.table, self.source, config.num_distinct_layers)
         arguments = {"preprocessor": self.preprocessor} | arguments | options
-        _check_vocabulary(arguments["preprocessor"], encoder["vocabulary_size"], self.place)
-        return build_model(task or self.task, encoder, arguments, str(self.place))
+        _check_vocabulary(arguments["preprocessor"], config.vocabulary_size, self.place)
+        return build_model(task or self.task, config, arguments, str(self.place))
 
     def load(self, task: str | None = None, **options: Any) -> keras.Model:
         """The model with its weights; arguments and errors as in `keras_bert.load`."""

@@ -37,7 +37,7 @@ from keras_bert.checkpoints.mapping import (
     links,
     write_model,
 )
-from keras_bert.checkpoints.tasks import NEED_POOLER, check_expressible, stored_task, task_name
+from keras_bert.checkpoints.tasks import check_expressible, needs_pooler, stored_task, task_name
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import bert
 
@@ -80,22 +80,22 @@ def open_google(path: Path) -> Contents:
     directory = path if path.is_dir() else path.parent
     configuration = directory / CONFIGURATION
     values = read_json(configuration)
-    encoder = read_encoder(configuration, values, _FIELDS, _ACTIVATIONS)
+    encoder = read_encoder(configuration, values, bert.TRAITS, _FIELDS, _ACTIVATIONS)
     source = _TensorFlowCheckpoint(_latest(directory) if path.is_dir() else path)
     names = set(source.names())
     rows = bert.MODEL_GARDEN if source.is_object_graph else bert.GOOGLE
-    table = links(rows, KINDS, encoder["num_layers"] + 1)
+    table = links(rows, KINDS, encoder.num_layers + 1)
     task = stored_task(table, names, classifier="classifier")
-    encoder["pooler"] = task in NEED_POOLER or has_pooler(table, names)
+    encoder = encoder.replace(pooler=needs_pooler(task, "bert") or has_pooler(table, names))
     if task == "classifier":
         count = len(np.atleast_1d(source.read("output_bias")))
         values = {"id2label": {str(i): str(i) for i in range(count)}} | values
     return Contents(
         place=path,
         task=task,
-        encoder=encoder,
-        arguments=read_arguments(configuration, values, task),
-        preprocessor=_read_preprocessor(directory, values, encoder["max_positions"]),
+        encoder=encoder.to_dict(),
+        arguments=read_arguments(configuration, values, task, _dropout(task)),
+        preprocessor=_read_preprocessor(directory, values, encoder.max_positions),
         source=source,
         table=table,
     )
@@ -114,7 +114,7 @@ def save_google(model: keras.Model, directory: str | os.PathLike) -> None:
         "activation": (model.config.activation,),
         "layer_norm_epsilon": (1e-12,),
     }
-    check_expressible(model, "Google's BERT", _TASKS, encoder, head)
+    check_expressible(model, "Google's BERT", bert, _FIELDS, _TASKS, encoder, head)
     if model.preprocessor is not None:
         _check_text_format(model.preprocessor.tokenizer)
     tensors = write_model(model, links(bert.GOOGLE, KINDS, model.config.num_layers))
@@ -235,7 +235,12 @@ def _describe(model: keras.Model) -> dict[str, Any]:
     values["hidden_act"] = activations[model.config.activation]
     if model.preprocessor is not None:
         values["do_lower_case"] = model.preprocessor.tokenizer.lowercase
-    return values | write_arguments(model, task_name(model))
+    task = task_name(model)
+    return values | write_arguments(model, task, _dropout(task))
+
+
+def _dropout(task: str) -> str:
+    return bert.HUGGING_FACE_TASKS[task].dropout
 
 
 def _read_preprocessor(directory: Path, values: dict[str, Any], length: int) -> Any:

@@ -5,7 +5,7 @@ What a family calls its configuration's fields and tensors stands in its file in
 """
 
 import os
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,14 +20,13 @@ from keras_bert.checkpoints.mapping import SAME, TRANSPOSED, Link, links, write_
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
 from keras_bert.checkpoints.tasks import (
     LANGUAGE_MODELS,
-    NEED_POOLER,
     check_expressible,
     encoder_config,
     stored_task,
     task_name,
 )
 from keras_bert.config import EncoderConfig
-from keras_bert.errors import CheckpointError
+from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
 
 CONFIGURATION = "config.json"
@@ -40,16 +39,6 @@ KINDS = {
     "vector": (("", "", SAME),),
 }
 
-_ARCHITECTURES = {
-    "encoder": "Model",
-    "classifier": "ForSequenceClassification",
-    "masked_lm": "ForMaskedLM",
-    "multiple_choice": "ForMultipleChoice",
-    "next_sentence": "ForNextSentencePrediction",
-    "pretraining": "ForPreTraining",
-    "span": "ForQuestionAnswering",
-    "tagger": "ForTokenClassification",
-}
 _PROBLEM_TYPES = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
@@ -65,8 +54,11 @@ _ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-# An output matrix of its own has a bias of its own beside the head's; only the former counts.
-_DECODER, _DECODER_BIAS = ".decoder.weight", ".decoder.bias"
+# Fields that say the same in another way: ours from theirs, and back.
+_CONVERSIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "position_offset": (lambda padding: padding + 1, lambda offset: offset - 1),
+}
+_ONLY_ENCODERS = ("is_decoder", "add_cross_attention")
 
 
 def is_hugging_face(directory: Path) -> bool:
@@ -84,22 +76,30 @@ def open_hugging_face(directory: Path) -> Contents:
     path = directory / CONFIGURATION
     values = read_json(path)
     family = _family(path, values)
-    encoder = read_encoder(path, values, family.HUGGING_FACE_CONFIG, _ACTIVATIONS)
+    for name, value in family.HUGGING_FACE_FIXED.items():
+        if values.get(name, value) != value:
+            raise CheckpointError(
+                f"{path}: {name} {values[name]!r} is not supported; only {value!r} is."
+            )
+    encoder = read_encoder(path, values, family.TRAITS, family.HUGGING_FACE_CONFIG, _ACTIVATIONS)
     tied = values.get("tie_word_embeddings") is not False
     source = _Renamed(_weights(directory), family, tied)
     names = set(source.names())
-    table = links(family.HUGGING_FACE, KINDS, encoder["num_layers"] + 1)
-    task = _named_task(path, values) or stored_task(table, names)
-    encoder["pooler"] = task in NEED_POOLER or has_pooler(table, names)
-    arguments = read_arguments(path, values, task)
+    task = _named_task(path, values, family)
+    if task is None:
+        task = stored_task(_table(family, encoder, *family.HUGGING_FACE_TASKS), names)
+    table = _table(family, encoder, task)
+    head = family.HUGGING_FACE_TASKS[task]
+    encoder = encoder.replace(pooler=head.pooled or has_pooler(table, names))
+    arguments = {**read_arguments(path, values, task, head.dropout), **head.arguments}
     if task in LANGUAGE_MODELS:
         arguments["tied"] = tied
     return Contents(
         place=directory,
         task=task,
-        encoder=encoder,
+        encoder=encoder.to_dict(),
         arguments=arguments,
-        preprocessor=_preprocessor(directory, encoder["max_positions"]),
+        preprocessor=_preprocessor(directory, encoder.max_positions),
         source=source,
         table=table,
     )
@@ -115,17 +115,15 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
         InputError: if transformers has no such model, the directory holds something else, or
             the disk refuses.
     """
-    task, config = task_name(model), model.config
-    head = {"activation": (config.activation,), "layer_norm_epsilon": (config.layer_norm_epsilon,)}
-    check_expressible(model, "Hugging Face's transformers", head=head)
-    family = FAMILIES[config.family]
-    table = links(family.HUGGING_FACE, KINDS, config.num_layers)
+    task, family = task_name(model), _family_to_write(model)
+    table = _table(family, model.config, task)
     pooler = {link.theirs for link in table if link.ours.startswith("encoder/pooler/")}
     tensors = write_model(model, table)
-    for name in [name for name in tensors if name.endswith(_DECODER)]:
-        bias = tensors[name.replace(_DECODER, ".bias")]
-        tensors[name.replace(_DECODER, _DECODER_BIAS)] = bias
-    if task not in ("encoder", *NEED_POOLER):  # transformers has no pooler there, and would say so
+    decoder, bias = _output_layer(family)
+    if f"{decoder}.weight" in tensors:
+        tensors[f"{decoder}.bias"] = tensors[bias]
+    # Where transformers has no pooler, it would complain of one.
+    if task != "encoder" and not family.HUGGING_FACE_TASKS[task].pooled:
         tensors = {n: x for n, x in tensors.items() if n not in pooler}
     if task == "encoder":
         tensors = {n.removeprefix(family.HUGGING_FACE_PREFIX): x for n, x in tensors.items()}
@@ -142,14 +140,16 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
 def read_encoder(
     path: Path,
     values: Mapping[str, Any],
+    traits: Mapping[str, Any],
     names: Mapping[str, str],
     activations: Mapping[str, str],
-) -> dict[str, Any]:
-    """The fields of our configuration from those of `config.json` or `bert_config.json`.
+) -> EncoderConfig:
+    """Our configuration from `config.json` or `bert_config.json`.
 
     Args:
         path: the file, for messages.
         values: what is in it.
+        traits: the fields that make the family.
         names: our fields to theirs.
         activations: their names of activations to ours.
 
@@ -161,18 +161,23 @@ def read_encoder(
             f"{path}: position_embedding_type {values['position_embedding_type']!r} is not "
             "supported; only 'absolute' is."
         )
-    if values.get("is_decoder") or values.get("add_cross_attention"):
+    if any(values.get(name) for name in _ONLY_ENCODERS):
         raise CheckpointError(f"{path} describes a decoder; only encoders are supported.")
-    fields = {
-        ours: values[theirs] for ours, theirs in names.items() if values.get(theirs) is not None
-    }
-    activation = fields.get("activation", "gelu")
-    if not isinstance(activation, str) or activation not in activations:
-        raise CheckpointError(
-            f"{path}: hidden_act {activation!r} is not supported; "
-            f"supported are {', '.join(activations)}."
-        )
-    return encoder_config(fields | {"activation": activations[activation]}, path)
+    fields = dict(traits)
+    conversions = _CONVERSIONS | {"activation": (activations.__getitem__, None)}
+    for ours, theirs in names.items():
+        value = values.get(theirs)
+        if value is not None:
+            try:
+                fields[ours] = conversions[ours][0](value) if ours in conversions else value
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                supported = f"; supported are {', '.join(activations)}" * (ours == "activation")
+                raise CheckpointError(
+                    f"{path}: {theirs} {value!r} is not supported{supported}."
+                ) from error
+    if _is_whole(fields.get("max_positions")) and _is_whole(fields.get("position_offset")):
+        fields["max_positions"] -= fields["position_offset"]  # theirs are the rows of the table
+    return encoder_config(fields, path)
 
 
 def has_pooler(table: Iterable[Link], names: Container[str]) -> bool:
@@ -189,20 +194,22 @@ class _Renamed:
 
     def __init__(self, source: SafetensorsFiles, family: ModuleType, tied: bool):
         self._source = source
+        decoder, bias = _output_layer(family)
+        matrix, its_bias = f"{decoder}.weight", f"{decoder}.bias"
         prefix = family.HUGGING_FACE_PREFIX
         rows = [theirs for _, _, theirs in family.HUGGING_FACE]
         bare = {r.removeprefix(prefix).split(".")[0] for r in rows if r.startswith(prefix)}
         self._names: dict[str, str] = {}
-        for name in sorted(source.names(), key=lambda name: name.endswith(_DECODER_BIAS)):
+        for name in sorted(source.names(), key=lambda name: name == its_bias):
             new = name.replace("LayerNorm.gamma", "LayerNorm.weight")
             new = new.replace("LayerNorm.beta", "LayerNorm.bias")
             if new.split(".")[0] in bare:
                 new = prefix + new
-            if new.endswith(_DECODER_BIAS):
-                new = new.replace(_DECODER_BIAS, ".bias")
+            if new == its_bias:
+                new = bias
                 if tied and new in self._names:
                     continue
-            copy = tied and new.endswith(_DECODER)
+            copy = tied and new == matrix
             if not copy and not new.endswith("position_ids"):  # a buffer
                 self._names[new] = name
 
@@ -228,6 +235,51 @@ def _family(path: Path, values: dict[str, Any]) -> ModuleType:
     return FAMILIES[name]
 
 
+def _family_to_write(model: keras.Model) -> ModuleType:
+    """The family of a model that transformers can compute.
+
+    Raises:
+        InputError: if it cannot.
+    """
+    config, task = model.config, task_name(model)
+    if config.family not in FAMILIES:
+        raise InputError(f"There is no family {config.family!r}.")
+    family = FAMILIES[config.family]
+    library, fields = "Hugging Face's transformers", family.HUGGING_FACE_CONFIG
+    tasks = family.HUGGING_FACE_TASKS
+    head = {name: (getattr(config, name),) for name in ("activation", "layer_norm_epsilon")}
+    if task in tasks:
+        head |= {name: (value,) for name, value in tasks[task].arguments.items()}
+    check_expressible(model, library, family, fields, tasks, head=head)
+    padding = None if model.preprocessor is None else model.preprocessor.vocabulary.pad_id
+    if "position_offset" in fields and padding not in (None, config.position_offset - 1):
+        raise InputError(
+            f"{library} counts positions from the padding's id + 1, which is {padding + 1} here, "
+            f"but the position_offset is {config.position_offset}."
+        )
+    return family
+
+
+def _table(family: ModuleType, config: EncoderConfig, *tasks: str) -> list[Link]:
+    """The links for some tasks, and for one layer more than there is."""
+    heads = (row for task in tasks for row in family.HUGGING_FACE_TASKS[task].rows)
+    rows = (*family.HUGGING_FACE, *heads)
+    return links(rows, KINDS, config.num_distinct_layers + 1, config.layers_per_group)
+
+
+def _output_layer(family: ModuleType) -> tuple[str, str]:
+    """The name of the masked language model's output layer, and of the head's bias.
+
+    A matrix that is not tied has a bias of its own beside the head's; only the former counts.
+    """
+    theirs = {ours: name for _, ours, name in family.HUGGING_FACE_TASKS["masked_lm"].rows}
+    return theirs["masked_lm/decoder"], theirs["masked_lm/bias"]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _weights(directory: Path) -> SafetensorsFiles:
     if (directory / INDEX).exists():
         return SafetensorsFiles.sharded(directory / INDEX)
@@ -243,27 +295,35 @@ def _weights(directory: Path) -> SafetensorsFiles:
     raise CheckpointError(f"{directory / WEIGHTS} is missing; the checkpoint is not complete.")
 
 
-def _named_task(path: Path, values: Mapping[str, Any]) -> str | None:
+def _named_task(path: Path, values: Mapping[str, Any], family: ModuleType) -> str | None:
     """The task of the architecture that the configuration names."""
     architectures = values.get("architectures") or []
     if not isinstance(architectures, list):
         raise CheckpointError(f"{path}: architectures {architectures!r} is not a list.")
     for architecture in map(str, architectures):
-        for task, ending in _ARCHITECTURES.items():
-            if architecture.endswith(ending):
+        for task, head in family.HUGGING_FACE_TASKS.items():
+            if architecture.endswith(head.ending):
                 return task
     return None
 
 
-def read_arguments(path: Path, values: Mapping[str, Any], task: str) -> dict[str, Any]:
+def read_arguments(
+    path: Path, values: Mapping[str, Any], task: str, dropout: str = ""
+) -> dict[str, Any]:
     """Arguments of the task's constructor from the configuration.
+
+    Args:
+        path: the file, for messages.
+        values: what is in it.
+        task: the name of the task.
+        dropout: the field with the rate before the logits, or "".
 
     Raises:
         CheckpointError: if one is not supported.
     """
     arguments: dict[str, Any] = {}
-    if task in ("classifier", "tagger", "multiple_choice"):
-        arguments["dropout"] = values.get("classifier_dropout")
+    if dropout and values.get(dropout) is not None:
+        arguments["dropout"] = values[dropout]
     if task in ("classifier", "tagger"):
         names = values.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
         try:
@@ -290,22 +350,29 @@ def _describe(model: keras.Model, task: str, family: ModuleType) -> dict[str, An
     """The `config.json` of a model."""
     config: EncoderConfig = model.config
     activations = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
+    conversions = _CONVERSIONS | {
+        "activation": (None, activations.__getitem__),
+        "max_positions": (None, lambda positions: positions + config.position_offset),
+    }
+    head, names = family.HUGGING_FACE_TASKS[task], family.HUGGING_FACE_CONFIG
     values: dict[str, Any] = {
-        "architectures": [family.HUGGING_FACE_CLASS + _ARCHITECTURES[task]],
+        "architectures": [family.HUGGING_FACE_CLASS + head.ending],
         "model_type": config.family,
-        **{theirs: getattr(config, ours) for ours, theirs in family.HUGGING_FACE_CONFIG.items()},
-        "hidden_act": activations[config.activation],
         "tie_word_embeddings": getattr(model, "tied", True),
         "pad_token_id": 0 if model.preprocessor is None else model.preprocessor.vocabulary.pad_id,
+        **family.HUGGING_FACE_FIXED,
     }
-    return values | write_arguments(model, task)
+    for ours, theirs in names.items():
+        value = getattr(config, ours)
+        values[theirs] = conversions[ours][1](value) if ours in conversions else value
+    return values | write_arguments(model, task, head.dropout)
 
 
-def write_arguments(model: keras.Model, task: str) -> dict[str, Any]:
+def write_arguments(model: keras.Model, task: str, dropout: str = "") -> dict[str, Any]:
     """The inverse of `read_arguments`."""
     values: dict[str, Any] = {}
-    if task in ("classifier", "tagger", "multiple_choice"):
-        values["classifier_dropout"] = model.dropout
+    if dropout:
+        values[dropout] = model.dropout
     if task in ("classifier", "tagger"):
         values["id2label"] = {str(index): label for index, label in enumerate(model.labels)}
         values["label2id"] = {label: index for index, label in enumerate(model.labels)}

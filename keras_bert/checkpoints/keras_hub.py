@@ -96,7 +96,7 @@ def to_keras_hub(model: keras.Model) -> Any:
     models = _keras_hub().models
     head = {"tied": (True,)} | {name: (value,) for name, value in _MASKED_LM.items()}
     encoder = {name: (value,) for name, value in _ENCODER.items()}
-    check_expressible(model, "KerasHub", tuple(_CLASSES), encoder, head)
+    check_expressible(model, "KerasHub's BERT", bert, _FIELDS, _CLASSES, encoder, head)
     task, config = task_name(model), model.config
     if config.attention_dropout != config.hidden_dropout:
         logger.warning("KerasHub drops attention at the rate of the hidden states, too.")

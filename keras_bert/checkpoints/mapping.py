@@ -16,18 +16,23 @@ from keras_bert.checkpoints.deferred import aligned, initialize_rest, set_weight
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError
+from keras_bert.families.head import Row
 
 logger = logging.getLogger(__name__)
 
-Row = tuple[str, str, str]
 Layout = Callable[[np.ndarray, EncoderConfig], np.ndarray]
 
 
 class Transform(NamedTuple):
-    """How a tensor is laid out elsewhere: `load` makes it ours, `save` makes it theirs."""
+    """How a tensor is laid out elsewhere: `load` makes it ours, `save` makes it theirs.
+
+    Where one of theirs holds several of ours, `load` takes out one of them, `save` lays that one
+    out, and `join` makes theirs of all that were saved, in the order of the links.
+    """
 
     load: Layout
     save: Layout
+    join: Callable[[Sequence[np.ndarray]], np.ndarray] = lambda parts: parts[0]
 
 
 def _transpose(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
@@ -59,6 +64,31 @@ def _heads_apart(axis: int) -> Transform:
 
 HEADS_IN = _heads_apart(1)  # [H, N, D]
 HEADS_BIAS = HEADS_OUT = _heads_apart(0)  # [N, D], [N, D, H]
+
+
+def _interleaved(part: int, of: int) -> Transform:
+    """For libraries that stack, for each attention head, its rows of several matrices.
+
+    Head after head, D rows of the first matrix, D of the second, and so on: `[N * of * D, H]`.
+    """
+
+    def take(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
+        rows = x.reshape(config.num_heads, of, config.head_size, x.shape[1])[:, part]
+        return _transpose(rows.reshape(-1, x.shape[1]), config)
+
+    def lay_out(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
+        return x.T.reshape(config.num_heads, config.head_size, len(x))
+
+    def join(parts: Sequence[np.ndarray]) -> np.ndarray:
+        return np.stack(parts, axis=1).reshape(-1, parts[0].shape[2])
+
+    return Transform(take, lay_out, join)
+
+
+QUERY_OF_HEADS, KEY_OF_HEADS, VALUE_OF_HEADS = (_interleaved(part, 3) for part in range(3))
+
+# Of a convolution: [kernel, in, out] here, [out, in, kernel] there.
+REVERSED = Transform(lambda x, c: x.transpose(2, 1, 0), lambda x, c: x.transpose(2, 1, 0))
 
 _ENCODER = re.compile(r"encoder/(?!pooler/)")  # the pooler goes with the task
 _LAYER = re.compile(r"encoder/layer_(\d+)/").match
@@ -92,12 +122,18 @@ class TensorSource(Protocol):
         """The file of a tensor, or any file, for messages."""
 
 
-def links(rows: Iterable[Row], kinds: Kinds, num_layers: int) -> list[Link]:
-    """The rows for every tensor and every layer."""
+def links(
+    rows: Iterable[Row], kinds: Kinds, num_layers: int, layers_per_group: int = 1
+) -> list[Link]:
+    """The rows for every tensor and every layer that has weights of its own.
+
+    In a row, {i} counts the layers, {group} the groups of them and {layer} those of a group.
+    """
     return [
-        Link(f"{ours}{our_end}".format(i=i), f"{theirs}{their_end}".format(i=i), transform)
+        Link(f"{ours}{our_end}".format(i=i), f"{theirs}{their_end}".format(**places), transform)
         for kind, ours, theirs in rows
         for i in (range(num_layers) if "{i}" in ours else (0,))
+        for places in ({"i": i, "group": i // layers_per_group, "layer": i % layers_per_group},)
         for our_end, their_end, transform in kinds[kind]
     ]
 
@@ -125,8 +161,9 @@ def read_model(
         if link.theirs in unused:
             stored.setdefault(link.ours, link)
     variables = named_variables(model)
+    elsewhere = {link.theirs for link in table if not _ENCODER.match(link.ours)}
     for name, link in stored.items():
-        if _ENCODER.match(name) and name not in variables:
+        if _ENCODER.match(name) and name not in variables and link.theirs not in elsewhere:
             raise CheckpointError(
                 f"{source.where(link.theirs)} holds the tensor {link.theirs!r}, for which an "
                 "encoder of the configuration beside it has no place."
@@ -178,16 +215,16 @@ def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarr
         CheckpointError: if the table has no name for a weight.
     """
     variables = named_variables(model)
-    tensors = {
-        link.theirs: np.ascontiguousarray(
-            link.transform.save(np.asarray(variables.pop(link.ours)), model.config)
-        )
-        for link in table
-        if link.ours in variables
-    }
+    parts: dict[str, list[np.ndarray]] = {}
+    joins = {}
+    for link in table:
+        if link.ours in variables:
+            array = link.transform.save(np.asarray(variables.pop(link.ours)), model.config)
+            parts.setdefault(link.theirs, []).append(array)
+            joins[link.theirs] = link.transform.join
     if variables:
         raise CheckpointError(f"This format has no place for {', '.join(variables)}.")
-    return tensors
+    return {name: np.ascontiguousarray(joins[name](arrays)) for name, arrays in parts.items()}
 
 
 def _checked(link: Link, variable: Any, source: TensorSource, model: keras.Model) -> np.ndarray:

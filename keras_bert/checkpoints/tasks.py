@@ -1,8 +1,9 @@
 """The models that checkpoints hold, by the names of their tasks."""
 
+import dataclasses
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import keras
@@ -11,6 +12,7 @@ from keras_bert.checkpoints.deferred import without_weights
 from keras_bert.checkpoints.mapping import Link
 from keras_bert.config import EncoderConfig, closest
 from keras_bert.errors import CheckpointError, InputError
+from keras_bert.families import FAMILIES
 from keras_bert.layers.encoder import Encoder
 from keras_bert.tasks.classifier import SequenceClassifier
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
@@ -32,7 +34,6 @@ TASKS = {
     "span": SpanClassifier,
     "tagger": TokenClassifier,
 }
-NEED_POOLER = {"classifier", "multiple_choice", "next_sentence", "pretraining"}
 LANGUAGE_MODELS = {"masked_lm", "pretraining"}
 
 
@@ -57,6 +58,12 @@ def stored_task(table: Iterable[Link], names: Container[str], classifier: str = 
     parts = {link.ours.partition("/")[0] for link in table if link.theirs in names}
     tasks = _TASKS_BY_HEADS | {("classifier",): classifier}
     return tasks.get(tuple(sorted(parts - {"encoder"})), "encoder")
+
+
+def needs_pooler(task: str, family: str | None) -> bool:
+    """Whether a task of a family takes the pooler's output."""
+    head = FAMILIES[family or "bert"].HUGGING_FACE_TASKS.get(task)
+    return task in ("next_sentence", "pretraining") or (head is not None and head.pooled)
 
 
 def check_task(task: str | None) -> None:
@@ -89,7 +96,9 @@ def task_name(model: keras.Model) -> str:
 def check_expressible(
     model: keras.Model,
     library: str,
-    tasks: Iterable[str] = tuple(TASKS),
+    family: ModuleType,
+    fields: Container[str],
+    tasks: Iterable[str],
     encoder: Mapping[str, tuple] = MappingProxyType({}),
     head: Mapping[str, tuple] = MappingProxyType({}),
 ) -> None:
@@ -98,7 +107,10 @@ def check_expressible(
     Args:
         model: the model.
         library: what to call the library in a message.
-        tasks: the tasks that it knows.
+        family: the family that its code is of.
+        fields: of the configuration that can be told to it; others must be as the family has
+            them.
+        tasks: those that it knows.
         encoder: field of the configuration to the values that it knows.
         head: attribute of the task to the values that it knows; a task without it passes.
 
@@ -107,10 +119,17 @@ def check_expressible(
     """
     task, config = task_name(model), model.config
     if task not in tasks:
-        raise InputError(f"{library} has no {TASKS[task].__name__}.")
-    encoder = {"embedding_size": (config.hidden_size,)} | dict(encoder)
-    head = {"pooling": ("pooled",)} | dict(head)
-    for owner, allowed in ((config, encoder), (model, head)):
+        raise InputError(f"{library} has no {TASKS[task].__name__} of this family.")
+    fixed = {
+        field.name: (family.TRAITS.get(field.name, field.default),)
+        for field in dataclasses.fields(EncoderConfig)
+        if field.name not in fields and field.name not in _WITHOUT_INFLUENCE
+    }
+    if "embedding_size" in fixed:
+        fixed["embedding_size"] = (config.hidden_size,)
+    pooling = "pooled" if needs_pooler(task, config.family) else "first"
+    head = {"pooling": (pooling,)} | dict(head)
+    for owner, allowed in ((config, fixed | dict(encoder)), (model, head)):
         for name, values in allowed.items():
             value = getattr(owner, name, values[0])
             if value not in values:
@@ -119,30 +138,45 @@ def check_expressible(
                     f"{library} cannot express this {whose}: its {name} is {value!r}, but "
                     f"{' or '.join(map(repr, values))} is all that can be said there."
                 )
-    if not config.num_segments:
-        raise InputError(f"{library} cannot express an encoder without segment embedding.")
+    for name in ("num_segments", "position_offset"):
+        if name in fields and not getattr(config, name):
+            raise InputError(f"{library} cannot express an encoder whose {name} is 0.")
 
 
-def encoder_config(fields: Mapping[str, Any], place: Path) -> dict[str, Any]:
-    """All fields of an `EncoderConfig` of which some are given.
+# On what an encoder computes, once it is trained.
+_WITHOUT_INFLUENCE = {
+    "attention_dropout",
+    "hidden_dropout",
+    "initializer_range",
+    "mask_value",
+    "pooler",
+}
+
+
+def encoder_config(fields: Mapping[str, Any], place: Path) -> EncoderConfig:
+    """The configuration that a checkpoint has.
 
     Raises:
-        CheckpointError: if one is wrong or missing; the message names the place.
+        CheckpointError: if a field is wrong or missing, or the family is unknown; the message
+            names the place.
     """
     try:
-        return EncoderConfig.from_dict(fields).to_dict()
+        config = EncoderConfig.from_dict(fields)
     except InputError as error:
         raise CheckpointError(f"{place}: {error}") from error
+    if config.family not in FAMILIES:
+        raise CheckpointError(f"{place}: there is no family {config.family!r}.")
+    return config
 
 
 def build_model(
-    task: str, encoder: dict[str, Any], arguments: dict[str, Any], place: str
+    task: str, encoder: EncoderConfig, arguments: dict[str, Any], place: str
 ) -> keras.Model:
     """A model without weights, for `read_model`.
 
     Args:
         task: a key of `TASKS`.
-        encoder: fields of the `EncoderConfig`.
+        encoder: the encoder's configuration.
         arguments: of the task's constructor; `dtype` goes to the encoder.
         place: the checkpoint, for messages.
 
@@ -152,7 +186,7 @@ def build_model(
     arguments = dict(arguments)
     try:
         with without_weights():
-            model = Encoder(EncoderConfig.from_dict(encoder), dtype=arguments.pop("dtype", None))
+            model = Encoder(encoder, dtype=arguments.pop("dtype", None))
             if task != "encoder":
                 return TASKS[task](model, **arguments)
         model.preprocessor = arguments.pop("preprocessor", None)

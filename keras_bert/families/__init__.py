@@ -1,11 +1,26 @@
-"""The families: each file is data. Importing this package makes their presets known."""
+"""The families: each file is data. Importing this package makes their presets known.
+
+The keys are the `family` of an `EncoderConfig`, which is also the `model_type` of Hugging Face's
+transformers.
+"""
 
 from types import ModuleType
 
 from keras_bert.config import EncoderConfig, register_presets
-from keras_bert.families import bert
+from keras_bert.families import (
+    albert,
+    bert,
+    camembert,
+    distilbert,
+    electra,
+    roberta,
+    xlm_roberta,
+)
 
-FAMILIES: dict[str, ModuleType] = {"bert": bert}
+FAMILIES: dict[str, ModuleType] = {
+    family.TRAITS["family"]: family
+    for family in (bert, roberta, xlm_roberta, camembert, distilbert, albert, electra)
+}
 
 for _family in FAMILIES.values():
     register_presets(_family.PRESETS)

@@ -6,6 +6,11 @@ github.com/google-research/bert. `vocabulary_size` is that of the English uncase
 
 from typing import Any
 
+from keras_bert.families.head import Head
+
+# The fields of `EncoderConfig` that make the family.
+TRAITS: dict[str, Any] = {"family": "bert"}
+
 _SIZES = {  # layers, hidden size
     "bert_tiny": (2, 128),
     "bert_mini": (4, 256),
@@ -15,19 +20,39 @@ _SIZES = {  # layers, hidden size
     "bert_large": (24, 1024),
 }
 
-PRESETS: dict[str, dict[str, Any]] = {
-    name: {
-        "family": "bert",
-        "vocabulary_size": 30522,
+
+def sizes(num_layers: int, hidden_size: int) -> dict[str, int]:
+    """The fields that follow from the two."""
+    return {
         "num_layers": num_layers,
         "hidden_size": hidden_size,
         "num_heads": hidden_size // 64,
         "intermediate_size": 4 * hidden_size,
     }
-    for name, (num_layers, hidden_size) in _SIZES.items()
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    name: TRAITS | {"vocabulary_size": 30522} | sizes(*size) for name, size in _SIZES.items()
 }
 
-# Names of the classes and of the encoder's tensors in Hugging Face's transformers.
+# The text format of a tokenizer that is made for the family.
+TEXT: dict[str, Any] = {
+    "tokenizer": "wordpiece",
+    "special_tokens": {
+        "pad": "[PAD]",
+        "unknown": "[UNK]",
+        "cls": "[CLS]",
+        "separator": "[SEP]",
+        "mask": "[MASK]",
+    },
+    "separators_in_pair": 1,
+}
+
+# What the family is pretrained with; the first is its own.
+OBJECTIVES = ("mlm+nsp", "mlm")
+
+# Names of the classes, of the configuration's fields and of the encoder's tensors in Hugging
+# Face's transformers. Fields that are not named are as in `TRAITS`.
 HUGGING_FACE_CLASS = "Bert"
 HUGGING_FACE_PREFIX = "bert."
 HUGGING_FACE_CONFIG = {
@@ -44,11 +69,12 @@ HUGGING_FACE_CONFIG = {
     "attention_dropout": "attention_probs_dropout_prob",
     "initializer_range": "initializer_range",
 }
+HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 # What each of our tensors is called elsewhere. A row is kind, our name and theirs; a format knows
 # how it spells the tensors of a kind (`keras_bert.checkpoints.mapping`). {i} counts the layers.
 _EMBEDDINGS, _LAYER = "encoder/embeddings", "encoder/layer_{i}"
-_PARTS_OF_LAYER = (
+PARTS_OF_LAYER = (
     ("dense", "attention/query", "attention.self.query"),
     ("dense", "attention/key", "attention.self.key"),
     ("dense", "attention/value", "attention.self.value"),
@@ -58,34 +84,50 @@ _PARTS_OF_LAYER = (
     ("dense", "output", "output.dense"),
     ("norm", "output_layer_norm", "output.LayerNorm"),
 )
-_PRETRAINED = (
-    ("table", f"{_EMBEDDINGS}/token_embedding", "bert.embeddings.word_embeddings"),
-    ("table", f"{_EMBEDDINGS}/segment_embedding", "bert.embeddings.token_type_embeddings"),
-    ("table", f"{_EMBEDDINGS}/position_embedding", "bert.embeddings.position_embeddings"),
-    ("norm", f"{_EMBEDDINGS}/layer_norm", "bert.embeddings.LayerNorm"),
-    *(
-        (kind, f"{_LAYER}/{ours}", f"bert.encoder.layer.{{i}}.{theirs}")
-        for kind, ours, theirs in _PARTS_OF_LAYER
-    ),
+EMBEDDINGS = (
+    ("table", f"{_EMBEDDINGS}/token_embedding", "embeddings.word_embeddings"),
+    ("table", f"{_EMBEDDINGS}/segment_embedding", "embeddings.token_type_embeddings"),
+    ("table", f"{_EMBEDDINGS}/position_embedding", "embeddings.position_embeddings"),
+    ("norm", f"{_EMBEDDINGS}/layer_norm", "embeddings.LayerNorm"),
+)
+LAYERS = tuple(
+    (kind, f"{_LAYER}/{ours}", f"encoder.layer.{{i}}.{theirs}")
+    for kind, ours, theirs in PARTS_OF_LAYER
+)
+HUGGING_FACE = (
+    *((kind, ours, f"bert.{theirs}") for kind, ours, theirs in (*EMBEDDINGS, *LAYERS)),
     ("dense", "encoder/pooler/dense", "bert.pooler.dense"),
+)
+_TRANSFORM = (
     ("dense", "masked_lm/transform", "cls.predictions.transform.dense"),
     ("norm", "masked_lm/layer_norm", "cls.predictions.transform.LayerNorm"),
 )
-
-HUGGING_FACE = (
-    *_PRETRAINED,
+_MASKED_LM = (
+    *_TRANSFORM,
     ("vector", "masked_lm/bias", "cls.predictions.bias"),
     ("table", "masked_lm/decoder", "cls.predictions.decoder"),
-    ("dense", "next_sentence/logits", "cls.seq_relationship"),
-    ("dense", "classifier/logits", "classifier"),
-    ("dense", "span/logits", "qa_outputs"),
 )
+_NEXT_SENTENCE = (("dense", "next_sentence/logits", "cls.seq_relationship"),)
+CLASSIFIER = (("dense", "classifier/logits", "classifier"),)
+SPAN = (("dense", "span/logits", "qa_outputs"),)
+_DROPOUT = "classifier_dropout"
+
+HUGGING_FACE_TASKS = {
+    "encoder": Head("Model"),
+    "classifier": Head("ForSequenceClassification", CLASSIFIER, True, _DROPOUT),
+    "masked_lm": Head("ForMaskedLM", _MASKED_LM),
+    "multiple_choice": Head("ForMultipleChoice", CLASSIFIER, True, _DROPOUT),
+    "next_sentence": Head("ForNextSentencePrediction", _NEXT_SENTENCE, True),
+    "pretraining": Head("ForPreTraining", (*_MASKED_LM, *_NEXT_SENTENCE), True),
+    "span": Head("ForQuestionAnswering", SPAN),
+    "tagger": Head("ForTokenClassification", CLASSIFIER, dropout=_DROPOUT),
+}
 
 # Google's own code, github.com/google-research/bert; the heads end in output_weights, output_bias.
 GOOGLE = (
     *(
         (kind, ours, theirs.replace("layer.{i}", "layer_{i}").replace(".", "/"))
-        for kind, ours, theirs in _PRETRAINED
+        for kind, ours, theirs in (*HUGGING_FACE, *_TRANSFORM)
     ),
     ("vector", "masked_lm/bias", "cls/predictions/output_bias"),
     ("output", "next_sentence/logits", "cls/seq_relationship/"),

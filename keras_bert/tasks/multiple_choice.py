@@ -27,10 +27,10 @@ class MultipleChoice(Task):
 
     def __init__(self, encoder: Encoder, *, dropout: float | None = None, **kwargs: Any):
         super().__init__(encoder, **kwargs)
-        pooling, hidden = "first", self.config.classifier_activation
+        self.pooling, hidden = "first", self.config.classifier_activation
         if self.config.pooler:
-            pooling, hidden = "pooled", ""
-        self.text_pooling = self.part(TextPooling, pooling, name="pooling")
+            self.pooling, hidden = "pooled", ""
+        self.text_pooling = self.part(TextPooling, self.pooling, name="pooling")
         self.head = self.part(ClassificationHead, 1, dropout, hidden, name="classifier")
         self.dropout = self.head.rate
 

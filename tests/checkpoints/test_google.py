@@ -101,7 +101,7 @@ def test_names_and_layouts_are_googles(tmp_path):
         (lambda: random_encoder(), "its activation is 'gelu', but 'gelu_tanh' or 'relu'"),
         (lambda: google_encoder(layer_norm_epsilon=1e-5), "its layer_norm_epsilon is 1e-05"),
         (lambda: google_encoder(embedding_size=10), "its embedding_size is 10"),
-        (lambda: google_encoder(num_segments=0), "without segment embedding"),
+        (lambda: google_encoder(num_segments=0), "whose num_segments is 0"),
         (lambda: kb.MaskedLanguageModel(google_encoder(), tied=False), "its tied is False"),
         (lambda: kb.MaskedLanguageModel(google_encoder(), activation="relu"), "is 'relu'"),
         (lambda: kb.SequenceClassifier(google_encoder(), 2, pooling="mean"), "pooling is 'mean'"),

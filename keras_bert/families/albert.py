@@ -1,0 +1,105 @@
+"""ALBERT (Lan et al. 2019, https://arxiv.org/abs/1909.11942).
+
+All layers share their weights, the embedding is factorised, and the second objective is the order
+of two stretches of text. Version 2 was trained for longer, without dropout.
+"""
+
+from typing import Any
+
+from keras_bert.families import bert
+from keras_bert.families.head import Head
+
+TRAITS: dict[str, Any] = {
+    "family": "albert",
+    "embedding_size": 128,
+    "activation": "gelu_tanh",
+    "layer_groups": 1,
+    "hidden_dropout": 0.0,
+    "attention_dropout": 0.0,
+}
+
+_SIZES = {  # layers, hidden size, heads
+    "albert_base": (12, 768, 12),
+    "albert_large": (24, 1024, 16),
+    "albert_xlarge": (24, 2048, 16),
+    "albert_xxlarge": (12, 4096, 64),
+}
+_V1 = {"activation": "gelu", "hidden_dropout": 0.1, "attention_dropout": 0.1}
+_WITHOUT_DROPOUT = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+_VERSIONS = {"v1": _V1, "v2": {}}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    f"{name}_{version}": {
+        **TRAITS,
+        **changes,
+        **(_WITHOUT_DROPOUT if name == "albert_xxlarge" else {}),
+        "vocabulary_size": 30000,
+        "num_layers": num_layers,
+        "hidden_size": hidden_size,
+        "num_heads": num_heads,
+        "intermediate_size": 4 * hidden_size,
+    }
+    for name, (num_layers, hidden_size, num_heads) in _SIZES.items()
+    for version, changes in _VERSIONS.items()
+}
+
+TEXT: dict[str, Any] = {
+    "tokenizer": "sentencepiece",
+    "special_tokens": {
+        "pad": "<pad>",
+        "unknown": "<unk>",
+        "cls": "[CLS]",
+        "separator": "[SEP]",
+        "mask": "[MASK]",
+    },
+    "separators_in_pair": 1,
+}
+
+OBJECTIVES = ("mlm+sop", "mlm")
+
+HUGGING_FACE_CLASS = "Albert"
+HUGGING_FACE_PREFIX = "albert."
+HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {
+    "embedding_size": "embedding_size",
+    "layer_groups": "num_hidden_groups",
+    "layers_per_group": "inner_group_num",
+}
+HUGGING_FACE_FIXED: dict[str, Any] = {}
+
+_LAYER = "albert.encoder.albert_layer_groups.{group}.albert_layers.{layer}"
+HUGGING_FACE = (
+    *((kind, ours, f"albert.{theirs}") for kind, ours, theirs in bert.EMBEDDINGS),
+    ("dense", "encoder/projection", "albert.encoder.embedding_hidden_mapping_in"),
+    *(
+        (kind, f"encoder/layer_{{i}}/{ours}", f"{_LAYER}.{theirs}")
+        for kind, ours, theirs in (
+            ("dense", "attention/query", "attention.query"),
+            ("dense", "attention/key", "attention.key"),
+            ("dense", "attention/value", "attention.value"),
+            ("dense", "attention/output", "attention.dense"),
+            ("norm", "attention_layer_norm", "attention.LayerNorm"),
+            ("dense", "intermediate", "ffn"),
+            ("dense", "output", "ffn_output"),
+            ("norm", "output_layer_norm", "full_layer_layer_norm"),
+        )
+    ),
+    ("dense", "encoder/pooler/dense", "albert.pooler"),
+)
+_MASKED_LM = (
+    ("dense", "masked_lm/transform", "predictions.dense"),
+    ("norm", "masked_lm/layer_norm", "predictions.LayerNorm"),
+    ("vector", "masked_lm/bias", "predictions.bias"),
+    ("table", "masked_lm/decoder", "predictions.decoder"),
+)
+_ORDER = (("dense", "next_sentence/logits", "sop_classifier.classifier"),)
+_DROPOUT = "classifier_dropout_prob"
+
+HUGGING_FACE_TASKS = {
+    "encoder": Head("Model"),
+    "classifier": Head("ForSequenceClassification", bert.CLASSIFIER, True, _DROPOUT),
+    "masked_lm": Head("ForMaskedLM", _MASKED_LM),
+    "multiple_choice": Head("ForMultipleChoice", bert.CLASSIFIER, True, _DROPOUT),
+    "pretraining": Head("ForPreTraining", (*_MASKED_LM, *_ORDER), True),
+    "span": Head("ForQuestionAnswering", bert.SPAN),
+    "tagger": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
+}

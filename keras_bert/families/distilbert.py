@@ -1,0 +1,91 @@
+"""DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108).
+
+Every other layer of BERT, without segments and pooler, taught by the whole one. The published
+models differ in their vocabularies: 30522 tokens uncased, 28996 cased, 119547 multilingual.
+"""
+
+from typing import Any
+
+from keras_bert.families import bert
+from keras_bert.families.head import Head
+
+TRAITS: dict[str, Any] = {
+    "family": "distilbert",
+    "layer_norm_epsilon": 1e-12,
+    "num_segments": 0,
+    "pooler": False,
+    "classifier_activation": "relu",
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    name: {
+        **TRAITS,
+        "vocabulary_size": vocabulary_size,
+        "num_layers": 6,
+        "hidden_size": 768,
+        "num_heads": 12,
+        "intermediate_size": 3072,
+    }
+    for name, vocabulary_size in (
+        ("distilbert_base", 30522),
+        ("distilbert_base_cased", 28996),
+        ("distilbert_base_multilingual", 119547),
+    )
+}
+
+TEXT: dict[str, Any] = bert.TEXT
+
+OBJECTIVES = ("distillation", "mlm")
+
+HUGGING_FACE_CLASS = "DistilBert"
+HUGGING_FACE_PREFIX = "distilbert."
+HUGGING_FACE_CONFIG = {
+    "vocabulary_size": "vocab_size",
+    "hidden_size": "dim",
+    "num_layers": "n_layers",
+    "num_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "activation": "activation",
+    "max_positions": "max_position_embeddings",
+    "hidden_dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "initializer_range": "initializer_range",
+}
+HUGGING_FACE_FIXED: dict[str, Any] = {"sinusoidal_pos_embds": False}
+
+_EMBEDDINGS, _LAYER = "encoder/embeddings", "encoder/layer_{i}"
+HUGGING_FACE = (
+    ("table", f"{_EMBEDDINGS}/token_embedding", "distilbert.embeddings.word_embeddings"),
+    ("table", f"{_EMBEDDINGS}/position_embedding", "distilbert.embeddings.position_embeddings"),
+    ("norm", f"{_EMBEDDINGS}/layer_norm", "distilbert.embeddings.LayerNorm"),
+    *(
+        (kind, f"{_LAYER}/{ours}", f"distilbert.transformer.layer.{{i}}.{theirs}")
+        for kind, ours, theirs in (
+            ("dense", "attention/query", "attention.q_lin"),
+            ("dense", "attention/key", "attention.k_lin"),
+            ("dense", "attention/value", "attention.v_lin"),
+            ("dense", "attention/output", "attention.out_lin"),
+            ("norm", "attention_layer_norm", "sa_layer_norm"),
+            ("dense", "intermediate", "ffn.lin1"),
+            ("dense", "output", "ffn.lin2"),
+            ("norm", "output_layer_norm", "output_layer_norm"),
+        )
+    ),
+)
+_MASKED_LM = (
+    ("dense", "masked_lm/transform", "vocab_transform"),
+    ("norm", "masked_lm/layer_norm", "vocab_layer_norm"),
+    ("vector", "masked_lm/bias", "vocab_projector.bias"),
+    ("table", "masked_lm/decoder", "vocab_projector"),
+)
+_CLASSIFIER = (("dense", "classifier/hidden", "pre_classifier"), *bert.CLASSIFIER)
+_DROPOUT = "seq_classif_dropout"
+
+HUGGING_FACE_TASKS = {
+    "encoder": Head("Model"),
+    "classifier": Head("ForSequenceClassification", _CLASSIFIER, dropout=_DROPOUT),
+    "masked_lm": Head("ForMaskedLM", _MASKED_LM),
+    "multiple_choice": Head("ForMultipleChoice", _CLASSIFIER, dropout=_DROPOUT),
+    "span": Head("ForQuestionAnswering", bert.SPAN, dropout="qa_dropout"),
+    "tagger": Head("ForTokenClassification", bert.CLASSIFIER),
+}

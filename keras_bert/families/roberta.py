@@ -1,0 +1,70 @@
+"""RoBERTa (Liu et al. 2019, https://arxiv.org/abs/1907.11692) and the distilled one.
+
+Positions are counted from the row after that of padding; there are no segments and no second
+objective; the head of a classifier has a layer of its own in place of the pooler.
+"""
+
+from typing import Any
+
+from keras_bert.families import bert
+from keras_bert.families.head import Head
+
+TRAITS: dict[str, Any] = {
+    "family": "roberta",
+    "layer_norm_epsilon": 1e-5,
+    "max_positions": 512,
+    "position_offset": 2,
+    "num_segments": 1,
+    "classifier_activation": "tanh",
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "roberta_base": TRAITS | {"vocabulary_size": 50265} | bert.sizes(12, 768),
+    "roberta_large": TRAITS | {"vocabulary_size": 50265} | bert.sizes(24, 1024),
+    "distilroberta_base": TRAITS | {"vocabulary_size": 50265} | bert.sizes(6, 768),
+}
+
+SPECIAL_TOKENS = {
+    "pad": "<pad>",
+    "unknown": "<unk>",
+    "cls": "<s>",
+    "separator": "</s>",
+    "mask": "<mask>",
+}
+TEXT: dict[str, Any] = {
+    "tokenizer": "byte_pair",
+    "special_tokens": SPECIAL_TOKENS,
+    "separators_in_pair": 2,
+}
+
+OBJECTIVES = ("mlm",)
+
+HUGGING_FACE_CLASS = "Roberta"
+HUGGING_FACE_PREFIX = "roberta."
+HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {"position_offset": "pad_token_id"}
+HUGGING_FACE_FIXED: dict[str, Any] = {}
+
+HUGGING_FACE = (
+    *((kind, ours, f"roberta.{theirs}") for kind, ours, theirs in (*bert.EMBEDDINGS, *bert.LAYERS)),
+    ("dense", "encoder/pooler/dense", "roberta.pooler.dense"),
+)
+_MASKED_LM = (
+    ("dense", "masked_lm/transform", "lm_head.dense"),
+    ("norm", "masked_lm/layer_norm", "lm_head.layer_norm"),
+    ("vector", "masked_lm/bias", "lm_head.bias"),
+    ("table", "masked_lm/decoder", "lm_head.decoder"),
+)
+CLASSIFIER = (
+    ("dense", "classifier/hidden", "classifier.dense"),
+    ("dense", "classifier/logits", "classifier.out_proj"),
+)
+_DROPOUT = "classifier_dropout"
+
+HUGGING_FACE_TASKS = {
+    "encoder": Head("Model"),
+    "classifier": Head("ForSequenceClassification", CLASSIFIER, dropout=_DROPOUT),
+    "masked_lm": Head("ForMaskedLM", _MASKED_LM, arguments={"activation": "gelu"}),
+    "multiple_choice": Head("ForMultipleChoice", bert.CLASSIFIER, pooled=True),
+    "span": Head("ForQuestionAnswering", bert.SPAN),
+    "tagger": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
+}
