@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +53,12 @@ class PretrainingConfig:
             line or the end of the file.
         vocabulary: the `vocab.txt`.
         output: directory of the run: checkpoints, logs and, at the end, `model`.
-        family: of the encoder, a name in `keras_bert.families`; None means the preset's.
+        family: of the encoder, a name in `keras_bert.families`; "" means the preset's.
         preset: size of the encoder, a name that `EncoderConfig.preset` takes; None means that of
             "bert_mini" or, where there is a teacher, the teacher's with half of its layers.
         encoder: options of `EncoderConfig` that differ from the preset.
         lowercase: whether the text is lowercased and stripped of accents.
-        objective: a name in `OBJECTIVES`; None means the family's own.
+        objective: a name in `OBJECTIVES`; "" means the family's own.
         generator_size: width of a generator, as a share of the encoder's; None means what was
             published for the objective. Only for objectives with replaced tokens.
         generator_depth: its number of layers, the same.
@@ -94,11 +94,11 @@ class PretrainingConfig:
     corpus: tuple[str, ...]
     vocabulary: str
     output: str
-    family: str | None = None
+    family: str = ""
     preset: str | None = None
     encoder: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     lowercase: bool = True
-    objective: str | None = None
+    objective: str = ""
     generator_size: float | None = None
     generator_depth: float | None = None
     teacher: str | None = None
@@ -179,13 +179,13 @@ class PretrainingConfig:
     def _choose_objective(self) -> None:
         """Fills in family and objective where they are not given, and checks the teacher."""
         family, objective = self.family, self.objective
-        if self.teacher and objective is None:
+        if self.teacher and not objective:
             objective = "distillation"
-        if family is None and self.teacher and self.preset is None:
+        if self.teacher and not family and self.preset is None:
             family = next(n for n, f in FAMILIES.items() if f.OBJECTIVES[0] == "distillation")
-        if family is None:
+        if not family:
             family = EncoderConfig.preset(self.preset or DEFAULT_PRESET).family
-        if objective is None and family in FAMILIES:
+        if not objective and family in FAMILIES:
             objective = FAMILIES[family].OBJECTIVES[0]
         object.__setattr__(self, "family", family)
         object.__setattr__(self, "objective", objective)
@@ -265,7 +265,7 @@ class PretrainingConfig:
         return cls.from_dict(values)
 
 
-_CHOICES = {
+_CHOICES: dict[str, Collection[str]] = {
     "family": FAMILIES,
     "objective": OBJECTIVES,
     "precision": PRECISIONS,
