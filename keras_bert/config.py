@@ -135,7 +135,7 @@ class EncoderConfig:
                 "position_buckets",
                 self.position_buckets % 2 == 0
                 and self.position_buckets < 2 * self.relative_positions - 2,
-                f"even and less than {2 * self.relative_positions - 2}",
+                f"even and below {2 * self.relative_positions - 2}",
             )
         if self.hidden_size % self.num_heads:
             raise InputError(

@@ -1,11 +1,18 @@
 """DeBERTa's attention against the papers' formulas, in float64 NumPy, one text at a time."""
 
+import os
+import subprocess
+import sys
+
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
 from tests.layers.paper import ACTIVATIONS
+from tests.test_jax import PROGRAM
 
 SMALL = {
     "vocabulary_size": 50,
@@ -168,3 +175,99 @@ def test_enhanced_mask_decoder():
     np.testing.assert_allclose(model(inputs).numpy()[tokens], expected.numpy()[tokens], atol=2e-5)
     without = kb.MaskedLanguageModel(model.encoder)
     assert not np.allclose(without(inputs).numpy()[tokens], expected.numpy()[tokens], atol=0.1)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("name", ["v1", "v2"])
+def test_mixed_precision_trains_with_finite_gradients(name, policy):
+    config = kb.EncoderConfig(**SMALL | CONFIGURATIONS[name], initializer_range=0.2)
+    model = kb.MaskedLanguageModel(kb.Encoder(config, dtype=policy), enhanced=True)
+    inputs = batch()
+    for weight in model.weights:
+        assert weight.dtype == "float32"
+
+    @tf.function(jit_compile=True)
+    def gradients(inputs):
+        with tf.GradientTape() as tape:
+            logits = model(inputs, training=True)
+            loss = tf.reduce_mean(
+                keras.losses.sparse_categorical_crossentropy(
+                    inputs["token_ids"], logits, from_logits=True
+                )
+            )
+        return loss, tape.gradient(loss, [weight.value for weight in model.trainable_weights])
+
+    loss, found = gradients({n: tf.constant(x) for n, x in inputs.items()})
+    assert np.isfinite(loss)
+    for weight, gradient in zip(model.trainable_weights, found, strict=True):
+        assert isinstance(gradient, tf.Tensor)  # and not a list of rows
+        assert np.isfinite(gradient).all(), weight.path
+        assert np.any(gradient != 0) or weight.path.endswith("key/bias"), weight.path
+
+
+def test_xla_and_eager_agree_on_outputs_and_gradients():
+    encoder, inputs = make(**CONFIGURATIONS["v2"]), batch()
+    weights = [weight.value for weight in encoder.trainable_weights]
+    target = tf.random.stateless_normal((3, 33, 24), (1, 2))
+
+    def step(inputs):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(target * encoder(inputs)["sequence_output"])
+        return loss, tape.gradient(loss, weights)
+
+    inputs = {n: tf.constant(x) for n, x in inputs.items()}
+    results = step(inputs), tf.function(step, jit_compile=True)(inputs)
+    for eager, compiled in zip(*map(tf.nest.flatten, results), strict=True):
+        np.testing.assert_allclose(compiled, eager, rtol=1e-3, atol=1e-5)
+
+
+def test_any_length_and_a_changing_one():
+    """The table has no end: what is farther away than its last row has that row."""
+    encoder = make(**CONFIGURATIONS["v3"], max_positions=8)
+    run = tf.function(lambda ids: encoder({"token_ids": ids})["sequence_output"])
+    run = run.get_concrete_function(tf.TensorSpec((None, None), tf.int32))
+    weights = {n: np.asarray(v.numpy(), "float64") for n, v in named_variables(encoder).items()}
+    for length in (1, 2, 50):
+        ids = batch((length,))["token_ids"]
+        expected = encode(encoder.config, weights, ids[0], None)[-1]
+        np.testing.assert_allclose(run(tf.constant(ids))[0], expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"convolution_size": 4}, "convolution_size is 4, but must be an odd number"),
+        ({"relative_positions": 9, "position_buckets": 5}, "position_buckets is 5.*even"),
+        ({"relative_positions": 9, "position_buckets": 16}, "position_buckets is 16.*below 16"),
+        ({"position_terms": ("c2c",)}, "position_terms is .*c2p"),
+    ],
+)
+def test_what_is_impossible_is_refused(changes, message):
+    with pytest.raises(kb.InputError, match=message):
+        kb.EncoderConfig(**SMALL | changes)
+
+
+def test_keras_file_and_native_format(tmp_path):
+    model, inputs = kb.MaskedLanguageModel(make(**CONFIGURATIONS["v2"]), enhanced=True), batch()
+    model.save(tmp_path / "m.keras")
+    kb.save(model, tmp_path / "native")
+    for again in (keras.models.load_model(tmp_path / "m.keras"), kb.load(tmp_path / "native")):
+        np.testing.assert_array_equal(again(inputs), model(inputs))
+
+
+def test_jax(tmp_path):
+    model = kb.PretrainingModel(make(**CONFIGURATIONS["v2"], pooler=True))
+    inputs = batch()
+    kb.save(model, tmp_path / "model")
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        env=os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
+        check=True,
+        timeout=300,
+    )
+    outputs, tokens = np.load(tmp_path / "outputs.npz"), inputs["padding_mask"] == 1
+    expected = model(inputs)
+    np.testing.assert_allclose(outputs["nsp_logits"], expected["nsp_logits"], atol=2e-5)
+    logits = expected["mlm_logits"].numpy()
+    np.testing.assert_allclose(outputs["mlm_logits"][tokens], logits[tokens], atol=2e-5)
