@@ -32,9 +32,7 @@ def binary_cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
         labels: `[...]` int32, 1 for yes.
         weights: `[...]` float32.
     """
-    yes = ops.cast(labels, "float32")
-    # log(1 + e^x) - yx, without overflow.
-    losses = ops.relu(logits) - logits * yes + ops.log1p(ops.exp(-ops.abs(logits)))
+    losses = ops.softplus(logits) - logits * ops.cast(labels, "float32")
     return _sums(losses, ops.equal(logits > 0, labels > 0), weights)
 
 
