@@ -1,0 +1,209 @@
+"""How a SentencePiece model normalises text: a map from characters to characters, as bytes.
+
+The bytes are a size, a double array (Darts-clone) over the UTF-8 of the keys, and the values, each
+ended by a zero byte. The operation replaces the longest key at each place of the text.
+Normalisation that Hugging Face does in steps of its own before the model's (lower case, accents) is
+put into the same map, so that it too runs in the graph, in one pass, with offsets.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from keras_bert.errors import InputError
+from keras_bert.text.double_array import build_double_array
+
+_LABEL = (1 << 31) | 0xFF  # the bits that a child's label is compared with
+_HAS_VALUE = 1 << 8
+_WIDE = 1 << 9  # the offset is given in blocks of 256
+_VALUE = (1 << 31) - 1
+
+_LONGEST_SEQUENCE = 5  # bytes; tokenizers matches longer ones character by character
+
+
+def read_character_map(data: bytes, longest_key: int | None = None) -> dict[str, str]:
+    """The keys and values in a model's bytes, on request only keys of at most so many bytes.
+
+    Raises:
+        InputError: if they are not such a map.
+    """
+    trie = _Trie(data)
+    entries = {}
+    keys, positions = [b""], np.zeros(1, np.int64)
+    while keys and len(keys[0]) != longest_key:
+        parents, labels, positions = trie.children(positions)
+        keys = [
+            keys[p] + bytes([c]) for p, c in zip(parents.tolist(), labels.tolist(), strict=True)
+        ]
+        for key, value in zip(keys, trie.values(positions), strict=True):
+            if value is not None:
+                entries[key.decode()] = value
+    return entries
+
+
+@functools.lru_cache(maxsize=8)
+def crosses_spaces(data: bytes) -> bool:
+    """Whether a map looks at a space together with what stands beside it."""
+    trie = _Trie(data)
+    _, labels, positions = trie.children(np.zeros(1, np.int64))
+    after_space = positions[labels == ord(" ")]
+    while positions.size:
+        _, labels, positions = trie.children(np.unique(positions))
+        if (labels == ord(" ")).any():
+            return True
+    return trie.children(after_space)[0].size > 0
+
+
+class _Trie:
+    """The double array of a map; a state is its position, 0 at the start."""
+
+    def __init__(self, data: bytes) -> None:
+        size = int.from_bytes(data[:4], "little")
+        if data and (size % 4 or not 0 < size <= len(data) - 4):
+            raise InputError("The SentencePiece model's character map is damaged.")
+        self._units = np.frombuffer(data[4 : 4 + size], "<u4").astype(np.int64)
+        self._strings = data[4 + size :]
+
+    def children(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each child of states `[S]`: which of them it belongs to, its byte, its position."""
+        if not self._units.size:
+            return (np.zeros(0, np.int64),) * 3
+        labels = np.arange(1, 256)
+        places = self._bases(positions)[:, np.newaxis] ^ labels
+        units = self._units[np.minimum(places, self._units.size - 1)]
+        parents, found = np.nonzero((units & _LABEL == labels) & (places < self._units.size))
+        return parents, labels[found], places[parents, found]
+
+    def values(self, positions: np.ndarray) -> list[str | None]:
+        """What the keys that end in states `[S]` become; None where none ends."""
+        ends = (self._units[positions] & _HAS_VALUE) != 0
+        starts = self._units[np.where(ends, self._bases(positions), 0)] & _VALUE
+        return [
+            self._strings[start : self._strings.index(b"\0", start)].decode() if end else None
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+
+    def _bases(self, positions: np.ndarray) -> np.ndarray:
+        units = self._units[positions]
+        return positions ^ ((units >> 10) << ((units & _WIDE) >> 6))
+
+
+def write_character_map(entries: Mapping[str, str]) -> bytes:
+    """The bytes of a map; keys and values may not hold NUL."""
+    values, starts = bytearray(), {}
+    for value in dict.fromkeys(entries.values()):
+        starts[value] = len(values)
+        values += value.encode() + b"\0"
+    keys = {key.encode(): starts[value] for key, value in sorted(entries.items())}
+    units = build_double_array(keys).astype("<u4").tobytes()
+    return len(units).to_bytes(4, "little") + units + bytes(values)
+
+
+def apply_character_map(entries: Mapping[str, str], text: str) -> str:
+    """Text with the longest key at each place replaced, as the operation does it."""
+    return _replaced(entries, max(map(len, entries), default=0), text)
+
+
+def _replaced(entries: Mapping[str, str], longest: int, text: str) -> str:
+    result, start = [], 0
+    while start < len(text):
+        ends = range(min(len(text), start + longest), start, -1)
+        end = next((end for end in ends if text[start:end] in entries), None)
+        result.append(text[start] if end is None else entries[text[start:end]])
+        start = start + 1 if end is None else end
+    return "".join(result)
+
+
+# Steps before the model's own map
+
+
+def _strip_accents(text: str) -> str:
+    return "".join(c for c in text if not unicodedata.category(c).startswith("M"))
+
+
+def _lowercase(text: str) -> str:
+    return "".join(c.lower() for c in text)  # by itself, whatever its place in the word
+
+
+def _plain_quotes(text: str) -> str:
+    return text.replace("``", '"').replace("''", '"')
+
+
+_WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+
+
+def _single_spaces(text: str) -> str:
+    return re.sub(f"[{_WHITE_SPACE}]{{2,}}|[\n\r\t]", " ", text)
+
+
+STEPS: dict[str, Callable[[str], str]] = {
+    "quotes": _plain_quotes,
+    "nfkd": functools.partial(unicodedata.normalize, "NFKD"),
+    "nfc": functools.partial(unicodedata.normalize, "NFC"),
+    "strip_accents": _strip_accents,
+    "lowercase": _lowercase,
+    "single_spaces": _single_spaces,
+}
+"""What may be done to text before the model's own normalisation, by name."""
+
+
+def _composed_sequences() -> Iterable[str]:
+    """Characters written with their accents apart, in each of the possible ways."""
+    for character in map(chr, range(0xC0, sys.maxunicode + 1)):
+        decomposition = unicodedata.decomposition(character)
+        if decomposition and not decomposition.startswith("<"):
+            yield "".join(chr(int(code, 16)) for code in decomposition.split())
+            yield unicodedata.normalize("NFD", character)
+
+
+def _assigned_characters() -> Iterable[str]:
+    characters = map(chr, range(1, sys.maxunicode + 1))
+    return (c for c in characters if unicodedata.category(c) not in ("Cn", "Co", "Cs"))
+
+
+_SEQUENCES: dict[str, Callable[[], Iterable[str]]] = {
+    "quotes": lambda: ("``", "''"),
+    "nfc": _composed_sequences,
+    "single_spaces": lambda: (a + b for a in _WHITE_SPACE for b in _WHITE_SPACE if a + b != "  "),
+}
+"""The sequences of characters of which a step makes something else than of each alone."""
+
+
+@functools.lru_cache(maxsize=8)
+def compose_character_map(steps: tuple[str, ...], data: bytes) -> bytes:
+    """One map for some `STEPS`, in their order, and then a model's own map.
+
+    Raises:
+        InputError: for an unknown step.
+    """
+    unknown = [step for step in steps if step not in STEPS]
+    if unknown:
+        raise InputError(f"{unknown[0]!r} is no step of normalisation: use {', '.join(STEPS)}.")
+    if not steps:
+        return data
+    own = read_character_map(data, _LONGEST_SEQUENCE)
+    longest = max(map(len, own), default=0)
+
+    def normalized(text: str) -> str:
+        for step in steps:
+            text = STEPS[step](text)
+        return _replaced(own, longest, text)
+
+    entries = {c: changed for c in _assigned_characters() if (changed := normalized(c)) != c}
+    sequences = {key for key in own if len(key) > 1}
+    for step in steps:
+        sequences.update(_SEQUENCES.get(step, tuple)())
+    reach = max(map(len, sequences), default=1)
+    for sequence in sorted(sequences, key=lambda text: (len(text), text)):
+        changed = normalized(sequence)
+        if changed != _replaced(entries, reach, sequence):
+            entries[sequence] = changed
+    return write_character_map(entries)

@@ -1,0 +1,219 @@
+"""The file of a SentencePiece model, read and written.
+
+The format is a protocol buffer, `sentencepiece_model.proto` of SentencePiece (Kudo and Richardson,
+2018, https://arxiv.org/abs/1808.06226). The few fields that matter here are declared below.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from keras_bert.errors import InputError
+
+SPACE = "\u2581"
+"""What stands for a space in a piece, and so at the beginning of a word: ▁."""
+
+Kind = Literal["unigram", "bpe"]
+
+_KINDS: dict[Kind, int] = {"unigram": 1, "bpe": 2}
+
+
+class PieceType(enum.IntEnum):
+    """What a piece is for."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3  # never found in text
+    USER_DEFINED = 4  # always found in text
+    UNUSED = 5
+    BYTE = 6  # <0x00> to <0xFF>, for characters that have no piece
+
+
+@dataclass(frozen=True)
+class SentencePieceModel:
+    """What a model file says. A piece's index is its id in the model.
+
+    Attributes:
+        pieces: `[P]`.
+        scores: `[P]`, log probabilities (unigram) or merge order (byte pair).
+        types: `[P]`.
+        character_map: what normalises text, as `character_map.py` reads it; empty for none.
+        kind: unigram or byte pair.
+        byte_fallback: whether characters without a piece become the pieces of their bytes.
+        add_dummy_prefix: whether a space is put before the text.
+        remove_extra_whitespaces: whether spaces around the text and repeated ones are dropped.
+        escape_whitespaces: whether spaces become `▁`.
+        treat_whitespace_as_suffix: whether `▁` ends words, instead of beginning them.
+
+    Raises:
+        InputError: if not exactly one piece is the unknown one, or the lengths differ.
+    """
+
+    pieces: tuple[str, ...]
+    scores: tuple[float, ...]
+    types: tuple[PieceType, ...]
+    character_map: bytes = b""
+    kind: Kind = "unigram"
+    byte_fallback: bool = False
+    add_dummy_prefix: bool = True
+    remove_extra_whitespaces: bool = True
+    escape_whitespaces: bool = True
+    treat_whitespace_as_suffix: bool = False
+
+    def __post_init__(self) -> None:
+        if not len(self.pieces) == len(self.scores) == len(self.types):
+            raise InputError(
+                f"A SentencePiece model needs a score and a type for each of its "
+                f"{len(self.pieces)} pieces, not {len(self.scores)} and {len(self.types)}."
+            )
+        unknown = self.types.count(PieceType.UNKNOWN)
+        if unknown != 1:
+            raise InputError(f"A SentencePiece model needs one unknown piece, not {unknown}.")
+
+    @property
+    def unknown_id(self) -> int:
+        """The index of the unknown piece."""
+        return self.types.index(PieceType.UNKNOWN)
+
+    @classmethod
+    def from_pieces(
+        cls,
+        pieces: Sequence[str],
+        scores: Sequence[float],
+        *,
+        unknown_id: int,
+        control: Sequence[str] = (),
+        **options: Any,
+    ) -> SentencePieceModel:
+        """The model of pieces `[P]` and scores `[P]` whose `control` pieces text never holds.
+
+        Raises:
+            InputError: if there is no piece `unknown_id`.
+        """
+        if not 0 <= unknown_id < len(pieces):
+            raise InputError(f"The unknown piece is {unknown_id}, but there are {len(pieces)}.")
+        types = [PieceType.CONTROL if p in set(control) else PieceType.NORMAL for p in pieces]
+        types[unknown_id] = PieceType.UNKNOWN
+        return cls(tuple(pieces), tuple(map(float, scores)), tuple(types), **options)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SentencePieceModel:
+        """Reads a model file's content.
+
+        Raises:
+            InputError: if it is not a SentencePiece model, or one of words or characters.
+        """
+        try:
+            message = _message_class().FromString(data)
+        except DecodeError:
+            message = None
+        if message is None or not message.pieces:
+            raise InputError(
+                "This is not a SentencePiece model: expected a file like spiece.model."
+            )
+        trainer, normalizer = message.trainer_spec, message.normalizer_spec
+        kinds = {number: kind for kind, number in _KINDS.items()}
+        if trainer.model_type not in kinds:
+            raise InputError("The SentencePiece model must be of type unigram or BPE.")
+        return cls(
+            pieces=tuple(piece.piece for piece in message.pieces),
+            scores=tuple(piece.score for piece in message.pieces),
+            types=tuple(PieceType(piece.type) for piece in message.pieces),
+            character_map=normalizer.precompiled_charsmap,
+            kind=kinds[trainer.model_type],
+            byte_fallback=trainer.byte_fallback,
+            treat_whitespace_as_suffix=trainer.treat_whitespace_as_suffix,
+            **{name: getattr(normalizer, name) for name in _SPACES},
+        )
+
+    def to_bytes(self) -> bytes:
+        """The content of a model file."""
+        message = _message_class()()
+        for piece, score, kind in zip(self.pieces, self.scores, self.types, strict=True):
+            message.pieces.add(piece=piece, score=score, type=kind)
+        trainer, normalizer = message.trainer_spec, message.normalizer_spec
+        trainer.model_type = _KINDS[self.kind]
+        trainer.vocab_size = len(self.pieces)
+        trainer.byte_fallback = self.byte_fallback
+        trainer.treat_whitespace_as_suffix = self.treat_whitespace_as_suffix
+        trainer.unk_id = self.unknown_id
+        trainer.unk_piece = self.pieces[self.unknown_id]
+        trainer.bos_id = trainer.eos_id = trainer.pad_id = -1  # the vocabulary's business
+        normalizer.name = "user_defined" if self.character_map else "identity"
+        normalizer.precompiled_charsmap = self.character_map
+        for name in _SPACES:
+            setattr(normalizer, name, getattr(self, name))
+        return message.SerializeToString(deterministic=True)
+
+
+_SPACES = ("add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces")
+_MESSAGES: dict[str, list[tuple[str, int, str, str]]] = {  # name, number, type, default
+    "SentencePiece": [
+        ("piece", 1, "string", ""),
+        ("score", 2, "float", ""),
+        ("type", 3, "int", "1"),
+    ],
+    "TrainerSpec": [
+        ("model_type", 3, "int", "1"),
+        ("vocab_size", 4, "int", "8000"),
+        ("treat_whitespace_as_suffix", 24, "bool", "false"),
+        ("byte_fallback", 35, "bool", "false"),
+        ("unk_id", 40, "int", "0"),
+        ("bos_id", 41, "int", "1"),
+        ("eos_id", 42, "int", "2"),
+        ("pad_id", 43, "int", "-1"),
+        ("unk_piece", 45, "string", "<unk>"),
+    ],
+    "NormalizerSpec": [
+        ("name", 1, "string", ""),
+        ("precompiled_charsmap", 2, "bytes", ""),
+        ("add_dummy_prefix", 3, "bool", "true"),
+        ("remove_extra_whitespaces", 4, "bool", "true"),
+        ("escape_whitespaces", 5, "bool", "true"),
+    ],
+    "ModelProto": [
+        ("pieces", 1, "SentencePiece", ""),
+        ("trainer_spec", 2, "TrainerSpec", ""),
+        ("normalizer_spec", 3, "NormalizerSpec", ""),
+    ],
+}
+
+
+@functools.cache
+def _message_class() -> Any:
+    """The class of the message `ModelProto`."""
+    kinds = descriptor_pb2.FieldDescriptorProto
+    types = {
+        "string": kinds.TYPE_STRING,
+        "bytes": kinds.TYPE_BYTES,
+        "float": kinds.TYPE_FLOAT,
+        "int": kinds.TYPE_INT32,
+        "bool": kinds.TYPE_BOOL,
+    }
+    package = "keras_bert.text"
+    file = descriptor_pb2.FileDescriptorProto(
+        name="keras_bert/text/sentencepiece_model.proto", package=package, syntax="proto2"
+    )
+    for message_name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=message_name)
+        for name, number, kind, default in fields:
+            field = message.field.add(
+                name=name,
+                number=number,
+                label=kinds.LABEL_REPEATED if name == "pieces" else kinds.LABEL_OPTIONAL,
+                type=types.get(kind, kinds.TYPE_MESSAGE),
+            )
+            if kind not in types:
+                field.type_name = f".{package}.{kind}"
+            elif default:
+                field.default_value = default
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.ModelProto"))
