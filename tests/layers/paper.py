@@ -12,6 +12,14 @@ ACTIVATIONS = {
 }
 
 
+def layer_order(config):
+    """Of ALBERT: each group of layers is applied so often that there are `num_layers` of them."""
+    groups, inner = config.layer_groups or config.num_layers, config.layers_per_group
+    for step in range(config.num_layers):
+        group = int(step / (config.num_layers / groups))
+        yield from range(group * inner, (group + 1) * inner)
+
+
 def encode(config, weights, token_ids, segment_ids):
     """One text without padding.
 
@@ -35,20 +43,20 @@ def encode(config, weights, token_ids, segment_ids):
         return normal * weights[f"{name}/gamma"] + weights[f"{name}/beta"]
 
     table = "encoder/embeddings"
-    x = np.stack(
-        [
-            weights[f"{table}/token_embedding"][token]
-            + weights[f"{table}/segment_embedding"][segment]
-            + weights[f"{table}/position_embedding"][position]
-            for position, (token, segment) in enumerate(zip(token_ids, segment_ids, strict=True))
-        ]
-    )
+    x = weights[f"{table}/token_embedding"][token_ids]
+    if config.num_segments == 1:
+        x = x + weights[f"{table}/segment_embedding"][0]
+    elif config.num_segments:
+        x = x + weights[f"{table}/segment_embedding"][segment_ids]
+    if config.position_input:
+        first = config.position_offset
+        x = x + weights[f"{table}/position_embedding"][first : first + len(token_ids)]
     x = layer_norm(x, f"{table}/layer_norm")
     if config.embedding_size != config.hidden_size:
         x = linear(x, "encoder/projection")
     states, maps = [x], []
     size = config.hidden_size // config.num_heads
-    for index in range(config.num_layers):
+    for index in layer_order(config):
         layer = f"encoder/layer_{index}"
         query, key, value = (linear(x, f"{layer}/attention/{n}") for n in ("query", "key", "value"))
         contexts, layer_maps = [], []

@@ -1,11 +1,17 @@
+import json
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 
 import keras_bert as kb
+from keras_bert.checkpoints.deferred import without_weights
 from keras_bert.checkpoints.variables import named_variables
+from keras_bert.config import preset_names
 from tests.layers.paper import encode
 
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 SMALL = {
     "vocabulary_size": 50,
     "hidden_size": 24,
@@ -19,6 +25,11 @@ CONFIGURATIONS = {
     "gelu_tanh": {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5},
     "relu, one head": {"activation": "relu", "num_heads": 1},
     "silu, factorised embedding": {"activation": "silu", "embedding_size": 10},
+    "one layer three times": {"layer_groups": 1},
+    "two groups of two layers": {"num_layers": 4, "layer_groups": 2, "layers_per_group": 2},
+    "positions from the third row, one segment": {"position_offset": 2, "num_segments": 1},
+    "no segments": {"num_segments": 0},
+    "no positions": {"position_input": False},
 }
 
 
@@ -98,21 +109,47 @@ def test_segments_and_mask_may_be_left_out():
     assert np.array_equal(short["sequence_output"], full["sequence_output"])
 
 
-@pytest.mark.parametrize(
-    ("name", "count"), [("bert_base", 109_482_240), ("bert_large", 335_141_888)]
-)
-def test_published_number_of_parameters(name, count):
-    config = kb.EncoderConfig.preset(name)
-    hidden, inner = config.hidden_size, config.intermediate_size
-    formula = (
-        (config.vocabulary_size + config.max_positions + config.num_segments) * hidden
-        + 2 * hidden
-        + config.num_layers * (4 * (hidden + 1) * hidden + (hidden + 1) * inner)
-        + config.num_layers * ((inner + 1) * hidden + 4 * hidden)
-        + (hidden + 1) * hidden
+COUNTS = json.loads((FIXTURES / "parameters" / "counts.json").read_text())
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_published_number_of_parameters(name):
+    with without_weights():
+        encoder = kb.Encoder(kb.EncoderConfig.preset(name))
+    assert encoder.count_params() == COUNTS[name]
+
+
+def test_positions_are_counted_over_tokens():
+    """As RoBERTa does: padding has the row before the first."""
+    encoder = random_encoder(position_offset=3)
+    ids = np.arange(8, dtype="int32").reshape(2, 4)
+    mask = np.array([[0, 1, 1, 0], [1, 1, 1, 1]], "int32")
+    rows = np.array([[2, 3, 4, 2], [3, 4, 5, 6]], "int32")
+    counted = encoder({"token_ids": ids, "padding_mask": mask})["sequence_output"]
+    given = encoder({"token_ids": ids, "padding_mask": mask, "position_ids": rows})
+    assert np.array_equal(counted, given["sequence_output"])
+    plain = random_encoder()
+    backwards = {"token_ids": ids[:, ::-1], "position_ids": np.tile(np.arange(4)[::-1], (2, 1))}
+    np.testing.assert_allclose(
+        plain({"token_ids": ids})["sequence_output"],
+        plain(backwards)["sequence_output"][:, ::-1],
+        atol=1e-6,
     )
-    assert formula == count
-    assert kb.Encoder(config).count_params() == count
+
+
+def test_two_encoders_share_their_embeddings(tmp_path):
+    large = random_encoder(embedding_size=10)
+    small = kb.Encoder(large.config.replace(hidden_size=8, num_layers=1), large.embeddings, "small")
+    assert small.embeddings is large.embeddings
+    assert small.projection.kernel.shape == (10, 8)
+    names = named_variables(small)
+    assert all(name.startswith("encoder/") for name in names)
+    assert names["encoder/embeddings/token_embedding"] is large.embeddings.token_embedding
+    kb.save(small, tmp_path / "small")
+    alone, inputs = kb.load(tmp_path / "small"), padded_batch()
+    assert np.array_equal(alone(inputs)["sequence_output"], small(inputs)["sequence_output"])
+    with pytest.raises(kb.InputError, match="shared embeddings are 10 wide"):
+        kb.Encoder(large.config.replace(embedding_size=9), large.embeddings)
 
 
 def test_gradients_of_repeated_tokens_equal_the_dense_ones():
