@@ -1,6 +1,7 @@
 """Published weights; see tests/fixtures/real_weights/make.py."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,16 @@ from safetensors.numpy import load_file
 
 import keras_bert as kb
 from keras_bert.checkpoints.huggingface import WEIGHTS
-from tests.fixtures.real_weights.make import SENTENCES, reaction_inputs
-
-REFERENCE = load_file(
-    Path(__file__).parent.parent / "fixtures" / "real_weights" / "reference.safetensors"
+from tests.fixtures.real_weights.make import (
+    SENTENCES,
+    antibody_inputs,
+    masked_one_by_one,
+    reaction_inputs,
 )
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "real_weights"
+REFERENCE = load_file(FIXTURES / "reference.safetensors")
+OTHERS = load_file(FIXTURES / "others.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +67,32 @@ def test_reactions_round_trip_is_bit_identical(reactions, shared_data, tmp_path)
     after = load_file(tmp_path / "ours" / WEIGHTS)
     for name, tensor in after.items():
         assert np.array_equal(tensor, before[name]), name
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "least"),
+    [("albert", "albert-reactions", 0.8), ("antibody", "roberta-antibody", 0.8)],
+)
+def test_albert_and_roberta_fill_masks_as_transformers_does(name, folder, least, shared_data):
+    directory = shared_data / "weights" / folder
+    model = kb.load(directory)
+    if name == "albert":
+        vocabulary = (directory / "vocab.txt").read_text().split("\n")
+        inputs, mask_id = reaction_inputs(vocabulary), vocabulary.index("[MASK]")
+    else:
+        vocabulary = json.loads((directory / "vocab.json").read_text())
+        inputs, mask_id = antibody_inputs(vocabulary), vocabulary["<mask>"]
+    logits = model({"token_ids": inputs[0], "padding_mask": inputs[1]})[:, ::7]
+    np.testing.assert_allclose(logits, OTHERS[f"{name}.logits"], rtol=1e-6, atol=2e-5)
+    ids, mask, positions, tokens = masked_one_by_one(*inputs, mask_id)
+    masked = {"token_ids": ids, "padding_mask": mask, "masked_positions": positions[:, None]}
+    filled = np.argmax(model(masked)[:, 0], -1)
+    theirs = OTHERS[f"{name}.filled"]
+    ours_right, theirs_right = int(np.sum(filled == tokens)), int(np.sum(theirs == tokens))
+    print(f"{folder}: {ours_right} of {len(tokens)}, transformers {theirs_right}")
+    assert np.array_equal(filled, theirs)
+    assert len(tokens) >= 200
+    assert ours_right / len(tokens) > least
 
 
 @pytest.fixture(scope="module")
