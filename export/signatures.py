@@ -15,6 +15,7 @@ from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.multiple_choice import MultipleChoice
 from keras_bert.tasks.next_sentence import NextSentencePredictor
 from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.replaced_token import ReplacedTokenDetector
 from keras_bert.tasks.span import SpanClassifier
 from keras_bert.tasks.tagger import TokenClassifier
 
@@ -92,12 +93,17 @@ def _best(*names: str) -> Callable[..., np.ndarray]:
     return decisions
 
 
+def _replaced(model: Any, outputs: Mapping[str, np.ndarray], mask: np.ndarray) -> np.ndarray:
+    return (outputs["logits"] > 0)[mask.astype(bool)]
+
+
 ANSWERS: dict[type, Answers] = {
     Encoder: Answers(_named),
     MaskedLanguageModel: Answers(_logits, decisions=_best("logits")),
     MultipleChoice: Answers(_one_choice),
     NextSentencePredictor: Answers(_logits, decisions=_best("logits")),
     PretrainingModel: Answers(_named, decisions=_best("mlm_logits", "nsp_logits")),
+    ReplacedTokenDetector: Answers(_logits, decisions=_replaced),
     SequenceClassifier: Answers(_logits_and_scores, _label_names, _chosen_labels),
     SpanClassifier: Answers(_named, decisions=_best("start_logits", "end_logits")),
     TokenClassifier: Answers(_logits, decisions=_best("logits")),
@@ -133,7 +139,7 @@ def answers_of(model: keras.Model) -> Answers:
 
 def input_names(model: keras.Model) -> tuple[str, ...]:
     """The names of the model's inputs, `[N, T]` int32 each."""
-    unused = {"segment_ids"} if model.config.num_segments == 0 else set()
+    unused = {"segment_ids"} if model.config.num_segments <= 1 else set()
     return tuple(name for name in INPUTS if name not in unused)
 
 

@@ -14,6 +14,7 @@ TASKS = {
     "multiple_choice": kb.MultipleChoice,
     "next_sentence": kb.NextSentencePredictor,
     "pretraining": kb.PretrainingModel,
+    "replaced_token": kb.ReplacedTokenDetector,
     "span": kb.SpanClassifier,
     "tagger": kb.TokenClassifier,
 }

@@ -8,6 +8,7 @@ from keras_bert import export
 from keras_bert.export.onnx import onnx_runner
 from keras_bert.export.signatures import ANSWERS
 from keras_bert.export.tflite import tflite_runner
+from keras_bert.families import FAMILIES
 
 from .conftest import TASKS, make_model, random_ids
 
@@ -19,6 +20,7 @@ OUTPUTS = {
     "multiple_choice": {"logits": ("N",)},
     "next_sentence": {"logits": ("N", 2)},
     "pretraining": {"mlm_logits": ("N", "T", 66), "nsp_logits": ("N", 2)},
+    "replaced_token": {"logits": ("N", "T")},
     "span": {"start_logits": ("N", "T"), "end_logits": ("N", "T")},
     "tagger": {"logits": ("N", "T", 3)},
 }
@@ -61,6 +63,7 @@ def test_the_table_of_outputs_knows_every_task():
     "task",
     ["encoder", "classifier", "masked_lm", "pretraining"]
     + [pytest.param(t, marks=pytest.mark.slow) for t in ("multiple_choice", "next_sentence")]
+    + [pytest.param("replaced_token", marks=pytest.mark.slow)]
     + [pytest.param(t, marks=pytest.mark.slow) for t in ("span", "tagger")],
 )
 def test_artifact_equals_the_model(task, kind, models, tmp_path):
@@ -104,3 +107,28 @@ def test_other_configurations(config, kind, tmp_path):
     expected = model(ids)["sequence_output"]
     actual = load(tmp_path / f"a.{kind}")(ids)["sequence_output"]
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
+
+
+SMALL = {"vocabulary_size": 66, "hidden_size": 24, "num_layers": 2, "num_heads": 2}
+SMALL |= {"intermediate_size": 32, "max_positions": 32}
+OTHERS = {  # a family with what is special about it to the task with the most of it
+    "roberta": ("classifier", {}),
+    "distilbert": ("classifier", {}),
+    "albert": ("pretraining", {"embedding_size": 8, "num_layers": 4, "layer_groups": 2}),
+    "electra": ("replaced_token", {"embedding_size": 8}),
+}
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_every_family_in_every_format(family, tmp_path):
+    task, changes = OTHERS[family]
+    model = make_model(task, **FAMILIES[family].TRAITS | SMALL | changes)
+    ids = random_ids(3, 12)
+    expected = {n: np.asarray(x) for n, x in keras_outputs(task, model, ids).items()}
+    if model.config.num_segments <= 1:
+        del ids["segment_ids"]
+    for kind, (write, load) in FORMATS.items():
+        write(model, tmp_path / f"a.{kind}")
+        actual = load(tmp_path / f"a.{kind}")(ids)
+        for name, value in expected.items():
+            np.testing.assert_allclose(actual[name], value, rtol=0, atol=1e-5, err_msg=kind)
