@@ -32,6 +32,9 @@ class EncoderConfig:
         activation: one of `ACTIVATIONS`: exact GELU (erf), its tanh approximation, ReLU, SiLU.
         layer_norm_epsilon: added to the variance in every layer normalization.
         max_positions: the longest sequence.
+        projection_first: where embedding and encoder are of different width, whether the
+            projection, then without bias, stands before the layer normalization of the embedding
+            and not after its dropout.
         position_offset: rows of the position table that stand before the first position. Where it
             is not 0, padding has the row before that, and only tokens are counted.
         position_input: whether positions are added at the input.
@@ -78,6 +81,7 @@ class EncoderConfig:
     activation: str = "gelu"
     layer_norm_epsilon: float = 1e-12
     max_positions: int = 512
+    projection_first: bool = False
     position_offset: int = 0
     position_input: bool = True
     num_segments: int = 2
@@ -129,14 +133,7 @@ class EncoderConfig:
         _check(self, "position_terms", terms, 'made of "c2p" and "p2c"')
         size = self.convolution_size
         _check(self, "convolution_size", size == 0 or size % 2 == 1, "an odd number, or 0")
-        if self.position_buckets and self.relative_positions:
-            _check(
-                self,
-                "position_buckets",
-                self.position_buckets % 2 == 0
-                and self.position_buckets < 2 * self.relative_positions - 2,
-                f"even and below {2 * self.relative_positions - 2}",
-            )
+        _check(self, "position_buckets", self.position_buckets % 2 == 0, "an even number")
         if self.hidden_size % self.num_heads:
             raise InputError(
                 f"hidden_size {self.hidden_size} cannot be divided among num_heads "
@@ -264,7 +261,14 @@ _FROM_ZERO = (
     "position_buckets",
     "convolution_size",
 )
-_FLAGS = ("pooler", "position_input", "key_bias", "shared_position_keys", "relative_layer_norm")
+_FLAGS = (
+    "pooler",
+    "projection_first",
+    "position_input",
+    "key_bias",
+    "shared_position_keys",
+    "relative_layer_norm",
+)
 
 
 def _or(values: tuple[str, ...]) -> str:

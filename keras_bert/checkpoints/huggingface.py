@@ -16,7 +16,17 @@ import numpy as np
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.json_files import read_json, write_json
-from keras_bert.checkpoints.mapping import SAME, TRANSPOSED, Link, links, write_model
+from keras_bert.checkpoints.mapping import (
+    KEY_OF_HEADS,
+    QUERY_OF_HEADS,
+    REVERSED,
+    SAME,
+    TRANSPOSED,
+    VALUE_OF_HEADS,
+    Link,
+    links,
+    write_model,
+)
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
 from keras_bert.checkpoints.tasks import (
     LANGUAGE_MODELS,
@@ -37,6 +47,14 @@ KINDS = {
     "norm": (("/gamma", ".weight", SAME), ("/beta", ".bias", SAME)),
     "table": (("", ".weight", SAME),),
     "vector": (("", "", SAME),),
+    "convolution": (("/kernel", ".weight", REVERSED), ("/bias", ".bias", SAME)),
+    "query_key_value": (  # head by head in one matrix
+        ("/query/kernel", ".in_proj.weight", QUERY_OF_HEADS),
+        ("/key/kernel", ".in_proj.weight", KEY_OF_HEADS),
+        ("/value/kernel", ".in_proj.weight", VALUE_OF_HEADS),
+        ("/query/bias", ".q_bias", SAME),
+        ("/value/bias", ".v_bias", SAME),
+    ),
 }
 
 _PROBLEM_TYPES = {
@@ -58,6 +76,8 @@ _ACTIVATIONS = {
 _CONVERSIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "position_offset": (lambda padding: padding + 1, lambda offset: offset - 1),
 }
+_OTHER_ACTIVATIONS = ("classifier_activation", "convolution_activation")  # which may be tanh
+_POSITIONS = "encoder/embeddings/position_embedding"
 _ONLY_ENCODERS = ("is_decoder", "add_cross_attention")
 
 
@@ -81,6 +101,10 @@ def open_hugging_face(directory: Path) -> Contents:
             raise CheckpointError(
                 f"{path}: {name} {values[name]!r} is not supported; only {value!r} is."
             )
+    try:
+        values = getattr(family, "from_hugging_face", dict)(values)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: {error}.") from error
     encoder = read_encoder(path, values, family.TRAITS, family.HUGGING_FACE_CONFIG, _ACTIVATIONS)
     tied = values.get("tie_word_embeddings") is not False
     source = _Renamed(_weights(directory), family, tied)
@@ -94,6 +118,11 @@ def open_hugging_face(directory: Path) -> Contents:
     arguments = {**read_arguments(path, values, task, head.dropout), **head.arguments}
     if task in LANGUAGE_MODELS:
         arguments["tied"] = tied
+        stored = {link.ours for link in table if link.theirs in names}
+        arguments["enhanced"] = (
+            "masked_lm/position_embedding" in stored and not encoder.position_input
+        )
+        arguments["legacy"] = not source.other_names
     return Contents(
         place=directory,
         task=task,
@@ -125,6 +154,9 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
     # Where transformers has no pooler, it would complain of one.
     if task != "encoder" and not family.HUGGING_FACE_TASKS[task].pooled:
         tensors = {n: x for n, x in tensors.items() if n not in pooler}
+    if not getattr(model, "legacy", True):
+        for legacy, other in _other_names(family).items():
+            tensors = {n.replace(legacy, other): x for n, x in tensors.items()}
     if task == "encoder":
         tensors = {n.removeprefix(family.HUGGING_FACE_PREFIX): x for n, x in tensors.items()}
     with replacing(directory, marker=CONFIGURATION) as path:
@@ -164,7 +196,12 @@ def read_encoder(
     if any(values.get(name) for name in _ONLY_ENCODERS):
         raise CheckpointError(f"{path} describes a decoder; only encoders are supported.")
     fields = dict(traits)
-    conversions = _CONVERSIONS | {"activation": (activations.__getitem__, None)}
+    others = {**activations, "tanh": "tanh"}
+    conversions = {
+        **_CONVERSIONS,
+        **dict.fromkeys(_OTHER_ACTIVATIONS, (others.__getitem__, None)),
+        "activation": (activations.__getitem__, None),
+    }
     for ours, theirs in names.items():
         value = values.get(theirs)
         if value is not None:
@@ -189,7 +226,8 @@ class _Renamed:
     """A source whose names are made those of the family's table.
 
     Older files say gamma and beta for a LayerNorm's weight and bias; files of a bare encoder
-    leave out the prefix.
+    leave out the prefix; of some families, the masked language model has two sets of names, and
+    `other_names` says whether these are not those of the table.
     """
 
     def __init__(self, source: SafetensorsFiles, family: ModuleType, tied: bool):
@@ -200,11 +238,15 @@ class _Renamed:
         rows = [theirs for _, _, theirs in family.HUGGING_FACE]
         bare = {r.removeprefix(prefix).split(".")[0] for r in rows if r.startswith(prefix)}
         self._names: dict[str, str] = {}
+        self.other_names = False
         for name in sorted(source.names(), key=lambda name: name == its_bias):
             new = name.replace("LayerNorm.gamma", "LayerNorm.weight")
             new = new.replace("LayerNorm.beta", "LayerNorm.bias")
             if new.split(".")[0] in bare:
                 new = prefix + new
+            for legacy, other in _other_names(family).items():
+                if new.startswith(other):
+                    new, self.other_names = new.replace(other, legacy), True
             if new == its_bias:
                 new = bias
                 if tied and new in self._names:
@@ -263,7 +305,11 @@ def _family_to_write(model: keras.Model) -> ModuleType:
 def _table(family: ModuleType, config: EncoderConfig, *tasks: str) -> list[Link]:
     """The links for some tasks, and for one layer more than there is."""
     heads = (row for task in tasks for row in family.HUGGING_FACE_TASKS[task].rows)
-    rows = (*family.HUGGING_FACE, *heads)
+    rows = [
+        (kind, ours, theirs)
+        for kind, ours, theirs in (*family.HUGGING_FACE, *heads)
+        if config.position_input or ours != _POSITIONS
+    ]
     return links(rows, KINDS, config.num_distinct_layers + 1, config.layers_per_group)
 
 
@@ -274,6 +320,11 @@ def _output_layer(family: ModuleType) -> tuple[str, str]:
     """
     theirs = {ours: name for _, ours, name in family.HUGGING_FACE_TASKS["masked_lm"].rows}
     return theirs["masked_lm/decoder"], theirs["masked_lm/bias"]
+
+
+def _other_names(family: ModuleType) -> Mapping[str, str]:
+    """Beginnings of names in the family's table to those that stand in their place elsewhere."""
+    return getattr(family, "HUGGING_FACE_OTHER_NAMES", {})
 
 
 def _is_whole(value: Any) -> bool:
@@ -350,7 +401,10 @@ def _describe(model: keras.Model, task: str, family: ModuleType) -> dict[str, An
     """The `config.json` of a model."""
     config: EncoderConfig = model.config
     activations = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
-    conversions = _CONVERSIONS | {
+    others = activations | {"tanh": "tanh"}
+    conversions = {
+        **_CONVERSIONS,
+        **dict.fromkeys(_OTHER_ACTIVATIONS, (None, others.__getitem__)),
         "activation": (None, activations.__getitem__),
         "max_positions": (None, lambda positions: positions + config.position_offset),
     }
@@ -365,6 +419,9 @@ def _describe(model: keras.Model, task: str, family: ModuleType) -> dict[str, An
     for ours, theirs in names.items():
         value = getattr(config, ours)
         values[theirs] = conversions[ours][1](value) if ours in conversions else value
+    values = getattr(family, "to_hugging_face", dict)(values)
+    if _other_names(family):
+        values["legacy"] = getattr(model, "legacy", True)
     return values | write_arguments(model, task, head.dropout)
 
 

@@ -161,9 +161,8 @@ def read_model(
         if link.theirs in unused:
             stored.setdefault(link.ours, link)
     variables = named_variables(model)
-    elsewhere = {link.theirs for link in table if not _ENCODER.match(link.ours)}
     for name, link in stored.items():
-        if _ENCODER.match(name) and name not in variables and link.theirs not in elsewhere:
+        if _ENCODER.match(name) and name not in variables:
             raise CheckpointError(
                 f"{source.where(link.theirs)} holds the tensor {link.theirs!r}, for which an "
                 "encoder of the configuration beside it has no place."

@@ -139,7 +139,7 @@ def check_expressible(
                     f"{' or '.join(map(repr, values))} is all that can be said there."
                 )
     for name in ("num_segments", "position_offset"):
-        if name in fields and not getattr(config, name):
+        if name in fields and not getattr(config, name) and family.TRAITS.get(name, 1):
             raise InputError(f"{library} cannot express an encoder whose {name} is 0.")
 
 

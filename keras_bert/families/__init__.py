@@ -11,6 +11,8 @@ from keras_bert.families import (
     albert,
     bert,
     camembert,
+    deberta,
+    deberta_v2,
     distilbert,
     electra,
     roberta,
@@ -19,7 +21,10 @@ from keras_bert.families import (
 
 FAMILIES: dict[str, ModuleType] = {
     family.TRAITS["family"]: family
-    for family in (bert, roberta, xlm_roberta, camembert, distilbert, albert, electra)
+    for family in (
+        *(bert, roberta, xlm_roberta, camembert, distilbert, albert, electra),
+        *(deberta, deberta_v2),
+    )
 }
 
 for _family in FAMILIES.values():

@@ -102,7 +102,7 @@ _TRANSFORM = (
     ("dense", "masked_lm/transform", "cls.predictions.transform.dense"),
     ("norm", "masked_lm/layer_norm", "cls.predictions.transform.LayerNorm"),
 )
-_MASKED_LM = (
+MASKED_LM = (
     *_TRANSFORM,
     ("vector", "masked_lm/bias", "cls.predictions.bias"),
     ("table", "masked_lm/decoder", "cls.predictions.decoder"),
@@ -115,10 +115,10 @@ _DROPOUT = "classifier_dropout"
 HUGGING_FACE_TASKS = {
     "encoder": Head("Model"),
     "classifier": Head("ForSequenceClassification", CLASSIFIER, True, _DROPOUT),
-    "masked_lm": Head("ForMaskedLM", _MASKED_LM),
+    "masked_lm": Head("ForMaskedLM", MASKED_LM),
     "multiple_choice": Head("ForMultipleChoice", CLASSIFIER, True, _DROPOUT),
     "next_sentence": Head("ForNextSentencePrediction", _NEXT_SENTENCE, True),
-    "pretraining": Head("ForPreTraining", (*_MASKED_LM, *_NEXT_SENTENCE), True),
+    "pretraining": Head("ForPreTraining", (*MASKED_LM, *_NEXT_SENTENCE), True),
     "span": Head("ForQuestionAnswering", SPAN),
     "tagger": Head("ForTokenClassification", CLASSIFIER, dropout=_DROPOUT),
 }

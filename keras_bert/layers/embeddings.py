@@ -28,9 +28,19 @@ class EmbeddingSum(Configured, keras.layers.Layer):
         self.segment_embedding = None
         if config.num_segments:
             self.segment_embedding = self._table("segment_embedding", config.num_segments)
+        self.projection = None
+        if self.width != size:
+            self.projection = self.dense(self.width, "projection", use_bias=False)
+            self.projection.build((None, None, size))
         self.normalization = self.layer_norm("layer_norm")
-        self.normalization.build((None, None, size))
+        self.normalization.build((None, None, self.width))
         self.dropout_layer = self.dropout(config.hidden_dropout, "dropout")
+
+    @property
+    def width(self) -> int:
+        """Of the output."""
+        config = self.config
+        return config.hidden_size if config.projection_first else config.embedding_size
 
     def _table(self, name: str, rows: int) -> Any:
         shape = (rows, self.config.embedding_size)
@@ -55,7 +65,7 @@ class EmbeddingSum(Configured, keras.layers.Layer):
                 other.
 
         Returns:
-            `[B, T, E]` in the compute dtype.
+            `[B, T, E]`, or `[B, T, H]` if `config.projection_first`, in the compute dtype.
 
         Raises:
             InputError: if T is known and larger than `config.max_positions`.
@@ -65,6 +75,8 @@ class EmbeddingSum(Configured, keras.layers.Layer):
             x = x + self._segments(token_ids, segment_ids)
         if self.position_embedding is not None:
             x = x + self._positions(token_ids, padding_mask, position_ids)
+        if self.projection is not None:
+            x = self.projection(x)
         return self.dropout_layer(self.normalization(x), training=training)
 
     def _segments(self, token_ids: Any, segment_ids: Any) -> Any:

@@ -64,7 +64,7 @@ class Encoder(Configured, keras.Model):
             )
         self.embeddings = embeddings
         self.projection = None
-        if config.embedding_size != config.hidden_size:
+        if embeddings.width != config.hidden_size:
             self.projection = self.dense(config.hidden_size, "projection")
         self.relative_positions = self.convolution = None
         if config.relative_positions:
@@ -87,7 +87,7 @@ class Encoder(Configured, keras.Model):
         if not self.embeddings.built:
             self.embeddings.build()
         if self.projection is not None:
-            self.projection.build((None, None, self.config.embedding_size))
+            self.projection.build((None, None, self.embeddings.width))
         parts = (self.relative_positions, *self.encoder_layers, self.convolution, self.pooler)
         for part in parts:
             if part is not None:
@@ -147,7 +147,7 @@ class Encoder(Configured, keras.Model):
         matrix, relative = (batch * length, hidden_size), None  # a matrix is what layers take
         if self.relative_positions is not None:
             relative = self.relative_positions(token_ids)
-        hidden_states, attentions = [x], []
+        hidden_states, attentions = [x], list[Any]()
         for index in self.config.layer_order:
             before = ops.reshape(x, matrix)
             x, probabilities = self.encoder_layers[index](before, bias, relative, training=training)

@@ -24,10 +24,10 @@ def rows_of_distances(config: EncoderConfig) -> np.ndarray:
     """
     distance = np.arange(-config.relative_positions, config.relative_positions + 1)
     rows = config.position_buckets or config.relative_positions
-    if config.position_buckets:
-        middle = rows // 2
+    middle, last = rows // 2, config.relative_positions - 1
+    if config.position_buckets and last > middle:
         outer = np.maximum(np.abs(distance), middle) / middle
-        growth = np.log(outer) / np.log((config.relative_positions - 1) / middle)
+        growth = np.log(outer) / np.log(last / middle)
         bucket = middle + np.ceil(growth * (middle - 1))
         distance = np.where(np.abs(distance) <= middle, distance, np.sign(distance) * bucket)
     return np.clip(distance + rows, 0, 2 * rows - 1).astype("int32")

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import MaskedLMHead
 from keras_bert.tasks.task import Task
@@ -23,10 +24,13 @@ class MaskedLanguageModel(Task):
         enhanced: whether the last layer decodes the masked tokens with the help of absolute
             positions: the enhanced mask decoder of DeBERTa (He et al. 2020,
             https://arxiv.org/abs/2006.03654, section 3.2).
+        legacy: which of two names Hugging Face's files have for the head's tensors, in families
+            where there are two. It changes nothing else.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
-        InputError: if the activation or the epsilon is not possible.
+        InputError: if the activation or the epsilon is not possible, or the model is `enhanced`
+            and its encoder adds positions at its input.
     """
 
     def __init__(
@@ -37,11 +41,18 @@ class MaskedLanguageModel(Task):
         activation: str | None = None,
         layer_norm_epsilon: float | None = None,
         enhanced: bool = False,
+        legacy: bool = True,
         **kwargs: Any,
     ):
         super().__init__(encoder, **kwargs)
+        if enhanced and self.config.position_input:
+            raise InputError(
+                "An enhanced mask decoder is for encoders whose input has no absolute positions; "
+                "set position_input to false."
+            )
         self.tied = tied
         self.enhanced = enhanced
+        self.legacy = legacy
         self.activation = activation or self.config.activation
         self.layer_norm_epsilon = layer_norm_epsilon or self.config.layer_norm_epsilon
         config = self.config.replace(
@@ -58,6 +69,7 @@ class MaskedLanguageModel(Task):
             "activation": self.activation,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "enhanced": self.enhanced,
+            "legacy": self.legacy,
         }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:

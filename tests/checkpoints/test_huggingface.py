@@ -59,14 +59,23 @@ def weights(directory):
 def check(model, folder):
     inputs, outputs, states = reference(folder)
     ours = model(inputs)
-    for name, expected in outputs.items():
-        actual = ours[OUTPUTS[name]] if isinstance(ours, dict) else ours
+    tokens = inputs["padding_mask"] == 1
+    if not folder.startswith("deberta"):  # where padding attends to nothing, not even itself
+        tokens = np.ones_like(tokens)
+
+    def compare(actual, expected, tokens, name):
+        actual = np.asarray(actual)
+        if actual.shape[: tokens.ndim] == tokens.shape:
+            actual, expected = actual[tokens], expected[tokens]
         np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5, err_msg=name)
+
+    for name, expected in outputs.items():
+        compare(ours[OUTPUTS[name]] if isinstance(ours, dict) else ours, expected, tokens, name)
     encoder = model if isinstance(model, kb.Encoder) else model.encoder
     flat = {name: value.reshape(-1, value.shape[-1]) for name, value in inputs.items()}
     hidden = encoder(flat, return_hidden_states=True)["hidden_states"]
-    for actual, expected in zip(hidden, states, strict=True):
-        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
+    for index, (actual, expected) in enumerate(zip(hidden, states, strict=True)):
+        compare(actual, expected, tokens.reshape(-1, tokens.shape[-1]), f"state {index}")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

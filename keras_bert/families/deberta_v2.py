@@ -1,0 +1,101 @@
+"""DeBERTa-v2 and -v3 (He et al. 2021, https://arxiv.org/abs/2111.09543).
+
+Distances are put into buckets that grow logarithmically, relative positions are projected by the
+weights of the content; the large models of v2 have a convolution beside the first layer. v3 is
+pretrained with replaced tokens; transformers has both under the name of the former. Sizes as
+published in github.com/microsoft/DeBERTa.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keras_bert.families import bert, deberta
+from keras_bert.families.deberta import (  # noqa: F401
+    HUGGING_FACE_OTHER_NAMES,
+    HUGGING_FACE_PREFIX,
+)
+from keras_bert.families.head import Head
+
+TRAITS: dict[str, Any] = deberta.TRAITS | {
+    "family": "deberta-v2",
+    "key_bias": True,
+    "position_terms": ("p2c", "c2p"),
+    "position_buckets": 256,
+    "shared_position_keys": True,
+    "relative_layer_norm": True,
+}
+
+_CONVOLUTION = {"convolution_size": 3, "convolution_activation": "gelu"}
+_VERSION_2 = TRAITS | _CONVOLUTION | {"vocabulary_size": 128100}
+_VERSION_3 = TRAITS | {"vocabulary_size": 128100}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "deberta_v2_xlarge": _VERSION_2 | bert.sizes(24, 1536),
+    "deberta_v2_xxlarge": _VERSION_2 | bert.sizes(48, 1536),
+    "deberta_v3_xsmall": _VERSION_3 | bert.sizes(12, 384),
+    "deberta_v3_small": _VERSION_3 | bert.sizes(6, 768),
+    "deberta_v3_base": _VERSION_3 | bert.sizes(12, 768),
+    "deberta_v3_large": _VERSION_3 | bert.sizes(24, 1024),
+    "mdeberta_v3_base": _VERSION_3 | bert.sizes(12, 768) | {"vocabulary_size": 251000},
+}
+
+TEXT: dict[str, Any] = bert.TEXT | {"tokenizer": "sentencepiece"}
+
+OBJECTIVES = ("rtd+gdes", "rtd", "mlm")
+
+HUGGING_FACE_CLASS = "DebertaV2"
+HUGGING_FACE_CONFIG = deberta.HUGGING_FACE_CONFIG | {
+    "position_buckets": "position_buckets",
+    "shared_position_keys": "share_att_key",
+    "relative_layer_norm": "norm_rel_ebd",
+    "convolution_size": "conv_kernel_size",
+    "convolution_activation": "conv_act",
+}
+HUGGING_FACE_FIXED: dict[str, Any] = {"conv_groups": 1}
+
+
+def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
+    """As `deberta.from_hugging_face`."""
+    head_size, heads = values.get("attention_head_size"), values.get("num_attention_heads")
+    if None not in (head_size, heads) and head_size * heads != values.get("hidden_size"):
+        raise ValueError(f"attention_head_size {head_size} is not supported")
+    return {
+        "share_att_key": False,
+        "conv_kernel_size": 0,
+        "conv_act": "tanh",
+        **deberta.from_hugging_face(values),
+        "position_buckets": max(values.get("position_buckets", 0), 0),
+        "norm_rel_ebd": "layer_norm" in values.get("norm_rel_ebd", "none").lower(),
+    }
+
+
+def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `from_hugging_face`."""
+    return {
+        **deberta.to_hugging_face(values),
+        "position_buckets": values["position_buckets"] or -1,
+        "norm_rel_ebd": "layer_norm" if values["norm_rel_ebd"] else "none",
+    }
+
+
+HUGGING_FACE = (
+    *deberta.EMBEDDINGS,
+    ("norm", "encoder/relative_positions/layer_norm", "deberta.encoder.LayerNorm"),
+    ("convolution", "encoder/convolution/convolution", "deberta.encoder.conv.conv"),
+    ("norm", "encoder/convolution/layer_norm", "deberta.encoder.conv.LayerNorm"),
+    *(
+        (kind, f"encoder/layer_{{i}}/{ours}", f"deberta.encoder.layer.{{i}}.{theirs}")
+        for kind, ours, theirs in (
+            ("dense", "attention/query", "attention.self.query_proj"),
+            ("dense", "attention/key", "attention.self.key_proj"),
+            ("dense", "attention/value", "attention.self.value_proj"),
+            ("dense", "attention/position_key", "attention.self.pos_key_proj"),
+            ("dense", "attention/position_query", "attention.self.pos_query_proj"),
+            *bert.PARTS_OF_LAYER[3:],
+        )
+    ),
+)
+
+HUGGING_FACE_TASKS = deberta.HUGGING_FACE_TASKS | {
+    "multiple_choice": Head("ForMultipleChoice", deberta.CLASSIFIER, dropout=deberta.DROPOUT),
+}
