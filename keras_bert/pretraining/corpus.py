@@ -45,12 +45,14 @@ class TokenizedCorpus:
         document_splits: `[D + 1]` int64: document d has the units from `document_splits[d]` to
             `document_splits[d + 1]`.
         is_continuation: bool `[V]`: tokens that continue a word.
+        separator_id: a token that may stand at the end of documents and is not text.
     """
 
     tokens: np.ndarray
     unit_splits: np.ndarray
     document_splits: np.ndarray
     is_continuation: np.ndarray
+    separator_id: int | None = None
 
     @classmethod
     def from_files(
@@ -126,6 +128,16 @@ class TokenizedCorpus:
         """Indices of the tokens that begin a word, ascending."""
         return np.flatnonzero(~self.is_continuation[self.tokens])
 
+    def with_document_separators(self, separator_id: int) -> "TokenizedCorpus":
+        """The same text with a separator at the end of each document, for sequences across them."""
+        ends = self.unit_splits[self.document_splits[1:]]
+        return dataclasses.replace(
+            self,
+            tokens=np.insert(self.tokens, ends, separator_id),
+            unit_splits=self.unit_splits + np.append(self.document_of_unit, self.num_documents),
+            separator_id=separator_id,
+        )
+
     def split(self, share: float) -> "tuple[TokenizedCorpus, TokenizedCorpus]":
         """Training text and held-out text, about `share` of the whole.
 
@@ -162,6 +174,7 @@ class TokenizedCorpus:
             unit_splits=_splits(lengths[units]),
             document_splits=_splits(document_sizes),
             is_continuation=self.is_continuation,
+            separator_id=self.separator_id,
         )
 
 

@@ -55,7 +55,7 @@ def test_masks_and_pairs(novels, whole_words):
         total["split_words"] += (continues & (masked[:, 1:] != masked[:, :-1]) & real[:, 1:]).sum()
     shares = {name: total[name] / total["masked"] for name in ("as_mask", "kept")}
     rate = total["masked"] / total["maskable"]
-    true_next = 1 - examples.plan(0).is_random.mean()
+    true_next = 1 - examples.plan(0).label.mean()
     print(f"\nwhole words {whole_words}: {total['tokens']} tokens, masked {rate:.4%}, {shares}, ")
     print(f"special {total['special']}, split {total['split_words']}, true next {true_next:.4%}")
     assert rate == pytest.approx(0.15, abs=0.001)

@@ -4,10 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining import pairs
-from keras_bert.pretraining.pairs import plan_pairs, plan_segments
+from keras_bert.pretraining.plans import next_sentence, plan_pairs, plan_segments
 
-COLUMNS = ("a_start", "a_length", "b_start", "b_length", "is_random")
+COLUMNS = ("a_start", "a_length", "b_start", "b_length", "label")
 
 
 def document_of_token(corpus):
@@ -23,8 +22,8 @@ def check_invariants(corpus, plan, max_tokens):
     assert (document[plan.a_start] == document[a_last]).all()
     assert (document[plan.b_start] == document[b_last]).all()
     same = document[plan.a_start] == document[plan.b_start]
-    np.testing.assert_array_equal(same, plan.is_random == 0)
-    true = plan.is_random == 0
+    np.testing.assert_array_equal(same, plan.label == 0)
+    true = plan.label == 0
     assert (plan.b_start[true] > a_last[true]).all()
 
 
@@ -43,18 +42,18 @@ def test_invariants(make_corpus, seed, documents, most_units, most_tokens, max_t
 
 @pytest.mark.parametrize("most_units", [1, 3, 40])
 def test_before_truncation_every_token_stands_in_one_example(make_corpus, monkeypatch, most_units):
-    monkeypatch.setattr(pairs, "_truncate", lambda *parts: parts[:4])
+    monkeypatch.setattr(next_sentence, "truncate", lambda *parts: parts[:4])
     corpus = make_corpus(seed=3, documents=60, most_units=most_units)
     plan = plan_pairs(corpus, 60, seed=1)
     uses = np.zeros(corpus.num_tokens, int)
     for n in range(len(plan)):
         uses[plan.a_start[n] : plan.a_start[n] + plan.a_length[n]] += 1
-        if plan.is_random[n] == 0:
+        if plan.label[n] == 0:
             uses[plan.b_start[n] : plan.b_start[n] + plan.b_length[n]] += 1
             assert plan.a_start[n] + plan.a_length[n] == plan.b_start[n]
     assert uses.max() == 1
     # What is left are second halves of the last units of documents: continuations of others.
-    for n in np.flatnonzero(plan.is_random):
+    for n in np.flatnonzero(plan.label):
         uses[plan.b_start[n] : plan.b_start[n] + plan.b_length[n]] += 1
     assert uses.min() == 1
 
@@ -62,7 +61,7 @@ def test_before_truncation_every_token_stands_in_one_example(make_corpus, monkey
 def test_half_of_the_pairs_are_random(make_corpus):
     corpus = make_corpus(documents=20000, most_units=12)
     plan = plan_pairs(corpus, 61)
-    assert plan.is_random.mean() == pytest.approx(0.5, abs=0.005)
+    assert plan.label.mean() == pytest.approx(0.5, abs=0.005)
 
 
 def test_documents_of_one_sentence(make_corpus):
@@ -72,15 +71,15 @@ def test_documents_of_one_sentence(make_corpus):
     # Units of one word cannot be split, so only random text can follow them.
     words = np.diff(np.searchsorted(corpus.word_starts, corpus.unit_splits))
     word = words[np.searchsorted(corpus.unit_splits, plan.a_start, side="right") - 1]
-    assert plan.is_random[word > 1].mean() == pytest.approx(0.5, abs=0.01)
-    assert plan.is_random[word == 1].all()
+    assert plan.label[word > 1].mean() == pytest.approx(0.5, abs=0.01)
+    assert plan.label[word == 1].all()
 
 
 def test_fills_sequences_but_for_a_tenth_and_the_ends_of_documents(make_corpus):
     corpus = make_corpus(documents=20, most_units=2000, most_tokens=10)
     plan = plan_pairs(corpus, 61)
     size = plan.a_length + plan.b_length
-    full = (size[plan.is_random == 0] == 61).mean()
+    full = (size[plan.label == 0] == 61).mean()
     assert full == pytest.approx(0.9, abs=0.02)
     assert size.min() < 20
 
@@ -88,7 +87,7 @@ def test_fills_sequences_but_for_a_tenth_and_the_ends_of_documents(make_corpus):
 def test_splits_inside_a_unit_stand_before_words(make_corpus):
     corpus = make_corpus(documents=500, most_units=1)
     plan = plan_pairs(corpus, 61)
-    true = plan.is_random == 0
+    true = plan.label == 0
     assert not corpus.is_continuation[corpus.tokens[plan.b_start[true]]].any()
 
 

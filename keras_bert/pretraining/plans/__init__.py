@@ -1,0 +1,18 @@
+"""Which stretches of text make the examples of an epoch: one file per plan.
+
+Every draw is a function of (seed, epoch, unit), so a plan can be made anywhere and again.
+"""
+
+from keras_bert.pretraining.plans.full_sentences import plan_full_sentences
+from keras_bert.pretraining.plans.next_sentence import plan_pairs
+from keras_bert.pretraining.plans.plan import EpochPlan
+from keras_bert.pretraining.plans.segments import plan_segments
+from keras_bert.pretraining.plans.sentence_order import plan_ordered_pairs
+
+__all__ = [
+    "EpochPlan",
+    "plan_full_sentences",
+    "plan_ordered_pairs",
+    "plan_pairs",
+    "plan_segments",
+]

@@ -1,0 +1,28 @@
+"""Single stretches of a document ("DOC-SENTENCES", https://arxiv.org/abs/1907.11692)."""
+
+import numpy as np
+
+from keras_bert.pretraining.corpus import TokenizedCorpus
+from keras_bert.pretraining.plans.plan import EpochPlan, generator, shuffled_stretches
+
+
+def plan_segments(
+    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
+) -> EpochPlan:
+    """Single stretches of `max_tokens` for masked language modelling alone.
+
+    They do not cross documents and hold every token once. The first stretch of a long document is
+    shorter at random, so that epochs cut differently.
+    """
+    rng = generator(seed, epoch)
+    document_start = corpus.unit_splits[corpus.document_splits]
+    length = np.diff(document_start)
+    first = np.minimum(rng.integers(1, max_tokens + 1, len(length)), length)
+    first = np.where(length <= max_tokens, length, first)
+    count = 1 + -(-(length - first) // max_tokens)
+    document = np.repeat(np.arange(len(length)), count)
+    number = np.arange(len(document)) - np.repeat(np.cumsum(count) - count, count)
+    offset = np.where(number > 0, first[document] + (number - 1) * max_tokens, 0)
+    size = np.where(number > 0, max_tokens, first[document])
+    size = np.minimum(size, length[document] - offset)
+    return shuffled_stretches(rng, document_start[document] + offset, size)
