@@ -177,7 +177,7 @@ def sample(logits: Any, noise: Any) -> Any:
 
 
 def put(token_ids: Any, positions: Any, values: Any) -> Any:
-    """`[B, T]` int32 with `values` `[B, P]` at `positions` `[B, P]`, of which 0 means nowhere."""
+    """Token ids `[B, T]` with `values` `[B, P]` at different `positions` `[B, P]`; 0 is nowhere."""
     here = ops.equal(ops.expand_dims(positions, -1), ops.arange(1, token_ids.shape[1]))
     here = ops.cast(here, "int32")  # [B, P, T - 1], by comparison: a scatter is slow on TPUs
     new = ops.sum(here * ops.expand_dims(values, -1), axis=1)

@@ -1,10 +1,12 @@
-"""A small model, synthetic examples and the trainer's step on one or two logical CPUs.
+"""Small models, synthetic examples and the trainer's step on one or two logical CPUs.
 
-Run as a program with a number of CPUs and a path, it writes there what ten steps do. Logical
-devices can only be made before TensorFlow starts.
+Run as a program with a number of CPUs and a directory, it writes there what ten steps of each
+objective do. Logical devices can only be made before TensorFlow starts.
 """
 
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -12,12 +14,15 @@ import tensorflow as tf
 
 from keras_bert.config import EncoderConfig
 from keras_bert.layers.encoder import Encoder
+from keras_bert.pretraining.distillation import DistillationModel
+from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.strategy import make_strategy
-from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
 
 BATCH, LENGTH, SLOTS, SIZE = 8, 12, 3, 30
+COMPARED = ("mlm+nsp", "rtd", "rtd+gdes", "distillation")
 
 
 def config(dropout=0.0):
@@ -33,28 +38,44 @@ def config(dropout=0.0):
     )
 
 
-def batches(number, seed=0):
+def make_model(objective, dropout=0.0):
+    if OBJECTIVES[objective].teacher:
+        teacher, student = (MaskedLanguageModel(Encoder(config(dropout))) for _ in range(2))
+        return DistillationModel(student, teacher, every_token=True)
+    run = SimpleNamespace(generator_size=0.5, generator_depth=None)
+    return OBJECTIVES[objective].model(config(dropout), run, None, None)
+
+
+def batches(number, seed=0, objective="mlm+nsp"):
     """Global batches `(x, y, w)`; the numbers of masked tokens differ much between rows."""
     rng = np.random.default_rng(seed)
+    heads = [head for head in OBJECTIVES[objective].heads if head.key]
     for _ in range(number):
         weights = np.arange(SLOTS) < rng.integers(0, SLOTS + 1, (BATCH, 1))
-        yield (
-            {
-                # Few different ids, so that many repeat.
-                "token_ids": rng.integers(5, 9, (BATCH, LENGTH)).astype("int32"),
-                "segment_ids": rng.integers(0, 2, (BATCH, LENGTH)).astype("int32"),
-                "padding_mask": np.ones((BATCH, LENGTH), "int32"),
-                "masked_positions": rng.integers(0, LENGTH, (BATCH, SLOTS)).astype("int32"),
-            },
-            {
-                "mlm_logits": rng.integers(5, SIZE, (BATCH, SLOTS)).astype("int32"),
-                "nsp_logits": rng.integers(0, 2, BATCH).astype("int32"),
-            },
-            {
-                "mlm_logits": weights.astype("float32"),
-                "nsp_logits": np.ones(BATCH, "float32"),
-            },
-        )
+        positions = 1 + rng.permuted(np.tile(np.arange(LENGTH - 1), (BATCH, 1)), axis=1)[:, :SLOTS]
+        length = rng.integers(5, LENGTH + 1, (BATCH, 1)) if len(heads) > 2 else LENGTH
+        x = {
+            # Few different ids, so that many repeat.
+            "token_ids": rng.integers(5, 9, (BATCH, LENGTH)).astype("int32"),
+            "segment_ids": rng.integers(0, 2, (BATCH, LENGTH)).astype("int32"),
+            "padding_mask": (np.arange(LENGTH) < length).astype("int32")
+            * np.ones((BATCH, 1), "int32"),
+            "masked_positions": positions.astype("int32"),
+        }
+        labels = {
+            "slots": rng.integers(5, SIZE, (BATCH, SLOTS)).astype("int32"),
+            "examples": rng.integers(0, 2, BATCH).astype("int32"),
+        }
+        if OBJECTIVES[objective].samples:
+            x["original_ids"] = rng.integers(5, 9, (BATCH, LENGTH)).astype("int32")
+            x["noise"] = rng.random((BATCH, SLOTS)).astype("float32")
+        all_weights = {
+            "slots": weights.astype("float32"),
+            "tokens": x["padding_mask"].astype("float32"),
+            "examples": np.ones(BATCH, "float32"),
+        }
+        y = {head.key: labels[head.over] for head in heads if head.labelled}
+        yield x, y, {head.key: all_weights[head.over] for head in heads}
 
 
 def distributed(strategy, examples):
@@ -66,17 +87,26 @@ def distributed(strategy, examples):
     return iter(strategy.distribute_datasets_from_function(lambda context: dataset))
 
 
-def make_step(strategy, dropout=0.0, clip_norm=0.05, learning_rate=1e-2, **options):
+def make_step(
+    strategy, dropout=0.0, clip_norm=0.05, learning_rate=1e-2, objective="mlm+nsp", **options
+):
     keras.utils.set_random_seed(0)
     with strategy.scope():
-        model = PretrainingModel(Encoder(config(dropout)))
+        model = make_model(objective, dropout)
         schedule = WarmupLinearDecay(learning_rate, 3, 20)
         optimizer = AdamW(trainable_variables(model), schedule, weight_decay=0.1)
-    return TrainingStep(model, optimizer, strategy, clip_norm=clip_norm, **options)
+    return TrainingStep(
+        model,
+        optimizer,
+        strategy,
+        objective=OBJECTIVES[objective],
+        clip_norm=clip_norm,
+        **options,
+    )
 
 
-def train(step, number=10, seed=0):
-    iterator = distributed(step.strategy, batches(number, seed))
+def train(step, number=10, seed=0, objective="mlm+nsp"):
+    iterator = distributed(step.strategy, batches(number, seed, objective))
     return step.train(iterator, tf.constant(number))
 
 
@@ -97,14 +127,17 @@ def losses_of_replicas(strategy):
     return strategy.experimental_local_results(tf.function(lambda: strategy.run(of_replica))())
 
 
-def main(cpus, path):
+def main(cpus, directory):
     device = tf.config.list_physical_devices("CPU")[0]
     logical = [tf.config.LogicalDeviceConfiguration()] * cpus
     tf.config.set_logical_device_configuration(device, logical)
-    step = make_step(make_strategy("mirrored"))
-    result = train(step)
-    extra = {"sums": result["sums"].numpy(), "norm": result["gradient_norm"].numpy()}
-    np.savez(path, **weights(step), **extra, dropped=losses_of_replicas(step.strategy))
+    strategy = make_strategy("mirrored")
+    for objective in COMPARED:
+        step = make_step(strategy, objective=objective)
+        result = train(step, objective=objective)
+        extra = {"sums": result["sums"].numpy(), "norm": result["gradient_norm"].numpy()}
+        np.savez(Path(directory) / f"{objective}.npz", **weights(step), **extra)
+    np.save(Path(directory) / "dropped.npy", losses_of_replicas(strategy))
 
 
 if __name__ == "__main__":

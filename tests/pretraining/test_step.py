@@ -19,42 +19,51 @@ def assert_close(first, second, tolerance=1e-6):
         np.testing.assert_allclose(first[name], second[name], atol=tolerance, rtol=0, err_msg=name)
 
 
-@pytest.fixture(scope="module")
-def ten_steps():
-    step = small.make_step(DEFAULT)
+@pytest.fixture(scope="module", params=small.COMPARED)
+def objective(request):
+    return request.param
+
+
+def after_ten_steps(objective, **options):
+    step = small.make_step(DEFAULT, objective=objective, **options)
     before = small.weights(step)
-    result = small.train(step)
+    result = small.train(step, objective=objective)
     return before, small.weights(step), result
 
 
 @pytest.fixture(scope="module")
+def ten_steps(objective):
+    return after_ten_steps(objective)
+
+
+@pytest.fixture(scope="module")
 def two_replicas(tmp_path_factory):
-    path = tmp_path_factory.mktemp("replicas") / "two.npz"
+    path = tmp_path_factory.mktemp("replicas")
     command = [sys.executable, "-m", "tests.pretraining.small", "2", str(path)]
     subprocess.run(command, check=True, timeout=300)
-    return dict(np.load(path))
+    return path
 
 
-def test_two_replicas_train_as_one_device_does(ten_steps, two_replicas):
+def test_two_replicas_train_as_one_device_does(objective, ten_steps, two_replicas):
     before, after, result = ten_steps
     assert result["gradient_norm"] > 0.05  # so clipping is active
     assert max(np.abs(after[name] - before[name]).max() for name in after) > 1e-2
-    np.testing.assert_allclose(two_replicas["sums"], result["sums"], rtol=1e-5)
-    np.testing.assert_allclose(two_replicas["norm"], result["gradient_norm"], rtol=1e-5)
-    assert_close({name: two_replicas[name] for name in after}, after)
+    two = dict(np.load(two_replicas / f"{objective}.npz"))
+    np.testing.assert_allclose(two["sums"], result["sums"], rtol=1e-5)
+    np.testing.assert_allclose(two["norm"], result["gradient_norm"], rtol=1e-5)
+    assert_close({name: two[name] for name in after}, after)
 
 
 def test_replicas_drop_different_units(two_replicas):
-    first, second = two_replicas["dropped"]  # of the same rows, with the same weights
+    first, second = np.load(two_replicas / "dropped.npy")  # of the same rows and weights
     assert abs(first - second).max() > 1e-2
 
 
-@pytest.mark.parametrize("options", [{"accumulation": 2}, {"accumulation": 4}, {"jit": True}])
-def test_micro_batches_and_xla_train_as_the_whole_batch_does(ten_steps, options):
-    step = small.make_step(DEFAULT, **options)
-    result = small.train(step)
+@pytest.mark.parametrize("options", [{"accumulation": 4}, {"jit": True}])
+def test_micro_batches_and_xla_train_as_the_whole_batch_does(objective, ten_steps, options):
+    _, weights, result = after_ten_steps(objective, **options)
     np.testing.assert_allclose(result["sums"], ten_steps[2]["sums"], rtol=1e-5)
-    assert_close(small.weights(step), ten_steps[1])
+    assert_close(weights, ten_steps[1])
 
 
 def test_loss_and_gradient_are_those_of_the_formula():
@@ -108,12 +117,12 @@ def test_dropout_is_a_function_of_seed_step_part_and_replica():
     assert len(np.unique(rows, axis=0)) == len(rows)
 
 
-def test_dropout_repeats_itself_and_changes_nothing_that_is_saved(ten_steps):
+def test_dropout_repeats_itself_and_changes_nothing_that_is_saved(objective, ten_steps):
     results = []
     for _ in range(2):
-        step = small.make_step(DEFAULT, dropout=0.5)
+        step = small.make_step(DEFAULT, dropout=0.5, objective=objective)
         states = [state.numpy() for state in step._seed_states]
-        small.train(step)
+        small.train(step, objective=objective)
         for state, before in zip(step._seed_states, states, strict=True):
             np.testing.assert_array_equal(state.numpy(), before)
         results.append(small.weights(step))
