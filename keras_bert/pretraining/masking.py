@@ -16,7 +16,7 @@ _SCORE, _COUNT, _ACTION, _REPLACEMENT = range(4)
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class TokenMasking:
-    """Chooses tokens and replaces them: 80 % by `[MASK]`, 10 % by a random token, 10 % not at all.
+    """Chooses tokens and replaces them, most by `[MASK]`.
 
     Every choice is a function of (seed, epoch, example, position): the size of the batch, the
     number of workers and a restart change nothing.
@@ -28,6 +28,8 @@ class TokenMasking:
         rate: share of the other tokens to choose.
         slots: number P of predictions per example; more are not made.
         whole_words: choose words instead of pieces, all pieces of a word or none.
+        replacement: shares of the chosen tokens that become `[MASK]` and a random token; the rest
+            stays as it is.
         seed: of the random choices.
 
     Raises:
@@ -40,6 +42,7 @@ class TokenMasking:
     rate: float = 0.15
     slots: int = 20
     whole_words: bool = False
+    replacement: tuple[float, float] = (0.8, 0.1)
     seed: int = 0
     _is_ordinary: tf.Tensor = dataclasses.field(init=False, repr=False)
     _ordinary_ids: tf.Tensor = dataclasses.field(init=False, repr=False)
@@ -132,7 +135,10 @@ class TokenMasking:
         number = tf.cast(tf.size(self._ordinary_ids), tf.uint32)
         drawn = tf.cast(random_bits(row, _REPLACEMENT, positions) % number, tf.int32)
         drawn = tf.gather(self._ordinary_ids, drawn)
-        return tf.where(action < 0.8, self.mask_id, tf.where(action < 0.9, drawn, labels))
+        masked, replaced = self.replacement
+        return tf.where(
+            action < masked, self.mask_id, tf.where(action < masked + replaced, drawn, labels)
+        )
 
 
 def slots_for(rate: float, sequence_length: int) -> int:
