@@ -1,0 +1,65 @@
+"""The files of a byte-pair vocabulary, as GPT-2 and RoBERTa have them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+from keras_bert.text.files import read_lines
+
+TOKENS_NAME = "vocab.json"
+MERGES_NAME = "merges.txt"
+_FIRST_LINE = "#version: 0.2"
+
+
+def read_tokens(path: str | os.PathLike) -> list[str]:
+    """Tokens in the order of their ids, of a JSON object of token to id.
+
+    Raises:
+        InputError: if the file is not that, or an id is missing.
+    """
+    try:
+        ids = json.loads("\n".join(read_lines(path)))
+        tokens = {int(index): token for token, index in ids.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} must be a JSON object of tokens and their ids.") from None
+    missing = next((index for index in range(len(ids)) if index not in tokens), None)
+    if missing is not None:
+        raise InputError(f"{path} has {len(ids)} tokens, but none with the id {missing}.")
+    return [tokens[index] for index in range(len(ids))]
+
+
+def write_tokens(path: str | os.PathLike, tokens: Sequence[str]) -> None:
+    """Writes a JSON object of token to id."""
+    ids = {token: index for index, token in enumerate(tokens)}
+    with replacing(path) as new:
+        new.write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
+
+
+def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
+    """Pairs of tokens, one pair a line, the first to be merged first.
+
+    Raises:
+        InputError: if a line does not have two tokens.
+    """
+    merges = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line or line.startswith("#version"):
+            continue
+        pair = line.split(" ")
+        if len(pair) != 2:
+            raise InputError(f"{path}, line {number}: expected two tokens, not {line!r}.")
+        merges.append((pair[0], pair[1]))
+    return merges
+
+
+def write_merges(path: str | os.PathLike, merges: Iterable[tuple[str, str]]) -> None:
+    """Writes one pair a line."""
+    with replacing(path) as new:
+        lines = [_FIRST_LINE, *(" ".join(pair) for pair in merges)]
+        new.write_text("".join(f"{line}\n" for line in lines), "utf-8")
