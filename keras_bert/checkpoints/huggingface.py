@@ -118,6 +118,7 @@ def open_hugging_face(directory: Path) -> Contents:
     arguments = {**read_arguments(path, values, task, head.dropout), **head.arguments}
     if task in LANGUAGE_MODELS:
         arguments["tied"] = tied
+    if task == "masked_lm":
         stored = {link.ours for link in table if link.theirs in names}
         arguments["enhanced"] = (
             "masked_lm/position_embedding" in stored and not encoder.position_input
