@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 import tensorflow_text as tf_text
+
+from keras_bert.text.splitting import WHITE_SPACE
 
 
 class Parts(NamedTuple):
@@ -23,20 +25,38 @@ class Parts(NamedTuple):
     """int32, the character after the last."""
 
 
-def split_at_special_tokens(texts: tf.Tensor, ids: Mapping[str, int]) -> Parts:
-    """Cuts texts `[N]` before and after each of the special tokens, whose ids are given."""
-    pattern = "|".join(re.escape(token) for token in sorted(ids, key=len, reverse=True))
-    texts = tf.strings.regex_replace(texts, r"\x00", "\x01")  # NUL ends a string in regex_split
-    parts = tf_text.regex_split(texts, pattern, pattern)
-    matches = parts.values[:, tf.newaxis] == list(ids)  # [parts, special tokens]
+def split_at_special_tokens(
+    texts: tf.Tensor, ids: Mapping[str, int], *, taking_space: Sequence[str] = ()
+) -> Parts:
+    """Cuts texts `[N]` before and after each of the special tokens.
+
+    Args:
+        texts: UTF-8.
+        ids: the special tokens, with their ids.
+        taking_space: those of them to which the white space before them belongs.
+    """
+    longest_first = sorted(ids, key=len, reverse=True)
+    space = f"[{WHITE_SPACE}]*"
+    pattern = "|".join(
+        f"{space if token in taking_space else ''}{re.escape(token)}" for token in longest_first
+    )
+    without_nul = tf.strings.regex_replace(texts, r"\x00", "\x01")  # NUL ends regex_split
+    parts, first, last = tf_text.regex_split_with_offsets(without_nul, pattern, pattern)
+    tokens = parts.values
+    if taking_space:
+        with_space = "|".join(map(re.escape, taking_space))
+        tokens = tf.strings.regex_replace(tokens, f"^{space}({with_space})$", r"\1")
+    matches = tokens[:, tf.newaxis] == list(ids)  # [parts, special tokens]
     is_special = tf.reduce_any(matches, axis=1)
     special_ids = tf.gather(list(ids.values()), tf.argmax(matches, axis=1))
+    whole = tf.gather(texts, parts.value_rowids())
+    plain = tf.strings.substr(whole, first.values, last.values - first.values)
 
     ends = tf.cumsum(tf.strings.length(parts.values, unit="UTF8_CHAR"))
     starts = tf.pad(ends, [[1, 0]])
     before_text = tf.gather(starts, tf.gather(parts.row_starts(), parts.value_rowids()))
     return Parts(
-        parts.with_values(tf.where(is_special, "", parts.values)),
+        parts.with_values(tf.where(is_special, "", plain)),
         parts.with_values(tf.where(is_special, special_ids, -1)),
         parts.with_values(starts[:-1] - before_text),
         parts.with_values(ends - before_text),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-_WHITE_SPACE = r"\s\v\p{Z}\x{85}"
+WHITE_SPACE = r"\s\v\p{Z}\x{85}"
+"""All of Unicode's white space, inside the brackets of a regular expression."""
 _PUNCTUATION = r"\p{P}$+<=>^`|~"  # BERT counts all of ASCII's symbols as punctuation
 _CJK = (  # the CJK Unified Ideographs and compatibility blocks that tokenization.py lists
     r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
@@ -27,5 +28,5 @@ def split_words(
     """
     single = f"[{_PUNCTUATION}{_CJK if split_cjk else ''}]"
     return tf_text.regex_split_with_offsets(
-        texts, delim_regex_pattern=f"[{_WHITE_SPACE}]+|{single}", keep_delim_regex_pattern=single
+        texts, delim_regex_pattern=f"[{WHITE_SPACE}]+|{single}", keep_delim_regex_pattern=single
     )

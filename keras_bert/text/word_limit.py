@@ -11,12 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.text.tokenizer import Pieces
 from keras_bert.text.vocabulary import CONTINUATION
 
 MOST_BYTES_PER_CHARACTER = 4
-
-Pieces = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
-"""Ids, starts and ends of tokens, each `[N, (tokens)]`."""
 
 
 class WordLimit:

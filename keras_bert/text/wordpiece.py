@@ -8,6 +8,9 @@ one pass (Song et al., 2021, https://arxiv.org/abs/2012.15524). Both run in TFLi
 from __future__ import annotations
 
 import functools
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -18,15 +21,16 @@ import tensorflow_text as tf_text
 from keras_bert.errors import InputError
 from keras_bert.text.normalization import load_normalizer
 from keras_bert.text.offsets import to_characters
-from keras_bert.text.special_tokens import insert_special_tokens, split_at_special_tokens
 from keras_bert.text.splitting import split_words
-from keras_bert.text.strings import Texts, to_strings
+from keras_bert.text.tokenizer import Pieces, Tokenizer
 from keras_bert.text.vocabulary import CONTINUATION, Vocabulary, is_continuation
-from keras_bert.text.word_limit import MOST_BYTES_PER_CHARACTER, Pieces, WordLimit
+from keras_bert.text.word_limit import MOST_BYTES_PER_CHARACTER, WordLimit
+
+VOCABULARY_NAME = "vocab.txt"
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class WordPiece:
+class WordPiece(Tokenizer):
     """Splits texts into pieces of words, as `tokenization.py` of BERT does.
 
     Example:
@@ -46,6 +50,8 @@ class WordPiece:
         InputError: if `max_characters_per_word` is not positive.
     """
 
+    kind = "wordpiece"
+
     def __init__(
         self,
         vocabulary: Vocabulary,
@@ -59,7 +65,7 @@ class WordPiece:
             raise InputError(
                 f"max_characters_per_word must be positive, not {max_characters_per_word}."
             )
-        self.vocabulary = vocabulary
+        super().__init__(vocabulary)
         self.lowercase = lowercase
         self.strip_accents = lowercase if strip_accents is None else strip_accents
         self.split_cjk = split_cjk
@@ -91,29 +97,10 @@ class WordPiece:
         """Which tokens continue a word (`##ing`): bool `[V]`."""
         return np.array([is_continuation(token) for token in self.vocabulary.tokens])
 
-    def tokenize(self, texts: Texts, *, allow_special_tokens: bool = False) -> tf.RaggedTensor:
-        """Token ids int32 `[N, (tokens)]` of texts `[N]`, without `[CLS]` and `[SEP]`.
-
-        Args:
-            texts: strings, UTF-8.
-            allow_special_tokens: read a special token written in the text (`[MASK]`) as that
-                token, not as plain text.
-        """
-        texts = to_strings(texts)
-        if allow_special_tokens:
-            return self._tokenize_around_special_tokens(texts)[0]
+    def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         return self._pieces(self._normalizer.normalize(texts))[0]
 
-    def tokenize_with_offsets(self, texts: Texts, *, allow_special_tokens: bool = False) -> Pieces:
-        """As `tokenize`, with the characters of the texts that each token covers.
-
-        Returns:
-            Ids, starts and ends (exclusive), int32 `[N, (tokens)]`: `text[start:end]` is what the
-            token was made of.
-        """
-        texts = to_strings(texts)
-        if allow_special_tokens:
-            return self._tokenize_around_special_tokens(texts)
+    def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
         normalized, byte_map = self._normalizer.normalize_with_offsets(texts)
         ids, starts, ends = self._pieces(normalized)
         return ids, *to_characters(texts, byte_map, starts, ends)
@@ -123,25 +110,13 @@ class WordPiece:
 
         Padding, `[CLS]` and `[SEP]` are left out.
         """
-        if not isinstance(ids, tf.RaggedTensor):
-            ids = tf.RaggedTensor.from_tensor(tf.convert_to_tensor(ids))
-        vocabulary = self.vocabulary
-        left_out = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.separator_id]
-        kept = tf.reduce_all(ids.values[:, tf.newaxis] != tf.cast(left_out, ids.dtype), axis=1)
-        ids = tf.ragged.boolean_mask(ids, ids.with_values(kept))
-        written = tf.constant(
-            [
-                token.removeprefix(CONTINUATION) if continues else f" {token}"
-                for token, continues in zip(vocabulary.tokens, self.is_continuation, strict=True)
-            ]
-        )
-        texts = tf.strings.reduce_join(ids.with_values(tf.gather(written, ids.values)), axis=1)
-        return tf.strings.strip(texts)
+        return tf.strings.strip(super().detokenize(ids))
 
-    def _tokenize_around_special_tokens(self, texts: tf.Tensor) -> Pieces:
-        special = self.vocabulary.special_tokens.values()
-        parts = split_at_special_tokens(texts, {t: self.vocabulary.id_of(t) for t in special})
-        return insert_special_tokens(parts, *self.tokenize_with_offsets(parts.plain.values))
+    def _written(self) -> list[str]:
+        return [
+            token.removeprefix(CONTINUATION) if continues else f" {token}"
+            for token, continues in zip(self.vocabulary.tokens, self.is_continuation, strict=True)
+        ]
 
     def _pieces(self, normalized: tf.Tensor) -> Pieces:
         """Ids int32, starts and ends int64 in bytes, `[N, (tokens)]`, of normalised texts `[N]`."""
@@ -180,3 +155,23 @@ class WordPiece:
         config = dict(config)
         vocabulary = Vocabulary(config.pop("vocabulary"), **config.pop("special_tokens"))
         return cls(vocabulary, **config)
+
+    def save(self, directory: str | os.PathLike) -> None:
+        """Writes `vocab.txt`."""
+        self.vocabulary.save(Path(directory) / VOCABULARY_NAME)
+
+    @classmethod
+    def load(
+        cls,
+        directory: str | os.PathLike,
+        *,
+        special_tokens: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> WordPiece:
+        """The tokenizer of a directory's `vocab.txt`.
+
+        Raises:
+            InputError: if it is missing or damaged.
+        """
+        path = Path(directory) / VOCABULARY_NAME
+        return cls(Vocabulary.from_file(path, **(special_tokens or {})), **options)
