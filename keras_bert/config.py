@@ -129,8 +129,9 @@ class EncoderConfig:
             self.convolution_activation in convolution,
             _or(convolution),
         )
-        terms = set(self.position_terms) <= {"c2p", "p2c"}
-        _check(self, "position_terms", terms, 'made of "c2p" and "p2c"')
+        terms = self.position_terms
+        known = isinstance(terms, tuple) and all(term in ("c2p", "p2c") for term in terms)
+        _check(self, "position_terms", known, 'made of "c2p" and "p2c"')
         size = self.convolution_size
         _check(self, "convolution_size", size == 0 or size % 2 == 1, "an odd number, or 0")
         _check(self, "position_buckets", self.position_buckets % 2 == 0, "an even number")

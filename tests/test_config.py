@@ -35,12 +35,27 @@ def test_frozen():
         ({"activation": "geluu"}, "activation is 'geluu', but must be gelu or gelu_tanh"),
         ({"hidden_dropout": 1.0}, "hidden_dropout is 1.0, but must be a number from 0 to below 1"),
         ({"mask_value": 0}, "mask_value is 0, but must be a negative number"),
+        ({"layer_groups": 2}, "num_layers 3 cannot be divided among layer_groups 2"),
+        ({"layers_per_group": 2}, "layers_per_group 2 needs layer_groups"),
+        ({"position_offset": -1}, "position_offset is -1, but must be a whole number from 0"),
+        ({"position_terms": [{}]}, "position_terms is"),
+        ({"position_terms": 3}, "position_terms is 3"),
+        ({"pooler": 1}, "pooler is 1, but must be true or false"),
+        ({"classifier_activation": "tan"}, "classifier_activation is 'tan'"),
         ({"hidden_sise": 8}, "no option 'hidden_sise'. Did you mean 'hidden_size'"),
     ],
 )
 def test_bad_values_are_named(changes, message):
     with pytest.raises(kb.InputError, match=message):
         EncoderConfig.from_dict(SMALL | changes)
+
+
+def test_layers_that_share_weights():
+    config = EncoderConfig(**SMALL | {"num_layers": 6}, layer_groups=2, layers_per_group=2)
+    assert config.layer_order == (0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3)
+    assert config.num_distinct_layers == 4
+    assert EncoderConfig(**SMALL).layer_order == (0, 1, 2)
+    assert EncoderConfig.preset("albert_base_v2").num_distinct_layers == 1
 
 
 def test_missing_values_are_named():

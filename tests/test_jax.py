@@ -22,7 +22,10 @@ inputs = dict(np.load(directory + "/inputs.npz"))
 outputs = model(inputs)
 np.savez(directory + "/outputs.npz", **{n: np.asarray(x) for n, x in outputs.items()})
 
-config = model.config.replace(hidden_dropout=0.0)
+config = model.config.replace(
+    **{"hidden_dropout": 0.0, "layer_groups": 1, "position_offset": 2, "num_segments": 1},
+    **{"embedding_size": 8, "classifier_activation": "gelu"},
+)
 classifier = kb.SequenceClassifier(kb.Encoder(config), labels=["no", "yes"])
 ids = np.random.default_rng(0).integers(5, 50, (64, 8)).astype("int32")
 labels = (ids[:, 3] > 27).astype("int32")

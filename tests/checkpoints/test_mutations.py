@@ -9,18 +9,25 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import keras_bert as kb
+from keras_bert.families import FAMILIES
 from tests.checkpoints.mutations import mutate
 from tests.checkpoints.test_google import VOCABULARY, google_encoder, leaves, randomised
 from tests.layers.test_encoder import padded_batch
 
 SMALL = {"num_layers": 2, "hidden_size": 8, "num_heads": 2, "intermediate_size": 12}
 FORMATS = ("huggingface", "sharded", "native", "google")
+OTHERS = {"roberta": lambda e: kb.SequenceClassifier(e, 3), "electra": kb.ReplacedTokenDetector}
 
 
 @pytest.fixture(scope="session")
 def undamaged(tmp_path_factory):
     """A checkpoint of each format, and the outputs of its model."""
     checkpoints = {}
+    for name, make in OTHERS.items():
+        directory = tmp_path_factory.mktemp("undamaged") / name
+        model = randomised(make(google_encoder(**SMALL | FAMILIES[name].TRAITS)))
+        kb.save(model, directory, format="huggingface")
+        checkpoints[name] = (directory, leaves(kb.load(directory)(_inputs(model))))
     for name in FORMATS:
         directory = tmp_path_factory.mktemp("undamaged") / name
         make = kb.PretrainingModel if name == "google" else kb.TokenClassifier
@@ -58,7 +65,20 @@ def _shard(directory):
     [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 500))],
 )
 def test_mutation(seed, undamaged, tmp_path, caplog):
-    directory, expected = undamaged[FORMATS[seed % len(FORMATS)]]
+    check(undamaged[FORMATS[seed % len(FORMATS)]], seed, tmp_path, caplog)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+@pytest.mark.parametrize(
+    "seed",
+    [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 100))],
+)
+def test_mutation_of_another_family(family, seed, undamaged, tmp_path, caplog):
+    check(undamaged[family], seed, tmp_path, caplog)
+
+
+def check(checkpoint, seed, tmp_path, caplog):
+    directory, expected = checkpoint
     shutil.copytree(directory, tmp_path / "copy")
     done, may_differ = mutate(np.random.default_rng(seed), tmp_path / "copy")
     start, model, message = time.monotonic(), None, ""

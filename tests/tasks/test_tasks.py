@@ -20,6 +20,8 @@ TASKS = {
     "next sentence": kb.NextSentencePredictor,
     "tokens": lambda e: kb.TokenClassifier(e, labels=["O", "B", "I"]),
     "span": kb.SpanClassifier,
+    "span, dropout": lambda e: kb.SpanClassifier(e, dropout=0.3),
+    "replaced token": kb.ReplacedTokenDetector,
 }
 
 
@@ -122,6 +124,33 @@ def test_multiple_choice_scores_each_choice_by_itself(tmp_path):
     kb.save(model, tmp_path / "model")
     loaded = kb.load(tmp_path / "model")
     assert np.array_equal(logits, loaded({name: value[None] for name, value in inputs.items()}))
+
+
+def test_a_layer_in_place_of_the_pooler():
+    """RoBERTa's head: logits of tanh(W h + b), h being the first token."""
+    encoder = random_encoder(classifier_activation="tanh")
+    inputs = padded_batch()
+    model = kb.SequenceClassifier(encoder, 3)
+    assert model.pooling == "first"
+    first = np.asarray(encoder(inputs)["sequence_output"], "float64")[:, 0]
+    hidden = np.tanh(first @ np.asarray(model.head.hidden.kernel))
+    expected = hidden @ np.asarray(model.head.logits.kernel)
+    np.testing.assert_allclose(model(inputs), expected, atol=1e-5)
+    assert kb.SequenceClassifier(encoder, 3, pooling="pooled").head.hidden is None
+    assert kb.TokenClassifier(encoder, 3).head.hidden is None
+    assert kb.MultipleChoice(encoder).pooling == "pooled"
+    without = random_encoder(classifier_activation="tanh", pooler=False)
+    assert kb.MultipleChoice(without).head.hidden is not None
+
+
+def test_replaced_tokens_by_hand():
+    from tests.layers.paper import ACTIVATIONS
+
+    model, inputs = kb.ReplacedTokenDetector(random_encoder()), padded_batch()
+    x = np.asarray(model.encoder(inputs)["sequence_output"], "float64")
+    hidden = ACTIVATIONS["gelu"](x @ np.asarray(model.head.hidden.kernel))
+    expected = (hidden @ np.asarray(model.head.logits.kernel))[..., 0]
+    np.testing.assert_allclose(model(inputs), expected, atol=1e-5)
 
 
 class FixedTexts:
