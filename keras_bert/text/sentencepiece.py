@@ -1,0 +1,316 @@
+"""SentencePiece in the graph: ALBERT, XLM-R, CamemBERT, DeBERTa v2 and v3.
+
+tf.text has two operations for it. `FastSentencepieceTokenizer` is twice as fast and gives ids;
+`SentencepieceTokenizer` knows every kind of model and gives offsets as well. Both choose the pieces
+of a whole text with scores added in single precision, so in texts of megabytes they go wrong. No
+piece reaches over a space, so here each different word of the batch is tokenized once, by itself.
+
+Kudo, 2018, https://arxiv.org/abs/1804.10959; Kudo and Richardson, 2018,
+https://arxiv.org/abs/1808.06226.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+from keras_bert.text.character_map import (
+    compose_character_map,
+    crosses_spaces,
+    read_character_map,
+)
+from keras_bert.text.sentencepiece_model import SPACE, PieceType, SentencePieceModel
+from keras_bert.text.tokenizer import Pieces, Tokenizer
+from keras_bert.text.vocabulary import Vocabulary
+
+MODEL_NAME = "spiece.model"
+
+_DIGIT_COMMA = re.compile(r"\d,$")
+_PENALTY = 100.0  # as Hugging Face lowers scores of pieces that should not be found
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class SentencePiece(Tokenizer):
+    """Splits texts into the pieces of a SentencePiece model.
+
+    A piece's id is that of the token of the same name in the vocabulary, which is `first_tokens`,
+    then the model's pieces without the first `skipped_pieces`, then `last_tokens`.
+
+    Example:
+        >>> model = Path("spiece.model").read_bytes()
+        >>> tokenizer = SentencePiece(model, special_tokens={"pad": "<pad>", "unknown": "<unk>"})
+        >>> xlm_roberta = SentencePiece(
+        ...     model,
+        ...     first_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+        ...     skipped_pieces=3,
+        ...     last_tokens=["<mask>"],
+        ...     special_tokens={
+        ...         "pad": "<pad>", "unknown": "<unk>", "cls": "<s>", "separator": "</s>",
+        ...         "mask": "<mask>",
+        ...     },
+        ... )
+
+    Args:
+        model: the content of a model file (`spiece.model`, `spm.model`,
+            `sentencepiece.bpe.model`).
+        special_tokens: role to token, as in `Vocabulary`; text never becomes one of them by itself.
+        first_tokens: tokens that stand before the pieces.
+        skipped_pieces: how many of the first pieces the vocabulary leaves out.
+        last_tokens: tokens that stand after the pieces.
+        normalization: `STEPS` of `character_map.py` before the model's own normalisation.
+        byte_fallback: tokenize a character without a piece as its bytes, if the model has pieces
+            for them. Hugging Face's fast tokenizers leave it unknown, and so does the default.
+        split_digit_commas: keep a comma after a digit apart, as ALBERT does.
+        mask_takes_space: as in `Tokenizer`.
+
+    Raises:
+        InputError: for a file that is no SentencePiece model, special tokens that are not in the
+            vocabulary, or an unknown step of normalisation.
+    """
+
+    kind = "sentencepiece"
+    in_files = ("model",)
+
+    def __init__(
+        self,
+        model: bytes,
+        *,
+        special_tokens: Mapping[str, str] | None = None,
+        first_tokens: Sequence[str] = (),
+        skipped_pieces: int = 0,
+        last_tokens: Sequence[str] = (),
+        normalization: Sequence[str] = (),
+        byte_fallback: bool = False,
+        split_digit_commas: bool = False,
+        mask_takes_space: bool = False,
+    ) -> None:
+        self.model = model
+        self.first_tokens = tuple(first_tokens)
+        self.skipped_pieces = skipped_pieces
+        self.last_tokens = tuple(last_tokens)
+        self.normalization = tuple(normalization)
+        self.byte_fallback = byte_fallback
+        self.split_digit_commas = split_digit_commas
+        self._read = SentencePieceModel.from_bytes(model)
+        pieces = self._read.pieces[skipped_pieces:]
+        tokens = [*self.first_tokens, *pieces, *self.last_tokens]
+        vocabulary = Vocabulary(tokens, **(special_tokens or {}))
+        super().__init__(vocabulary, mask_takes_space=mask_takes_space)
+        with tf.init_scope():  # constants that outlive the graph in which this may be built
+            self._build()
+
+    def _build(self) -> None:
+        model = self._model_of_operations()
+        self._serialized = model.to_bytes()
+        self._separates_words = _separates_words(model)
+        is_fast = self._separates_words and _suits_fast_operation(model)
+        self._fast = tf_text.FastSentencepieceTokenizer(self._serialized) if is_fast else None
+        ids = {token: index for index, token in enumerate(self.vocabulary.tokens)}
+        unknown = self.vocabulary.unknown_id
+        self._ids = tf.constant([ids.get(piece, unknown) for piece in model.pieces], tf.int32)
+        self._space_id = ids.get(SPACE, unknown)
+
+    def _model_of_operations(self) -> SentencePieceModel:
+        """The model as the operations get it, with all that the options change."""
+        model = self._read
+        special = set(self.vocabulary.special_tokens.values())
+        types, scores = list(model.types), list(model.scores)
+        for index, piece in enumerate(model.pieces):
+            if types[index] == PieceType.UNKNOWN:
+                continue
+            if piece in special:
+                types[index] = PieceType.CONTROL
+            elif types[index] == PieceType.BYTE and not self.byte_fallback:
+                types[index] = PieceType.NORMAL
+            if self.split_digit_commas and _DIGIT_COMMA.search(piece):
+                scores[index] -= _PENALTY
+        return dataclasses.replace(
+            model,
+            scores=tuple(scores),
+            types=tuple(types),
+            byte_fallback=model.byte_fallback and self.byte_fallback,
+            character_map=compose_character_map(self.normalization, model.character_map),
+        )
+
+    @functools.cached_property
+    def is_continuation(self) -> np.ndarray:
+        """Which tokens do not begin a word (no `▁` before them): bool `[V]`."""
+        tokens = self.vocabulary.tokens
+        special = {*self.vocabulary.special_tokens.values(), *self.first_tokens, *self.last_tokens}
+        return np.array([not t.startswith(SPACE) and t not in special for t in tokens])
+
+    def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        words = self._words(texts)
+        distinct, index = tf.unique(words.values, tf.int64)
+        tokenizer = self._fast or self._complete()
+        pieces = tokenizer.tokenize(distinct).with_row_splits_dtype(tf.int64)
+        ids = tf.gather(pieces.with_values(tf.gather(self._ids, pieces.values)), index)
+        return words.with_values(ids).merge_dims(1, 2)
+
+    def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
+        words = self._words(texts)
+        distinct, index = tf.unique(words.values, tf.int64)
+        pieces, starts, ends = self._complete().tokenize_with_offsets(distinct)
+        starts, ends = _to_characters(distinct, starts, ends)
+        ids = pieces.with_values(tf.gather(self._ids, pieces.values))
+        ids, starts, ends = (tf.gather(x, index) for x in (ids, starts, ends))
+
+        # Words stand one space apart, some of them empty. A word's first piece covers the space
+        # before it, but what stands before a text's first word is no part of the text.
+        lengths = tf.strings.length(words.values, "UTF8_CHAR") + 1
+        first_word = tf.gather(words.row_starts(), words.value_rowids())
+        word_start = tf.cumsum(lengths, exclusive=True)
+        word_start -= tf.gather(word_start, first_word)
+        empty_words = tf.range(tf.size(first_word)) - tf.cast(first_word, tf.int32)
+        has_space = word_start > empty_words
+
+        word = ids.value_rowids()
+        is_first = tf.range(tf.size(word, tf.int64)) == tf.gather(ids.row_starts(), word)
+        covers_space = is_first & tf.gather(has_space, word)
+        only_space = covers_space & (ids.values == self._space_id)
+        # Of the pieces of one character, the operation gives the last one all of it.
+        end = tf.maximum(ends.values, starts.values + tf.where(only_space, 0, 1))
+        start = starts.values - tf.cast(covers_space, tf.int32)
+        shift = tf.gather(word_start, word)
+        ids, starts, ends = (
+            words.with_values(ids.with_values(values)).merge_dims(1, 2)
+            for values in (ids.values, start + shift, end + shift)
+        )
+        return ids, starts, ends
+
+    def _complete(self) -> tf_text.SentencepieceTokenizer:
+        """The operation that also gives offsets.
+
+        It holds a resource. One made inside a graph belongs to the graph, and is saved with it; one
+        made outside would have to be tracked by whatever is saved.
+        """
+        if tf.executing_eagerly():
+            return self._eager_complete
+        return tf_text.SentencepieceTokenizer(self._serialized)
+
+    @functools.cached_property
+    def _eager_complete(self) -> tf_text.SentencepieceTokenizer:
+        return tf_text.SentencepieceTokenizer(self._serialized)
+
+    def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """What is tokenized by itself, `[N, (words)]`."""
+        if self._separates_words:
+            return tf.strings.split(texts, " ")
+        return tf.RaggedTensor.from_row_lengths(texts, tf.ones_like(texts, tf.int64))
+
+    def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        """Texts `[N]` of token ids `[N, T]` or `[N, (tokens)]`, `▁` read as a space.
+
+        Padding, `[CLS]` and `[SEP]` are left out.
+        """
+        return tf.strings.strip(super().detokenize(ids))
+
+    def _written(self) -> list[str | bytes]:
+        bytes_of = {p: bytes([int(p[3:5], 16)]) for p in self._byte_pieces}
+        own = {self.vocabulary.mask: f" {self.vocabulary.mask}", **bytes_of}
+        return [own.get(token, token.replace(SPACE, " ")) for token in self.vocabulary.tokens]
+
+    @property
+    def _byte_pieces(self) -> list[str]:
+        """Pieces that stand for a byte (`<0x0A>`)."""
+        typed = zip(self._read.pieces, self._read.types, strict=True)
+        return [p for p, kind in typed if kind == PieceType.BYTE and self.byte_fallback]
+
+    def readable(self, token_id: int) -> str:
+        """A token with `▁` read as a space."""
+        return super().readable(token_id).replace(SPACE, " ")
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, ready for JSON; the model is in it."""
+        return {
+            "model": base64.b64encode(self.model).decode(),
+            "special_tokens": self.vocabulary.special_tokens,
+            "first_tokens": list(self.first_tokens),
+            "skipped_pieces": self.skipped_pieces,
+            "last_tokens": list(self.last_tokens),
+            "normalization": list(self.normalization),
+            "byte_fallback": self.byte_fallback,
+            "split_digit_commas": self.split_digit_commas,
+            "mask_takes_space": self.mask_takes_space,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> SentencePiece:
+        """The tokenizer that `get_config` describes."""
+        return cls(**{**config, "model": base64.b64decode(config["model"])})
+
+    def save(self, directory: str | os.PathLike) -> None:
+        """Writes `spiece.model`."""
+        with replacing(Path(directory) / MODEL_NAME) as new:
+            new.write_bytes(self.model)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike, **options: Any) -> SentencePiece:
+        """The tokenizer of a directory's `spiece.model`.
+
+        Raises:
+            InputError: if it is missing or damaged.
+        """
+        path = Path(directory) / MODEL_NAME
+        try:
+            return cls(path.read_bytes(), **options)
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _separates_words(model: SentencePieceModel) -> bool:
+    """Whether the pieces of a text are those of the words between its spaces."""
+    return (
+        model.add_dummy_prefix
+        and model.remove_extra_whitespaces
+        and model.escape_whitespaces
+        and not model.treat_whitespace_as_suffix
+        and SPACE in model.pieces
+        and not any(SPACE in piece[1:] or " " in piece for piece in model.pieces)
+        and not crosses_spaces(model.character_map)
+    )
+
+
+def _suits_fast_operation(model: SentencePieceModel) -> bool:
+    """Whether the faster operation gives the ids of the other one.
+
+    It knows unigram models without bytes and without pieces that the user defined, and takes white
+    space of ASCII for a space, whatever the map says.
+    """
+    changed = read_character_map(model.character_map, 1)
+    return (
+        model.kind == "unigram"
+        and not model.byte_fallback
+        and PieceType.USER_DEFINED not in model.types
+        and all(space in changed for space in "\t\n\v\f\r")
+    )
+
+
+def _to_characters(
+    texts: tf.Tensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Spans in characters of texts `[N]` for spans `[N, (tokens)]` in bytes, all int32."""
+    data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
+    begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
+    characters = tf.pad(tf.cumsum(begins_character), [[1, 0]])  # before each byte
+    before_text = tf.cumsum(tf.strings.length(texts), exclusive=True)
+    text_start = tf.gather(before_text, starts.value_rowids())
+
+    def character(byte: tf.Tensor) -> tf.Tensor:
+        place = text_start + tf.cast(byte, tf.int32)
+        return tf.gather(characters, place) - tf.gather(characters, text_start)
+
+    return starts.with_values(character(starts.values)), ends.with_values(character(ends.values))
