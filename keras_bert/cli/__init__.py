@@ -14,6 +14,7 @@ import click
 from keras_bert import __version__
 from keras_bert.cli import (
     convert,
+    distill,
     evaluate,
     export,
     fill_mask,
@@ -40,6 +41,7 @@ def group() -> None:
 for _module in (
     vocab,
     pretrain,
+    distill,
     finetune,
     evaluate,
     predict,

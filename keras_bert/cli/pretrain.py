@@ -11,11 +11,20 @@ def command(config: str, overrides: tuple[str, ...]) -> None:
 
     The run goes on where it stopped if it is started again with the same output directory.
     """
+    run(config, overrides)
+
+
+def run(config: str, overrides: tuple[str, ...]) -> None:
+    """Carries out the run that a file describes, and says what came of it.
+
+    Raises:
+        InputError: if something about it is wrong.
+        KeyboardInterrupt: if it was interrupted.
+    """
     from keras_bert.pretraining.config import PretrainingConfig
     from keras_bert.pretraining.trainer import pretrain
 
-    run = PretrainingConfig.from_yaml(config, overrides)
-    results = pretrain(run)
+    results = pretrain(PretrainingConfig.from_yaml(config, overrides))
     if not results["finished"]:
         raise KeyboardInterrupt(
             f"Interrupted at step {results['step']} of {results['steps']}, which is saved; "
@@ -23,7 +32,7 @@ def command(config: str, overrides: tuple[str, ...]) -> None:
         )
     for when in ("before", "after"):
         if results[when]:
-            measured = {k: v for k, v in results[when].items() if k.startswith(("mlm_", "nsp_"))}
+            measured = {k: v for k, v in results[when].items() if "_" in k}  # of each head
             numbers = ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
             click.echo(f"{when} on held-out text: {numbers}")
     click.echo(f"{results['model']}: the model")

@@ -51,7 +51,7 @@ class PretrainingConfig:
     Args:
         corpus: globs of text files, one sentence or paragraph a line, documents ended by a blank
             line or the end of the file.
-        vocabulary: the `vocab.txt`.
+        vocabulary: the `vocab.txt`; may be left out where there is a teacher, for the teacher's.
         output: directory of the run: checkpoints, logs and, at the end, `model`.
         family: of the encoder, a name in `keras_bert.families`; "" means the preset's.
         preset: size of the encoder, a name that `EncoderConfig.preset` takes; None means that of
@@ -68,6 +68,8 @@ class PretrainingConfig:
         validation_examples: how many held-out examples to evaluate on, at most.
         sequence_length: tokens per example, special tokens included.
         batch_size: examples per step, over all replicas.
+        across_documents: whether a sequence goes on into the next document, as RoBERTa's "full
+            sentences"; not for objectives with pairs of texts.
         accumulation: number of parts in which a replica works through its share of a batch.
         steps: length of the run; or
         epochs: the same in passes through the corpus.
@@ -106,6 +108,7 @@ class PretrainingConfig:
     validation_share: float = 0.01
     validation_examples: int = 1024
     sequence_length: int = 128
+    across_documents: bool = False
     batch_size: int = 32
     accumulation: int = 1
     steps: int | None = None
@@ -159,7 +162,9 @@ class PretrainingConfig:
             InputError: if it is not possible, or the sequence is longer than the positions.
         """
         objective = OBJECTIVES[self.objective]
-        values = self._sizes_and_traits() | {"vocabulary_size": vocabulary_size}
+        values = self._sizes_and_traits()
+        if not self._is_half_a_teacher:  # whose vocabulary may have been padded
+            values["vocabulary_size"] = vocabulary_size
         if not objective.pairs:
             values["pooler"] = False  # nothing would train it
         config = EncoderConfig.from_dict(values | dict(self.encoder))
@@ -191,6 +196,11 @@ class PretrainingConfig:
         object.__setattr__(self, "objective", objective)
         if objective not in OBJECTIVES:
             return
+        if OBJECTIVES[objective].pairs and self.across_documents:
+            raise InputError(
+                f"The objective {objective!r} asks how two texts of one document belong together, "
+                "so its sequences cannot go across documents; set across_documents to false."
+            )
         if OBJECTIVES[objective].teacher and not self.teacher:
             raise InputError(
                 f"The objective {objective!r} needs a teacher; name the directory of a model."
@@ -201,10 +211,14 @@ class PretrainingConfig:
                 "'distillation'."
             )
 
+    @property
+    def _is_half_a_teacher(self) -> bool:
+        return bool(self.teacher) and self.preset is None
+
     def _sizes_and_traits(self) -> dict[str, Any]:
         """The fields of an `EncoderConfig`: of the preset or, of another family, only its sizes."""
-        if self.teacher and self.preset is None:
-            config = EncoderConfig.from_dict(open_checkpoint(self.teacher)[1].encoder)
+        if self._is_half_a_teacher:
+            config = EncoderConfig.from_dict(open_checkpoint(str(self.teacher))[1].encoder)
             config = config.replace(num_layers=max(1, config.num_layers // 2))
         else:
             config = EncoderConfig.preset(self.preset or DEFAULT_PRESET)

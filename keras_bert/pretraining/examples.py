@@ -9,7 +9,7 @@ from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.hashing import random_bits, uniform
 from keras_bert.pretraining.masking import TokenMasking
 from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.plans import EpochPlan
+from keras_bert.pretraining.plans import EpochPlan, plan_full_sentences
 from keras_bert.text.vocabulary import Vocabulary
 
 
@@ -23,6 +23,8 @@ class Examples:
         masking: which tokens are to be guessed.
         sequence_length: T.
         objective: a name in `OBJECTIVES`.
+        across_documents: whether stretches of text go on into the next document, in place of the
+            objective's plan; for objectives without pairs.
         seed: of the plan and of the noise that a model samples with.
     """
 
@@ -31,15 +33,15 @@ class Examples:
     masking: TokenMasking
     sequence_length: int
     objective: str = "mlm+nsp"
+    across_documents: bool = False
     seed: int = 0
 
     def plan(self, epoch: int) -> EpochPlan:
         """The plan of an epoch."""
         objective = OBJECTIVES[self.objective]
         special = 3 if objective.pairs else 2
-        return objective.plan(
-            self.corpus, self.sequence_length - special, seed=self.seed, epoch=epoch
-        )
+        plan = plan_full_sentences if self.across_documents else objective.plan
+        return plan(self.corpus, self.sequence_length - special, seed=self.seed, epoch=epoch)
 
     def dataset(
         self,

@@ -160,6 +160,17 @@ def _distillation_model(
     every_token: bool,
 ) -> DistillationModel:
     teacher = load(str(run.teacher), task="masked_lm", dtype=dtype)
+    theirs = teacher.preprocessor
+    if theirs is not None and theirs.vocabulary.tokens != preprocessor.vocabulary.tokens:
+        raise InputError(
+            f"The teacher {run.teacher} has another vocabulary than {run.vocabulary}; leave the "
+            "option vocabulary out, and the teacher's is taken."
+        )
+    if teacher.config.max_positions < run.sequence_length:
+        raise InputError(
+            f"sequence_length is {run.sequence_length}, but the teacher {run.teacher} has "
+            f"{teacher.config.max_positions} positions; lower it."
+        )
     student = _masked_language_model(config, run, preprocessor, dtype)
     model = DistillationModel(student, teacher, every_token=every_token)
     copy_from_teacher(student, teacher)

@@ -1,6 +1,5 @@
 """Pretraining from a configuration to a model."""
 
-import dataclasses
 import json
 import logging
 import math
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
@@ -96,6 +96,9 @@ def make_examples(
     elif config.validation_share:
         corpus, held_out = corpus.split(config.validation_share)
     vocabulary = tokenizer.vocabulary
+    corpora = [corpus] if held_out is None else [corpus, held_out]
+    if config.across_documents:
+        corpora = [c.with_document_separators(vocabulary.separator_id) for c in corpora]
     masking = TokenMasking(
         mask_id=vocabulary.mask_id,
         special_ids=vocabulary.special_ids,
@@ -103,19 +106,22 @@ def make_examples(
         rate=config.masking_rate,
         slots=slots_for(config.masking_rate, config.sequence_length),
         whole_words=config.whole_words,
+        replacement=OBJECTIVES[config.objective].masked,
         seed=config.seed,
     )
-    examples = Examples(
-        corpus=corpus,
-        vocabulary=vocabulary,
-        masking=masking,
-        sequence_length=config.sequence_length,
-        objective=config.objective,
-        seed=config.seed,
+    training, *validation = (
+        Examples(
+            corpus=corpus,
+            vocabulary=vocabulary,
+            masking=masking,
+            sequence_length=config.sequence_length,
+            objective=config.objective,
+            across_documents=config.across_documents,
+            seed=config.seed,
+        )
+        for corpus in corpora
     )
-    if held_out is None:
-        return examples, None
-    return examples, dataclasses.replace(examples, corpus=held_out)
+    return training, validation[0] if validation else None
 
 
 class _Run:
@@ -159,7 +165,7 @@ class _Run:
             clip_norm=config.clip_norm,
             jit=_has_accelerator() if config.jit is None else config.jit,
         )
-        _claim_directory(self.directory, config, training.corpus)
+        _claim_directory(self.directory, config, training.corpus, self.model)
         place = restore_checkpoint(self._checkpoints, self.optimizer)
         place = place or {"step": 0, "epoch": 0, "batch": 0}
         self.step, self.epoch, self.batch = place["step"], place["epoch"], place["batch"]
@@ -337,17 +343,28 @@ def _check_directory(directory: Path, config: PretrainingConfig) -> None:
             )
 
 
-def _claim_directory(directory: Path, config: PretrainingConfig, corpus: TokenizedCorpus) -> None:
-    """Writes down what the run is made of; refuses to go on with other text."""
+def _claim_directory(
+    directory: Path, config: PretrainingConfig, corpus: TokenizedCorpus, model: keras.Model
+) -> None:
+    """Writes down what the run is made of; refuses to go on with other text or another teacher."""
     path = directory / RUN
-    fingerprint = zlib.crc32(corpus.tokens.tobytes())
+    made_of = {"corpus": zlib.crc32(corpus.tokens.tobytes()), "teacher": _frozen(model)}
     if path.exists():
-        if json.loads(path.read_text())["corpus"] != fingerprint:
-            raise InputError(
-                f"The text or the vocabulary has changed since the run in {directory} was begun; "
-                "choose another output, or restore the files."
-            )
+        earlier = json.loads(path.read_text())
+        for name, what in (("corpus", "text or the vocabulary"), ("teacher", "teacher")):
+            if earlier.get(name) != made_of[name]:
+                raise InputError(
+                    f"The {what} has changed since the run in {directory} was begun; "
+                    "choose another output, or restore the files."
+                )
         return
     with replacing(path) as new:
-        description = {"config": config.to_dict(), "corpus": fingerprint}
-        new.write_text(json.dumps(description, indent=2) + "\n")
+        new.write_text(json.dumps({"config": config.to_dict(), **made_of}, indent=2) + "\n")
+
+
+def _frozen(model: keras.Model) -> int:
+    """A checksum of the weights that take part in training and are not trained."""
+    checksum = 0
+    for weight in model.non_trainable_weights:
+        checksum = zlib.crc32(np.asarray(weight).tobytes(), checksum)
+    return checksum

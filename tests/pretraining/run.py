@@ -4,11 +4,15 @@ As a program: `python -m tests.pretraining.run TEXT OUTPUT STEP [SECONDS]`, kill
 long after a step, or `... OUTPUT during-N`, killed while it writes its N-th checkpoint.
 """
 
+import json
 import os
 import signal
 import sys
 import threading
 from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
 
 from keras_bert.pretraining import checkpoint, trainer
 from keras_bert.pretraining.config import PretrainingConfig
@@ -40,6 +44,24 @@ def config(text, output, **options):
         "jit": False,
     }
     return PretrainingConfig.from_dict(defaults | options)
+
+
+def weights(output):
+    return load_file(output / "model" / "weights.safetensors")
+
+
+def log(output):
+    """The rows, without what depends on the clock."""
+    rows = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in rows]
+
+
+def assert_same_run(output, other):
+    assert log(output) == log(other)
+    ours, theirs = weights(output), weights(other)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
 
 def die():

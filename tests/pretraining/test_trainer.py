@@ -10,13 +10,12 @@ import threading
 import keras
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 import keras_bert as kb
 from keras_bert.pretraining import checkpoint, trainer
 from keras_bert.pretraining.optimizers import WarmupLinearDecay, adamw
 from keras_bert.pretraining.trainer import make_examples, make_preprocessor, pretrain
-from tests.pretraining.run import config
+from tests.pretraining.run import assert_same_run, config, log
 
 
 @pytest.fixture(scope="module")
@@ -24,24 +23,6 @@ def finished(text_files, tmp_path_factory):
     """A run without interruption, and what it returned."""
     output = tmp_path_factory.mktemp("runs") / "whole"
     return output, pretrain(config(text_files, output), progress=False)
-
-
-def weights(output):
-    return load_file(output / "model" / "weights.safetensors")
-
-
-def log(output):
-    """The rows, without what depends on the clock."""
-    rows = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in rows]
-
-
-def assert_same_run(output, other):
-    assert log(output) == log(other)
-    ours, theirs = weights(output), weights(other)
-    assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
-        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
 
 def test_a_run_learns_and_tells(finished):

@@ -1,0 +1,196 @@
+"""Every objective from text to a model, with an accident on the way."""
+
+import numpy as np
+import pytest
+
+import keras_bert as kb
+from keras_bert.checkpoints.safetensors import SafetensorsFiles
+from keras_bert.pretraining import trainer
+from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.trainer import pretrain
+from tests.pretraining.run import SMALL, assert_same_run, config, log
+
+SHORT = {"steps": 8, "checkpoint_every": 4, "steps_per_loop": 1, "evaluate_every": 8}
+RUNS = {
+    "sentence order": {"family": "albert"},
+    "replaced tokens": {"family": "electra"},
+    "disentangled": {"family": "electra", "objective": "rtd+gdes"},
+    "full sentences": {"family": "roberta", "across_documents": True},
+}
+
+
+@pytest.fixture(scope="module")
+def make(text_files):
+    """A configuration by a key of `RUNS`."""
+
+    def make(kind, output, **options):
+        sizes = SMALL | ({"embedding_size": 8} if kind != "full sentences" else {})
+        return config(text_files, output, **(SHORT | {"encoder": sizes} | RUNS[kind] | options))
+
+    return make
+
+
+class AccidentError(Exception):
+    pass
+
+
+def pretrain_with_an_accident(run, step, monkeypatch):
+    """Two parts of a run; the first ends without any farewell after a step."""
+    train_steps = trainer._Run._train_steps
+
+    def train_until(self, *arguments):
+        train_steps(self, *arguments)
+        if self.step == step:
+            raise AccidentError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer._Run, "_train_steps", train_until)
+        with pytest.raises(AccidentError):
+            pretrain(run, progress=False)
+    return pretrain(run, progress=False)
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def finished(kind, make, tmp_path_factory):
+    output = tmp_path_factory.mktemp("objectives") / "run"
+    return output, pretrain(make(kind, output), progress=False)
+
+
+def test_the_end_is_the_same_after_an_accident(kind, finished, make, tmp_path, monkeypatch):
+    pretrain_with_an_accident(make(kind, tmp_path / "run"), 6, monkeypatch)
+    assert_same_run(tmp_path / "run", finished[0])
+
+
+def test_the_model_is_of_its_family_and_opens(kind, finished, make):
+    output, results = finished
+    kinds = {
+        "sentence order": ("PretrainingModel", "albert"),
+        "replaced tokens": ("ReplacedTokenDetector", "electra"),
+        "disentangled": ("ReplacedTokenDetector", "electra"),
+        "full sentences": ("MaskedLanguageModel", "roberta"),
+    }
+    model, checkpoint = (
+        kb.load(p) for p in (results["model"], output / "checkpoints/step-00000008")
+    )
+    assert (type(model).__name__, model.config.family) == kinds[kind]
+    for ours, theirs in zip(model.weights, checkpoint.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    names = [f"{h.name}_loss" for h in OBJECTIVES[make(kind, output).objective].heads]
+    rows = log(output)
+    assert all(name in row for name in names for row in rows)
+    assert results["after"]["loss"] < results["before"]["loss"]
+
+
+def test_generators_are_thrown_away_at_the_end(kind, finished):
+    output, _ = finished
+    names = [*SafetensorsFiles({output / "model" / "weights.safetensors": None}).names()]
+    assert not any(name.startswith("generator") for name in names)
+    rest = output / "checkpoints/step-00000008/training.safetensors"
+    assert rest.exists() == (kind in ("replaced tokens", "disentangled"))
+    if rest.exists():
+        names = [*SafetensorsFiles({rest: None}).names()]
+        assert any(name.startswith("generator/layer_0") for name in names)
+
+
+@pytest.fixture(scope="module")
+def teacher(text_files, tmp_path_factory):
+    output = tmp_path_factory.mktemp("teacher") / "run"
+    sizes = SMALL | {"num_layers": 2}
+    return pretrain(config(text_files, output, **(SHORT | {"encoder": sizes})), False)["model"]
+
+
+def distillation(text_files, output, teacher, **options):
+    return config(text_files, output, **(SHORT | {"encoder": {}, "teacher": teacher} | options))
+
+
+@pytest.mark.parametrize("objective", ["distillation", "distillation-masked"])
+def test_distillation(text_files, teacher, objective, tmp_path, monkeypatch):
+    options = {"objective": objective}
+    whole = distillation(text_files, tmp_path / "whole", teacher, **options)
+    results = pretrain(whole, progress=False)
+    assert results["after"]["loss"] < results["before"]["loss"]
+    student = kb.load(results["model"])
+    assert isinstance(student, kb.MaskedLanguageModel)
+    assert (student.config.family, student.config.num_layers) == ("distilbert", 1)
+    files = {path.name for path in (tmp_path / "whole/checkpoints/step-00000008").iterdir()}
+    assert "training.safetensors" not in files
+    parts = distillation(text_files, tmp_path / "parts", teacher, **options)
+    pretrain_with_an_accident(parts, 6, monkeypatch)
+    assert_same_run(tmp_path / "parts", tmp_path / "whole")
+
+
+def test_another_teacher_than_before(text_files, teacher, tmp_path):
+    model = kb.load(teacher)
+    kb.save(model, tmp_path / "teacher")
+    run = distillation(text_files, tmp_path / "run", str(tmp_path / "teacher"), steps=1)
+    pretrain(run, progress=False)
+    model.weights[0].assign_add(model.weights[0])
+    kb.save(model, tmp_path / "teacher")
+    with pytest.raises(kb.InputError, match="teacher has changed since"):
+        pretrain(run, progress=False)
+
+
+def test_teachers_that_do_not_fit(text_files, teacher, tmp_path):
+    words = (text_files / "vocab.txt").read_text()
+    (tmp_path / "vocab.txt").write_text(words.replace("moon", "mist"))
+    run = distillation(
+        text_files, tmp_path / "run", teacher, vocabulary=str(tmp_path / "vocab.txt")
+    )
+    with pytest.raises(kb.InputError, match="another vocabulary"):
+        pretrain(run, progress=False)
+    run = distillation(text_files, tmp_path / "run", teacher, encoder={"hidden_size": 8})
+    with pytest.raises(kb.InputError, match="student's hidden_size is 8"):
+        pretrain(run, progress=False)
+
+
+NEEDED = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "steps": 10}
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"family": "roberta", "objective": "mlm+nsp"}, "'roberta' cannot tell them apart"),
+        ({"family": "distilbert", "objective": "mlm+sop"}, "num_segments is 0"),
+        ({"family": "electra", "objective": "mlm+nsp"}, "pooler.*'electra' has none"),
+        ({"encoder": {"pooler": False}}, "pooler.*'bert' has none"),
+        ({"family": "distilbert"}, "'distillation' needs a teacher"),
+        ({"objective": "mlm", "teacher": "dir"}, "'mlm' has no use for a teacher"),
+        ({"across_documents": True}, "cannot go across documents"),
+        ({"family": "albrt"}, "family is 'albrt'. Did you mean 'albert'"),
+        ({"objective": "rdt"}, "objective is 'rdt'. Did you mean 'rtd'"),
+        ({"generator_size": 2}, "generator_size is 2.0, but must be positive and at most 1"),
+    ],
+)
+def test_combinations_that_are_not_possible(options, match):
+    with pytest.raises(kb.InputError, match=match):
+        PretrainingConfig.from_dict(NEEDED | options).encoder_config(1000)
+
+
+@pytest.mark.parametrize(
+    ("options", "family", "objective"),
+    [
+        ({}, "bert", "mlm+nsp"),
+        ({"preset": "electra_small"}, "electra", "rtd"),
+        ({"family": "roberta", "preset": "bert_mini"}, "roberta", "mlm"),
+        ({"family": "albert"}, "albert", "mlm+sop"),
+        ({"objective": "rtd"}, "bert", "rtd"),
+        ({"teacher": "dir"}, "distilbert", "distillation"),
+    ],
+)
+def test_family_and_objective_by_default(options, family, objective):
+    run = PretrainingConfig.from_dict(NEEDED | options)
+    assert (run.family, run.objective) == (family, objective)
+    assert PretrainingConfig.from_dict(run.to_dict()) == run
+
+
+def test_sizes_of_one_family_with_the_traits_of_another():
+    run = PretrainingConfig.from_dict(NEEDED | {"family": "roberta", "preset": "bert_mini"})
+    encoder = run.encoder_config(1000)
+    assert (encoder.num_layers, encoder.hidden_size, encoder.vocabulary_size) == (4, 256, 1000)
+    assert (encoder.position_offset, encoder.num_segments, encoder.pooler) == (2, 1, False)
