@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -11,29 +11,62 @@ from keras_bert.errors import InputError
 from keras_bert.pretraining.hashing import random_bits, uniform
 
 # What a hash is keyed with, beside seed, epoch and example.
-_SCORE, _COUNT, _ACTION, _REPLACEMENT = range(4)
+_SCORE, _COUNT, _ACTION, _REPLACEMENT, _LENGTH = range(5)
+
+
+class Unit(NamedTuple):
+    """What is chosen at once: stretches of whole words, or of tokens."""
+
+    lengths: tuple[float, ...] = (1.0,)
+    """How often there are 1, 2, ... words, up to a factor."""
+    of_words: bool = True
+    """Whether a word is taken as a whole, or every token is a word of its own."""
+    replaced_together: bool = False
+    """Whether all tokens of a stretch become `[MASK]`, or are all replaced or all kept."""
+
+
+UNITS = {
+    # BERT (https://arxiv.org/abs/1810.04805), and its whole-word masking of 2019.
+    "token": Unit(of_words=False),
+    "word": Unit(),
+    # ALBERT (https://arxiv.org/abs/1909.11942): n-grams with p(n) ~ 1/n.
+    "ngram": Unit(lengths=(1, 1 / 2, 1 / 3)),
+    # SpanBERT (https://arxiv.org/abs/1907.10529): geometric(0.2), clipped at 10; 3.8 on average.
+    "span": Unit(lengths=tuple(0.8**n for n in range(10)), replaced_together=True),
+}
+"""Units of masking by name."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class TokenMasking:
-    """Chooses tokens and replaces them, most by `[MASK]`.
+    """Chooses tokens and replaces them: 80 % by `[MASK]`, 10 % by a random token, 10 % not at all.
 
     Every choice is a function of (seed, epoch, example, position): the size of the batch, the
     number of workers and a restart change nothing.
 
+    Of the ordinary tokens of an example, exactly `rate` are chosen on average: its number is
+    rounded up or down at random. There is less only
+
+    - if the number exceeds the slots; `slots_for` gives enough for any example;
+    - if no word that is left fits into the rest of the number, which needs a text in which nearly
+      all words have several tokens.
+
+    There is more in examples of a few tokens, because one is chosen at least.
+
     Args:
         mask_id: the id of `[MASK]`.
         special_ids: ids that are never chosen and never put in at random, padding among them.
-        is_continuation: bool `[V]`, true for pieces that continue a word.
+        is_continuation: bool `[V]`, true for tokens that continue a word: "##" of WordPiece, no
+            mark of a space in SentencePiece and byte-level BPE.
         rate: share of the other tokens to choose.
         slots: number P of predictions per example; more are not made.
-        whole_words: choose words instead of pieces, all pieces of a word or none.
-        replacement: shares of the chosen tokens that become `[MASK]` and a random token; the rest
-            stays as it is.
+        unit: what is chosen at once: "token", "word" (all tokens of a word or none), "ngram" (one
+            to three words) or "span" (one to ten words).
+        replacement: shares that `[MASK]` and a random token replace; the rest stays.
         seed: of the random choices.
 
     Raises:
-        InputError: if the rate or the number of slots is out of range.
+        InputError: if an option is unknown or out of range.
     """
 
     mask_id: int
@@ -41,7 +74,7 @@ class TokenMasking:
     is_continuation: np.ndarray
     rate: float = 0.15
     slots: int = 20
-    whole_words: bool = False
+    unit: str = "token"
     replacement: tuple[float, float] = (0.8, 0.1)
     seed: int = 0
     _is_ordinary: tf.Tensor = dataclasses.field(init=False, repr=False)
@@ -53,6 +86,13 @@ class TokenMasking:
             raise InputError(f"The masking rate is {self.rate}, but must be between 0 and 1.")
         if self.slots < 1:
             raise InputError(f"There are {self.slots} masking slots, but must be 1 or more.")
+        if self.unit not in UNITS:
+            raise InputError(f"The unit of masking is {self.unit!r}, but must be of {list(UNITS)}.")
+        if min(self.replacement) < 0 or sum(self.replacement) > 1 + 1e-6:
+            raise InputError(
+                f"The shares of replaced tokens are {self.replacement}, but must be 0 or more and "
+                "1 together at most."
+            )
         ordinary = np.ones(len(self.is_continuation), bool)
         ordinary[list(self.special_ids)] = False
         tables = {
@@ -76,21 +116,17 @@ class TokenMasking:
             `[B, P]` int32 (the tokens that stood there) and `weights` `[B, P]` float32, 1 for a
             prediction and 0 for an empty slot, whose position and label are 0.
         """
-        length = token_ids.shape[1]
-        slots = min(self.slots, length)
+        slots = min(self.slots, token_ids.shape[1])
         row = random_bits(self.seed, epoch, example)[:, tf.newaxis]  # [B, 1]
         candidate = tf.gather(self._is_ordinary, token_ids)  # [B, T]
         count = self._count(candidate, row, slots)
-        if self.whole_words:
-            score, count = self._score_words(token_ids, candidate, row, count, slots)
-        else:
-            score = tf.where(candidate, _score(row, tf.range(length)), -1)
-        _, positions = tf.math.top_k(score, slots)  # [B, P]
-        chosen = tf.range(slots) < count
+        choose = self._choose_words if UNITS[self.unit].of_words else self._choose_tokens
+        positions, chosen, stretch = choose(token_ids, candidate, row, count, slots)
         positions = tf.where(chosen, positions, 0)
         labels = tf.where(chosen, tf.gather(token_ids, positions, batch_dims=1), 0)
+        read = self._replace(labels, row, positions, stretch)
         return {
-            "token_ids": _put(token_ids, positions, chosen, self._replace(labels, row, positions)),
+            "token_ids": _put(token_ids, positions, chosen, read),
             "positions": positions,
             "labels": labels,
             "weights": tf.cast(chosen, tf.float32),
@@ -106,39 +142,72 @@ class TokenMasking:
         count = tf.cast(tf.floor(expected + uniform(row, _COUNT)), tf.int32)
         return tf.minimum(tf.maximum(count, 1), tf.minimum(candidates, slots))
 
-    def _score_words(
+    def _choose_tokens(
         self, token_ids: tf.Tensor, candidate: tf.Tensor, row: tf.Tensor, count: Any, slots: int
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Scores `[B, T]` whose highest `[B, 1]` are whole words.
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The positions with the highest of random scores; results as of `_choose_words`."""
+        score = tf.where(candidate, _score(row, tf.range(token_ids.shape[1])), -1)
+        _, positions = tf.math.top_k(score, slots)
+        return positions, tf.range(slots) < count, positions
 
-        Words are taken in random order until the next does not fit; words of one piece fill the
-        rest, as they do in BERT's whole-word masking.
+    def _choose_words(
+        self, token_ids: tf.Tensor, candidate: tf.Tensor, row: tf.Tensor, count: Any, slots: int
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Stretches in random order until `count` tokens are taken, the last one cut to fit.
+
+        Returns:
+            positions `[B, P]` int32, which of them are chosen, and numbers `[B, P]` that tell the
+            stretches of an example apart.
         """
         length = token_ids.shape[1]
-        starts = ~tf.gather(self._continues, token_ids) | ~candidate
-        start = _running_maximum(tf.where(starts, tf.range(length), 0))
-        score = tf.where(candidate, _score(row, start), -1)  # the same for all pieces of a word
-        ranked, _ = tf.math.top_k(score, min(slots + 1, length))
-        ranked = tf.pad(ranked, [[0, 0], [0, slots + 1 - ranked.shape[1]]], constant_values=-1)
-        left_out = tf.gather(ranked, count, batch_dims=1)  # [B, 1], the first that does not fit
-        taken = candidate & (score > left_out)
-        ends = tf.concat([starts[:, 1:], tf.ones_like(starts[:, :1])], axis=1)
-        single = candidate & starts & ends & ~taken
-        number_taken = tf.reduce_sum(tf.cast(taken, tf.int32), axis=1, keepdims=True)
-        number_single = tf.reduce_sum(tf.cast(single, tf.int32), axis=1, keepdims=True)
-        score = tf.where(taken, score + _HIGHEST, tf.where(single, score, -1))
-        return score, tf.minimum(count, number_taken + number_single)
+        first = ~candidate | ~tf.gather(self._continues, token_ids)
+        first |= ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :length]  # what follows a special token
+        word = tf.cumsum(tf.cast(first, tf.int32), axis=1) - 1  # [B, T], number of the word
+        # [B, T], tokens in the word of each number; 0 for special tokens and after the last word.
+        size = _sum_by_number(tf.cast(candidate, tf.int32), word)
+        score = self._score_words(size > 0, row)
+        taken = _first_that_fit(score, size, count, min(2 * slots, length))
+        score = tf.where(candidate, tf.gather(tf.where(taken, score, 0), word, batch_dims=1), 0)
+        # In the order of the text.
+        rank = tf.where(score > 0, length - tf.range(length), 0)
+        rank, positions = tf.math.top_k(rank, slots)
+        stretch = tf.gather(score, positions, batch_dims=1) // _WORDS
+        return positions, rank > 0, stretch
 
-    def _replace(self, labels: tf.Tensor, row: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    def _score_words(self, is_word: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
+        """Scores `[B, T]` of words by their number, 0 where `is_word` `[B, T]` is false.
+
+        A stretch of random length and score begins at every word. Its first word has its score,
+        the next ones a little less; where stretches overlap, a word belongs to the highest.
+        """
+        number = tf.range(is_word.shape[1])
+        lengths = np.cumsum(UNITS[self.unit].lengths)
+        boundaries = (lengths / lengths[-1])[:-1].tolist()
+        left = 1 + tf.raw_ops.Bucketize(
+            input=uniform(row, _LENGTH, number), boundaries=boundaries
+        )  # words of the stretch that begins here
+        stretch = tf.where(is_word, _score(row, number) * _WORDS + left, 0)
+        score = stretch
+        for _ in boundaries:
+            # The stretches that began a word earlier; they end at what is not a word.
+            stretch = tf.pad(stretch, [[0, 0], [1, 0]])[:, :-1]
+            goes_on = is_word & (stretch % _WORDS > 1)
+            stretch = tf.where(goes_on, stretch - 1, 0)
+            score = tf.maximum(score, stretch)
+        return score
+
+    def _replace(
+        self, labels: tf.Tensor, row: tf.Tensor, positions: tf.Tensor, stretch: tf.Tensor
+    ) -> tf.Tensor:
         """What is read in place of the labels, `[B, P]` int32."""
-        action = uniform(row, _ACTION, positions)
+        together = UNITS[self.unit].replaced_together
+        action = uniform(row, _ACTION, stretch if together else positions)
         number = tf.cast(tf.size(self._ordinary_ids), tf.uint32)
         drawn = tf.cast(random_bits(row, _REPLACEMENT, positions) % number, tf.int32)
         drawn = tf.gather(self._ordinary_ids, drawn)
-        masked, replaced = self.replacement
-        return tf.where(
-            action < masked, self.mask_id, tf.where(action < masked + replaced, drawn, labels)
-        )
+        mask, random = self.replacement
+        kept_or_drawn = tf.where(action < mask + random, drawn, labels)
+        return tf.where(action < mask, self.mask_id, kept_or_drawn)
 
 
 def slots_for(rate: float, sequence_length: int) -> int:
@@ -146,21 +215,37 @@ def slots_for(rate: float, sequence_length: int) -> int:
     return math.ceil(rate * sequence_length)
 
 
-_HIGHEST = 2**30
+_WORDS = 16
+"""A score is a random number times this, plus the words that are left of the stretch (up to 15)."""
 
 
 def _score(row: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-    """int32 in [0, 2³⁰), keyed by example and position."""
-    return tf.cast(random_bits(row, _SCORE, position) % tf.constant(_HIGHEST, tf.uint32), tf.int32)
+    """int32 in [0, 2²⁶), keyed by example and position."""
+    return tf.cast(tf.bitwise.right_shift(random_bits(row, _SCORE, position), 6), tf.int32)
 
 
-def _running_maximum(x: tf.Tensor) -> tf.Tensor:
-    """`[B, T]`: the largest value up to each position, in log2(T) steps."""
-    shift, length = 1, x.shape[1]
-    while shift < length:
-        x = tf.maximum(x, tf.pad(x, [[0, 0], [shift, 0]])[:, :length])
-        shift *= 2
-    return x
+def _sum_by_number(values: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+    """`[B, T]`: at i, the sum of those `values` `[B, T]` of the row whose `number` is i."""
+    rows, length = tf.shape(values)[0], values.shape[1]
+    flat = number + length * tf.range(rows)[:, tf.newaxis]
+    return tf.reshape(tf.math.unsorted_segment_sum(values, flat, rows * length), [-1, length])
+
+
+def _first_that_fit(score: tf.Tensor, size: tf.Tensor, count: tf.Tensor, most: int) -> tf.Tensor:
+    """bool `[B, T]`: words by falling score that have at most `count` `[B, 1]` tokens together.
+
+    After the first word that does not fit, those that do follow; that is done three times. Only
+    the first `most` words are looked at.
+    """
+    _, order = tf.math.top_k(score, most)
+    size = tf.gather(size, order, batch_dims=1)  # [B, most]
+    taken = tf.zeros_like(size, tf.bool)
+    for _ in range(3):
+        left = count - tf.reduce_sum(tf.where(taken, size, 0), axis=1, keepdims=True)
+        fits = ~taken & (size > 0) & (size <= left)
+        taken |= fits & (tf.cumsum(tf.where(fits, size, 0), axis=1) <= left)
+    rows = tf.zeros_like(order) + tf.range(tf.shape(order)[0])[:, tf.newaxis]
+    return tf.scatter_nd(tf.stack([rows, order], -1), taken, tf.shape(score))
 
 
 def _put(x: tf.Tensor, positions: tf.Tensor, chosen: tf.Tensor, values: tf.Tensor) -> tf.Tensor:

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.masking import TokenMasking, slots_for
+from keras_bert.pretraining.hashing import random_bits, uniform
+from keras_bert.pretraining.masking import UNITS, TokenMasking, slots_for
 
 PAD, MASK, SPECIAL, SIZE = 0, 4, (0, 1, 2, 3, 4), 1000
 CONTINUES = np.arange(SIZE) >= 600
@@ -47,11 +48,11 @@ def chosen_positions(result):
     seed=st.integers(0, 2**31 - 1),
     rate=st.floats(0.01, 0.6),
     slots=st.integers(1, 40),
-    whole_words=st.booleans(),
+    unit=st.sampled_from(sorted(UNITS)),
 )
-def test_invariants(seed, rate, slots, whole_words):
+def test_invariants(seed, rate, slots, unit):
     ids = batch(seed % 7, rows=8, length=40)
-    result = apply(ids, rate=rate, slots=slots, whole_words=whole_words, seed=seed)
+    result = apply(ids, rate=rate, slots=slots, unit=unit, seed=seed)
     assert result["positions"].shape == (8, min(slots, 40))
     row, position = chosen_positions(result)
     assert not np.isin(ids[row, position], SPECIAL).any()
@@ -69,21 +70,35 @@ def test_invariants(seed, rate, slots, whole_words):
     assert (count <= np.maximum(np.ceil(rate * maskable), 1)).all()
 
 
-@pytest.mark.parametrize("whole_words", [False, True])
-def test_shares(whole_words):
-    ids = batch(rows=4096)
-    result = apply(ids, whole_words=whole_words)
+@pytest.mark.parametrize("unit", UNITS)
+def test_shares(unit):
+    ids = batch(rows=8192)
+    result = apply(ids, unit=unit)
     row, position = chosen_positions(result)
     maskable = ~np.isin(ids, SPECIAL)
     long = maskable.sum(1) > 20  # short rows have one at least
     share = result["weights"].sum(1)[long].sum() / maskable[long].sum()
     assert share == pytest.approx(0.15, abs=0.001)
     put, label = result["token_ids"][row, position], ids[row, position]
-    assert np.mean(put == MASK) == pytest.approx(0.8, abs=0.006)
-    assert np.mean(put == label) == pytest.approx(0.1, abs=0.006)
+    # Where one draw decides for a span, fewer draws are made.
+    tolerance = 0.012 if unit == "span" else 0.005
+    assert np.mean(put == MASK) == pytest.approx(0.8, abs=tolerance)
+    assert np.mean(put == label) == pytest.approx(0.1, abs=tolerance)
     random = put[(put != MASK) & (put != label)]
     assert random.mean() == pytest.approx((len(SPECIAL) + SIZE) / 2, rel=0.03)
     assert len(np.unique(random)) > 0.8 * SIZE
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("replacement", [(1.0, 0.0), (0.85, 0.0), (0.0, 0.5)])
+def test_other_replacements(unit, replacement):
+    ids = batch(rows=4096)
+    result = apply(ids, unit=unit, replacement=replacement)
+    row, position = chosen_positions(result)
+    put, label = result["token_ids"][row, position], ids[row, position]
+    random = np.mean((put != MASK) & (put != label))
+    for share, expected in zip((np.mean(put == MASK), random), replacement, strict=True):
+        assert share == pytest.approx(expected, abs=0.015 if 0 < expected < 1 else 1e-9)
 
 
 def test_every_position_is_as_likely():
@@ -100,37 +115,186 @@ def words_of(ids):
     return np.cumsum(~CONTINUES[ids] | np.isin(ids, SPECIAL), axis=1)
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 10**6), st.floats(0.02, 0.5), st.integers(1, 30))
-def test_whole_words_are_never_split(seed, rate, slots):
-    ids = batch(seed, rows=8, length=48)
-    result = apply(ids, whole_words=True, rate=rate, slots=slots, seed=seed)
+def masked_tokens(ids, result):
     masked = np.zeros(ids.shape, bool)
     masked[chosen_positions(result)] = True
+    return masked
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(["word", "ngram", "span"]),
+    st.integers(0, 10**6),
+    st.floats(0.02, 0.5),
+    st.integers(1, 30),
+)
+def test_words_are_never_split(unit, seed, rate, slots):
+    ids = batch(seed, rows=8, length=48)
+    masked = masked_tokens(ids, apply(ids, unit=unit, rate=rate, slots=slots, seed=seed))
     words = words_of(ids)
     for row in range(len(ids)):
         for word in np.unique(words[row]):
             assert len(set(masked[row][words[row] == word])) == 1
 
 
-def test_the_batch_makes_no_difference():
+def test_what_follows_a_special_token_is_a_word():
+    """Where a text is cut inside a word, or the first word has no mark of a space."""
+    ids = np.tile(np.array([[2, 700, 701, 5, 3, 702, 6, 3]], np.int32), (512, 1))
+    masked = masked_tokens(ids, apply(ids, unit="word", rate=0.4))
+    np.testing.assert_array_equal(masked[:, 1], masked[:, 2])
+    assert (masked[:, 1] != masked[:, 5]).any()
+    assert masked[:, [1, 3, 5, 6]].any(0).all()
+
+
+def laws():
+    """The shares of lengths, written out: a loop that draws as the papers say."""
+    geometric = []
+    for n in range(1, 11):
+        geometric.append(0.2 * (1 - 0.2) ** (n - 1))
+    harmonic = [1 / n for n in (1, 2, 3)]
+    return {
+        "word": np.array([1.0]),
+        "ngram": np.array(harmonic) / sum(harmonic),
+        "span": np.array(geometric) / sum(geometric),
+    }
+
+
+@pytest.mark.parametrize("unit", ["word", "ngram", "span"])
+def test_lengths_follow_the_law(unit):
+    """One stretch in a row, which is neither overlapped nor cut, as there is room for ten words."""
+    rows, length, law = 40000, 40, laws()[unit]
+    ids = np.full((rows, length), 7, np.int32)
+    ids[:, 3::4] = 700  # every third word has two tokens
+    drawn = (
+        masking(unit=unit)
+        ._score_words(  # every word's own stretch, of the highest score
+            tf.constant(np.arange(length)[None] < np.full((rows, 1), 30)),
+            tf.constant(np.random.default_rng(0).integers(0, 2**32, (rows, 1), dtype=np.uint32)),
+        )
+        .numpy()
+    )
+    stretch, left = drawn // 16, drawn % 16
+    best = stretch.max(1, keepdims=True)
+    first = (stretch == best).argmax(1)
+    size = (stretch == best).sum(1)
+    # Words are counted down to the end of the stretch, and it is one run.
+    assert (left[np.arange(rows), first] >= size).all()
+    np.testing.assert_array_equal(stretch[np.arange(rows), first + size - 1], best[:, 0])
+    inside = first <= 30 - len(law)  # those near the end are cut by it
+    shares = np.bincount(size[inside], minlength=len(law) + 1)[1:] / inside.sum()
+    np.testing.assert_allclose(shares, law, atol=0.01)
+    assert (drawn[:, 30:] == 0).all()
+    # Every word is as likely to begin one.
+    np.testing.assert_allclose(np.bincount(first, minlength=30)[:30] / rows, 1 / 30, atol=0.005)
+
+
+def test_mean_length_of_spans_is_that_of_the_paper():
+    law = laws()["span"]
+    assert law @ np.arange(1, 11) == pytest.approx(3.8, abs=0.01)
+
+
+def reference(is_word, sizes, starts, lengths, priority, count):
+    """A loop over stretches in order: takes words until `count` tokens are reached."""
+    taken, owner = set(), {}
+    left = count
+    plan = []
+    for start in sorted(starts, key=lambda s: -priority[s]):
+        for word in range(start, start + lengths[start]):
+            if word >= len(is_word) or not is_word[word]:
+                break
+            if word not in owner:
+                owner[word] = start
+                plan.append(word)
+    for _ in range(len(plan)):  # each word that fits, in order, as BERT's loop does
+        for word in plan:
+            if word not in taken and sizes[word] <= left:
+                taken.add(word)
+                left -= sizes[word]
+    return taken, owner
+
+
+@pytest.mark.parametrize("unit", ["word", "ngram", "span"])
+def test_chosen_as_a_loop_over_stretches_does(unit):
+    """The same draws, gone through one by one. With words of two tokens at most, nothing else."""
+    ids = batch(seed=5, rows=64, length=96)
+    run = np.zeros(len(ids), int)
+    for column in range(ids.shape[1]):  # no word of more than two tokens
+        run = np.where(CONTINUES[ids[:, column]], run + 1, 0)
+        ids[:, column] = np.where(run > 1, 9, ids[:, column])
+        run = np.where(run > 1, 0, run)
+    rows = random_bits(3, 2, tf.range(len(ids)))[:, None]
+    masked = masked_tokens(ids, apply(ids, unit=unit, slots=15, seed=3, epoch=2))
+    priority = (
+        (random_bits(rows, 0, tf.range(96)) // tf.constant(64, tf.uint32)).numpy().astype(int)
+    )
+    law = np.cumsum(laws()[unit])
+    lengths = 1 + np.searchsorted(law[:-1], uniform(rows, 4, tf.range(96)).numpy(), side="right")
+    ordinary = ~np.isin(ids, SPECIAL)
+    for row in range(len(ids)):
+        words, begins = [], []
+        for position, token in enumerate(ids[row]):
+            after = position and ordinary[row, position - 1]
+            if ordinary[row, position] and CONTINUES[token] and after:
+                words[-1] += 1
+            else:
+                words.append(1)
+                begins.append(position)
+        is_word = [ordinary[row, begin] for begin in begins]
+        starts = [n for n, real in enumerate(is_word) if real]
+        count = int(masked[row].sum())
+        taken, _ = reference(is_word, words, starts, lengths[row], priority[row], count)
+        expected = np.zeros(96, bool)
+        for word in taken:
+            expected[begins[word] : begins[word] + words[word]] = True
+        np.testing.assert_array_equal(masked[row], expected)
+
+
+def test_the_tokens_of_a_span_share_their_fate():
+    """Neighbours that belong to one span are both `[MASK]`, both replaced or both kept."""
+    ids = np.full((20000, 66), 7, np.int32)
+    ids[:, 0], ids[:, -1] = 2, 3
+    same = {}
+    for unit in ("word", "span"):
+        result = apply(ids, unit=unit, rate=0.05, slots=4)
+        masked = masked_tokens(ids, result)
+        is_mask = result["token_ids"] == MASK
+        both = masked[:, 1:] & masked[:, :-1]
+        same[unit] = (is_mask[:, 1:] == is_mask[:, :-1])[both].mean()
+    assert same["word"] == pytest.approx(0.8**2 + 0.2**2, abs=0.03)
+    assert same["span"] > 0.97  # the rest are spans that meet
+
+
+def test_words_of_many_tokens_leave_part_of_the_share():
+    """What no word fits into stays; the doc string says so."""
+    ids = np.full((4096, 128), 700, np.int32)
+    ids[:, 0], ids[:, -1] = 2, 3
+    ids[:, 1:-1:3] = 7  # 42 words of three tokens; 18.9 are to be chosen
+    share = apply(ids, unit="word")["weights"].sum() / (4096 * 126)
+    assert share == pytest.approx(18 / 126, abs=1e-6)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_batch_makes_no_difference(unit):
     ids = batch(rows=60)
-    whole = apply(ids, whole_words=True)
+    whole = apply(ids, unit=unit)
     for part in (slice(0, 7), slice(7, 60)):
-        other = apply(ids[part], examples=np.arange(60)[part], whole_words=True)
+        other = apply(ids[part], examples=np.arange(60)[part], unit=unit)
         for name, value in whole.items():
             np.testing.assert_array_equal(value[part], other[name])
 
 
-def test_epoch_example_and_seed_make_a_difference():
+@pytest.mark.parametrize("unit", UNITS)
+def test_epoch_example_and_seed_make_a_difference(unit):
     ids = batch(rows=32)
-    first = apply(ids)["positions"]
-    for other in (apply(ids, epoch=1), apply(ids, seed=1), apply(ids, examples=np.arange(32) + 99)):
+    first = apply(ids, unit=unit)["positions"]
+    changes = ({"epoch": 1}, {"seed": 1}, {"examples": np.arange(32) + 99})
+    for other in (apply(ids, unit=unit, **change) for change in changes):
         assert (first != other["positions"]).any(axis=1).mean() > 0.9
 
 
-def test_nothing_to_mask():
-    result = apply(np.array([[2, 3, 0, 0]], np.int32), examples=np.array([0]))
+@pytest.mark.parametrize("unit", UNITS)
+def test_nothing_to_mask(unit):
+    result = apply(np.array([[2, 3, 0, 0]], np.int32), unit=unit)
     assert not result["weights"].any()
     np.testing.assert_array_equal(result["token_ids"], [[2, 3, 0, 0]])
 
@@ -140,7 +304,17 @@ def test_slots():
     assert slots_for(0.15, 512) == 77
 
 
-@pytest.mark.parametrize("options", [{"rate": 0.0}, {"rate": 1.0}, {"slots": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rate": 0.0},
+        {"rate": 1.0},
+        {"slots": 0},
+        {"unit": "sentence"},
+        {"replacement": (0.8, 0.3)},
+        {"replacement": (1.1, -0.1)},
+    ],
+)
 def test_bad_options(options):
     with pytest.raises(InputError):
         masking(**options)
