@@ -25,6 +25,7 @@ OUTPUTS = {
     "pooled_output": "pooler_output",
     "mlm_logits": "prediction_logits",
     "nsp_logits": "seq_relationship_logits",
+    "sop_logits": "sop_logits",
 }
 
 transformers.utils.logging.disable_progress_bar()
@@ -33,6 +34,8 @@ transformers.utils.logging.disable_progress_bar()
 @pytest.mark.parametrize("folder", FOLDERS, ids=[folder.name for folder in FOLDERS])
 def test_folder(folder, capfd, recwarn):
     architecture = json.loads((folder / "config.json").read_text())["architectures"][0]
+    if not hasattr(transformers, architecture):
+        pytest.skip(f"transformers has no {architecture}; the files follow its authors' own")
     kind = getattr(transformers, architecture)
     model, report = kind.from_pretrained(folder, output_loading_info=True)
     assert not any(report.values()), report
@@ -40,13 +43,20 @@ def test_folder(folder, capfd, recwarn):
     inputs = {INPUTS[n[6:]]: torch.tensor(x) for n, x in tensors.items() if n.startswith("input.")}
     with torch.no_grad():
         outputs = model.eval()(**{name: value.long() for name, value in inputs.items()})
-    compared = 0
+    compared, tokens = 0, tensors["input.padding_mask"].astype(bool)
     for name, expected in tensors.items():
         if name.startswith("output."):
-            actual = outputs[OUTPUTS.get(name[7:], name[7:])]
+            ours = "sop_logits" if "sop_logits" in outputs and "nsp" in name else name[7:]
+            actual = outputs[OUTPUTS.get(ours, ours)]
+            if folder.name.startswith("deberta") and actual.shape[:2] == tokens.shape:
+                actual, expected = actual[tokens], expected[tokens]  # padding is anything there
             np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5, err_msg=name)
             compared += 1
     assert compared
+    assert capfd.readouterr() == ("", "")
+    assert not [str(warning.message) for warning in recwarn]
+    if "texts.token_ids" not in tensors:
+        return
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     batch = tokenizer(TEXTS, padding="max_length", truncation=True, return_tensors="np")
     for ours, theirs in INPUTS.items():

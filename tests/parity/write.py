@@ -12,6 +12,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 import keras_bert as kb
+from keras_bert.checkpoints.tasks import TASKS as CLASSES
+from keras_bert.families import FAMILIES
 
 TEXTS = ["Plain words, and some more!", "café [naïve] 中文", ""]
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?:;-()"
@@ -51,11 +53,15 @@ TOKENIZERS = {
 }
 
 
+ARGUMENTS = {"classifier": {"labels": LABELS}, "tagger": {"labels": LABELS}}
+
+
 def make_model(task, tokenizer=None, **changes):
     """A model with random weights and a preprocessor."""
     vocabulary = kb.Vocabulary(VOCABULARY)
     sizes = {"hidden_size": 24, "num_layers": 2, "num_heads": 4, "intermediate_size": 40}
-    config = kb.EncoderConfig(vocabulary_size=len(vocabulary), max_positions=32, **sizes | changes)
+    sizes |= {"vocabulary_size": len(vocabulary), "max_positions": 32}
+    config = kb.EncoderConfig(**sizes | changes)
     model = task(kb.Encoder(config))
     generator = np.random.default_rng(len(str(changes)))
     for variable in model.weights:
@@ -64,18 +70,44 @@ def make_model(task, tokenizer=None, **changes):
     return model
 
 
+def of_family(family, task):
+    """A model of a family for a task, without a preprocessor."""
+    traits, fields = family.TRAITS, family.HUGGING_FACE_CONFIG
+    changes = {key: value for key, value in traits.items() if key != "max_positions"}
+    if "embedding_size" in fields and not changes.get("projection_first"):
+        changes["embedding_size"] = 16
+    if family.HUGGING_FACE_TASKS[task].pooled:
+        changes["pooler"] = True
+
+    def make(encoder):
+        if task == "encoder":
+            return encoder
+        return CLASSES[task](encoder, **ARGUMENTS.get(task, {}))
+
+    model = make_model(make, **changes)
+    model.preprocessor = None
+    return model
+
+
 def write(model, directory, format):
     """The model's directory and what it computes for `TEXTS` and random ids."""
     kb.save(model, directory, format=format)
     random, tokens = np.random.default_rng(0), {}
-    texts = model.preprocessor(TEXTS)
+    texts = {} if model.preprocessor is None else model.preprocessor(TEXTS)
     shape = (2, 3, 9) if isinstance(model, kb.MultipleChoice) else (3, 9)
     inputs = {
         "token_ids": random.integers(0, len(VOCABULARY), shape),
-        "segment_ids": random.integers(0, model.config.num_segments, shape),
+        "segment_ids": random.integers(0, max(1, model.config.num_segments), shape),
         "padding_mask": np.arange(9) < random.integers(1, 10, (*shape[:-1], 1)),
     }
     inputs = {name: value.astype("int32") for name, value in inputs.items()}
+    padding = model.config.position_offset - 1
+    if padding > 0:  # transformers counts positions by the padding's id
+        ids = inputs["token_ids"]
+        ids[ids == padding] += 1
+        ids[inputs["padding_mask"] == 0] = padding
+    if not model.config.num_segments:
+        del inputs["segment_ids"]
     outputs = model(inputs)
     outputs = outputs if isinstance(outputs, dict) else {"logits": outputs}
     for kind, values in (("texts", texts), ("input", inputs), ("output", outputs)):
@@ -89,6 +121,10 @@ def main(directory):
     for name, changes in ENCODERS.items():
         model = make_model(TASKS["encoder"], **changes)
         write(model, Path(directory, "huggingface", f"encoder-{name}"), "huggingface")
+    for name, family in FAMILIES.items():
+        for task in family.HUGGING_FACE_TASKS if name != "bert" else ():
+            model = of_family(family, task)
+            write(model, Path(directory, "huggingface", f"{name}-{task}"), "huggingface")
     for name, tokenizer in TOKENIZERS.items():
         model = make_model(TASKS["encoder"], tokenizer)
         write(model, Path(directory, "huggingface", f"tokenizer-{name}"), "huggingface")
