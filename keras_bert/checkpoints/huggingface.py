@@ -4,6 +4,7 @@ What a family calls its configuration's fields and tensors stands in its file in
 `keras_bert.families`.
 """
 
+import logging
 import os
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
@@ -38,6 +39,8 @@ from keras_bert.checkpoints.tasks import (
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
+
+logger = logging.getLogger(__name__)
 
 CONFIGURATION = "config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -78,6 +81,7 @@ _CONVERSIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 _OTHER_ACTIVATIONS = ("classifier_activation", "convolution_activation")  # which may be tanh
 _POSITIONS = "encoder/embeddings/position_embedding"
+_POSITIONS_OF_HEAD = "masked_lm/position_embedding"
 _ONLY_ENCODERS = ("is_decoder", "add_cross_attention")
 
 
@@ -118,12 +122,12 @@ def open_hugging_face(directory: Path) -> Contents:
     arguments = {**read_arguments(path, values, task, head.dropout), **head.arguments}
     if task in LANGUAGE_MODELS:
         arguments["tied"] = tied
+    stored = {link.ours for link in table if link.theirs in names}
     if task == "masked_lm":
-        stored = {link.ours for link in table if link.theirs in names}
-        arguments["enhanced"] = (
-            "masked_lm/position_embedding" in stored and not encoder.position_input
-        )
+        arguments["enhanced"] = _POSITIONS_OF_HEAD in stored and not encoder.position_input
         arguments["legacy"] = not source.other_names
+    if task == "replaced_token":
+        arguments["context"] = "replaced_token/layer_norm/gamma" in stored
     return Contents(
         place=directory,
         task=task,
@@ -139,7 +143,8 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
     """Writes a directory that transformers opens, complete or not at all.
 
     A pooler that the task does not use is left out, as transformers does; save `model.encoder` to
-    keep it.
+    keep it. An enhanced mask decoder is written as its authors do, but transformers ignores it,
+    which is logged as a warning.
 
     Raises:
         InputError: if transformers has no such model, the directory holds something else, or
@@ -155,6 +160,8 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
     # Where transformers has no pooler, it would complain of one.
     if task != "encoder" and not family.HUGGING_FACE_TASKS[task].pooled:
         tensors = {n: x for n, x in tensors.items() if n not in pooler}
+    if getattr(model, "enhanced", False):
+        logger.warning("transformers predicts masked tokens without the enhanced mask decoder.")
     if not getattr(model, "legacy", True):
         for legacy, other in _other_names(family).items():
             tensors = {n.replace(legacy, other): x for n, x in tensors.items()}

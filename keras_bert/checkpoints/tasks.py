@@ -41,6 +41,7 @@ _TASKS_BY_HEADS = {
     (): "encoder",
     ("masked_lm",): "masked_lm",
     ("masked_lm", "next_sentence"): "pretraining",
+    ("masked_lm", "replaced_token"): "replaced_token",  # the other was of a generator
     ("next_sentence",): "next_sentence",
     ("replaced_token",): "replaced_token",
     ("span",): "span",

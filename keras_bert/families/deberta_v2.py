@@ -56,9 +56,9 @@ HUGGING_FACE_FIXED: dict[str, Any] = {"conv_groups": 1}
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
     """As `deberta.from_hugging_face`."""
-    head_size, heads = values.get("attention_head_size"), values.get("num_attention_heads")
-    if None not in (head_size, heads) and head_size * heads != values.get("hidden_size"):
-        raise ValueError(f"attention_head_size {head_size} is not supported")
+    size = values.get("attention_head_size")
+    if size and size * values.get("num_attention_heads", 0) != values.get("hidden_size"):
+        raise ValueError(f"attention_head_size {size} is not supported")
     return {
         "share_att_key": False,
         "conv_kernel_size": 0,
@@ -96,6 +96,14 @@ HUGGING_FACE = (
     ),
 )
 
+# Of the third version's own files; transformers has no class for it.
+_REPLACED_TOKEN = (
+    ("norm", "replaced_token/layer_norm", "mask_predictions.LayerNorm"),
+    ("dense", "replaced_token/hidden", "mask_predictions.dense"),
+    ("dense", "replaced_token/logits", "mask_predictions.classifier"),
+)
+
 HUGGING_FACE_TASKS = deberta.HUGGING_FACE_TASKS | {
+    "replaced_token": Head("ForPreTraining", _REPLACED_TOKEN),
     "multiple_choice": Head("ForMultipleChoice", deberta.CLASSIFIER, dropout=deberta.DROPOUT),
 }

@@ -133,12 +133,28 @@ class ReplacedTokenHead(Configured, keras.layers.Layer):
     """Dense, activation, one logit per token (ELECTRA, Clark et al. 2020, section 3.1).
 
     https://arxiv.org/abs/2003.10555
+
+    Args:
+        config: the encoder's configuration.
+        context: whether the first token is added to every other and the sum layer-normalized
+            before that, as in DeBERTa-v3's code, https://github.com/microsoft/DeBERTa.
     """
+
+    def __init__(self, config: EncoderConfig, context: bool = False, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.context = context
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {**super().get_config(), "context": self.context}
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; the shape of the input does not matter."""
         size = self.config.hidden_size
         activation = ACTIVATION_FUNCTIONS[self.config.activation]
+        if self.context:
+            self.normalization = self.layer_norm("layer_norm")
+            self.normalization.build((None, None, size))
         self.hidden = self.dense(size, "hidden", activation=activation)
         self.hidden.build((None, None, size))
         self.logits = self.dense(1, "logits")
@@ -146,4 +162,7 @@ class ReplacedTokenHead(Configured, keras.layers.Layer):
 
     def call(self, sequence_output: Any) -> Any:
         """`[B, T, H]` to `[B, T]` float32."""
-        return ops.cast(self.logits(self.hidden(sequence_output))[..., 0], "float32")
+        x = sequence_output
+        if self.context:
+            x = self.normalization(x + x[:, :1])
+        return ops.cast(self.logits(self.hidden(x))[..., 0], "float32")

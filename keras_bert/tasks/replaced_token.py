@@ -18,12 +18,18 @@ class ReplacedTokenDetector(Task):
 
     Args:
         encoder: the encoder.
+        context: whether the head sees the first token beside each; see `ReplacedTokenHead`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 
-    def __init__(self, encoder: Encoder, **kwargs: Any):
+    def __init__(self, encoder: Encoder, *, context: bool = False, **kwargs: Any):
         super().__init__(encoder, **kwargs)
-        self.head = self.part(ReplacedTokenHead, name="replaced_token")
+        self.context = context
+        self.head = self.part(ReplacedTokenHead, context, name="replaced_token")
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {**super().get_config(), "context": self.context}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """The encoder's inputs to logits `[B, T]` float32, positive at replaced tokens."""
