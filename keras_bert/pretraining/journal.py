@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from keras_bert.errors import InputError
 
+LOG = "log.jsonl"
+
 
 class Journal:
     """The log of a run, `log.jsonl` and `tensorboard/` in its directory.
@@ -23,8 +25,8 @@ class Journal:
     """
 
     def __init__(self, directory: Path, step: int):
-        self._path = directory / "log.jsonl"
-        self.rows = [row for row in _read(self._path) if row["step"] <= step]
+        self._path = directory / LOG
+        self.rows = [row for row in read_log(self._path) if row["step"] <= step]
         boards = directory / "tensorboard"
         shutil.rmtree(boards, ignore_errors=True)
         self._writer = tf.summary.create_file_writer(str(boards))
@@ -74,7 +76,8 @@ class Journal:
             tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=row["step"])
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The rows of a log; none if there is no such file."""
     rows = []
     if path.exists():
         for line in path.read_text().splitlines():
