@@ -6,11 +6,11 @@
 import gzip
 import json
 import os
-import re
 import unicodedata
 from collections import Counter
 from pathlib import Path
 
+from keras_bert.text.sentencepiece import SentencePiece
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece import WordPiece
 
@@ -23,9 +23,14 @@ UNCASED = {
 SPECIAL_TOKEN = "special token written in the text: plain text unless asked for"
 PRIVATE_USE = "private use: kept as tokenization.py does, removed by tokenizers"
 NEW_MARK = "mark that is younger, or of another category, than in tokenizers' Unicode 8 tables"
+APART = (
+    "accent or jamo written apart: composed as SentencePiece does; tokenizers composes only in "
+    "clusters of fewer than 6 bytes, and leaves the accent out of the span"
+)
+EDGE = "control, format or white-space character at an edge: tokenizers makes a space of it"
+TIE = "one character repeated: several ways to cut it have the same score"
 UNEXPLAINED = "unexplained"
 
-_SPECIAL_TOKEN = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK)\]")
 _MARKS = Path(__file__).parent.parent / "fixtures/text/marks-not-in-unicode-8.json"  # ranges
 _NEW_MARKS = {
     chr(c) for first, last in json.loads(_MARKS.read_text()) for c in range(first, last + 1)
@@ -33,14 +38,42 @@ _NEW_MARKS = {
 _NEW_MARKS |= {"\u1734"}  # a non-spacing mark until Unicode 14 made it a spacing one
 
 
-def cause(text, *, uncased, allow_special_tokens):
-    if not allow_special_tokens and _SPECIAL_TOKEN.search(text):
-        return SPECIAL_TOKEN
+def load_wordpiece(folder):
+    vocabulary = Vocabulary.from_file(folder / "vocab.txt")
+    return WordPiece(vocabulary, lowercase=UNCASED[folder.name])
+
+
+def wordpiece_cause(text, name):
     if any(unicodedata.category(character) == "Co" for character in text):
         return PRIVATE_USE
-    if uncased and _NEW_MARKS & set(text):
+    if UNCASED[name] and _NEW_MARKS & set(text):
         return NEW_MARK
     return UNEXPLAINED
+
+
+def load_deberta(folder):
+    return SentencePiece((folder / "spm.model").read_bytes(), last_tokens=["[MASK]"])
+
+
+def sentencepiece_cause(text, name):
+    if any(unicodedata.category(c).startswith("M") or _is_jamo(c) for c in text):
+        return APART
+    if len(set(text)) == 1 and len(text) > 1:
+        return TIE
+    if any(unicodedata.category(c)[0] in "CZ" or c == "\ufffd" for c in (text[0], text[-1])):
+        return EDGE
+    return UNEXPLAINED
+
+
+def _is_jamo(character):
+    return "\u1100" <= character <= "\u11ff" or "\u3131" <= character <= "\u318e"
+
+
+TOKENIZERS = {
+    **dict.fromkeys(UNCASED, (load_wordpiece, wordpiece_cause)),
+    "deberta-v3": (load_deberta, sentencepiece_cause),
+}
+"""Folder of the vocabulary to its tokenizer, and what explains a difference."""
 
 
 def differences(data, name, *, allow_special_tokens=False):
@@ -49,23 +82,27 @@ def differences(data, name, *, allow_special_tokens=False):
     texts = [json.loads(line)["text"] for line in lines]
     with gzip.open(data / f"text/{name}.jsonl.gz", "rt") as file:
         references = [json.loads(line) for line in file]
-    vocabulary = Vocabulary.from_file(data / f"vocabs/{name}/vocab.txt")
-    tokenizer = WordPiece(vocabulary, lowercase=UNCASED[name])
-    options = {"allow_special_tokens": allow_special_tokens}
-    outputs = [x.to_list() for x in tokenizer.tokenize_with_offsets(texts, **options)]
+    load, cause = TOKENIZERS[name]
+    tokenizer = load(data / f"vocabs/{name}")
+    special = tokenizer.vocabulary.special_tokens.values()
+    outputs = tokenizer.tokenize_with_offsets(texts, allow_special_tokens=allow_special_tokens)
+    outputs = [x.to_list() for x in outputs]
     of_ids, of_offsets = Counter(), Counter()
     for text, reference, ids, starts, ends in zip(texts, references, *outputs, strict=True):
         offsets = [list(pair) for pair in zip(starts, ends, strict=True)]
-        why = cause(text, uncased=UNCASED[name], **options)
         if ids != reference["ids"][1:-1]:
-            of_ids[why] += 1
+            of_what = of_ids
         elif offsets != reference["off"][1:-1]:
-            of_offsets[why] += 1
+            of_what = of_offsets
+        else:
+            continue
+        as_plain = not allow_special_tokens and any(token in text for token in special)
+        of_what[SPECIAL_TOKEN if as_plain else cause(text, name)] += 1
     return of_ids, of_offsets
 
 
 if __name__ == "__main__":
-    for vocabulary_name in UNCASED:
+    for vocabulary_name in TOKENIZERS:
         for allowed in (False, True):
             counts = differences(
                 Path(os.environ["KERAS_BERT_DATA"]), vocabulary_name, allow_special_tokens=allowed

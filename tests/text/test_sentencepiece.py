@@ -17,6 +17,7 @@ from keras_bert.errors import InputError
 from keras_bert.text.sentencepiece import SentencePiece
 from keras_bert.text.sentencepiece_learning import SPECIAL_TOKENS, UNCASED
 from keras_bert.text.sentencepiece_model import SPACE, PieceType, SentencePieceModel
+from tests.text import stress
 
 README = Path(__file__).parents[2] / "README.md"
 MINIMAL = {
@@ -149,6 +150,12 @@ def test_detokenize_gives_the_normalised_text(text):
     assert TOKENIZER.detokenize(TOKENIZER.tokenize([text]))[0].numpy().decode() == " ".join(
         unicodedata.normalize("NFKC", text).split()
     )
+
+
+def test_real_model_on_hard_lines(shared_data):
+    of_ids, of_offsets = stress.differences(shared_data, "deberta-v3", allow_special_tokens=True)
+    assert of_ids == {}
+    assert of_offsets == {}
 
 
 def test_long_texts_are_the_words_they_are_made_of():
