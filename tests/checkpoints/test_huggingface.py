@@ -232,6 +232,47 @@ def test_damage_is_named(tmp_path, change, configuration, message):
         kb.load(directory)
 
 
+@pytest.mark.parametrize(
+    ("folder", "configuration", "message"),
+    [
+        ("distilbert-model", {"sinusoidal_pos_embds": True}, "embds True is not supported; only F"),
+        ("distilbert-model", {"activation": "mish"}, "activation 'mish' is not supported"),
+        ("electra-multiple-choice", {"summary_type": "mean"}, "summary_type 'mean' is not"),
+        ("roberta-model", {"pad_token_id": "1"}, "pad_token_id '1' is not supported"),
+        ("roberta-model", {"max_position_embeddings": 16}, r"shape \[18, 12\].*wants \[16, 12\]"),
+        ("albert-model-groups", {"num_hidden_groups": 3}, "cannot be divided among layer_groups 3"),
+        ("albert-model-groups", {"num_hidden_groups": 4}, "4 encoder layers, but .* says 8"),
+        ("albert-model-groups", {"inner_group_num": 10**9}, "layers_per_group is 1000000000"),
+    ],
+)
+def test_what_other_families_cannot_be_is_named(folder, configuration, message, tmp_path):
+    with pytest.raises(kb.CheckpointError, match=message):
+        kb.load(copy(folder, tmp_path, **configuration))
+
+
+def test_configuration_of_other_families_is_read():
+    config = kb.load(FIXTURES / "roberta-model-other-padding").config
+    assert (config.position_offset, config.max_positions) == (5, 16)
+    assert config.activation == "gelu_tanh"
+    config = kb.load(FIXTURES / "albert-model-groups").config
+    assert (config.layer_groups, config.layers_per_group, config.embedding_size) == (2, 2, 8)
+    assert kb.load(FIXTURES / "distilbert-question-answering").dropout == 0.3
+    assert kb.load(FIXTURES / "distilbert-sequence").dropout == 0.2
+    relu = kb.load(FIXTURES / "roberta-masked-lm-relu-untied")
+    assert (relu.config.activation, relu.activation) == ("relu", "gelu")
+
+
+@pytest.mark.parametrize(
+    ("folder", "pooler"),
+    [("roberta-token", False), ("albert-token", True), ("electra-token", False)],
+)
+def test_a_classifier_gets_the_pooler_that_its_family_has(folder, pooler, caplog):
+    model = kb.load(FIXTURES / folder, task="classifier", num_labels=2)
+    assert model.config.pooler == pooler
+    assert ("encoder/pooler/dense/kernel" in caplog.text) == pooler
+    assert ("classifier/hidden/kernel" in caplog.text) == (not pooler)
+
+
 def test_pickles_are_refused(tmp_path):
     directory = copy("bert-masked-lm", tmp_path)
     (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
@@ -269,6 +310,27 @@ def test_what_transformers_cannot_express_is_refused(make, message, tmp_path):
     model = make(kb.load(FIXTURES / "bert-model"))
     with pytest.raises(kb.InputError, match=message):
         kb.save(model, tmp_path / "theirs", format="huggingface")
+    assert not list(tmp_path.iterdir())
+
+
+def test_models_that_their_family_does_not_have_there_are_refused(tmp_path):
+    roberta = kb.load(FIXTURES / "roberta-model")
+    config = roberta.config
+    small = kb.WordPiece(kb.Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))
+    padded = kb.Encoder(config)
+    padded.preprocessor = kb.Preprocessor(small, 16)
+    for model, format, message in (
+        (kb.NextSentencePredictor(roberta), "huggingface", "no NextSentencePredictor of this fam"),
+        (kb.SequenceClassifier(roberta, 2, pooling="pooled"), "huggingface", "pooling is 'pooled'"),
+        (kb.Encoder(config.replace(classifier_activation="")), "huggingface", "activation is ''"),
+        (kb.Encoder(config.replace(position_offset=0)), "huggingface", "position_offset is 0"),
+        (kb.Encoder(config.replace(family="rob")), "huggingface", "no family 'rob'"),
+        (padded, "huggingface", "padding's id . 1, which is 1 here, but the position_offset is 2"),
+        (roberta, "google", "its family is 'roberta', but 'bert'"),
+        (roberta, "keras-hub", "its family is 'roberta', but 'bert'"),
+    ):
+        with pytest.raises(kb.InputError, match=message):
+            kb.save(model, tmp_path / "theirs", format=format)
     assert not list(tmp_path.iterdir())
 
 
