@@ -30,6 +30,7 @@ from keras_bert.text.byte_pair_files import (
     write_merges,
     write_tokens,
 )
+from keras_bert.text.character_map import write_character_map
 from keras_bert.text.gpt2_splitting import split_words
 from keras_bert.text.sentencepiece_model import SentencePieceModel
 from keras_bert.text.tokenizer import Pieces, Tokenizer
@@ -93,22 +94,17 @@ class BytePair(Tokenizer):
             unknown_id=self.vocabulary.unknown_id,
             control=[piece for piece in pieces if piece.startswith(_NOT_IN_TEXT)],
             kind="bpe",
+            character_map=write_character_map({_NOT_IN_TEXT: _NOT_IN_TEXT}),  # none is logged
             add_dummy_prefix=False,
             remove_extra_whitespaces=False,
             escape_whitespaces=False,
         ).to_bytes()
-        self._alphabet = tf.constant(byte_alphabet.CODE_POINTS, tf.int32)
         unknown = [self.vocabulary.unknown_id] * (len(pieces) - len(tokens))
         self._ids = tf.constant([*range(len(tokens)), *unknown], tf.int32)
         space = byte_alphabet.SPACE
-        self._shapes = tf.constant(  # length in bytes, spaces that it begins and ends with
-            [
-                [len(piece) for piece in pieces],
-                [len(piece) - len(piece.lstrip(space)) for piece in pieces],
-                [len(piece) - len(piece.rstrip(space)) for piece in pieces],
-            ],
-            tf.int32,
-        )
+        self._lengths = tf.constant([len(piece) for piece in pieces])
+        self._leading = tf.constant([len(piece) - len(piece.lstrip(space)) for piece in pieces])
+        self._trailing = tf.constant([len(piece) - len(piece.rstrip(space)) for piece in pieces])
         self._build_whole_words(pieces)
 
     def _build_whole_words(self, pieces: Sequence[str]) -> None:
@@ -148,7 +144,9 @@ class BytePair(Tokenizer):
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
         prefixed = self._with_prefix(texts)
         pieces, data = self._pieces(prefixed)
-        lengths, leading, trailing = (tf.gather(x, pieces.values) for x in self._shapes)
+        lengths = tf.gather(self._lengths, pieces.values)
+        leading = tf.gather(self._leading, pieces.values)  # spaces
+        trailing = tf.gather(self._trailing, pieces.values)
         end_bytes = tf.cumsum(lengths)
         characters = tf.cumsum(tf.cast((data & 0xC0) != 0x80, tf.int32))  # up to and with each byte
 
@@ -180,9 +178,7 @@ class BytePair(Tokenizer):
     def _pieces(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Ids in the model `[N, (tokens)]`, and the bytes of all texts, uint8."""
         words = split_words(texts)
-        code_points = tf.gather(self._alphabet, tf.cast(words.flat_values, tf.int32))
-        strings = tf.strings.unicode_encode(words.values.with_values(code_points), "UTF-8")
-        distinct, index = tf.unique(strings)
+        distinct, index = tf.unique(in_alphabet(words.values))
         pieces = words.with_values(tf.gather(self._merge(distinct), index))
         return pieces.merge_dims(1, 2), words.flat_values
 
@@ -257,6 +253,12 @@ class BytePair(Tokenizer):
             return cls(Vocabulary(tokens, **(special_tokens or {})), merges, **options)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
+
+
+def in_alphabet(words: tf.RaggedTensor) -> tf.Tensor:
+    """Words `[W]` in the alphabet of `byte_alphabet.py`, of their bytes `[W, (bytes)]`."""
+    code_points = tf.gather(byte_alphabet.CODE_POINTS, tf.cast(words.values, tf.int32))
+    return tf.strings.unicode_encode(words.with_values(code_points), "UTF-8")
 
 
 def _check(merges: Sequence[tuple[str, str]], vocabulary: Vocabulary) -> None:

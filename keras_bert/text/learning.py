@@ -10,10 +10,11 @@ byte-pair training, which is deterministic, finds the same kind of pieces.
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 
 import tensorflow as tf
@@ -63,7 +64,7 @@ def learn_vocabulary(
         InputError: for files that cannot be used, a size too small for the alphabet, or if
             `tokenizers` is not installed.
     """
-    _import_tokenizers()
+    import_tokenizers()
     strip_accents = lowercase if strip_accents is None else strip_accents
     normalizer = load_normalizer(lowercase=lowercase, strip_accents=strip_accents)
     counts = count_words(iterate_lines(files), normalizer, split_cjk=split_cjk)
@@ -114,7 +115,6 @@ def learn_pieces(
     Raises:
         InputError: if the characters alone are more than `size`.
     """
-    tokenizers = _import_tokenizers()
     words = {word: count for word, count in counts.items() if len(word) <= _LONGEST_WORD}
     alphabet = _alphabet(words, max_alphabet)
     words = {word: count for word, count in words.items() if alphabet.issuperset(word)}
@@ -136,25 +136,42 @@ def learn_pieces(
         text = "".join(characters[ord(c) & 0xFFFF] for c in piece)
         return text if ord(piece[0]) < _INSIDE else CONTINUATION + text
 
+    alphabet_written = [
+        *(chr(code) for code in as_first.values()),
+        *(chr(as_inside[ord(c)]) for c in inside),
+    ]
+    counts = {written(word): count for word, count in words.items()}
+    tokens, _ = train_merges(counts, size, alphabet_written, min_frequency=min_frequency)
+    return [read(piece) for piece in tokens]
+
+
+def train_merges(
+    counts: Mapping[str, int], size: int, alphabet: Sequence[str], *, min_frequency: int
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Byte-pair training on counted words without white space.
+
+    Returns:
+        The alphabet and what was merged of it, at most `size` tokens, and the merges in order.
+    """
+    tokenizers = import_tokenizers()
+
     def repeated() -> Iterator[str]:
-        for word, count in sorted(words.items()):
+        for word, count in sorted(counts.items()):
             for done in range(0, count, _REPETITIONS):
-                yield f"{written(word)} " * min(_REPETITIONS, count - done)
+                yield f"{word} " * min(_REPETITIONS, count - done)
 
     model = tokenizers.Tokenizer(tokenizers.models.BPE())
     model.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=min_frequency,
-        initial_alphabet=[
-            *(chr(code) for code in as_first.values()),
-            *(chr(as_inside[ord(c)]) for c in inside),
-        ],
+        initial_alphabet=list(alphabet),
         show_progress=False,
     )
     model.train_from_iterator(repeated(), trainer)
     ids = model.get_vocab()
-    return [read(piece) for piece in sorted(ids, key=ids.__getitem__)]
+    merges = json.loads(model.to_str())["model"]["merges"]
+    return sorted(ids, key=ids.__getitem__), [(first, second) for first, second in merges]
 
 
 def _alphabet(words: Mapping[str, int], most: int) -> set[str]:
@@ -166,7 +183,12 @@ def _alphabet(words: Mapping[str, int], most: int) -> set[str]:
     return set(sorted(counts, key=lambda character: (-counts[character], character))[:most])
 
 
-def _import_tokenizers() -> ModuleType:
+def import_tokenizers() -> ModuleType:
+    """The package that trains.
+
+    Raises:
+        InputError: if it is not installed.
+    """
     try:
         import tokenizers
     except ImportError:
