@@ -12,6 +12,7 @@ from keras_bert.checkpoints import open_checkpoint
 from keras_bert.config import EncoderConfig, check_options, closest
 from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
+from keras_bert.pretraining.masking import UNITS
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.strategy import STRATEGIES
 
@@ -74,7 +75,8 @@ class PretrainingConfig:
         steps: length of the run; or
         epochs: the same in passes through the corpus.
         masking_rate: share of the tokens to guess.
-        whole_words: whether words are masked as wholes.
+        masking: what is masked at once: "token", "word", "ngram" (one to three words) or "span"
+            (one to ten).
         learning_rate: at the end of the warm-up.
         warmup_steps: steps of linear rise.
         weight_decay: decoupled, not on biases and layer normalizations.
@@ -114,7 +116,7 @@ class PretrainingConfig:
     steps: int | None = None
     epochs: float | None = None
     masking_rate: float = 0.15
-    whole_words: bool = False
+    masking: str = "token"
     learning_rate: float = 1e-4
     warmup_steps: int = 0
     weight_decay: float = 0.01
@@ -281,6 +283,7 @@ class PretrainingConfig:
 
 _CHOICES: dict[str, Collection[str]] = {
     "family": FAMILIES,
+    "masking": UNITS,
     "objective": OBJECTIVES,
     "precision": PRECISIONS,
     "strategy": STRATEGIES,

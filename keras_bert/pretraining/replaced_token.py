@@ -54,9 +54,11 @@ class ReplacedTokenModel(keras.Model):
         else:
             self.encoder = Encoder(config, dtype=dtype)
             maker = Encoder(generator, self.encoder.embeddings, name="generator", dtype=dtype)
-        # As everywhere, where absolute positions are not added at the input, the head has them.
+        # Without absolute positions at the input, the heads are those of DeBERTa's authors.
         self.generator = MaskedLanguageModel(maker, enhanced=not generator.position_input)
-        self.detector = ReplacedTokenDetector(self.encoder, preprocessor=preprocessor)
+        self.detector = ReplacedTokenDetector(
+            self.encoder, context=not config.position_input, preprocessor=preprocessor
+        )
         self.built = True
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
@@ -84,7 +86,9 @@ class ReplacedTokenModel(keras.Model):
         if not self.disentangled:
             return self.detector
         encoder = Encoder(self.config, dtype=self.dtype_policy)
-        detector = ReplacedTokenDetector(encoder, preprocessor=self.detector.preprocessor)
+        detector = ReplacedTokenDetector(
+            encoder, context=self.detector.context, preprocessor=self.detector.preprocessor
+        )
         values = named_variables(self.detector)
         for table in SHARED_TABLES:
             values[f"encoder/embeddings/{table}"] = getattr(self.encoder.embeddings, table)

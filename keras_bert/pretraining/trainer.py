@@ -105,7 +105,7 @@ def make_examples(
         is_continuation=tokenizer.is_continuation,
         rate=config.masking_rate,
         slots=slots_for(config.masking_rate, config.sequence_length),
-        whole_words=config.whole_words,
+        unit=config.masking,
         replacement=OBJECTIVES[config.objective].masked,
         seed=config.seed,
     )

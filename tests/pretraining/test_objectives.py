@@ -13,9 +13,9 @@ from tests.pretraining.run import SMALL, assert_same_run, config, log
 
 SHORT = {"steps": 8, "checkpoint_every": 4, "steps_per_loop": 1, "evaluate_every": 8}
 RUNS = {
-    "sentence order": {"family": "albert"},
+    "sentence order": {"family": "albert", "masking": "ngram"},
     "replaced tokens": {"family": "electra"},
-    "disentangled": {"family": "electra", "objective": "rtd+gdes"},
+    "disentangled": {"family": "deberta-v2"},
     "full sentences": {"family": "roberta", "across_documents": True},
 }
 
@@ -72,7 +72,7 @@ def test_the_model_is_of_its_family_and_opens(kind, finished, make):
     kinds = {
         "sentence order": ("PretrainingModel", "albert"),
         "replaced tokens": ("ReplacedTokenDetector", "electra"),
-        "disentangled": ("ReplacedTokenDetector", "electra"),
+        "disentangled": ("ReplacedTokenDetector", "deberta-v2"),
         "full sentences": ("MaskedLanguageModel", "roberta"),
     }
     model, checkpoint = (
@@ -179,6 +179,7 @@ def test_combinations_that_are_not_possible(options, match):
         ({"preset": "electra_small"}, "electra", "rtd"),
         ({"family": "roberta", "preset": "bert_mini"}, "roberta", "mlm"),
         ({"family": "albert"}, "albert", "mlm+sop"),
+        ({"family": "deberta-v2"}, "deberta-v2", "rtd+gdes"),
         ({"objective": "rtd"}, "bert", "rtd"),
         ({"teacher": "dir"}, "distilbert", "distillation"),
     ],

@@ -37,6 +37,7 @@ def test_the_encoder(tmp_path):
         ({"learning_rate": "fast"}, "learning_rate is 'fast', but must be a number"),
         ({"lowercase": 1}, "true or false"),
         ({"objective": "nsp"}, "objective is 'nsp'"),
+        ({"masking": "words"}, "'word'"),
         ({"strategy": "mirored"}, "'mirrored'"),
         ({"precision": "float16"}, "mixed_bfloat16"),
         ({"epochs": 2}, "either steps or epochs"),
