@@ -28,6 +28,7 @@ APART = (
     "clusters of fewer than 6 bytes, and leaves the accent out of the span"
 )
 EDGE = "control, format or white-space character at an edge: tokenizers makes a space of it"
+CHANGED = "span beside a character that is dropped, or becomes a space and others"
 TIE = "one character repeated: several ways to cut it have the same score"
 UNEXPLAINED = "unexplained"
 
@@ -62,7 +63,13 @@ def sentencepiece_cause(text, name):
         return TIE
     if any(unicodedata.category(c)[0] in "CZ" or c == "\ufffd" for c in (text[0], text[-1])):
         return EDGE
+    if any(unicodedata.category(c) == "Cc" or len(_compatible(c)) > 1 for c in text):
+        return CHANGED
     return UNEXPLAINED
+
+
+def _compatible(character):
+    return unicodedata.normalize("NFKC", character)
 
 
 def _is_jamo(character):
