@@ -1,20 +1,59 @@
 """keras-bert vocab."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import click
+
+
+def _wordpiece(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
+    from keras_bert.text.learning import learn_vocabulary
+
+    vocabulary = learn_vocabulary(corpus, size, lowercase=not cased)
+    vocabulary.save(output)
+    return vocabulary
+
+
+def _byte_pair(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
+    from keras_bert.text.byte_pair_learning import learn_byte_pair
+
+    tokenizer = learn_byte_pair(corpus, size)
+    tokenizer.save(output)
+    return tokenizer.vocabulary
+
+
+_KINDS: dict[str, Callable[[tuple[str, ...], int, str, bool], Any]] = {
+    "wordpiece": _wordpiece,
+    "byte_pair": _byte_pair,
+}
+"""What learns a vocabulary, writes it, and returns its tokens."""
 
 
 @click.command("vocab")
 @click.argument("corpus", nargs=-1, required=True)
 @click.option("--size", default=8192, show_default=True, type=click.IntRange(6), help="Of tokens.")
-@click.option("--output", required=True, metavar="FILE", help="The vocab.txt to write.")
-@click.option("--cased", is_flag=True, help="Keep upper case and accents.")
-def command(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> None:
+@click.option(
+    "--kind",
+    default="wordpiece",
+    show_default=True,
+    type=click.Choice(list(_KINDS)),
+    help="Of text.",
+)
+@click.option(
+    "--output",
+    required=True,
+    metavar="PATH",
+    help="Where to: a vocab.txt, or for byte_pair a directory.",
+)
+@click.option(
+    "--cased", is_flag=True, help="Keep upper case and accents, as byte_pair always does."
+)
+def command(corpus: tuple[str, ...], size: int, kind: str, output: str, cased: bool) -> None:
     """Learn a vocabulary from text files.
 
     CORPUS are names or globs of text files, plain or gzip.
     """
-    import keras_bert
-
-    vocabulary = keras_bert.learn_vocabulary(corpus, size, lowercase=not cased)
-    vocabulary.save(output)
+    vocabulary = _KINDS[kind](corpus, size, output, cased)
     click.echo(f"{output}: {len(vocabulary)} tokens")
