@@ -26,6 +26,7 @@ _HOMES = {
     "WordPiece": "text.wordpiece",
     "from_keras_hub": "checkpoints.keras_hub",
     "learn_vocabulary": "text.learning",
+    "load_tokenizer": "text.loading",
     "load": "checkpoints",
     "save": "checkpoints",
     "to_keras_hub": "checkpoints.keras_hub",

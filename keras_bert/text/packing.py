@@ -1,5 +1,7 @@
 """`[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`, at a fixed length.
 
+Some families have two separators between A and B.
+
 Index arithmetic on whole batches: for every position of the result, the index of the token that
 stands there; one gather then fetches them all.
 """
@@ -30,9 +32,19 @@ class Layout(NamedTuple):
 
 
 def pack(
-    segments: Sequence[tf.RaggedTensor], length: int, vocabulary: Vocabulary
+    segments: Sequence[tf.RaggedTensor],
+    length: int,
+    vocabulary: Vocabulary,
+    *,
+    separators_in_pair: int = 1,
 ) -> dict[str, tf.Tensor]:
     """Packs one segment, or two, of token ids int32 `[N, (tokens)]`.
+
+    Args:
+        segments: the ids.
+        length: of the result.
+        vocabulary: says which ids the special tokens have.
+        separators_in_pair: how many separators stand between two segments.
 
     Returns:
         `token_ids`, `segment_ids` and `padding_mask`, int32 `[N, length]`.
@@ -40,7 +52,7 @@ def pack(
     Raises:
         InputError: if `length` leaves no room for a token of each segment.
     """
-    arranged = layout(segments, length)
+    arranged = layout(segments, length, separators_in_pair)
     special = (vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id)
     return {
         "token_ids": arranged.gather(segments, special),
@@ -49,15 +61,16 @@ def pack(
     }
 
 
-def layout(segments: Sequence[tf.RaggedTensor], length: int) -> Layout:
+def layout(segments: Sequence[tf.RaggedTensor], length: int, separators_in_pair: int = 1) -> Layout:
     """Lays out one segment or two, cut longest first where they are too long."""
     if len(segments) not in (1, 2):
         raise InputError(f"Expected one text or a pair of texts, got {len(segments)}.")
-    room = length - len(segments) - 1
+    separators = [separators_in_pair, 1][-len(segments) :]  # after each segment
+    room = length - sum(separators) - 1
     if room < len(segments):
         raise InputError(
             f"A sequence length of {length} leaves no room for text: "
-            f"it must be at least {2 * len(segments) + 1}."
+            f"it must be at least {len(segments) + sum(separators) + 1}."
         )
     sizes = [tf.size(segment.values, out_type=tf.int32) for segment in segments]
     cls = tf.add_n(sizes)
@@ -70,12 +83,13 @@ def layout(segments: Sequence[tf.RaggedTensor], length: int) -> Layout:
     kept = _kept_lengths([tf.cast(s.row_lengths(), tf.int32) for s in segments], room)
     for number, segment in enumerate(segments):
         rows = tf.cast(segment.row_starts(), tf.int32)[:, tf.newaxis] + first  # [N, 1]
-        end = start + kept[number][:, tf.newaxis]  # the position of the separator
-        inside = (position >= start) & (position <= end)
-        token = tf.where(position == end, separator, rows + position - start)
+        end = start + kept[number][:, tf.newaxis]  # the position of the first separator
+        after = end + separators[number]
+        inside = (position >= start) & (position < after)
+        token = tf.where(position >= end, separator, rows + position - start)
         source = tf.where(inside, token, source)
         segment_ids = tf.where(inside, number, segment_ids)
-        start, first = end + 1, first + sizes[number]
+        start, first = after, first + sizes[number]
     return Layout(source, segment_ids, tf.cast(position < start, tf.int32))
 
 

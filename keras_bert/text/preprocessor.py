@@ -14,11 +14,11 @@ from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
 from keras_bert.text.packing import layout
 from keras_bert.text.strings import Texts, to_strings
+from keras_bert.text.tokenizer import Tokenizer, tokenizer_class
 from keras_bert.text.vocabulary import Vocabulary
-from keras_bert.text.wordpiece import WordPiece
 
 CONFIG_NAME = "preprocessor.json"
-VOCABULARY_NAME = "vocab.txt"
+_FIRST_KIND = "wordpiece"  # before there were others, files did not say it
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -36,16 +36,31 @@ class Preprocessor:
         tokenizer: what splits the texts.
         sequence_length: the length of all results; longer texts are cut, of a pair the longer
             text first.
+        separators_in_pair: how many separators stand between the texts of a pair: RoBERTa and
+            its kin have two.
+        num_segments: number of segment ids; if it is less than 2, the texts of a pair have the
+            same.
 
     Raises:
-        InputError: if `sequence_length` leaves no room for text.
+        InputError: if `sequence_length` leaves no room for text, or an option is out of range.
     """
 
-    def __init__(self, tokenizer: WordPiece, sequence_length: int = 128) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        sequence_length: int = 128,
+        *,
+        separators_in_pair: int = 1,
+        num_segments: int = 2,
+    ) -> None:
         if sequence_length < 3:
             raise InputError(f"sequence_length must be at least 3, not {sequence_length}.")
+        if separators_in_pair not in (1, 2):
+            raise InputError(f"separators_in_pair must be 1 or 2, not {separators_in_pair}.")
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
+        self.separators_in_pair = separators_in_pair
+        self.num_segments = num_segments
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -83,12 +98,12 @@ class Preprocessor:
         ]
         ids, *offsets = zip(*tokenized, strict=True)
 
-        packed = layout(ids, self.sequence_length)
+        packed = layout(ids, self.sequence_length, self.separators_in_pair)
         vocabulary = self.vocabulary
         special = (vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id)
         outputs = {
             "token_ids": packed.gather(ids, special),
-            "segment_ids": packed.segment_ids,
+            "segment_ids": tf.minimum(packed.segment_ids, max(self.num_segments - 1, 0)),
             "padding_mask": packed.padding_mask,
         }
         for name, values in zip(("starts", "ends"), offsets, strict=False):
@@ -106,22 +121,36 @@ class Preprocessor:
 
     def with_length(self, sequence_length: int) -> Preprocessor:
         """The same, for another sequence length."""
-        return Preprocessor(self.tokenizer, sequence_length)
+        return Preprocessor(self.tokenizer, sequence_length, **self._options())
+
+    def _options(self) -> dict[str, int]:
+        return {"separators_in_pair": self.separators_in_pair, "num_segments": self.num_segments}
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments, ready for JSON; the vocabulary is in it."""
-        return {"tokenizer": self.tokenizer.get_config(), "sequence_length": self.sequence_length}
+        return {
+            "tokenizer": {"kind": self.tokenizer.kind, **self.tokenizer.get_config()},
+            "sequence_length": self.sequence_length,
+            **self._options(),
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Preprocessor:
         """The preprocessor that `get_config` describes."""
-        return cls(WordPiece.from_config(config["tokenizer"]), config["sequence_length"])
+        tokenizer = dict(config["tokenizer"])
+        kind = tokenizer_class(tokenizer.pop("kind", _FIRST_KIND))
+        return cls(**{**config, "tokenizer": kind.from_config(tokenizer)})
 
     def save(self, directory: str | os.PathLike) -> None:
-        """Writes `vocab.txt` and `preprocessor.json` into a directory, which is made if missing."""
+        """Writes `preprocessor.json` and the tokenizer's own files into a directory.
+
+        The directory is made if it is missing. The files are `vocab.txt`, or `vocab.json` and
+        `merges.txt`, or `spiece.model`.
+        """
         config = self.get_config()
-        del config["tokenizer"]["vocabulary"]
-        self.vocabulary.save(Path(directory) / VOCABULARY_NAME)
+        for name in self.tokenizer.in_files:
+            del config["tokenizer"][name]
+        self.tokenizer.save(directory)
         with replacing(Path(directory) / CONFIG_NAME) as new:
             new.write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
@@ -136,9 +165,11 @@ class Preprocessor:
         try:
             config = json.loads(path.read_text("utf-8"))
             tokenizer = dict(config["tokenizer"])
-            special = tokenizer.pop("special_tokens")
-            vocabulary = Vocabulary.from_file(path.with_name(VOCABULARY_NAME), **special)
-            return cls(WordPiece(vocabulary, **tokenizer), int(config["sequence_length"]))
+            tokenizer["special_tokens"] = dict(tokenizer["special_tokens"])
+            kind = tokenizer_class(tokenizer.pop("kind", _FIRST_KIND))
+            length = int(config["sequence_length"])
+            config |= {"tokenizer": kind.load(directory, **tokenizer), "sequence_length": length}
+            return cls(**config)
         except FileNotFoundError:
             raise InputError(f"{path} does not exist: expected a saved preprocessor.") from None
         except InputError:
