@@ -21,8 +21,8 @@ import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.huggingface import (
-    has_pooler,
+from keras_bert.checkpoints.huggingface import has_pooler
+from keras_bert.checkpoints.huggingface_config import (
     read_arguments,
     read_encoder,
     write_arguments,

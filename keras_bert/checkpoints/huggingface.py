@@ -6,7 +6,7 @@ What a family calls its configuration's fields and tensors stands in its file in
 
 import logging
 import os
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,14 @@ import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.huggingface_config import (
+    explained,
+    read_arguments,
+    read_encoder,
+    read_family,
+    read_task,
+    write_configuration,
+)
 from keras_bert.checkpoints.json_files import read_json, write_json
 from keras_bert.checkpoints.mapping import (
     KEY_OF_HEADS,
@@ -32,7 +40,6 @@ from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
 from keras_bert.checkpoints.tasks import (
     LANGUAGE_MODELS,
     check_expressible,
-    encoder_config,
     stored_task,
     task_name,
 )
@@ -60,29 +67,8 @@ KINDS = {
     ),
 }
 
-_PROBLEM_TYPES = {
-    "single_label": "single_label_classification",
-    "multi_label": "multi_label_classification",
-    "regression": "regression",
-}
-_ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-}
-# Fields that say the same in another way: ours from theirs, and back.
-_CONVERSIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "position_offset": (lambda padding: padding + 1, lambda offset: offset - 1),
-}
-_OTHER_ACTIVATIONS = ("classifier_activation", "convolution_activation")  # which may be tanh
 _POSITIONS = "encoder/embeddings/position_embedding"
 _POSITIONS_OF_HEAD = "masked_lm/position_embedding"
-_ONLY_ENCODERS = ("is_decoder", "add_cross_attention")
 
 
 def is_hugging_face(directory: Path) -> bool:
@@ -99,21 +85,13 @@ def open_hugging_face(directory: Path) -> Contents:
     """
     path = directory / CONFIGURATION
     values = read_json(path)
-    family = _family(path, values)
-    for name, value in family.HUGGING_FACE_FIXED.items():
-        if values.get(name, value) != value:
-            raise CheckpointError(
-                f"{path}: {name} {values[name]!r} is not supported; only {value!r} is."
-            )
-    try:
-        values = getattr(family, "from_hugging_face", dict)(values)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: {error}.") from error
-    encoder = read_encoder(path, values, family.TRAITS, family.HUGGING_FACE_CONFIG, _ACTIVATIONS)
+    family = read_family(path, values)
+    values = explained(path, values, family)
+    encoder = read_encoder(path, values, family.TRAITS, family.HUGGING_FACE_CONFIG)
     tied = values.get("tie_word_embeddings") is not False
     source = _Renamed(_weights(directory), family, tied)
     names = set(source.names())
-    task = _named_task(path, values, family)
+    task = read_task(path, values, family)
     if task is None:
         task = stored_task(_table(family, encoder, *family.HUGGING_FACE_TASKS), names)
     table = _table(family, encoder, task)
@@ -170,59 +148,11 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
     with replacing(directory, marker=CONFIGURATION) as path:
         path.mkdir()
         save_tensors(tensors, path / WEIGHTS, {"format": "pt"})
-        write_json(_describe(model, task, family), path / CONFIGURATION)
+        write_json(write_configuration(model, task, family), path / CONFIGURATION)
         if model.preprocessor is not None:
             from keras_bert.checkpoints.text_format import write_text_format  # brings TensorFlow
 
             write_text_format(model.preprocessor, path)
-
-
-def read_encoder(
-    path: Path,
-    values: Mapping[str, Any],
-    traits: Mapping[str, Any],
-    names: Mapping[str, str],
-    activations: Mapping[str, str],
-) -> EncoderConfig:
-    """Our configuration from `config.json` or `bert_config.json`.
-
-    Args:
-        path: the file, for messages.
-        values: what is in it.
-        traits: the fields that make the family.
-        names: our fields to theirs.
-        activations: their names of activations to ours.
-
-    Raises:
-        CheckpointError: if one is missing or not supported.
-    """
-    if values.get("position_embedding_type", "absolute") != "absolute":
-        raise CheckpointError(
-            f"{path}: position_embedding_type {values['position_embedding_type']!r} is not "
-            "supported; only 'absolute' is."
-        )
-    if any(values.get(name) for name in _ONLY_ENCODERS):
-        raise CheckpointError(f"{path} describes a decoder; only encoders are supported.")
-    fields = dict(traits)
-    others = {**activations, "tanh": "tanh"}
-    conversions = {
-        **_CONVERSIONS,
-        **dict.fromkeys(_OTHER_ACTIVATIONS, (others.__getitem__, None)),
-        "activation": (activations.__getitem__, None),
-    }
-    for ours, theirs in names.items():
-        value = values.get(theirs)
-        if value is not None:
-            try:
-                fields[ours] = conversions[ours][0](value) if ours in conversions else value
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                supported = f"; supported are {', '.join(activations)}" * (ours == "activation")
-                raise CheckpointError(
-                    f"{path}: {theirs} {value!r} is not supported{supported}."
-                ) from error
-    if _is_whole(fields.get("max_positions")) and _is_whole(fields.get("position_offset")):
-        fields["max_positions"] -= fields["position_offset"]  # theirs are the rows of the table
-    return encoder_config(fields, path)
 
 
 def has_pooler(table: Iterable[Link], names: Container[str]) -> bool:
@@ -276,15 +206,6 @@ class _Renamed:
         return self._source.where(self._names.get(name, name))
 
 
-def _family(path: Path, values: dict[str, Any]) -> ModuleType:
-    name = values.get("model_type")
-    if not isinstance(name, str) or name not in FAMILIES:
-        raise CheckpointError(
-            f"{path}: model_type {name!r} is not supported; supported are {', '.join(FAMILIES)}."
-        )
-    return FAMILIES[name]
-
-
 def _family_to_write(model: keras.Model) -> ModuleType:
     """The family of a model that transformers can compute.
 
@@ -335,10 +256,6 @@ def _other_names(family: ModuleType) -> Mapping[str, str]:
     return getattr(family, "HUGGING_FACE_OTHER_NAMES", {})
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _weights(directory: Path) -> SafetensorsFiles:
     if (directory / INDEX).exists():
         return SafetensorsFiles.sharded(directory / INDEX)
@@ -354,93 +271,7 @@ def _weights(directory: Path) -> SafetensorsFiles:
     raise CheckpointError(f"{directory / WEIGHTS} is missing; the checkpoint is not complete.")
 
 
-def _named_task(path: Path, values: Mapping[str, Any], family: ModuleType) -> str | None:
-    """The task of the architecture that the configuration names."""
-    architectures = values.get("architectures") or []
-    if not isinstance(architectures, list):
-        raise CheckpointError(f"{path}: architectures {architectures!r} is not a list.")
-    for architecture in map(str, architectures):
-        for task, head in family.HUGGING_FACE_TASKS.items():
-            if architecture.endswith(head.ending):
-                return task
-    return None
-
-
-def read_arguments(
-    path: Path, values: Mapping[str, Any], task: str, dropout: str = ""
-) -> dict[str, Any]:
-    """Arguments of the task's constructor from the configuration.
-
-    Args:
-        path: the file, for messages.
-        values: what is in it.
-        task: the name of the task.
-        dropout: the field with the rate before the logits, or "".
-
-    Raises:
-        CheckpointError: if one is not supported.
-    """
-    arguments: dict[str, Any] = {}
-    if dropout and values.get(dropout) is not None:
-        arguments["dropout"] = values[dropout]
-    if task in ("classifier", "tagger"):
-        names = values.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
-        try:
-            arguments["labels"] = [str(names[key]) for key in sorted(names, key=int)]
-        except (TypeError, ValueError, AttributeError) as error:
-            raise CheckpointError(f"{path}: id2label {names!r} is not a table of names.") from error
-    if task == "classifier":
-        default = "regression" if len(arguments["labels"]) == 1 else "single_label"
-        theirs = values.get("problem_type") or _PROBLEM_TYPES[default]
-        problems = [ours for ours, name in _PROBLEM_TYPES.items() if name == theirs]
-        if not problems:
-            raise CheckpointError(f"{path}: problem_type {theirs!r} is not supported.")
-        arguments["problem_type"] = problems[0]
-    return arguments
-
-
 def _preprocessor(directory: Path, max_positions: int) -> Any:
     from keras_bert.checkpoints.text_format import read_text_format  # brings TensorFlow
 
     return read_text_format(directory, max_positions)
-
-
-def _describe(model: keras.Model, task: str, family: ModuleType) -> dict[str, Any]:
-    """The `config.json` of a model."""
-    config: EncoderConfig = model.config
-    activations = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
-    others = activations | {"tanh": "tanh"}
-    conversions = {
-        **_CONVERSIONS,
-        **dict.fromkeys(_OTHER_ACTIVATIONS, (None, others.__getitem__)),
-        "activation": (None, activations.__getitem__),
-        "max_positions": (None, lambda positions: positions + config.position_offset),
-    }
-    head, names = family.HUGGING_FACE_TASKS[task], family.HUGGING_FACE_CONFIG
-    values: dict[str, Any] = {
-        "architectures": [family.HUGGING_FACE_CLASS + head.ending],
-        "model_type": config.family,
-        "tie_word_embeddings": getattr(model, "tied", True),
-        "pad_token_id": 0 if model.preprocessor is None else model.preprocessor.vocabulary.pad_id,
-        **family.HUGGING_FACE_FIXED,
-    }
-    for ours, theirs in names.items():
-        value = getattr(config, ours)
-        values[theirs] = conversions[ours][1](value) if ours in conversions else value
-    values = getattr(family, "to_hugging_face", dict)(values)
-    if _other_names(family):
-        values["legacy"] = getattr(model, "legacy", True)
-    return values | write_arguments(model, task, head.dropout)
-
-
-def write_arguments(model: keras.Model, task: str, dropout: str = "") -> dict[str, Any]:
-    """The inverse of `read_arguments`."""
-    values: dict[str, Any] = {}
-    if dropout:
-        values[dropout] = model.dropout
-    if task in ("classifier", "tagger"):
-        values["id2label"] = {str(index): label for index, label in enumerate(model.labels)}
-        values["label2id"] = {label: index for index, label in enumerate(model.labels)}
-    if task == "classifier":
-        values["problem_type"] = _PROBLEM_TYPES[model.problem_type]
-    return values

@@ -10,6 +10,8 @@ from keras_bert.families.roberta import (  # noqa: F401
     HUGGING_FACE_PREFIX,
     HUGGING_FACE_TASKS,
     OBJECTIVES,
+    from_hugging_face,
+    to_hugging_face,
 )
 
 TRAITS: dict[str, Any] = roberta.TRAITS | {"family": "camembert"}

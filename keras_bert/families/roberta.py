@@ -4,6 +4,7 @@ Positions are counted from the row after that of padding; there are no segments 
 objective; the head of a classifier has a layer of its own in place of the pooler.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.families import bert
@@ -43,6 +44,20 @@ HUGGING_FACE_CLASS = "Roberta"
 HUGGING_FACE_PREFIX = "roberta."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {"position_offset": "pad_token_id"}
 HUGGING_FACE_FIXED: dict[str, Any] = {}
+
+
+def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Their configuration with the position of the first token in place of the padding's."""
+    offset = values.get("pad_token_id", 1) + 1
+    longest = values.get("max_position_embeddings", 512) - offset
+    return {**values, "pad_token_id": offset, "max_position_embeddings": longest}
+
+
+def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `from_hugging_face`."""
+    offset, longest = values["pad_token_id"], values["max_position_embeddings"]
+    return {**values, "pad_token_id": offset - 1, "max_position_embeddings": longest + offset}
+
 
 HUGGING_FACE = (
     *((kind, ours, f"roberta.{theirs}") for kind, ours, theirs in (*bert.EMBEDDINGS, *bert.LAYERS)),

@@ -238,7 +238,7 @@ def test_damage_is_named(tmp_path, change, configuration, message):
         ("distilbert-model", {"sinusoidal_pos_embds": True}, "embds True is not supported; only F"),
         ("distilbert-model", {"activation": "mish"}, "activation 'mish' is not supported"),
         ("electra-multiple-choice", {"summary_type": "mean"}, "summary_type 'mean' is not"),
-        ("roberta-model", {"pad_token_id": "1"}, "pad_token_id '1' is not supported"),
+        ("roberta-model", {"pad_token_id": "1"}, "holds a value of the wrong type"),
         ("roberta-model", {"max_position_embeddings": 16}, r"shape \[18, 12\].*wants \[16, 12\]"),
         ("albert-model-groups", {"num_hidden_groups": 3}, "cannot be divided among layer_groups 3"),
         ("albert-model-groups", {"num_hidden_groups": 4}, "4 encoder layers, but .* says 8"),
