@@ -74,6 +74,20 @@ def test_held_out_text(make_corpus, documents, units):
     assert training.num_documents + held_out.num_documents in (documents, 2 * documents)
 
 
+def test_document_separators(tokenizer, vocabulary):
+    corpus = TokenizedCorpus.from_documents(["sun\nmoon", "sea", "tree\nwind"], tokenizer)
+    separator = vocabulary.tokens[3]
+    separated = corpus.with_document_separators(3)
+    assert units(separated, vocabulary) == [
+        ["sun", f"moon {separator}"],
+        [f"sea {separator}"],
+        ["tree", f"wind {separator}"],
+    ]
+    assert separated.tokens.dtype == np.int32
+    assert (separated.num_units, separated.num_documents) == (5, 3)
+    assert corpus.num_tokens == 5  # the other one is as it was
+
+
 def test_errors(tmp_path, tokenizer, make_corpus):
     with pytest.raises(InputError, match="nowhere"):
         TokenizedCorpus.from_files(f"{tmp_path}/nowhere*.txt", tokenizer)

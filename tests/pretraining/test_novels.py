@@ -5,7 +5,8 @@ import pytest
 
 from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.examples import Examples
-from keras_bert.pretraining.masking import TokenMasking
+from keras_bert.pretraining.masking import UNITS, TokenMasking
+from keras_bert.pretraining.plans import plan_full_sentences, plan_ordered_pairs
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece import WordPiece
 
@@ -18,8 +19,8 @@ def novels(shared_data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("whole_words", [False, True])
-def test_masks_and_pairs(novels, whole_words):
+@pytest.mark.parametrize("unit", UNITS)
+def test_masks_and_pairs(novels, unit):
     vocabulary, corpus = novels
     assert corpus.num_tokens > 10e6
     special, mask = np.array(vocabulary.special_ids), vocabulary.mask_id
@@ -27,7 +28,7 @@ def test_masks_and_pairs(novels, whole_words):
         mask_id=mask,
         special_ids=vocabulary.special_ids,
         is_continuation=corpus.is_continuation,
-        whole_words=whole_words,
+        unit=unit,
     )
     examples = Examples(corpus=corpus, vocabulary=vocabulary, masking=masking, sequence_length=128)
     total = dict.fromkeys(
@@ -56,12 +57,34 @@ def test_masks_and_pairs(novels, whole_words):
     shares = {name: total[name] / total["masked"] for name in ("as_mask", "kept")}
     rate = total["masked"] / total["maskable"]
     true_next = 1 - examples.plan(0).label.mean()
-    print(f"\nwhole words {whole_words}: {total['tokens']} tokens, masked {rate:.4%}, {shares}, ")
+    print(f"\n{unit}: {total['tokens']} tokens, masked {rate:.4%}, {shares}, ")
     print(f"special {total['special']}, split {total['split_words']}, true next {true_next:.4%}")
     assert rate == pytest.approx(0.15, abs=0.001)
     assert shares["as_mask"] == pytest.approx(0.8, abs=0.003)
     assert shares["kept"] == pytest.approx(0.1, abs=0.003)
     assert total["special"] == 0
     assert true_next == pytest.approx(0.5, abs=0.005)
-    if whole_words:
+    if unit != "token":
         assert total["split_words"] == 0
+
+
+@pytest.mark.slow
+def test_full_sentences_and_sentence_order(novels):
+    vocabulary, corpus = novels
+    separated = corpus.with_document_separators(vocabulary.separator_id)
+    plan = plan_full_sentences(separated, 126)
+    uses = np.zeros(separated.num_tokens + 1, np.int32)
+    np.add.at(uses, plan.a_start, 1)
+    np.add.at(uses, plan.a_start + plan.a_length, -1)
+    uses = np.cumsum(uses)[:-1]
+    assert (uses[separated.tokens != vocabulary.separator_id] == 1).all()
+    assert uses.max() == 1
+    print(f"\nfull sentences: {len(plan)} of {plan.a_length.mean():.1f} tokens")
+    assert plan.a_length.max() <= 126
+    assert plan.a_length.mean() > 0.8 * 126
+
+    pairs = plan_ordered_pairs(corpus, 125)
+    size = pairs.a_length + pairs.b_length
+    print(f"sentence order: {len(pairs)} of {size.mean():.1f}, swapped {pairs.label.mean():.4%}")
+    assert pairs.label.mean() == pytest.approx(0.5, abs=0.005)
+    np.testing.assert_array_equal(pairs.label == 1, pairs.b_start < pairs.a_start)

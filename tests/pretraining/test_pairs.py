@@ -4,7 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.plans import next_sentence, plan_pairs, plan_segments
+from keras_bert.pretraining.plans import (
+    next_sentence,
+    plan_full_sentences,
+    plan_ordered_pairs,
+    plan_pairs,
+    plan_segments,
+    sentence_order,
+)
 
 COLUMNS = ("a_start", "a_length", "b_start", "b_length", "label")
 
@@ -93,7 +100,7 @@ def test_splits_inside_a_unit_stand_before_words(make_corpus):
 
 def test_plans_are_functions_of_seed_and_epoch(make_corpus):
     corpus = make_corpus()
-    for make in (plan_pairs, plan_segments):
+    for make in (plan_pairs, plan_ordered_pairs, plan_segments, plan_full_sentences):
         plans = [make(corpus, 40, seed=s, epoch=e) for s, e in ((0, 0), (0, 0), (0, 1), (1, 0))]
         for name in COLUMNS:
             np.testing.assert_array_equal(getattr(plans[0], name), getattr(plans[1], name))
@@ -118,3 +125,133 @@ def test_segments_hold_every_token_once(make_corpus, seed, documents, most_units
     assert (uses == 1).all()
     assert plan.a_length.max() <= max_tokens
     assert not plan.b_length.any()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    documents=st.integers(1, 20),
+    most_units=st.integers(1, 20),
+    most_tokens=st.integers(1, 40),
+    max_tokens=st.integers(5, 60),
+)
+def test_ordered_pairs_are_parts_of_one_document(
+    make_corpus, seed, documents, most_units, most_tokens, max_tokens
+):
+    corpus = make_corpus(seed, documents, most_units, most_tokens)
+    plan = plan_ordered_pairs(corpus, max_tokens, seed=seed)
+    document = document_of_token(corpus)
+    assert (plan.a_length >= 1).all()
+    assert (plan.b_length >= 1).all()
+    assert (plan.a_length + plan.b_length <= max_tokens).all()
+    first, last = (f(plan.a_start, plan.b_start) for f in (np.minimum, np.maximum))
+    end = np.maximum(plan.a_start + plan.a_length, plan.b_start + plan.b_length) - 1
+    assert (document[first] == document[end]).all()
+    length = np.where(first == plan.a_start, plan.a_length, plan.b_length)
+    assert (first + length <= last).all()
+    np.testing.assert_array_equal(plan.label == 1, plan.b_start < plan.a_start)
+    assert abs(2 * plan.label.sum() - len(plan)) <= 1
+
+
+@pytest.mark.parametrize("most_units", [1, 3, 40])
+def test_ordered_pairs_hold_every_token_once_before_truncation(
+    make_corpus, monkeypatch, most_units
+):
+    monkeypatch.setattr(sentence_order, "truncate", lambda *parts: parts[:4])
+    corpus = make_corpus(seed=3, documents=60, most_units=most_units)
+    plan = plan_ordered_pairs(corpus, 60, seed=1)
+    uses = np.zeros(corpus.num_tokens, int)
+    for n in range(len(plan)):
+        uses[plan.a_start[n] : plan.a_start[n] + plan.a_length[n]] += 1
+        uses[plan.b_start[n] : plan.b_start[n] + plan.b_length[n]] += 1
+        first, second = sorted([(plan.a_start[n], plan.a_length[n]), (plan.b_start[n], 0)])
+        if plan.label[n] == 0:
+            assert first[0] + first[1] == second[0]
+    assert uses.max() == 1
+    # A document may end with a unit of one token, which has no order.
+    ends = corpus.unit_splits[corpus.document_splits[1:]] - 1
+    left_out = np.flatnonzero(uses == 0)
+    assert np.isin(left_out, ends).all()
+    assert np.isin(left_out, corpus.unit_splits).all()
+
+
+def test_half_of_the_ordered_pairs_are_swapped(make_corpus):
+    """In a corpus of some 100,000 tokens, of many documents or of one."""
+    for documents in (1, 500):
+        corpus = make_corpus(documents=documents, most_units=12000 // documents)
+        assert corpus.num_tokens > 30000
+        plan = plan_ordered_pairs(corpus, 125)
+        assert plan.label.mean() == pytest.approx(0.5, abs=0.005)
+        size = plan.a_length + plan.b_length
+        # What the order is does not show in lengths.
+        assert size[plan.label == 1].mean() == pytest.approx(size[plan.label == 0].mean(), rel=0.1)
+
+
+def full_sentences(corpus, max_tokens, separator):
+    """RoBERTa's packing, a loop: sentences as they come, as many as fit, separators between."""
+    sequences, current, ends = [], [], set(corpus.document_splits[1:].tolist())
+    for unit in range(corpus.num_units):
+        tokens = corpus.tokens[corpus.unit_splits[unit] : corpus.unit_splits[unit + 1]].tolist()
+        for first in range(0, len(tokens), max_tokens):
+            piece = tokens[first : first + max_tokens]
+            if len(current) + len(piece) > max_tokens:
+                sequences.append(current)
+                current = []
+            current = current + piece
+        if unit + 1 in ends:
+            current = [*current, separator]
+    sequences.append(current)
+    return [s[:-1] if s[-1] == separator else s for s in sequences]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    documents=st.integers(1, 20),
+    most_units=st.integers(1, 10),
+    most_tokens=st.integers(1, 40),
+    max_tokens=st.integers(3, 60),
+)
+def test_full_sentences_are_those_of_a_loop(
+    make_corpus, seed, documents, most_units, most_tokens, max_tokens
+):
+    plain = make_corpus(seed, documents, most_units, most_tokens)
+    separator = 3
+    corpus = plain.with_document_separators(separator)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("keras_bert.pretraining.plans.full_sentences.EARLIER", 0)
+        plan = plan_full_sentences(corpus, max_tokens, seed=seed)
+    order = np.argsort(plan.a_start)
+    stretches = zip(plan.a_start[order], plan.a_length[order], strict=True)
+    sequences = [corpus.tokens[start : start + length].tolist() for start, length in stretches]
+    assert sequences == full_sentences(plain, max_tokens, separator)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 1000), st.integers(1, 20), st.integers(1, 10), st.integers(3, 60), st.booleans()
+)
+def test_full_sentences_hold_every_token_of_text_once(
+    make_corpus, seed, documents, most_units, max_tokens, separated
+):
+    corpus = make_corpus(seed, documents, most_units)
+    if separated:
+        corpus = corpus.with_document_separators(3)
+    plan = plan_full_sentences(corpus, max_tokens, seed=seed, epoch=1)
+    uses = np.zeros(corpus.num_tokens, int)
+    for start, length in zip(plan.a_start, plan.a_length, strict=True):
+        uses[start : start + length] += 1
+        assert corpus.tokens[start] != 3
+        assert corpus.tokens[start + length - 1] != 3
+    assert (uses[corpus.tokens != 3] == 1).all()
+    assert uses.max() == 1
+    assert 1 <= plan.a_length.min() <= plan.a_length.max() <= max_tokens
+
+
+def test_full_sentences_of_epochs_are_cut_differently(make_corpus):
+    corpus = make_corpus(documents=30, most_tokens=20)
+    plans = [plan_full_sentences(corpus, 126, epoch=epoch) for epoch in (0, 1)]
+    starts = [set(plan.a_start.tolist()) for plan in plans]
+    assert len(starts[0] & starts[1]) < 0.9 * len(starts[0])
+    # One sequence in ten lacks its last unit, so the text fills nearly as much as it could.
+    assert plans[0].a_length.mean() > 126 - 10.5 - 0.1 * 10.5 - 3
