@@ -1,0 +1,116 @@
+"""The table of families in README.md: each figure measured here, against what is not ours.
+
+`KERAS_BERT_DATA=... python -m tests.families` prints it in Markdown.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+import keras_bert as kb
+from keras_bert.checkpoints.deferred import without_weights
+from keras_bert.export.check import difference, reference
+from keras_bert.export.signatures import input_names
+from keras_bert.families import FAMILIES
+from tests.checkpoints.test_huggingface import FIXTURES, FOLDERS, differences
+from tests.export.test_formats import FORMATS
+from tests.text import stress
+
+NAMES = {  # family to its name, and its tokenizer's folder of reference ids
+    "bert": ("BERT", "bert-base-uncased"),
+    "roberta": ("RoBERTa", "roberta-base"),
+    "xlm-roberta": ("XLM-R", None),
+    "camembert": ("CamemBERT", None),
+    "distilbert": ("DistilBERT", "bert-base-uncased"),
+    "albert": ("ALBERT v1, v2", None),
+    "electra": ("ELECTRA", "bert-base-uncased"),
+    "deberta": ("DeBERTa", "roberta-base"),
+    "deberta-v2": ("DeBERTa v2, v3", "deberta-v3"),
+}
+TOKENIZERS = {"wordpiece": "WordPiece", "byte_pair": "byte BPE", "sentencepiece": "SentencePiece"}
+COLUMNS = (
+    "family",
+    "presets with transformers' parameters",
+    "models and heads against transformers",
+    "tokenizer: lines that differ, ordinary / hard",
+    "objectives",
+    "SavedModel",
+    "TFLite",
+    "ONNX",
+)
+
+
+def row(family: str, data: Path) -> tuple[str, ...]:
+    name, vocabulary = NAMES[family]
+    folders = [folder for folder in FOLDERS if _family(folder) == family]
+    largest = max(max(differences(kb.load(FIXTURES / f), f).values()) for f in folders)
+    return (
+        name,
+        parameters(family),
+        f"{len(folders)}: {largest:.0e}",
+        f"{TOKENIZERS[FAMILIES[family].TEXT['tokenizer']]}{tokens(vocabulary, data)}",
+        ", ".join(FAMILIES[family].OBJECTIVES),
+        *(f"{difference:.0e}" for difference in exports(folders)),
+    )
+
+
+def parameters(family: str) -> str:
+    """How many presets have the reference's number of parameters."""
+    counts = json.loads((FIXTURES.parent / "parameters" / "counts.json").read_text())
+    presets = FAMILIES[family].PRESETS
+    with without_weights():
+        equal = [
+            kb.Encoder(kb.EncoderConfig.preset(name)).count_params() == counts[name]
+            for name in presets
+        ]
+    sizes = [counts[name] / 1e6 for name in presets]
+    return f"{sum(equal)} of {len(presets)}, {min(sizes):.0f} to {max(sizes):.0f} M"
+
+
+def tokens(vocabulary: str | None, data: Path) -> str:
+    """Lines whose ids differ from the reference's, of ordinary prose and of all."""
+    if vocabulary is None:
+        return ""
+    lines = stress.compare(data, vocabulary)
+    ordinary = [line for line in lines if line.source.startswith(("xquad", "udhr"))]
+    of_prose, of_all = (sum(not line.same_ids for line in x) for x in (ordinary, lines))
+    return f": {of_prose} of {len(ordinary):,}, {of_all} of {len(lines):,}"
+
+
+def exports(folders: list[str]) -> Iterator[float]:
+    """For each format, the largest difference to Keras over the models of a family."""
+    rng = np.random.default_rng(0)
+    for save, runner in FORMATS.values():
+        largest = 0.0
+        for folder in folders:
+            model = kb.load(FIXTURES / folder)
+            names = input_names(model)
+            ids = {name: np.zeros((3, 9), "int32") for name in names}
+            ids["token_ids"] = rng.integers(0, model.config.vocabulary_size, (3, 9), "int32")
+            ids["padding_mask"] = (np.arange(9) < [[9], [5], [2]]).astype("int32")
+            with tempfile.TemporaryDirectory() as directory:
+                path = Path(directory) / "model"
+                save(model, path)
+                actual = {name: np.asarray(x) for name, x in runner(path)(ids).items()}
+                largest = max(largest, difference(reference(model, ids), actual))
+        yield largest
+
+
+def main() -> None:
+    data = Path(os.environ["KERAS_BERT_DATA"])
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+    for family in FAMILIES:
+        print(f"| {' | '.join(row(family, data))} |", flush=True)
+
+
+def _family(folder: str) -> str:
+    """The family of a folder of fixtures, whose name begins with it."""
+    return max((name for name in FAMILIES if folder.startswith(f"{name}-")), key=len)
+
+
+if __name__ == "__main__":
+    main()
