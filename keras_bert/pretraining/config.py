@@ -52,13 +52,16 @@ class PretrainingConfig:
     Args:
         corpus: globs of text files, one sentence or paragraph a line, documents ended by a blank
             line or the end of the file.
-        vocabulary: the `vocab.txt`; may be left out where there is a teacher, for the teacher's.
+        vocabulary: of any tokenizer: `vocab.txt`, `vocab.json` with `merges.txt` beside it, a
+            `*.model` of SentencePiece, or a directory of one of them or of a model. It may be left
+            out where there is a teacher, for the teacher's.
         output: directory of the run: checkpoints, logs and, at the end, `model`.
         family: of the encoder, a name in `keras_bert.families`; "" means the preset's.
         preset: size of the encoder, a name that `EncoderConfig.preset` takes; None means that of
             "bert_mini" or, where there is a teacher, the teacher's with half of its layers.
         encoder: options of `EncoderConfig` that differ from the preset.
-        lowercase: whether the text is lowercased and stripped of accents.
+        lowercase: whether WordPiece lowercases the text and strips accents; None means yes. Other
+            tokenizers say it themselves.
         objective: a name in `OBJECTIVES`; "" means the family's own.
         generator_size: width of a generator, as a share of the encoder's; None means what was
             published for the objective. Only for objectives with replaced tokens.
@@ -101,7 +104,7 @@ class PretrainingConfig:
     family: str = ""
     preset: str | None = None
     encoder: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    lowercase: bool = True
+    lowercase: bool | None = None
     objective: str = ""
     generator_size: float | None = None
     generator_depth: float | None = None

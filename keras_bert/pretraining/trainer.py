@@ -18,6 +18,7 @@ from keras_bert.atomic import replacing
 from keras_bert.checkpoints import save
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
+from keras_bert.families import FAMILIES
 from keras_bert.pretraining.checkpoint import restore_checkpoint, save_checkpoint
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 from keras_bert.pretraining.corpus import TokenizedCorpus
@@ -29,9 +30,8 @@ from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.strategy import make_strategy
+from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.preprocessor import Preprocessor
-from keras_bert.text.vocabulary import Vocabulary
-from keras_bert.text.wordpiece import WordPiece
 
 RUN = "pretraining.json"
 """The file by which the directory of a run is known; it holds the configuration."""
@@ -78,9 +78,15 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
 
 
 def make_preprocessor(config: PretrainingConfig) -> Preprocessor:
-    """Texts to inputs, with the configured vocabulary."""
-    tokenizer = WordPiece(Vocabulary.from_file(config.vocabulary), lowercase=config.lowercase)
-    return Preprocessor(tokenizer, config.sequence_length)
+    """Texts to inputs, as the run's tokenizer and family want it."""
+    lowercase: dict[str, Any] = {} if config.lowercase is None else {"lowercase": config.lowercase}
+    family = FAMILIES[config.family]
+    return Preprocessor(
+        load_tokenizer(config.vocabulary, **lowercase),
+        config.sequence_length,
+        separators_in_pair=family.TEXT["separators_in_pair"],
+        num_segments=(family.TRAITS | dict(config.encoder)).get("num_segments", 2),
+    )
 
 
 def make_examples(
