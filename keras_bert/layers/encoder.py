@@ -160,6 +160,11 @@ class Encoder(Configured, keras.Model):
         if self.pooler is not None:
             outputs["pooled_output"] = self.pooler(x)
         if decoder_positions is not None:
+            if isinstance(length, int) and length > decoder_positions.shape[0]:
+                raise InputError(
+                    f"The sequence has {length} tokens, but the mask decoder has "
+                    f"{decoder_positions.shape[0]} positions; shorten the sequence_length."
+                )
             queries = ops.reshape(hidden_states[-2] + decoder_positions[:length], matrix)
             for _ in range(2):
                 queries, _ = self.encoder_layers[index](

@@ -49,3 +49,16 @@ def test_no_flex_operators(tmp_path):
     operators = {details["op_name"] for details in interpreter._get_ops_details()}
     assert {"BATCH_MATMUL", "SLICE", "SOFTMAX"} <= operators
     assert not [name for name in operators if name.startswith("Flex") or name == "CUSTOM"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_enhanced_mask_decoder(kind, tmp_path):
+    write, load = FORMATS[kind]
+    config = CONFIGURATIONS["buckets, shared keys, convolution"]
+    model = make_model("masked_lm", {"enhanced": True}, **config)
+    write(model, tmp_path / "artifact")
+    run = load(tmp_path / "artifact")
+    for batch, length in ((1, 1), (3, 12)):
+        ids = random_ids(batch, length)
+        del ids["segment_ids"]
+        np.testing.assert_allclose(run(ids)["logits"], model(ids), rtol=0, atol=1e-5)

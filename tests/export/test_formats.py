@@ -116,6 +116,8 @@ OTHERS = {  # a family with what is special about it to the task with the most o
     "distilbert": ("classifier", {}),
     "albert": ("pretraining", {"embedding_size": 8, "num_layers": 4, "layer_groups": 2}),
     "electra": ("replaced_token", {"embedding_size": 8}),
+    "deberta": ("tagger", {}),
+    "deberta-v2": ("classifier", {"convolution_size": 3, "position_buckets": 16}),
 }
 
 

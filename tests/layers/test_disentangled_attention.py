@@ -173,6 +173,10 @@ def test_enhanced_mask_decoder():
     expected = model.head(decoded, model.encoder.embeddings.token_embedding)
     tokens = inputs["padding_mask"] == 1
     np.testing.assert_allclose(model(inputs).numpy()[tokens], expected.numpy()[tokens], atol=2e-5)
+    with pytest.raises(kb.InputError, match="has 41 tokens, but the mask decoder has 40"):
+        model(batch((41,)))
+    with pytest.raises(kb.InputError, match="set position_input to false"):
+        kb.MaskedLanguageModel(make(**CONFIGURATIONS["absolute positions"]), enhanced=True)
     without = kb.MaskedLanguageModel(model.encoder)
     assert not np.allclose(without(inputs).numpy()[tokens], expected.numpy()[tokens], atol=0.1)
 
