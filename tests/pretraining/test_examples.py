@@ -56,7 +56,7 @@ def test_examples_are_what_the_plan_says(make_examples, vocabulary):
         assert restored.tolist() == ids + [pad] * len(padding)
         assert rows["segment_ids"][n].tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 1) + padding
         assert rows["padding_mask"][n].tolist() == [1] * len(ids) + padding
-        assert rows["y/nsp_logits"][n] == plan.is_random[n]
+        assert rows["y/nsp_logits"][n] == plan.label[n]
     assert rows["w/nsp_logits"].sum() == len(plan)
     assert not rows["w/mlm_logits"][len(plan) :].any()
 
@@ -81,7 +81,7 @@ def test_shapes_and_types_are_static(make_examples):
 
 
 def test_any_batch_size_start_and_number_of_parts_gives_the_same_examples(make_examples):
-    examples = make_examples(whole_words=True)
+    examples = make_examples(unit="word")
     size = len(examples.plan(0))
     whole = collect(examples.dataset(16))
     other = collect(examples.dataset(10))
