@@ -24,9 +24,18 @@ def _byte_pair(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> 
     return tokenizer.vocabulary
 
 
+def _sentencepiece(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
+    from keras_bert.text.sentencepiece_learning import learn_sentencepiece
+
+    tokenizer = learn_sentencepiece(corpus, size, lowercase=not cased)
+    tokenizer.save(output)
+    return tokenizer.vocabulary
+
+
 _KINDS: dict[str, Callable[[tuple[str, ...], int, str, bool], Any]] = {
     "wordpiece": _wordpiece,
     "byte_pair": _byte_pair,
+    "sentencepiece": _sentencepiece,
 }
 """What learns a vocabulary, writes it, and returns its tokens."""
 
@@ -45,7 +54,7 @@ _KINDS: dict[str, Callable[[tuple[str, ...], int, str, bool], Any]] = {
     "--output",
     required=True,
     metavar="PATH",
-    help="Where to: a vocab.txt, or for byte_pair a directory.",
+    help="Where to: a vocab.txt, or a directory for the other kinds.",
 )
 @click.option(
     "--cased", is_flag=True, help="Keep upper case and accents, as byte_pair always does."

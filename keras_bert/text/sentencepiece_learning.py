@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import logging
 import os
@@ -9,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 
 from keras_bert.errors import InputError
-from keras_bert.text.character_map import STEPS
+from keras_bert.text.character_map import STEPS, compose_character_map
 from keras_bert.text.files import iterate_lines
 from keras_bert.text.sentencepiece import SentencePiece
+from keras_bert.text.sentencepiece_model import SentencePieceModel
 
 SPECIAL_TOKENS = {
     "pad": "<pad>",
@@ -41,6 +43,8 @@ def learn_sentencepiece(
     character_coverage: float = 0.9995,
 ) -> SentencePiece:
     """Learns the pieces that text files are made of (unigram); the same files, the same result.
+
+    The model normalises text by itself, so that its file is all that a tokenizer needs.
 
     Args:
         files: names or globs of text files, plain or gzip.
@@ -81,9 +85,10 @@ def learn_sentencepiece(
     except RuntimeError as error:  # the trainer's one kind: place in its source, test, sentence
         reason = str(error).rpartition("] ")[2].rstrip(".") or "the trainer failed"
         raise InputError(f"A SentencePiece model of {size} tokens: {reason}.") from None
-    tokenizer = SentencePiece(
-        model.getvalue(), special_tokens=special_tokens, normalization=normalization
-    )
+    learned = SentencePieceModel.from_bytes(model.getvalue())
+    character_map = compose_character_map(tuple(normalization), learned.character_map)
+    learned = dataclasses.replace(learned, character_map=character_map)
+    tokenizer = SentencePiece(learned.to_bytes(), special_tokens=special_tokens)
     if len(tokenizer.vocabulary) < size:
         _logger.warning(
             "The text holds %d tokens that occur often enough, not %d.",
