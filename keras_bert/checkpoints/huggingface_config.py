@@ -9,7 +9,7 @@ import keras
 
 from keras_bert.checkpoints.tasks import encoder_config
 from keras_bert.config import EncoderConfig
-from keras_bert.errors import CheckpointError
+from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
 
 _PROBLEM_TYPES = {
@@ -57,7 +57,7 @@ def explained(path: Path, values: Mapping[str, Any], family: ModuleType) -> dict
                 f"{path}: {name} {values[name]!r} is not supported; only {value!r} is."
             )
     try:
-        return getattr(family, "from_hugging_face", dict)(values)
+        return dict(getattr(family, "from_hugging_face", dict)(values))
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}.") from error
     except (AttributeError, TypeError) as error:
@@ -157,7 +157,11 @@ def read_arguments(
 
 
 def write_configuration(model: keras.Model, task: str, family: ModuleType) -> dict[str, Any]:
-    """The `config.json` of a model; the inverse of all that reads one."""
+    """The `config.json` of a model; the inverse of all that reads one.
+
+    Raises:
+        InputError: if transformers has no such model.
+    """
     config: EncoderConfig = model.config
     activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     activations["tanh"] = "tanh"
@@ -172,7 +176,10 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     for ours, theirs in names.items():
         value = getattr(config, ours)
         values[theirs] = activations[value] if ours in _ACTIVATION_FIELDS else value
-    values = getattr(family, "to_hugging_face", dict)(values)
+    try:
+        values = dict(getattr(family, "to_hugging_face", dict)(values))
+    except ValueError as error:
+        raise InputError(f"Hugging Face's transformers has no such model: {error}.") from error
     if hasattr(family, "HUGGING_FACE_OTHER_NAMES"):
         values["legacy"] = getattr(model, "legacy", True)
     return values | write_arguments(model, task, head.dropout)

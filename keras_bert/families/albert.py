@@ -4,6 +4,7 @@ All layers share their weights, the embedding is factorised, and the second obje
 of two stretches of text. Version 2 was trained for longer, without dropout.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.families import bert
@@ -65,6 +66,21 @@ HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {
     "layers_per_group": "inner_group_num",
 }
 HUGGING_FACE_FIXED: dict[str, Any] = {}
+
+
+def from_hugging_face(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Their configuration as it is.
+
+    Raises:
+        ValueError: if their code has a projection where an `Encoder` has none.
+    """
+    if values.get("embedding_size", 128) == values.get("hidden_size"):
+        raise ValueError("embedding_size is hidden_size, but ALBERT's code projects all the same")
+    return values
+
+
+to_hugging_face = from_hugging_face
+
 
 _LAYER = "albert.encoder.albert_layer_groups.{group}.albert_layers.{layer}"
 HUGGING_FACE = (

@@ -7,7 +7,7 @@ import keras
 
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead
-from keras_bert.tasks.task import Task
+from keras_bert.tasks.task import Task, check_pooler
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -17,10 +17,14 @@ class NextSentencePredictor(Task):
     Args:
         encoder: the encoder; it has a pooler.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+
+    Raises:
+        InputError: if the encoder has no pooler.
     """
 
     def __init__(self, encoder: Encoder, **kwargs: Any):
         super().__init__(encoder, **kwargs)
+        check_pooler(encoder, type(self).__name__)
         self.head = self.part(ClassificationHead, 2, 0.0, name="next_sentence")
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:

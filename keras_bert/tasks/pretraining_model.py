@@ -7,7 +7,7 @@ import keras
 
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead, MaskedLMHead
-from keras_bert.tasks.task import Task
+from keras_bert.tasks.task import Task, check_pooler
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -18,10 +18,14 @@ class PretrainingModel(Task):
         encoder: the encoder; it has a pooler.
         tied: whether the output matrix is the token embedding.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+
+    Raises:
+        InputError: if the encoder has no pooler.
     """
 
     def __init__(self, encoder: Encoder, *, tied: bool = True, **kwargs: Any):
         super().__init__(encoder, **kwargs)
+        check_pooler(encoder, type(self).__name__)
         self.tied = tied
         self.masked_lm = self.part(MaskedLMHead, tied, name="masked_lm")
         # As in the original code, nothing is dropped between the pooler and these two logits.

@@ -75,6 +75,16 @@ class Task(keras.Model):
         return self.predict(dict(self.preprocess(texts)), batch_size=batch_size, verbose=0)
 
 
+def check_pooler(encoder: Encoder, task: str) -> None:
+    """Passes for an encoder with a pooler.
+
+    Raises:
+        InputError: for another.
+    """
+    if encoder.pooler is None:
+        raise InputError(f"A {task} needs an encoder with a pooler; configure it with pooler=True.")
+
+
 def padding_mask(inputs: Mapping[str, Any]) -> Any:
     """The mask `[B, T]` int32 among the inputs, or ones."""
     mask = inputs.get("padding_mask")

@@ -252,6 +252,7 @@ def test_damage_is_named(tmp_path, change, configuration, message):
         ("roberta-model", {"max_position_embeddings": 16}, r"shape \[18, 12\].*wants \[16, 12\]"),
         ("albert-model-groups", {"num_hidden_groups": 3}, "cannot be divided among layer_groups 3"),
         ("albert-model-groups", {"num_hidden_groups": 4}, "4 encoder layers, but .* says 8"),
+        ("albert-model", {"embedding_size": 12}, "embedding_size is hidden_size"),
         ("albert-model-groups", {"inner_group_num": 10**9}, "layers_per_group is 1000000000"),
     ],
 )
@@ -327,6 +328,7 @@ def test_models_that_their_family_does_not_have_there_are_refused(tmp_path):
     roberta = kb.load(FIXTURES / "roberta-model")
     config = roberta.config
     small = kb.WordPiece(kb.Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))
+    albert = kb.Encoder(kb.load(FIXTURES / "albert-model").config.replace(embedding_size=12))
     padded = kb.Encoder(config)
     padded.preprocessor = kb.Preprocessor(small, 16)
     for model, format, message in (
@@ -336,6 +338,7 @@ def test_models_that_their_family_does_not_have_there_are_refused(tmp_path):
         (kb.Encoder(config.replace(position_offset=0)), "huggingface", "position_offset is 0"),
         (kb.Encoder(config.replace(family="rob")), "huggingface", "no family 'rob'"),
         (padded, "huggingface", "padding's id . 1, which is 1 here, but the position_offset is 2"),
+        (albert, "huggingface", "no such model: embedding_size is hidden_size"),
         (roberta, "google", "its family is 'roberta', but 'bert'"),
         (roberta, "keras-hub", "its family is 'roberta', but 'bert'"),
     ):

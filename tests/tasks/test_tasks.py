@@ -196,6 +196,12 @@ def test_bad_arguments(arguments, message):
         kb.SequenceClassifier(random_encoder(), **arguments)
 
 
+@pytest.mark.parametrize("task", [kb.PretrainingModel, kb.NextSentencePredictor])
+def test_tasks_that_need_a_pooler_say_so(task):
+    with pytest.raises(kb.InputError, match=f"A {task.__name__} needs an encoder with a pooler"):
+        task(random_encoder(pooler=False))
+
+
 def test_texts_need_a_preprocessor():
     with pytest.raises(kb.InputError, match="has no preprocessor"):
         kb.SequenceClassifier(random_encoder(), 2).predict_text(["a"])
