@@ -73,7 +73,7 @@ def test_reactions_round_trip_is_bit_identical(reactions, shared_data, tmp_path)
     ("name", "folder", "least"),
     [("albert", "albert-reactions", 0.8), ("antibody", "roberta-antibody", 0.8)],
 )
-def test_albert_and_roberta_fill_masks_as_transformers_does(name, folder, least, shared_data):
+def test_albert_and_roberta_are_transformers(name, folder, least, shared_data, tmp_path):
     directory = shared_data / "weights" / folder
     model = kb.load(directory)
     if name == "albert":
@@ -93,6 +93,14 @@ def test_albert_and_roberta_fill_masks_as_transformers_does(name, folder, least,
     assert np.array_equal(filled, theirs)
     assert len(tokens) >= 200
     assert ours_right / len(tokens) > least
+    model.preprocessor = None
+    kb.save(model, tmp_path / "theirs", format="huggingface")
+    before, after = load_file(directory / WEIGHTS), load_file(tmp_path / "theirs" / WEIGHTS)
+    assert all(np.array_equal(tensor, before[name]) for name, tensor in after.items())
+    assert {name for name in before if name not in after} <= {
+        *("albert.pooler.weight", "albert.pooler.bias"),  # not of a masked language model
+        *("predictions.decoder.weight", "predictions.decoder.bias", "lm_head.decoder.weight"),
+    }
 
 
 @pytest.fixture(scope="module")
