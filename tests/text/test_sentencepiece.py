@@ -408,6 +408,20 @@ def test_in_a_dataset_and_a_saved_model(tmp_path, model_type):
     ]
 
 
+def test_saved_model_holds_the_model_once(tmp_path):
+    sizes = []
+    for functions in (1, 3):
+        module = tf.Module()
+        signature = [tf.TensorSpec([None], tf.string)]
+        module.functions = [
+            tf.function(lambda texts: TOKENIZER.tokenize(texts), input_signature=signature)
+            for _ in range(functions)
+        ]
+        tf.saved_model.save(module, str(tmp_path / str(functions)))
+        sizes.append((tmp_path / str(functions) / "saved_model.pb").stat().st_size)
+    assert sizes[1] - sizes[0] < len(MODEL) / 2  # two more copies of the graph alone
+
+
 def test_configuration_gives_the_tokenizer_back():
     tokenizer = SentencePiece(
         train(bos_id=1, eos_id=2),
