@@ -10,6 +10,8 @@ import unicodedata
 from collections import Counter
 from pathlib import Path
 
+from keras_bert.text.byte_pair import BytePair
+from keras_bert.text.byte_pair_learning import SPECIAL_TOKENS
 from keras_bert.text.sentencepiece import SentencePiece
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece import WordPiece
@@ -30,6 +32,7 @@ APART = (
 EDGE = "control, format or white-space character at an edge: tokenizers makes a space of it"
 CHANGED = "span beside a character that is dropped, or becomes a space and others"
 TIE = "one character repeated: several ways to cut it have the same score"
+TAKEN_SPACE = "span of a mask token with the white space that it takes"
 UNEXPLAINED = "unexplained"
 
 _MARKS = Path(__file__).parent.parent / "fixtures/text/marks-not-in-unicode-8.json"  # ranges
@@ -76,8 +79,17 @@ def _is_jamo(character):
     return "\u1100" <= character <= "\u11ff" or "\u3131" <= character <= "\u318e"
 
 
+def load_byte_pair(folder):
+    return BytePair.load(folder, special_tokens=SPECIAL_TOKENS)
+
+
+def byte_pair_cause(text, name):
+    return TAKEN_SPACE if " <mask>" in text else UNEXPLAINED
+
+
 TOKENIZERS = {
     **dict.fromkeys(UNCASED, (load_wordpiece, wordpiece_cause)),
+    "roberta-base": (load_byte_pair, byte_pair_cause),
     "deberta-v3": (load_deberta, sentencepiece_cause),
 }
 """Folder of the vocabulary to its tokenizer, and what explains a difference."""
