@@ -80,8 +80,9 @@ def test_shapes_and_types_are_static(make_examples):
     }
 
 
-def test_any_batch_size_start_and_number_of_parts_gives_the_same_examples(make_examples):
-    examples = make_examples(unit="word")
+@pytest.mark.parametrize("objective", ["mlm+nsp", "rtd"])
+def test_any_batch_size_start_and_number_of_parts_gives_the_same_examples(make_examples, objective):
+    examples = make_examples(objective, unit="word")
     size = len(examples.plan(0))
     whole = collect(examples.dataset(16))
     other = collect(examples.dataset(10))
@@ -109,6 +110,29 @@ def test_single_segments(make_examples):
     assert y.shape == w.shape == (16, 5)
     assert not x["segment_ids"].numpy().any()
     assert x["padding_mask"].numpy().sum(1).max() == LENGTH
+
+
+def test_originals_and_noise_for_models_that_sample(make_examples):
+    examples = make_examples("rtd", replacement=(0.85, 0.0))
+    rows = collect(examples.dataset(16))
+    chosen = rows["w/mlm_logits"] > 0
+    row, slot = np.nonzero(chosen[: len(examples.plan(0))])
+    position = rows["masked_positions"][row, slot]
+    assert (position > 0).all()
+    assert (rows["original_ids"][row, position] == rows["y/mlm_logits"][row, slot]).all()
+    changed = rows["token_ids"] != rows["original_ids"]
+    assert set(rows["token_ids"][changed]) == {examples.vocabulary.mask_id}
+    np.testing.assert_array_equal(
+        rows["w/rtd_logits"][: len(examples.plan(0))],
+        rows["padding_mask"][: len(examples.plan(0))],
+    )
+    noise = rows["noise"][chosen]
+    assert noise.dtype == np.float32
+    assert 0 <= noise.min() < 0.02 < 0.98 < noise.max() < 1
+    assert abs(noise.mean() - 0.5) < 0.02
+    assert len(np.unique(noise)) > len(noise) - 10
+    later = collect(examples.dataset(16, epoch=1))
+    assert len(set(later["noise"][later["w/mlm_logits"] > 0]) & set(noise)) < 10
 
 
 def test_number_of_batches(make_examples):

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import yaml
 
 import keras_bert as kb
 from keras_bert.checkpoints.safetensors import SafetensorsFiles
+from keras_bert.cli import main
 from keras_bert.pretraining import trainer
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.objectives import OBJECTIVES
@@ -147,6 +149,36 @@ def test_teachers_that_do_not_fit(text_files, teacher, tmp_path):
     run = distillation(text_files, tmp_path / "run", teacher, encoder={"hidden_size": 8})
     with pytest.raises(kb.InputError, match="student's hidden_size is 8"):
         pretrain(run, progress=False)
+
+
+def test_the_command_takes_vocabulary_and_sizes_from_the_teacher(text_files, teacher, tmp_path):
+    options = distillation(text_files, tmp_path / "run", teacher, steps=2).to_dict()
+    names = ("corpus", "output", "steps", "sequence_length", "batch_size", "validation_share")
+    file = {name: options[name] for name in names}
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(file))
+    arguments = ["distill", "--teacher", teacher, str(tmp_path / "run.yaml"), "seed=1"]
+    assert main(arguments) == 0
+    student = kb.load(tmp_path / "run" / "model")
+    assert (student.config.num_layers, student.config.hidden_size) == (1, SMALL["hidden_size"])
+    assert student.preprocessor.vocabulary.tokens == kb.load(teacher).preprocessor.vocabulary.tokens
+
+
+@pytest.mark.parametrize(
+    ("family", "files", "kind"),
+    [
+        ("roberta", "roberta-base", "BytePair"),
+        ("deberta-v2", "deberta-v3/spm.model", "SentencePiece"),
+    ],
+)
+def test_other_tokenizers(shared_data, text_files, tmp_path, family, files, kind):
+    path = shared_data / "vocabs" / files
+    options = {"family": family, "vocabulary": str(path), "steps": 2, "masking": "word"}
+    results = pretrain(config(text_files, tmp_path / "run", **(SHORT | options)), progress=False)
+    preprocessor = kb.load(results["model"]).preprocessor
+    assert type(preprocessor.tokenizer).__name__ == kind
+    pair = preprocessor((["sun rises"], ["moon falls"]))
+    separators = (pair["token_ids"].numpy() == preprocessor.vocabulary.separator_id).sum()
+    assert separators == (3 if family == "roberta" else 2)
 
 
 NEEDED = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "steps": 10}
