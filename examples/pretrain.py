@@ -1,6 +1,7 @@
-"""Pretrain a BERT on text files, on one device or on all of this machine.
+"""Pretrain an encoder on text files, on one device or on all of this machine.
 
     python examples/pretrain.py "text/*.txt" --output run --strategy mirrored
+    python examples/pretrain.py "text/*.txt" --output run --family electra
 
 Learns a vocabulary first. Stop it when you like: started again, it goes on where it was, and ends
 with the same weights.
@@ -19,7 +20,9 @@ def main() -> None:
     parser.add_argument("corpus", nargs="+", help="files or globs; blank lines end documents")
     parser.add_argument("--output", type=Path, default=Path("run"))
     parser.add_argument("--strategy", default="default", choices=["default", "mirrored"])
-    parser.add_argument("--preset", default="bert_mini", help="bert_tiny ... bert_large")
+    parser.add_argument("--preset", default="bert_mini", help="the size: bert_tiny ... bert_large")
+    parser.add_argument("--family", default="", help="bert, roberta, albert, electra, deberta-v2")
+    parser.add_argument("--objective", default="", help="by default that of the family")
     parser.add_argument("--vocabulary-size", type=int, default=8192)
     parser.add_argument("--length", type=int, default=128, help="of an example, in tokens")
     parser.add_argument("--batch-size", type=int, default=32, help="over all devices")
@@ -35,6 +38,8 @@ def main() -> None:
         vocabulary=str(vocabulary),
         output=str(arguments.output),
         preset=arguments.preset,
+        family=arguments.family,
+        objective=arguments.objective,
         sequence_length=arguments.length,
         batch_size=arguments.batch_size,
         steps=arguments.steps,
