@@ -64,9 +64,7 @@ def main(text_file, *files):
     lines = [line for line in iterate_lines(text_file) if line]
     texts = [lines[i : i + BATCH] for i in range(0, len(lines), BATCH)]
     tensors = [tf.constant(batch) for batch in texts]
-    print(
-        f"{len(lines):,} lines, batches of {BATCH}, million tokens/s of one thread, first and best pass"
-    )
+    print(f"{len(lines):,} lines, batches of {BATCH}, million tokens/s, first and best pass")
     for kind, path in (argument.split("=", 1) for argument in files):
         tokenizer, peer, hub = KINDS[kind](path)
         total = sum(int(tf.size(tokenizer.tokenize(batch).values)) for batch in tensors)

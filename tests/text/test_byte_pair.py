@@ -341,7 +341,7 @@ def test_a_learned_vocabulary(corpus):
     assert list(vocabulary.tokens[:5]) == ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     assert len(vocabulary) == 320
     assert set(reference.ALPHABET) <= set(vocabulary.tokens)
-    assert tokenizer.merges[:2] == (("Ġ", "t"), ("h", "e"))
+    assert tokenizer.merges[0] == ("Ġ", "t")
     assert learn_byte_pair([corpus], 320).get_config() == tokenizer.get_config()
     longer = learn_byte_pair(corpus, 300).tokenize([TEXT])
     assert len(tokenizer.tokenize([TEXT]).values) < len(longer.values) < len(TEXT.encode())
