@@ -55,7 +55,9 @@ def ours(options, data, jit):
     )
     model = kb.MaskedLanguageModel(kb.Encoder(config))
     optimizer = AdamW(trainable_variables(model), WarmupLinearDecay(1e-4, 0, 10**6))
-    step = TrainingStep(model, optimizer, tf.distribute.get_strategy(), objective=OBJECTIVES["mlm"], jit=jit)
+    step = TrainingStep(
+        model, optimizer, tf.distribute.get_strategy(), objective=OBJECTIVES["mlm"], jit=jit
+    )
     iterator = iter(tf.data.Dataset.from_tensors(data).repeat().prefetch(2))
 
     def run(steps):
