@@ -7,12 +7,16 @@ from pathlib import Path
 from keras_bert.errors import CheckpointError, InputError
 
 _FILES = (
+    "*.model",
+    "added_tokens.json",
     "config.json",
+    "merges.txt",
     "model*.safetensors",
     "model.safetensors.index.json",
     "special_tokens_map.json",
     "tokenizer.json",
     "tokenizer_config.json",
+    "vocab.json",
     "vocab.txt",
 )
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")

@@ -1,0 +1,160 @@
+"""The tokenizer's files of Hugging Face's transformers, of every kind."""
+
+import logging
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from keras_bert.checkpoints.json_files import write_json
+from keras_bert.checkpoints.text_format import byte_pair, sentencepiece, wordpiece
+from keras_bert.checkpoints.text_format.files import (
+    OPTIONS,
+    SPECIAL_TOKEN_NAMES,
+    SPECIAL_TOKENS,
+    TOKENIZER,
+    OtherTokenizerError,
+    TextFiles,
+)
+from keras_bert.text.preprocessor import Preprocessor
+
+logger = logging.getLogger(__name__)
+
+KINDS: dict[str, ModuleType] = {
+    "wordpiece": wordpiece,
+    "byte_pair": byte_pair,
+    "sentencepiece": sentencepiece,
+}
+_MODEL_TYPES = {"WordPiece": "wordpiece", "BPE": "byte_pair", "Unigram": "sentencepiece"}
+
+
+def read_text_format(directory: Path, max_positions: int) -> Preprocessor | None:
+    """The preprocessor of a directory, or None where it has no tokenizer that is known here.
+
+    A text is cut at the model's own maximal length. That there is another tokenizer is logged as
+    a warning.
+
+    Raises:
+        CheckpointError: if a file is damaged.
+        InputError: if the vocabulary cannot be used.
+    """
+    files = TextFiles.read(directory)
+    try:
+        kind = _kind(files)
+        tokenizer = None if kind is None else KINDS[kind].read(files)
+    except OtherTokenizerError as error:
+        logger.warning("%s, which is not known here: the model has no preprocessor.", error)
+        return None
+    if tokenizer is None:
+        return None
+    length = files.options.get("model_max_length")
+    if not isinstance(length, int) or not 2 < length < max_positions:
+        length = max_positions
+    separators = files.separators_in_pair(tokenizer.vocabulary.separator)
+    return Preprocessor(
+        tokenizer,
+        sequence_length=length,
+        separators_in_pair=separators,
+        num_segments=files.num_segments(separators),
+    )
+
+
+def write_text_format(preprocessor: Preprocessor, directory: Path) -> None:
+    """Writes the files that transformers reads, old and new releases.
+
+    Raises:
+        InputError: if they cannot express the tokenizer.
+    """
+    tokenizer = preprocessor.tokenizer
+    kind = KINDS[tokenizer.kind]
+    special: dict[str, Any] = {
+        SPECIAL_TOKEN_NAMES[role]: token
+        for role, token in tokenizer.vocabulary.special_tokens.items()
+    }
+    if tokenizer.mask_takes_space:
+        special["mask_token"] = _added_token(tokenizer.vocabulary.mask, takes_space=True)
+    segments = ["token_type_ids"] * (preprocessor.num_segments > 1)
+    options = {
+        **kind.write(tokenizer, directory),
+        "model_input_names": ["input_ids", *segments, "attention_mask"],
+        "model_max_length": preprocessor.sequence_length,
+        **special,
+    }
+    if tokenizer.mask_takes_space:
+        options["mask_token"] = {"__type": "AddedToken", **special["mask_token"]}
+    write_json(special, directory / SPECIAL_TOKENS)
+    write_json(options, directory / OPTIONS)
+    write_json(_tokenizer(preprocessor, kind.describe(tokenizer)), directory / TOKENIZER)
+
+
+def _kind(files: TextFiles) -> str | None:
+    """Key of `KINDS`: what `tokenizer.json` is, else the kind whose files are there."""
+    family, model = files.family, files.part("model")
+    found = next(
+        (
+            kind
+            for kind, module in KINDS.items()
+            if any((files.directory / name).is_file() for name in module.FILES)
+        ),
+        None,
+    )
+    kind = found
+    if files.tokenizer:
+        usual = "BPE" if "merges" in model else "WordPiece"
+        theirs = model.get("type", usual)
+        kind = _MODEL_TYPES.get(theirs)
+        named = "tokenizer_class" in files.options and not files.complete
+        if kind is None or (named and family and kind != family.TEXT["tokenizer"]):
+            raise OtherTokenizerError(f"{files.directory / TOKENIZER} is of type {theirs!r}")
+    return kind
+
+
+def _added_token(token: str, *, takes_space: bool = False, special: bool = True) -> dict[str, Any]:
+    return {
+        "content": token,
+        "single_word": False,
+        "lstrip": takes_space,
+        "rstrip": False,
+        "normalized": False,
+        "special": special,
+    }
+
+
+def _tokenizer(preprocessor: Preprocessor, parts: dict[str, Any]) -> dict[str, Any]:
+    """The `tokenizer.json`."""
+    tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
+    cls, separator = vocabulary.cls, vocabulary.separator
+    others = parts.pop("added_tokens", [])
+    added = {
+        token: {"id": vocabulary.id_of(token)} | _added_token(token, special=False)
+        for token in others
+    } | {
+        token: {"id": vocabulary.id_of(token)}
+        | _added_token(token, takes_space=token == vocabulary.mask and tokenizer.mask_takes_space)
+        for token in vocabulary.special_tokens.values()
+    }
+
+    def part(kind: str, name: str, segment: int) -> dict[str, Any]:
+        return {kind: {"id": name, "type_id": segment}}
+
+    second = 1 if preprocessor.num_segments > 1 else 0
+    end = part("SpecialToken", separator, 0)
+    single = [part("SpecialToken", cls, 0), part("Sequence", "A", 0), end]
+    more = [end] * (preprocessor.separators_in_pair - 1)
+    after = [part("Sequence", "B", second), part("SpecialToken", separator, second)]
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": sorted(added.values(), key=lambda token: token["id"]),
+        **{name: parts[name] for name in ("normalizer", "pre_tokenizer")},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": single,
+            "pair": [*single, *more, *after],
+            "special_tokens": {
+                token: {"id": token, "ids": [vocabulary.id_of(token)], "tokens": [token]}
+                for token in (cls, separator)
+            },
+        },
+        **{name: parts[name] for name in ("decoder", "model")},
+    }

@@ -1,0 +1,100 @@
+"""Byte-level byte pairs in Hugging Face's files: RoBERTa, DeBERTa."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert.checkpoints.text_format.files import (
+    GENERIC,
+    TOKENIZER,
+    OtherTokenizerError,
+    TextFiles,
+)
+from keras_bert.errors import CheckpointError
+from keras_bert.text.byte_pair import BytePair
+from keras_bert.text.byte_pair_files import MERGES_NAME, TOKENS_NAME, read_merges, read_tokens
+from keras_bert.text.vocabulary import Vocabulary
+
+FILES = (TOKENS_NAME,)
+_NOT_HERE = ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges")
+
+
+def read(files: TextFiles) -> BytePair:
+    """The tokenizer of a directory: of `tokenizer.json`, else of `vocab.json` and `merges.txt`."""
+    splits = {step.get("type"): step for step in files.steps("pre_tokenizer")}
+    byte_level = splits.get("ByteLevel", {})
+    if files.tokenizer:
+        _check(files, set(splits), byte_level)
+        ids, merges = _model(files)
+    else:
+        path = files.directory / TOKENS_NAME
+        ids = {token: index for index, token in enumerate(read_tokens(path))}
+        merges = _merges(files, ids)
+    tokens = files.with_added(ids)
+    special = files.special_tokens("byte_pair", ids)
+    said = byte_level if files.complete or "add_prefix_space" not in files.options else {}
+    prefix = files.flag(said or files.options, "add_prefix_space", False)
+    return BytePair(
+        Vocabulary(tokens, **special),
+        merges,
+        add_prefix_space=prefix,
+        mask_takes_space=files.mask_takes_space(special["mask"], default=True),
+    )
+
+
+def _check(files: TextFiles, splits: set[Any], byte_level: dict[str, Any]) -> None:
+    where, model = files.directory / TOKENIZER, files.part("model")
+    if splits != {"ByteLevel"} or byte_level.get("use_regex") is False:
+        raise OtherTokenizerError(f"{where} has the pre_tokenizer {sorted(map(str, splits))}")
+    if files.part("normalizer"):
+        raise OtherTokenizerError(
+            f"{where} has the normalizer {files.part('normalizer').get('type')!r}"
+        )
+    other = [name for name in _NOT_HERE if model.get(name)]
+    if other:
+        raise OtherTokenizerError(f"{where} has {other[0]} {model[other[0]]!r}")
+
+
+def _model(files: TextFiles) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """The vocabulary and the merges in `tokenizer.json`; a merge is a string or a pair."""
+    model = files.part("model")
+    try:
+        pairs = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
+        return dict(model["vocab"]), [(first, second) for first, second in pairs]
+    except (KeyError, AttributeError, TypeError, ValueError):
+        raise CheckpointError(
+            f"{files.directory / TOKENIZER} holds no byte-pair vocabulary with merges."
+        ) from None
+
+
+def _merges(files: TextFiles, ids: dict[str, int]) -> list[tuple[str, str]]:
+    path = files.directory / MERGES_NAME
+    special = set(files.special_tokens("byte_pair", ids).values())
+    single = all(len(token) == 1 or token in special for token in ids)
+    return [] if single and not path.exists() else read_merges(path)
+
+
+def write(tokenizer: BytePair, directory: Path) -> dict[str, Any]:
+    """Writes `vocab.json`, `merges.txt`; returns what `tokenizer_config.json` says of this kind."""
+    tokenizer.save(directory)
+    return {"tokenizer_class": GENERIC, "add_prefix_space": tokenizer.add_prefix_space}
+
+
+def describe(tokenizer: BytePair) -> dict[str, Any]:
+    """The parts of `tokenizer.json` that are of this kind."""
+    byte_level = {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space}
+    byte_level |= {"trim_offsets": True, "use_regex": True}
+    return {
+        "normalizer": None,
+        "pre_tokenizer": byte_level,
+        "decoder": byte_level,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": tokenizer.vocabulary.unknown,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "",
+            "fuse_unk": False,
+            "vocab": {token: index for index, token in enumerate(tokenizer.vocabulary.tokens)},
+            "merges": [" ".join(merge) for merge in tokenizer.merges],
+        },
+    }

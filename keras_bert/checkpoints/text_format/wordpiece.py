@@ -1,0 +1,91 @@
+"""WordPiece in Hugging Face's files: BERT, DistilBERT, ELECTRA."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert.checkpoints.text_format.files import (
+    GENERIC,
+    TOKENIZER,
+    OtherTokenizerError,
+    TextFiles,
+)
+from keras_bert.errors import CheckpointError
+from keras_bert.text.files import read_lines
+from keras_bert.text.vocabulary import CONTINUATION, Vocabulary
+from keras_bert.text.wordpiece import VOCABULARY_NAME, WordPiece
+
+FILES = (VOCABULARY_NAME,)
+_OPTIONS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+_NORMALIZER = ("lowercase", "strip_accents", "handle_chinese_chars")
+_CLASS = "BertTokenizer"
+_LONGEST_WORD = 100
+
+
+def read(files: TextFiles) -> WordPiece:
+    """The tokenizer of a directory.
+
+    As in transformers, `tokenizer.json` gives the vocabulary where it exists, but how a text is
+    normalised stands in `tokenizer_config.json`, or is as for an uncased model. Only where that
+    file names no class of its own does `tokenizer.json` say it.
+    """
+    model, normalizer = files.part("model"), files.part("normalizer")
+    if files.complete and normalizer.get("type") != "BertNormalizer":
+        raise OtherTokenizerError(
+            f"{files.directory / TOKENIZER} has the normalizer {normalizer.get('type')!r}"
+        )
+    source, names = (normalizer, _NORMALIZER) if files.complete else (files.options, _OPTIONS)
+    limit = model.get("max_input_chars_per_word") if files.complete else None
+    return WordPiece(
+        _vocabulary(files, model),
+        lowercase=files.flag(source, names[0], True),
+        strip_accents=files.flag(source, names[1], None),
+        split_cjk=files.flag(source, names[2], True),
+        max_characters_per_word=limit if isinstance(limit, int) else _LONGEST_WORD,
+    )
+
+
+def _vocabulary(files: TextFiles, model: dict[str, Any]) -> Vocabulary:
+    if not files.tokenizer:
+        path = files.directory / VOCABULARY_NAME
+        tokens = {token: index for index, token in enumerate(read_lines(path))}
+        return Vocabulary.from_file(path, **files.special_tokens("wordpiece", tokens))
+    ids = model.get("vocab")
+    if not isinstance(ids, dict):
+        raise CheckpointError(f"{files.directory / TOKENIZER} holds no WordPiece vocabulary.")
+    return Vocabulary(files.with_added(ids), **files.special_tokens("wordpiece", ids))
+
+
+def write(tokenizer: WordPiece, directory: Path) -> dict[str, Any]:
+    """Writes `vocab.txt`; returns what `tokenizer_config.json` says of this kind."""
+    tokenizer.save(directory)
+    return {
+        # With the former, transformers takes no other limit than its own.
+        "tokenizer_class": _CLASS
+        if tokenizer.max_characters_per_word == _LONGEST_WORD
+        else GENERIC,
+        "do_lower_case": tokenizer.lowercase,
+        "strip_accents": tokenizer.strip_accents,
+        "tokenize_chinese_chars": tokenizer.split_cjk,
+    }
+
+
+def describe(tokenizer: WordPiece) -> dict[str, Any]:
+    """The parts of `tokenizer.json` that are of this kind."""
+    return {
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": tokenizer.split_cjk,
+            "strip_accents": tokenizer.strip_accents,
+            "lowercase": tokenizer.lowercase,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "decoder": {"type": "WordPiece", "prefix": CONTINUATION, "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": tokenizer.vocabulary.unknown,
+            "continuing_subword_prefix": CONTINUATION,
+            "max_input_chars_per_word": tokenizer.max_characters_per_word,
+            "vocab": {token: index for index, token in enumerate(tokenizer.vocabulary.tokens)},
+        },
+    }
