@@ -57,9 +57,10 @@ def saved_model(model: keras.Model, directory: str | os.PathLike) -> None:
         signatures = {"ids": module.ids}
         preprocessor = getattr(model, "preprocessor", None)
         if preprocessor is not None:
-            vocabulary = path.with_name("vocab.txt")
-            preprocessor.vocabulary.save(vocabulary)
-            module.vocabulary = tf.saved_model.Asset(str(vocabulary))
+            files = path.with_name("assets")
+            files.mkdir()
+            preprocessor.tokenizer.save(files)
+            module.vocabulary = [tf.saved_model.Asset(str(file)) for file in files.iterdir()]
             signatures |= _text_functions(model, answers, module.ids)
         with explaining("Writing the SavedModel"):
             tf.saved_model.save(module, str(path), signatures=signatures)

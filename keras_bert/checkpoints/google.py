@@ -268,6 +268,11 @@ def _read_preprocessor(directory: Path, values: dict[str, Any], length: int) -> 
 def _check_text_format(wordpiece: Any) -> None:
     from keras_bert.text.vocabulary import Vocabulary
 
+    if wordpiece.kind != "wordpiece":
+        raise InputError(
+            f"Google's BERT splits text by WordPiece, not by {type(wordpiece).__name__}; set "
+            "model.preprocessor = None to save the weights alone."
+        )
     plain = Vocabulary(wordpiece.vocabulary.tokens).special_tokens
     same_accents = wordpiece.strip_accents == wordpiece.lowercase
     if wordpiece.vocabulary.special_tokens != plain or not same_accents or not wordpiece.split_cjk:

@@ -235,6 +235,11 @@ def _our_preprocessor(theirs: Any) -> Any:
 def _their_preprocessor(ours: Any, task: str) -> Any:
     if ours is None:
         return None
+    if ours.tokenizer.kind != "wordpiece":
+        raise InputError(
+            f"KerasHub's BERT splits text by WordPiece, not by {type(ours.tokenizer).__name__}; "
+            "set model.preprocessor = None."
+        )
     vocabulary = ours.vocabulary
     from keras_bert.text.vocabulary import Vocabulary  # brings TensorFlow
 

@@ -51,13 +51,21 @@ def _text_format(preprocessor: Any) -> str:
     if preprocessor is None:
         return "none"
     tokenizer = preprocessor.tokenizer
-    case = "case lowered" if tokenizer.lowercase else "case kept"
-    accents = "accents stripped" if tokenizer.strip_accents else "accents kept"
-    cjk = "CJK split" if tokenizer.split_cjk else "CJK not split"
-    return (
-        f"{type(tokenizer).__name__}, {len(preprocessor.vocabulary):,} tokens, {case}, {accents}, "
-        f"{cjk}; texts of up to {preprocessor.sequence_length} tokens"
-    )
+    ways = [way for name, ways in _WAYS.items() for way in _way(tokenizer, name, ways)]
+    facts = [type(tokenizer).__name__, f"{len(preprocessor.vocabulary):,} tokens", *ways]
+    return f"{', '.join(facts)}; texts of up to {preprocessor.sequence_length} tokens"
+
+
+_WAYS = {  # option of a tokenizer: what it is when true, and when false
+    "lowercase": ("case lowered", "case kept"),
+    "strip_accents": ("accents stripped", "accents kept"),
+    "split_cjk": ("CJK split", "CJK not split"),
+    "add_prefix_space": ("a space put before the text", "no space put before the text"),
+}
+
+
+def _way(tokenizer: Any, name: str, ways: tuple[str, str]) -> list[str]:
+    return [ways[0] if getattr(tokenizer, name) else ways[1]] if hasattr(tokenizer, name) else []
 
 
 def _parameters(model: Any) -> Iterable[Sequence[str]]:

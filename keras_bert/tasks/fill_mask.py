@@ -14,7 +14,7 @@ from keras_bert.tasks.pretraining_model import PretrainingModel
 def fill_mask(
     model: Any, texts: Sequence[str], top_k: int = 5, batch_size: int = 32
 ) -> list[list[list[dict[str, Any]]]]:
-    """The likeliest tokens for every `[MASK]`.
+    """The likeliest tokens for every mask (`[MASK]` or `<mask>`).
 
     Args:
         model: a `MaskedLanguageModel` or `PretrainingModel` with a preprocessor.
@@ -23,7 +23,8 @@ def fill_mask(
         batch_size: texts per step.
 
     Returns:
-        For every text, for every mask in it, `top_k` dictionaries with `token` and `score`, its
+        For every text, for every mask in it, `top_k` dictionaries with `token`, as it reads in
+        text (" sat" of a vocabulary whose tokens begin with the space), and `score`, its
         probability.
 
     Raises:
@@ -41,7 +42,7 @@ def fill_mask(
         )
     if model.preprocessor is None:
         raise InputError("The model has no preprocessor, so it cannot take texts; give it one.")
-    vocabulary = model.preprocessor.vocabulary
+    vocabulary, readable = model.preprocessor.vocabulary, model.preprocessor.tokenizer.readable
     if not 1 <= top_k <= len(vocabulary):
         raise InputError(f"top_k is {top_k}, but must be from 1 to {len(vocabulary)}.")
     fillings: list[list[list[dict[str, Any]]]] = []
@@ -55,7 +56,7 @@ def fill_mask(
             best = np.argsort(-scores, axis=-1, kind="stable")[:, :top_k]
             fillings.append(
                 [
-                    [{"token": vocabulary.tokens[i], "score": float(row[i])} for i in ids]
+                    [{"token": readable(i), "score": float(row[i])} for i in ids]
                     for row, ids in zip(scores, best, strict=True)
                 ]
             )
