@@ -38,16 +38,21 @@ class DisentangledSelfAttention(SelfAttention):
     def logits(self, query: Any, key: Any, relative: Any, training: bool | None) -> Any:
         """As in `SelfAttention`; `relative` is the output of `RelativePositions`."""
         by_key, by_query = (self.position_dropout(x, training=training) for x in relative)
-        heads = (1, ops.shape(by_key)[0], self.config.num_heads, self.config.head_size)
+        batch, num_heads, length, head_size = ops.shape(query)
+        heads = (1, 2 * length, num_heads, head_size)
+        everywhere = (batch, num_heads, 2 * length, head_size)
         shared = self.config.shared_position_keys
         logits = super().logits(query, key, None, training)
         if "c2p" in self.config.position_terms:
             project = self.key if shared else self.position_key
-            position_key = split_heads(project(by_key), heads)
+            # Told apart for each text, which costs nothing: TensorFlow's product of [B, 1, ...]
+            # and [1, 1, ...], as it is with one head, writes where it must not (oneDNN, 2.21).
+            position_key = ops.broadcast_to(split_heads(project(by_key), heads), everywhere)
             logits += _by_pair(super().logits(query, position_key, None, training))
         if "p2c" in self.config.position_terms:
             project = self.query if shared else self.position_query
             position_query = split_heads(project(by_query) * self.scale, heads)
+            position_query = ops.broadcast_to(position_query, everywhere)
             term = _by_pair(super().logits(key, position_query, None, training))
             logits += ops.transpose(term, (0, 1, 3, 2))
         return logits

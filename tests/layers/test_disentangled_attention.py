@@ -30,6 +30,7 @@ CONFIGURATIONS = {
     "v1, clipped": {"relative_positions": 5, "key_bias": False},
     "content to position": {"relative_positions": 40, "position_terms": ("c2p",)},
     "position to content": {"relative_positions": 40, "position_terms": ("p2c",)},
+    "one head": {"relative_positions": 40, "num_heads": 1},
     "neither": {"relative_positions": 40, "position_terms": ()},
     "v2": {
         "relative_positions": 40,
