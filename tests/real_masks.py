@@ -1,0 +1,97 @@
+"""How often real models fill a mask correctly from text, ours beside transformers.
+
+    python -m tests.real_masks            # prints both figures
+    python -m tests.real_masks reference  # makes the second ones; needs torch and transformers
+
+Every token of reactions and antibodies is masked in turn (see fixtures/real_weights/make.py for
+the reactions and sequences). Here texts go in, with the mask written in them; the reference gets
+ids, looked up in the vocabulary one by one.
+"""
+
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+
+from tests.fixtures.real_weights.make import ANTIBODIES, REACTIONS, SMILES
+
+REFERENCE = Path(__file__).parent / "fixtures" / "real_weights" / "masks.json"
+FOLDERS = {"albert-reactions": "[MASK]", "roberta-antibody": "<mask>"}
+
+
+def masked(folder):
+    """Texts with one token masked, and what stood there; and the same as lists of tokens."""
+    texts = REACTIONS if folder == "albert-reactions" else ANTIBODIES
+    for text in texts:
+        tokens = SMILES.findall(text) if folder == "albert-reactions" else list(text)
+        for place, token in enumerate(tokens):
+            yield [*tokens[:place], FOLDERS[folder], *tokens[place + 1 :]], token
+
+
+def load(folder, data):
+    """The model, with a preprocessor that splits such texts."""
+    import keras_bert as kb
+    from keras_bert.text.fewest_tokens import fewest_tokens
+
+    model = kb.load(data / "weights" / folder)
+    if folder == "albert-reactions":  # its own tokenizer is a regular expression
+        vocabulary = model.preprocessor.vocabulary
+        model.preprocessor = kb.Preprocessor(fewest_tokens(vocabulary), 128)
+    return model
+
+
+def ours(folder, data):
+    """The tokens that our model puts behind each mask."""
+    from keras_bert.tasks.fill_mask import fill_mask
+
+    texts = ["".join(tokens) for tokens, _ in masked(folder)]
+    filled = fill_mask(load(folder, data), texts, top_k=1)
+    return [masks[0][0]["token"] for masks in filled]
+
+
+def theirs(folder, data):
+    """The same of transformers."""
+    import torch
+    import transformers
+
+    path = data / "weights" / folder
+    if folder == "albert-reactions":
+        kind, ends = "Albert", ("[CLS]", "[SEP]")
+        vocabulary = (path / "vocab.txt").read_text().split("\n")
+    else:
+        kind, ends = "Roberta", ("<s>", "</s>")
+        ids = json.loads((path / "vocab.json").read_text())
+        vocabulary = sorted(ids, key=ids.get)
+    model = getattr(transformers, f"{kind}ForMaskedLM").from_pretrained(path).eval()
+    filled = []
+    for _, rows in itertools.groupby((tokens for tokens, _ in masked(folder)), len):
+        batch = [[ends[0], *tokens, ends[1]] for tokens in rows]
+        places = [tokens.index(FOLDERS[folder]) for tokens in batch]
+        ids = torch.tensor([[vocabulary.index(token) for token in tokens] for tokens in batch])
+        with torch.no_grad():
+            logits = model(ids).logits[range(len(batch)), places]
+        filled += [vocabulary[index] for index in logits.argmax(-1)]
+    return filled
+
+
+def main():
+    data = Path(os.environ["KERAS_BERT_DATA"])
+    if sys.argv[1:] == ["reference"]:
+        filled = {folder: theirs(folder, data) for folder in FOLDERS}
+        REFERENCE.write_text(json.dumps(filled) + "\n")
+        return
+    reference = json.loads(REFERENCE.read_text())
+    for folder in FOLDERS:
+        right = [token for _, token in masked(folder)]
+        counts = [
+            sum(a == b for a, b in zip(found, right, strict=True))
+            for found in (ours(folder, data), reference[folder])
+        ]
+        print(
+            f"{folder}: of {len(right)} masked tokens, {counts[0]} right; transformers {counts[1]}"
+        )
+
+
+if __name__ == "__main__":
+    main()
