@@ -1,6 +1,7 @@
 """The rules of the layout, read from the source."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -54,6 +55,34 @@ def test_nothing_imports_upwards(package, path):
                 assert target == package or RANK[target] < RANK[package], f"{path} imports {name}"
         if package in WITHOUT_TENSORFLOW:
             assert name.split(".")[0] not in ("tensorflow", "tensorflow_text"), path
+
+
+# What serves every family names none: a new one is a file in keras_bert/families.
+FOR_EVERY_FAMILY = ("layers", "tasks", "export", "pretraining/trainer.py")
+FAMILY = re.compile(
+    r"(?<!keras-)\bbert\b|roberta|camembert|distilbert|albert|electra|deberta", re.IGNORECASE
+)
+
+
+def words(tree):
+    """Every name and text in a module but its docstrings, which cite papers."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    owners = [n for n in ast.walk(tree) if isinstance(n, documented) and ast.get_docstring(n)]
+    docstrings = [owner.body[0].value for owner in owners]
+    for node in ast.walk(tree):
+        if node not in docstrings:
+            yield from (value for _, value in ast.iter_fields(node) if isinstance(value, str))
+
+
+def test_no_family_is_named_where_all_are_served():
+    for _, path in sources():
+        if str(path.relative_to(ROOT)).removeprefix("keras_bert/").startswith(FOR_EVERY_FAMILY):
+            assert not [w for w in words(ast.parse(path.read_text())) if FAMILY.search(w)], path
+
+
+def test_families_stay_small():
+    for path in (ROOT / "keras_bert" / "families").glob("*.py"):
+        assert len(path.read_text().splitlines()) < 200, path
 
 
 def test_every_package_is_ranked_and_installed():

@@ -78,4 +78,7 @@ class SelfAttention(Configured, keras.layers.Layer):
 
 def split_heads(x: Any, heads: tuple) -> Any:
     """`[B * T, H]` to `[B, N, T, D]`, where `heads` is (B, T, N, D)."""
+    batch, length, number, size = heads
+    if number == 1:  # nothing to transpose, of which tf2onnx would make a wrong reshape
+        return ops.reshape(x, (batch, 1, length, size))
     return ops.transpose(ops.reshape(x, heads), (0, 2, 1, 3))

@@ -38,6 +38,13 @@ def test_an_older_opset(tmp_path):
     np.testing.assert_allclose(found, model(ids)["sequence_output"], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("relative_positions", [0, 8])
+def test_a_single_head(relative_positions, tmp_path):
+    """tf2onnx makes a reshape of what it finds to be transposed, and a wrong one."""
+    model = make_model("encoder", num_heads=1, relative_positions=relative_positions)
+    export.onnx(model, tmp_path / "a.onnx")  # which compares the answers
+
+
 def test_dense_layers_are_single_products(tmp_path):
     model = make_model("encoder")
     export.onnx(model, tmp_path / "a.onnx")
