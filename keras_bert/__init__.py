@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "CheckpointError": "errors",
     "Encoder": "layers.encoder",
+    "BytePair": "text.byte_pair",
     "EncoderConfig": "families",
     "InputError": "errors",
     "MaskedLanguageModel": "tasks.masked_lm",
@@ -19,6 +20,7 @@ _HOMES = {
     "Preprocessor": "text.preprocessor",
     "PretrainingModel": "tasks.pretraining_model",
     "ReplacedTokenDetector": "tasks.replaced_token",
+    "SentencePiece": "text.sentencepiece",
     "SequenceClassifier": "tasks.classifier",
     "SpanClassifier": "tasks.span",
     "TokenClassifier": "tasks.tagger",
