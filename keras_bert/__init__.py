@@ -9,9 +9,9 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BytePair": "text.byte_pair",
     "CheckpointError": "errors",
     "Encoder": "layers.encoder",
-    "BytePair": "text.byte_pair",
     "EncoderConfig": "families",
     "InputError": "errors",
     "MaskedLanguageModel": "tasks.masked_lm",
@@ -28,8 +28,8 @@ _HOMES = {
     "WordPiece": "text.wordpiece",
     "from_keras_hub": "checkpoints.keras_hub",
     "learn_vocabulary": "text.learning",
-    "load_tokenizer": "text.loading",
     "load": "checkpoints",
+    "load_tokenizer": "text.loading",
     "save": "checkpoints",
     "to_keras_hub": "checkpoints.keras_hub",
 }
