@@ -94,7 +94,7 @@ def open_hugging_face(directory: Path) -> Contents:
     task = read_task(path, values, family)
     if task is None:
         task = stored_task(_table(family, encoder, *family.HUGGING_FACE_TASKS), names)
-    table = _table(family, encoder, task)
+    table = _table(family, encoder, task, *family.HUGGING_FACE_TASKS)  # its own head counts first
     head = family.HUGGING_FACE_TASKS[task]
     encoder = encoder.replace(pooler=head.pooled or has_pooler(table, names))
     arguments = {**read_arguments(path, values, task, head.dropout), **head.arguments}

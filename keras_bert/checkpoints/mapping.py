@@ -149,7 +149,8 @@ def read_model(
         source: the tensors. Those that nothing needs are logged as a warning.
         another_task: whether the source was saved for another task: then a classification head
             is not taken over, and what is missing of heads and pooler is initialised at random,
-            which is logged as a warning.
+            which is logged as a warning; heads that are left behind are only logged as
+            information.
 
     Raises:
         CheckpointError: if a weight is missing, or of another shape or type, or not finite, or
@@ -183,8 +184,11 @@ def read_model(
     initialize_rest(model)
     if missing:
         logger.warning("Not in the checkpoint, initialised at random: %s.", ", ".join(missing))
-    if unused:
-        logger.warning("In the checkpoint, but not used: %s.", ", ".join(sorted(unused)))
+    heads = {link.theirs for link in table if not _ENCODER.match(link.ours)}
+    left = unused & heads if another_task else set[str]()
+    for level, names in ((logging.INFO, left), (logging.WARNING, unused - left)):
+        if names:
+            logger.log(level, "In the checkpoint, but not used: %s.", ", ".join(sorted(names)))
 
 
 def check_layers(table: Iterable[Link], source: TensorSource, num_layers: int) -> None:

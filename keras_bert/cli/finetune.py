@@ -1,6 +1,5 @@
 """keras-bert finetune."""
 
-import logging
 from typing import Any
 
 import click
@@ -83,8 +82,6 @@ def command(
     tested = read(test) if test else None
 
     keras.utils.set_random_seed(recipe.seed)
-    # That the heads of another task are left out is what is wanted here.
-    logging.getLogger("keras_bert.checkpoints").setLevel(logging.ERROR)
     encoder = keras_bert.load(model, task="encoder")
     preprocessor = encoder.preprocessor
     if preprocessor is not None and sequence_length:

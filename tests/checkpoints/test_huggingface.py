@@ -191,6 +191,25 @@ def test_another_task_initialises_its_head_and_says_so(caplog):
     assert np.array_equal(model.encoder.encoder_layers[1].output_projection.kernel, source.T)
 
 
+def test_heads_that_are_left_behind_are_no_reason_to_warn(tmp_path, caplog):
+    directory = copy("bert-pretraining", tmp_path, lambda t: t | {"extra": np.zeros(3, "float32")})
+    with caplog.at_level(logging.INFO):
+        kb.load(directory, task="encoder")
+    left, extra = caplog.records
+    assert left.levelno == logging.INFO
+    assert "cls.predictions.bias" in left.message
+    assert extra.levelno == logging.WARNING
+    assert extra.message == "In the checkpoint, but not used: extra."
+
+
+def test_a_head_that_the_configuration_does_not_name_is_found(tmp_path, caplog):
+    directory = copy("bert-pretraining", tmp_path, architectures=["BertForMaskedLM"])
+    assert isinstance(kb.load(directory), kb.MaskedLanguageModel)
+    caplog.clear()
+    check(kb.load(directory, task="pretraining"), "bert-pretraining")
+    assert not caplog.records
+
+
 def test_unexpected_tensors_are_named(tmp_path, caplog):
     directory = copy("bert-model", tmp_path, lambda t: t | {"extra.weight": np.zeros(3, "float32")})
     with caplog.at_level(logging.WARNING):
