@@ -51,6 +51,9 @@ class EncoderConfig:
         pooler: whether the encoder has the dense tanh layer on its first token.
         classifier_activation: activation of a dense layer of width H in the classification head,
             "tanh" or one of `ACTIVATIONS`; "" means that there is no such layer.
+        classifier_input_dropout: whether there is dropout before that layer, too.
+        classifier_dropout: rate before the logits of a classification head; None means
+            `hidden_dropout`.
         key_bias: whether the projection to the attention's keys has a bias.
         relative_positions: the largest distance that disentangled attention tells apart; 0 means
             ordinary attention.
@@ -93,6 +96,8 @@ class EncoderConfig:
     mask_value: float = -1e4
     pooler: bool = True
     classifier_activation: str = ""
+    classifier_input_dropout: bool = False
+    classifier_dropout: float | None = None
     key_bias: bool = True
     relative_positions: int = 0
     position_buckets: int = 0
@@ -105,6 +110,8 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         if self.embedding_size in (0, None):
             object.__setattr__(self, "embedding_size", self.hidden_size)
+        if self.classifier_dropout is None:
+            object.__setattr__(self, "classifier_dropout", self.hidden_dropout)
         if isinstance(self.position_terms, list):  # as JSON has it
             object.__setattr__(self, "position_terms", tuple(self.position_terms))
         for name in ("num_layers", "layers_per_group"):
@@ -113,7 +120,7 @@ class EncoderConfig:
             _check(self, name, _is_integer(getattr(self, name), 1), "a whole number of 1 or more")
         for name in _FROM_ZERO:
             _check(self, name, _is_integer(getattr(self, name), 0), "a whole number from 0")
-        for name in ("hidden_dropout", "attention_dropout"):
+        for name in ("hidden_dropout", "attention_dropout", "classifier_dropout"):
             _check(self, name, _is_number(getattr(self, name), 0, 1), "a number from 0 to below 1")
         for name in ("layer_norm_epsilon", "initializer_range"):
             _check(self, name, _is_number(getattr(self, name), 0, 1), "a small positive number")
@@ -174,6 +181,8 @@ class EncoderConfig:
         """A copy with some fields changed."""
         if "hidden_size" in changes and self.embedding_size == self.hidden_size:
             changes.setdefault("embedding_size", 0)
+        if "hidden_dropout" in changes and self.classifier_dropout == self.hidden_dropout:
+            changes.setdefault("classifier_dropout", None)
         return EncoderConfig.from_dict({**self.to_dict(), **changes})
 
     def to_dict(self) -> dict[str, Any]:
@@ -264,6 +273,7 @@ _FROM_ZERO = (
 )
 _FLAGS = (
     "pooler",
+    "classifier_input_dropout",
     "projection_first",
     "position_input",
     "key_bias",

@@ -34,6 +34,7 @@ def test_frozen():
         ({"vocabulary_size": True}, "vocabulary_size is True"),
         ({"activation": "geluu"}, "activation is 'geluu', but must be gelu or gelu_tanh"),
         ({"hidden_dropout": 1.0}, "hidden_dropout is 1.0, but must be a number from 0 to below 1"),
+        ({"classifier_dropout": "a"}, "classifier_dropout is 'a', but must be a number from 0"),
         ({"mask_value": 0}, "mask_value is 0, but must be a negative number"),
         ({"layer_groups": 2}, "num_layers 3 cannot be divided among layer_groups 2"),
         ({"layers_per_group": 2}, "layers_per_group 2 needs layer_groups"),
@@ -48,6 +49,16 @@ def test_frozen():
 def test_bad_values_are_named(changes, message):
     with pytest.raises(kb.InputError, match=message):
         EncoderConfig.from_dict(SMALL | changes)
+
+
+def test_the_heads_dropout_is_that_of_the_hidden_states_unless_it_is_said():
+    config = EncoderConfig(**SMALL, hidden_dropout=0.3)
+    assert config.classifier_dropout == 0.3
+    assert config.replace(hidden_dropout=0.0).classifier_dropout == 0.0
+    assert config.replace(hidden_dropout=0.0, classifier_dropout=0.2).classifier_dropout == 0.2
+    albert = EncoderConfig.preset("albert_base_v2")
+    assert (albert.hidden_dropout, albert.classifier_dropout) == (0.0, 0.1)
+    assert EncoderConfig.preset("distilbert_base").classifier_dropout == 0.2
 
 
 def test_layers_that_share_weights():

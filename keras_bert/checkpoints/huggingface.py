@@ -100,6 +100,8 @@ def open_hugging_face(directory: Path) -> Contents:
     arguments = {**read_arguments(path, values, task, head.dropout), **head.arguments}
     if task in LANGUAGE_MODELS:
         arguments["tied"] = tied
+    if task in ("multiple_choice", "tagger") and not head.dropout:
+        arguments["dropout"] = encoder.hidden_dropout
     stored = {link.ours for link in table if link.theirs in names}
     if task == "masked_lm":
         arguments["enhanced"] = _POSITIONS_OF_HEAD in stored and not encoder.position_input

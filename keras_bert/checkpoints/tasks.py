@@ -147,6 +147,8 @@ def check_expressible(
 # On what an encoder computes, once it is trained.
 _WITHOUT_INFLUENCE = {
     "attention_dropout",
+    "classifier_dropout",
+    "classifier_input_dropout",
     "hidden_dropout",
     "initializer_range",
     "mask_value",

@@ -17,6 +17,7 @@ TRAITS: dict[str, Any] = {
     "layer_groups": 1,
     "hidden_dropout": 0.0,
     "attention_dropout": 0.0,
+    "classifier_dropout": 0.1,
 }
 
 _SIZES = {  # layers, hidden size, heads
@@ -64,6 +65,7 @@ HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {
     "embedding_size": "embedding_size",
     "layer_groups": "num_hidden_groups",
     "layers_per_group": "inner_group_num",
+    "classifier_dropout": "classifier_dropout_prob",
 }
 HUGGING_FACE_FIXED: dict[str, Any] = {}
 

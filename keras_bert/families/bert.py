@@ -65,6 +65,7 @@ HUGGING_FACE_CONFIG = {
     "layer_norm_epsilon": "layer_norm_eps",
     "max_positions": "max_position_embeddings",
     "num_segments": "type_vocab_size",
+    "classifier_dropout": "classifier_dropout",
     "hidden_dropout": "hidden_dropout_prob",
     "attention_dropout": "attention_probs_dropout_prob",
     "initializer_range": "initializer_range",

@@ -43,6 +43,7 @@ HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {
     "relative_positions": "max_relative_positions",
     "position_terms": "pos_att_type",
     "classifier_activation": "pooler_hidden_act",
+    "classifier_dropout": "cls_dropout",
 }
 HUGGING_FACE_FIXED: dict[str, Any] = {"talking_head": False}
 

@@ -4,6 +4,7 @@ Every other layer of BERT, without segments and pooler, taught by the whole one.
 models differ in their vocabularies: 30522 tokens uncased, 28996 cased, 119547 multilingual.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.families import bert
@@ -15,6 +16,7 @@ TRAITS: dict[str, Any] = {
     "num_segments": 0,
     "pooler": False,
     "classifier_activation": "relu",
+    "classifier_dropout": 0.2,
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -47,11 +49,18 @@ HUGGING_FACE_CONFIG = {
     "intermediate_size": "hidden_dim",
     "activation": "activation",
     "max_positions": "max_position_embeddings",
+    "classifier_dropout": "seq_classif_dropout",
     "hidden_dropout": "dropout",
     "attention_dropout": "attention_dropout",
     "initializer_range": "initializer_range",
 }
 HUGGING_FACE_FIXED: dict[str, Any] = {"sinusoidal_pos_embds": False}
+
+
+def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Their configuration with the rate that it has where it does not say it."""
+    return {"qa_dropout": 0.1, **values}
+
 
 _EMBEDDINGS, _LAYER = "encoder/embeddings", "encoder/layer_{i}"
 HUGGING_FACE = (

@@ -4,6 +4,7 @@ A discriminator that learns which tokens a small masked language model, the gene
 Sizes of both as published in github.com/google-research/electra; they share their embeddings.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.families import bert, roberta
@@ -13,6 +14,7 @@ TRAITS: dict[str, Any] = {
     "family": "electra",
     "pooler": False,
     "classifier_activation": "gelu",
+    "classifier_input_dropout": True,
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -44,6 +46,12 @@ HUGGING_FACE_FIXED: dict[str, Any] = {
     "summary_use_proj": True,
     "summary_activation": "gelu",
 }
+
+
+def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Their configuration with the values that it has where it does not say them."""
+    return {"embedding_size": 128, "summary_last_dropout": 0.1, **values}
+
 
 HUGGING_FACE = (
     *((kind, ours, f"electra.{theirs}") for kind, ours, theirs in (*bert.EMBEDDINGS, *bert.LAYERS)),

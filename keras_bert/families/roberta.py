@@ -17,6 +17,7 @@ TRAITS: dict[str, Any] = {
     "position_offset": 2,
     "num_segments": 1,
     "classifier_activation": "tanh",
+    "classifier_input_dropout": True,
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -47,10 +48,17 @@ HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Their configuration with the position of the first token in place of the padding's."""
+    """Their configuration with the position of the first token in place of the padding's.
+
+    Where it does not say them, segments and epsilon are not those of the published models.
+    """
     offset = values.get("pad_token_id", 1) + 1
     longest = values.get("max_position_embeddings", 512) - offset
-    return {**values, "pad_token_id": offset, "max_position_embeddings": longest}
+    return {
+        **{"type_vocab_size": 2, "layer_norm_eps": 1e-12},
+        **values,
+        **{"pad_token_id": offset, "max_position_embeddings": longest},
+    }
 
 
 def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,13 +83,14 @@ class MaskedLMHead(Configured, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class ClassificationHead(Configured, keras.layers.Layer):
-    """Dropout, then one linear layer; with an activation, dropout and a dense layer before that.
+    """Dropout, then one linear layer; with an activation, a dense layer before both.
 
     Args:
         config: the encoder's configuration.
         num_labels: number of logits.
-        rate: of the dropout; None means the configuration's `hidden_dropout`.
+        rate: of the dropout; None means the configuration's `classifier_dropout`.
         activation: of the dense layer `[H, H]`; "" means that there is none.
+        input_dropout: whether there is dropout before that layer, too.
     """
 
     def __init__(
@@ -98,17 +99,19 @@ class ClassificationHead(Configured, keras.layers.Layer):
         num_labels: int,
         rate: float | None = None,
         activation: str = "",
+        input_dropout: bool = False,
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
         self.num_labels = num_labels
-        self.rate = config.hidden_dropout if rate is None else rate
+        self.rate: Any = config.classifier_dropout if rate is None else rate
         self.activation = activation
+        self.input_dropout = input_dropout
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        own = {"num_labels": self.num_labels, "rate": self.rate, "activation": self.activation}
-        return {**super().get_config(), **own}
+        names = ("num_labels", "rate", "activation", "input_dropout")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; the shape of the input does not matter."""
@@ -124,7 +127,7 @@ class ClassificationHead(Configured, keras.layers.Layer):
     def call(self, x: Any, training: bool | None = None) -> Any:
         """`[..., H]` to `[..., num_labels]` float32."""
         if self.hidden is not None:
-            x = self.hidden(self.dropout_layer(x, training=training))
+            x = self.hidden(self.dropout_layer(x, training=training) if self.input_dropout else x)
         return ops.cast(self.logits(self.dropout_layer(x, training=training)), "float32")
 
 

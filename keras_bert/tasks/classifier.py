@@ -31,7 +31,7 @@ class SequenceClassifier(Task):
             "regression" (the logits are the values).
         pooling: how tokens become one vector; see `TextPooling`. Default: the encoder's pooler,
             or the first token where there is none or the head has a layer in its place.
-        dropout: rate before the linear layer; None means the encoder's `hidden_dropout`.
+        dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
@@ -70,9 +70,8 @@ class SequenceClassifier(Task):
         self.text_pooling = self.part(TextPooling, self.pooling, name="pooling")
         if self.pooling == "pooled":
             hidden = ""
-        self.head = self.part(
-            ClassificationHead, self.num_labels, dropout, hidden, name="classifier"
-        )
+        options = (self.num_labels, dropout, hidden, self.config.classifier_input_dropout)
+        self.head = self.part(ClassificationHead, *options, name="classifier")
         self.dropout = self.head.rate
 
     def get_config(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class MultipleChoice(Task):
 
     Args:
         encoder: the encoder.
-        dropout: rate before the linear layer; None means the encoder's `hidden_dropout`.
+        dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 

@@ -19,7 +19,7 @@ class TokenClassifier(Task):
         encoder: the encoder.
         num_labels: number of labels; may be left out where `labels` are given.
         labels: the labels' names, by id; default "0", "1", ...
-        dropout: rate before the linear layer; None means the encoder's `hidden_dropout`.
+        dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:

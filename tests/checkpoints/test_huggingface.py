@@ -303,6 +303,47 @@ def test_a_classifier_gets_the_pooler_that_its_family_has(folder, pooler, caplog
     assert ("classifier/hidden/kernel" in caplog.text) == (not pooler)
 
 
+@pytest.mark.parametrize(
+    ("folder", "field"),
+    [
+        ("bert-model", "classifier_dropout"),
+        ("roberta-model", "classifier_dropout"),
+        ("distilbert-model", "seq_classif_dropout"),
+        ("albert-model", "classifier_dropout_prob"),
+        ("electra-model", "classifier_dropout"),
+        ("deberta-model", "cls_dropout"),
+    ],
+)
+def test_a_new_classifier_has_the_dropout_of_the_configuration(folder, field, tmp_path):
+    directory = copy(folder, tmp_path, **{field: 0.35})
+    assert kb.load(directory, task="classifier", num_labels=2).dropout == 0.35
+    kb.save(kb.load(directory), tmp_path / "theirs", format="huggingface")
+    assert json.loads((tmp_path / "theirs" / "config.json").read_text())[field] == 0.35
+
+
+def lacking(folder, tmp_path, *fields):
+    """A copy of a fixture whose configuration does not say something."""
+    path = copy(folder, tmp_path) / "config.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({name: values[name] for name in values if name not in fields}))
+    return path.parent
+
+
+def test_what_a_configuration_lacks_is_as_in_transformers(tmp_path):
+    model = kb.load(lacking("roberta-model-two-segments", tmp_path / "a", "type_vocab_size"))
+    assert model.config.num_segments == 2
+    model = kb.load(lacking("xlm-roberta-model", tmp_path / "b", "layer_norm_eps"))
+    assert model.config.layer_norm_epsilon == 1e-12
+    with pytest.raises(kb.CheckpointError, match=r"wants \[\d+, 128\] for .*token_embedding"):
+        kb.load(lacking("electra-model", tmp_path / "c", "embedding_size"))
+    model = kb.load(lacking("distilbert-question-answering", tmp_path / "d", "qa_dropout"))
+    assert model.dropout == 0.1
+    model = kb.load(lacking("albert-sequence", tmp_path / "e", "classifier_dropout_prob"))
+    assert model.dropout == 0.1
+    directory = copy("distilbert-token", tmp_path / "f", seq_classif_dropout=0.4, dropout=0.3)
+    assert kb.load(directory).dropout == 0.3
+
+
 def test_pickles_are_refused(tmp_path):
     directory = copy("bert-masked-lm", tmp_path)
     (directory / "model.safetensors").rename(directory / "pytorch_model.bin")

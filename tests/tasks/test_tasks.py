@@ -48,6 +48,23 @@ def test_native_round_trip_whatever_the_models_are_called(make, tmp_path):
         assert np.array_equal(one, two)
 
 
+@pytest.mark.parametrize("input_dropout", [False, True])
+def test_dropout_before_the_heads_dense_layer_is_of_the_family(input_dropout):
+    """RoBERTa and ELECTRA drop before it, too; DistilBERT and DeBERTa do not."""
+    encoder = random_encoder(
+        classifier_activation="tanh",
+        classifier_dropout=0.5,
+        classifier_input_dropout=input_dropout,
+    )
+    head = kb.SequenceClassifier(encoder, encoder.config.hidden_size).head
+    head.logits.set_weights([np.eye(24), np.zeros(24)])
+    x = np.random.default_rng(0).normal(size=(40, 24)).astype("float32")
+    hidden, dropped = np.asarray(head(x)), np.asarray(head(x, training=True))
+    assert np.mean(dropped == 0) == pytest.approx(0.5, abs=0.1)
+    kept = dropped != 0
+    assert np.allclose(dropped[kept], 2 * hidden[kept], atol=1e-5) != input_dropout
+
+
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_fit_learns(jit_compile):
     encoder = kb.Encoder(random_encoder().config.replace(hidden_dropout=0.0))
