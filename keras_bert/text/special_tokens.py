@@ -33,7 +33,8 @@ def split_at_special_tokens(
     Args:
         texts: UTF-8.
         ids: the special tokens, with their ids.
-        taking_space: those of them to which the white space before them belongs.
+        taking_space: those of them to which the white space before them belongs; they start after
+            it all the same.
     """
     longest_first = sorted(ids, key=len, reverse=True)
     space = f"[{WHITE_SPACE}]*"
@@ -53,12 +54,13 @@ def split_at_special_tokens(
     plain = tf.strings.substr(whole, first.values, last.values - first.values)
 
     ends = tf.cumsum(tf.strings.length(parts.values, unit="UTF8_CHAR"))
-    starts = tf.pad(ends, [[1, 0]])
-    before_text = tf.gather(starts, tf.gather(parts.row_starts(), parts.value_rowids()))
+    begins = tf.pad(ends, [[1, 0]])
+    before_text = tf.gather(begins, tf.gather(parts.row_starts(), parts.value_rowids()))
+    starts = ends - tf.strings.length(tokens, unit="UTF8_CHAR")  # after the space that is taken
     return Parts(
         parts.with_values(tf.where(is_special, "", plain)),
         parts.with_values(tf.where(is_special, special_ids, -1)),
-        parts.with_values(starts[:-1] - before_text),
+        parts.with_values(starts - before_text),
         parts.with_values(ends - before_text),
     )
 

@@ -32,7 +32,6 @@ APART = (
 EDGE = "control, format or white-space character at an edge: tokenizers makes a space of it"
 CHANGED = "span beside a character that is dropped, or becomes a space and others"
 TIE = "one character repeated: several ways to cut it have the same score"
-TAKEN_SPACE = "span of a mask token with the white space that it takes"
 UNEXPLAINED = "unexplained"
 
 _MARKS = Path(__file__).parent.parent / "fixtures/text/marks-not-in-unicode-8.json"  # ranges
@@ -84,7 +83,7 @@ def load_byte_pair(folder):
 
 
 def byte_pair_cause(text, name):
-    return TAKEN_SPACE if " <mask>" in text else UNEXPLAINED
+    return UNEXPLAINED
 
 
 TOKENIZERS = {
