@@ -33,6 +33,7 @@ from keras_bert.text.byte_pair_files import (
 from keras_bert.text.character_map import write_character_map
 from keras_bert.text.gpt2_splitting import split_words
 from keras_bert.text.sentencepiece_model import SentencePieceModel
+from keras_bert.text.space_cuts import cut_at_spaces, restore_spaces
 from keras_bert.text.tokenizer import Pieces, Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -138,32 +139,62 @@ class BytePair(Tokenizer):
         return ~starts & ~np.isin(tokens, list(special)) & starts.any()
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        pieces, _ = self._pieces(self._with_prefix(texts))
-        return self._ids_of(pieces)
+        chunks = cut_at_spaces(self._with_prefix(texts))
+        distinct, index = tf.unique(chunks.values, tf.int64)
+        pieces, _ = self._pieces(restore_spaces(distinct))
+        return chunks.with_values(tf.gather(self._ids_of(pieces), index)).merge_dims(1, 2)
 
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
         prefixed = self._with_prefix(texts)
-        pieces, data = self._pieces(prefixed)
-        lengths = tf.gather(self._lengths, pieces.values)
-        leading = tf.gather(self._leading, pieces.values)  # spaces
-        trailing = tf.gather(self._trailing, pieces.values)
-        end_bytes = tf.cumsum(lengths)
-        characters = tf.cumsum(tf.cast((data & 0xC0) != 0x80, tf.int32))  # up to and with each byte
+        chunks = cut_at_spaces(prefixed)
+        distinct, index = tf.unique(chunks.values, tf.int64)
+        distinct = restore_spaces(distinct)
+        pieces, data = self._pieces(distinct)
+        of_chunks, chunk_lengths = self._spans(distinct, pieces, data)
+        spans = tf.gather(of_chunks, index)
 
-        # Where a text begins, in characters of all texts; a prefix is no character of it.
-        text_bytes = tf.cumsum(tf.strings.length(prefixed), exclusive=True)
-        text_begins = tf.gather(tf.pad(characters, [[1, 0]]), text_bytes)
+        # Where a chunk begins in its text; a prefix is no character of it.
+        chunk_lengths = tf.gather(chunk_lengths, index)
+        chunk_begins = tf.cumsum(chunk_lengths, exclusive=True)
+        text_begins = tf.gather(tf.pad(chunk_begins, [[0, 1]]), chunks.row_starts())
         text_begins += tf.strings.length(prefixed) - tf.strings.length(texts)
-        before_text = tf.gather(text_begins, pieces.value_rowids())
-        starts = tf.maximum(tf.gather(characters, end_bytes - lengths) - 1 - before_text, 0)
-        ends = tf.gather(characters, end_bytes - 1) - before_text
+        chunk_begins -= tf.gather(text_begins, chunks.value_rowids())
 
-        # Hugging Face leaves out the spaces of a token (`trim_offsets`), but the prefix.
+        begins = tf.gather(chunk_begins, spans.value_rowids())
+        piece, start, end = tf.unstack(spans.values, axis=1)
+        start, end = tf.maximum(start + begins, 0), end + begins
+        leading = tf.gather(self._leading, piece)  # spaces
+        trailing = tf.gather(self._trailing, piece)
+        # Hugging Face leaves out the spaces of a token (`trim_offsets`), but one that may
+        # be the prefix.
         if self.add_prefix_space:
-            leading = tf.where(starts == 0, tf.maximum(leading - 1, 0), leading)
-        starts = tf.minimum(starts + leading, ends)
-        ends = tf.where(ends >= trailing, tf.maximum(ends - trailing, starts), ends)
-        return self._ids_of(pieces), pieces.with_values(starts), pieces.with_values(ends)
+            leading = tf.where((start == 0) & (leading == 1), 0, leading)
+        start = tf.minimum(start + leading, end)
+        end = tf.where(end >= trailing, tf.maximum(end - trailing, start), end)
+        ids, starts, ends = (
+            chunks.with_values(spans.with_values(values)).merge_dims(1, 2)
+            for values in (tf.gather(self._ids, piece), start, end)
+        )
+        return ids, starts, ends
+
+    def _spans(
+        self, texts: tf.Tensor, pieces: tf.RaggedTensor, data: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Ids in the model, starts and ends `[N, (tokens), 3]`, and lengths of the texts `[N]`.
+
+        All int32, and in characters.
+        """
+        begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
+        characters = tf.pad(tf.cumsum(begins_character), [[1, 0]])  # before each byte
+        text_begins = tf.gather(characters, tf.cumsum(tf.strings.length(texts), exclusive=True))
+        text_ends = tf.gather(characters, tf.cumsum(tf.strings.length(texts)))
+        lengths = tf.gather(self._lengths, pieces.values)
+        end_bytes = tf.cumsum(lengths)
+        starts = tf.gather(characters, end_bytes - lengths + 1) - 1  # of the character it is in
+        ends = tf.gather(characters, end_bytes)
+        before_text = tf.gather(text_begins, pieces.value_rowids())
+        spans = tf.stack([pieces.values, starts - before_text, ends - before_text], axis=1)
+        return pieces.with_values(spans), text_ends - text_begins
 
     def _with_prefix(self, texts: tf.Tensor) -> tf.Tensor:
         """Texts `[N]` with a space before those that are to have one."""

@@ -1,3 +1,4 @@
+import itertools
 import json
 import random
 
@@ -78,6 +79,7 @@ def test_every_byte_has_gpt2s_character():
     assert byte_alphabet.to_bytes("ĠaĊĀŃ") == b" a\n\0\xad"
 
 
+@pytest.mark.slow
 def test_kinds_are_those_of_unicode():
     characters = assigned_characters()
     kinds = kinds_of(np.array([ord(character) for character in characters]))
@@ -87,6 +89,7 @@ def test_kinds_are_those_of_unicode():
         assert (kind in (Kind.WHITE, Kind.SPACE)) == reference.is_space(character)
 
 
+@pytest.mark.slow
 def test_splits_as_plain_python_for_every_assigned_character_in_context():
     characters = assigned_characters()
     contexts = [f"a{c}b {c}1{c}' '{c}s's{c}{c} \n{c}" for c in characters]
@@ -97,19 +100,41 @@ def test_splits_as_plain_python_for_every_assigned_character_in_context():
 
 
 @given(st.lists(texts, max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_equals_plain_python(batch):
     assert tokens_of(batch) == [reference.tokenize(text, RANKS) for text in batch]
 
 
 @given(st.lists(st.text("' smtdrevl1.\n\u3000é", max_size=12), max_size=8))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_contractions_and_spaces_equal_plain_python(batch):
     assert tokens_of(batch) == [reference.tokenize(text, RANKS) for text in batch]
 
 
+@given(st.lists(st.text(" " * 4 + "\t\n\u3000\x85\0\x01a.'s", max_size=10), max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_cuts_in_runs_of_white_space_equal_plain_python(batch):
+    assert tokens_of(batch) == [reference.tokenize(text, RANKS) for text in batch]
+
+
+def test_cuts_of_texts_that_begin_and_end_with_spaces():
+    batch = [
+        f"{first}{word}{last}" for first in RUNS for word in ("", "a", "\x01a") for last in RUNS
+    ]
+    assert tokens_of(batch) == [reference.tokenize(text, RANKS) for text in batch]
+    for tokenizer, peer in zip((TOKENIZER, PREFIXED), PEERS, strict=True):
+        ids, *offsets = (rows.to_list() for rows in tokenizer.tokenize_with_offsets(batch))
+        expected = [peer.encode(text, add_special_tokens=False) for text in batch]
+        assert ids == [encoding.ids for encoding in expected]
+        spans = [list(zip(*rows, strict=True)) for rows in zip(*offsets, strict=True)]
+        assert spans == [encoding.offsets for encoding in expected]
+
+
+RUNS = ["".join(run) for n in range(4) for run in itertools.product(" \n\u3000", repeat=n)]
+
+
 @given(st.lists(texts, max_size=4), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_ids_and_offsets_equal_hugging_face(batch, prefix):
     tokenizer = PREFIXED if prefix else TOKENIZER
     ids, starts, ends = (x.to_list() for x in tokenizer.tokenize_with_offsets(batch))
@@ -125,9 +150,7 @@ PEERS = [hugging_face(TOKENIZER), hugging_face(PREFIXED)]
 
 def test_no_difference_from_hugging_face_on_hard_lines(shared_data):
     assert stress.differences(shared_data, "roberta-base") == ({stress.SPECIAL_TOKEN: 1}, {})
-    of_ids, of_offsets = stress.differences(shared_data, "roberta-base", allow_special_tokens=True)
-    assert of_ids == {}
-    assert not set(of_offsets) - {stress.TAKEN_SPACE}
+    assert stress.differences(shared_data, "roberta-base", allow_special_tokens=True) == ({}, {})
 
 
 def test_merges_that_could_be_made_in_another_way(shared_data):
@@ -142,7 +165,7 @@ def test_merges_that_could_be_made_in_another_way(shared_data):
     draw = random.Random(0)
     words = [
         draw.choice(made)[-2:] + "".join(draw.choice(others)) + draw.choice(made)[:2]
-        for _ in range(5000)
+        for _ in range(2000)
     ]
     found = tokenizer._merge(tf.constant(words)).to_list()
     for word, ids in zip(words, found, strict=True):
@@ -153,7 +176,7 @@ def test_merges_that_could_be_made_in_another_way(shared_data):
 
 
 @given(st.lists(texts, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_text_comes_back(batch):
     assert TOKENIZER.detokenize(TOKENIZER.tokenize(batch)).numpy().tolist() == [
         text.encode() for text in batch
@@ -161,7 +184,7 @@ def test_text_comes_back(batch):
 
 
 @given(st.lists(st.binary(max_size=40), max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_bytes_that_are_no_text_come_back(batch):
     batch = tf.constant(batch, tf.string)
     ids, starts, ends = TOKENIZER.tokenize_with_offsets(batch)
@@ -193,11 +216,12 @@ def test_no_texts_and_empty_texts():
 def test_special_tokens_in_text():
     text = "the <mask> cat</s>"
     assert tokens_of([text])[0] == reference.tokenize(text, RANKS)
-    ids, _, ends = TOKENIZER.tokenize_with_offsets([text], allow_special_tokens=True)
+    ids, starts, ends = TOKENIZER.tokenize_with_offsets([text], allow_special_tokens=True)
     tokens = [VOCABULARY.tokens[i] for i in ids.to_list()[0]]
     the, cat = (reference.tokenize(word, RANKS) for word in ("the", " cat"))
     assert tokens == [*the, "<mask>", *cat, "</s>"]
     assert ends.to_list()[0][-1] == len(text)
+    assert starts.to_list()[0][len(the)] == text.index("<mask>")
     keeping = BytePair(VOCABULARY, MERGES, mask_takes_space=False)
     kept = keeping.tokenize([text], allow_special_tokens=True)
     assert len(kept.values) == len(tokens) + 1
