@@ -1,11 +1,15 @@
-"""Tokens per second of one thread: tokenizers in the graph beside those of other libraries.
+"""Tokens per second of one core: tokenizers in the graph beside those of other libraries.
 
-python benchmarks/tokenization.py TEXT_FILE [wordpiece=VOCAB_TXT] [byte_pair=DIRECTORY]
+Each round runs every one of them on the same lines, so that what else the machine does hits all.
+The first round is without what a library remembers of the words it has seen; the median is of the
+others. Offsets and packing are parts of what Hugging Face's `encode_batch` always does.
 """
 
+import argparse
 import os
-import sys
+import statistics
 import time
+from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -18,39 +22,47 @@ from keras_bert import Preprocessor, Vocabulary, WordPiece
 from keras_bert.text.byte_pair import BytePair
 from keras_bert.text.byte_pair_learning import SPECIAL_TOKENS
 from keras_bert.text.files import iterate_lines
+from keras_bert.text.sentencepiece import SentencePiece
 
-BATCH = 256
-REPETITIONS = 3
+PACKED = 128
 
 
 def wordpiece(path):
-    """Our tokenizer, and what others call theirs: name to function of texts."""
     peer = tokenizers.BertWordPieceTokenizer(path, lowercase=True)
     hub = keras_hub.tokenizers.WordPieceTokenizer(path, lowercase=True)
-    return WordPiece(Vocabulary.from_file(path)), peer.encode_batch, hub
+    return WordPiece(Vocabulary.from_file(path)), peer, hub
 
 
 def byte_pair(path):
     files = f"{path}/vocab.json", f"{path}/merges.txt"
     peer = tokenizers.ByteLevelBPETokenizer(*files)
     hub = keras_hub.tokenizers.BytePairTokenizer(*files)
-    return BytePair.load(path, special_tokens=SPECIAL_TOKENS), peer.encode_batch, hub
+    return BytePair.load(path, special_tokens=SPECIAL_TOKENS), peer, hub
 
 
-KINDS = {"wordpiece": wordpiece, "byte_pair": byte_pair}
-"""Kind to a function of its files that returns our tokenizer, `tokenizers`' and KerasHub's."""
+def sentencepiece(path):
+    """KerasHub has none but tf.text's operation, which ours calls too; it is given here."""
+    ours = SentencePiece(
+        Path(path).read_bytes(),
+        last_tokens=["[MASK]"],
+        special_tokens={
+            "pad": "[PAD]",
+            "unknown": "[UNK]",
+            "cls": "[CLS]",
+            "separator": "[SEP]",
+            "mask": "[MASK]",
+        },
+    )
+    pieces = zip(ours._read.pieces, ours._read.scores, strict=True)
+    model = tokenizers.models.Unigram(list(pieces), ours.vocabulary.unknown_id)
+    peer = tokenizers.Tokenizer(model)
+    peer.normalizer = tokenizers.normalizers.Precompiled(ours._read.character_map)
+    peer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    return ours, peer, keras_hub.tokenizers.SentencePieceTokenizer(path)
 
 
-def seconds(function, batches):
-    """Of the first pass, when no library remembers the words, and of the best of all."""
-    function(batches[0][:1])
-    durations = []
-    for _ in range(REPETITIONS):
-        start = time.process_time()
-        for batch in batches:
-            function(batch)
-        durations.append(time.process_time() - start)
-    return durations[0], min(durations)
+KINDS = {"wordpiece": wordpiece, "byte_pair": byte_pair, "sentencepiece": sentencepiece}
+"""Kind to a function of its file that returns our tokenizer, Hugging Face's and KerasHub's."""
 
 
 def in_graph(function):
@@ -58,27 +70,69 @@ def in_graph(function):
     return tf.function(lambda texts: function(texts), input_signature=signature)
 
 
-def main(text_file, *files):
+def durations(functions, batches, rounds):
+    """Seconds of each round: name of function to list."""
+    found = {name: [] for name in functions}
+    for function in functions.values():
+        function(batches[0][:1])
+    for _ in range(rounds):
+        for name, function in functions.items():
+            start = time.process_time()
+            for batch in batches:
+                function(batch)
+            found[name].append(time.process_time() - start)
+    return found
+
+
+def compare(kind, path, texts, rounds):
+    """Prints a table of one kind."""
+    ours, peer, hub = KINDS[kind](path)
+    strings = {id(batch): [text.decode() for text in batch.numpy()] for batch in texts}
+    functions = {
+        "tokenize": in_graph(ours.tokenize),
+        "with offsets": in_graph(ours.tokenize_with_offsets),
+        f"packed to {PACKED}": in_graph(Preprocessor(ours, PACKED)),
+        "Hugging Face encode_batch": lambda batch: peer.encode_batch(
+            strings.get(id(batch)) or ["a"], add_special_tokens=False
+        ),
+        "KerasHub": in_graph(hub),
+    }
+    total = sum(int(tf.size(ours.tokenize(batch).values)) for batch in texts)
+    seconds = durations(functions, texts, rounds)
+    first, median = (
+        {name: total / of(s) / 1e6 for name, s in seconds.items()}
+        for of in (lambda s: s[0], lambda s: statistics.median(s[1:] or s))
+    )
+    print(f"{kind}: {total:,} tokens, million a second; KerasHub's time / this one's")
+    print(f"  {'':26s} {'first':>8s} {'median':>8s} {'first':>8s} {'median':>8s}")
+    for name in functions:
+        ratios = first[name] / first["KerasHub"], median[name] / median["KerasHub"]
+        print(
+            f"  {name:26s} {first[name]:8.2f} {median[name]:8.2f} {ratios[0]:8.1f} {ratios[1]:8.1f}"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("text", help="a text file, plain or .gz; a line is a text")
+    parser.add_argument(
+        "tokenizers",
+        nargs="+",
+        metavar="KIND=FILE",
+        help="wordpiece=VOCAB_TXT, byte_pair=DIRECTORY, sentencepiece=MODEL",
+    )
+    parser.add_argument("--lines", type=int, default=2000, help="the first ones that are not empty")
+    parser.add_argument("--batch", type=int, default=256, help="lines of a batch")
+    parser.add_argument("--rounds", type=int, default=4)
+    options = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    lines = [line for line in iterate_lines(text_file) if line]
-    texts = [lines[i : i + BATCH] for i in range(0, len(lines), BATCH)]
-    tensors = [tf.constant(batch) for batch in texts]
-    print(f"{len(lines):,} lines, batches of {BATCH}, million tokens/s, first and best pass")
-    for kind, path in (argument.split("=", 1) for argument in files):
-        tokenizer, peer, hub = KINDS[kind](path)
-        total = sum(int(tf.size(tokenizer.tokenize(batch).values)) for batch in tensors)
-        runs = {
-            "tokenize": (in_graph(tokenizer.tokenize), tensors),
-            "tokenize_with_offsets": (in_graph(tokenizer.tokenize_with_offsets), tensors),
-            "Preprocessor, 128 tokens": (in_graph(Preprocessor(tokenizer, 128)), tensors),
-            "tokenizers encode_batch": (peer, texts),
-            "KerasHub": (in_graph(hub), tensors),
-        }
-        for name, (function, batches) in runs.items():
-            first, best = (total / duration / 1e6 for duration in seconds(function, batches))
-            print(f"{kind:14s} {name:26s} {first:6.2f} {best:6.2f}")
+    lines = [line for line in iterate_lines(options.text) if line][: options.lines]
+    texts = [tf.constant(lines[i : i + options.batch]) for i in range(0, len(lines), options.batch)]
+    print(f"{len(lines):,} lines, {options.batch} a batch, {options.rounds} rounds, one thread")
+    for argument in options.tokenizers:
+        compare(*argument.split("=", 1), texts, options.rounds)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
