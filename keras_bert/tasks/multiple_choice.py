@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead
 from keras_bert.layers.pooling import TextPooling
@@ -39,7 +40,17 @@ class MultipleChoice(Task):
         return {**super().get_config(), "dropout": self.dropout}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """The encoder's inputs, each `[B, C, T]` int32, to logits `[B, C]` float32."""
+        """The encoder's inputs, each `[B, C, T]` int32, to logits `[B, C]` float32.
+
+        Raises:
+            InputError: if the token ids are not three-dimensional.
+        """
+        shape = inputs["token_ids"].shape
+        if len(shape) != 3:
+            raise InputError(
+                f"The token_ids have the shape {list(shape)}, but must be [B, C, T]: texts, "
+                "choices, tokens."
+            )
         choices, length = ops.shape(inputs["token_ids"])[1:]
         flat = {name: ops.reshape(value, (-1, length)) for name, value in inputs.items()}
         outputs = self.encoder(flat, training=training)
