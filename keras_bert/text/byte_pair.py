@@ -4,7 +4,8 @@ Texts are split into words (`gpt2_splitting.py`) and a word's bytes are merged p
 the pair that was learned first (Sennrich et al., 2016, https://arxiv.org/abs/1508.07909; Radford et
 al., 2019). The merging is done by tf.text's SentencePiece operation, with a model made of the
 merges: a piece for each token, the order of the merges as its score. It is by far the slowest
-step, so it gets each different word of a batch once, and only those that are not one token.
+step, so it gets each different word of a batch once, and only those that are not one token. What
+comes before it is done once for each different chunk between spaces (`space_cuts.py`).
 """
 
 from __future__ import annotations
