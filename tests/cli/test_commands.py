@@ -22,6 +22,17 @@ def test_the_files_are_there(small):
     assert kb.load(small / "pairs/model").problem_type == "regression"
 
 
+@pytest.mark.parametrize(
+    ("kind", "size", "files"),
+    [("byte_pair", 300, {"vocab.json", "merges.txt"}), ("sentencepiece", 48, {"spiece.model"})],
+)
+def test_vocabularies_of_other_kinds(run, tmp_path, kind, size, files):
+    output = tmp_path / "vocabulary"
+    result = run("vocab", "text.txt", "--kind", kind, "--size", size, "--output", output)
+    assert (result.code, result.out) == (0, f"{output}: {size} tokens\n")
+    assert {path.name for path in output.iterdir()} == files
+
+
 def test_pretraining_again_finds_nothing_left_to_do(run):
     result = run("pretrain", "pretrain.yaml", "steps=6")
     assert result.code == 0
