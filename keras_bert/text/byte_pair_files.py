@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Iterable, Sequence
 
@@ -23,7 +24,7 @@ def read_tokens(path: str | os.PathLike) -> list[str]:
     """
     try:
         ids = json.loads("\n".join(read_lines(path)))
-        tokens = {int(index): token for token, index in ids.items()}
+        tokens = {operator.index(index): token for token, index in ids.items()}
     except (AttributeError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise

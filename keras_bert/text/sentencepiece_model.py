@@ -112,11 +112,14 @@ class SentencePieceModel:
         """
         try:
             message = _message_class().FromString(data)
-        except DecodeError:
+            types = tuple(PieceType(piece.type) for piece in message.pieces)
+        except (DecodeError, ValueError):
             message = None
-        if message is None or not message.pieces:
+        # The pieces come first, so a file that was cut off may lack what comes after them.
+        whole = message and message.HasField("trainer_spec") and message.HasField("normalizer_spec")
+        if not whole or not message.pieces:
             raise InputError(
-                "This is not a SentencePiece model: expected a file like spiece.model."
+                "This is not a complete SentencePiece model: expected a file like spiece.model."
             )
         trainer, normalizer = message.trainer_spec, message.normalizer_spec
         kinds = {number: kind for kind, number in _KINDS.items()}
@@ -125,7 +128,7 @@ class SentencePieceModel:
         return cls(
             pieces=tuple(piece.piece for piece in message.pieces),
             scores=tuple(piece.score for piece in message.pieces),
-            types=tuple(PieceType(piece.type) for piece in message.pieces),
+            types=types,
             character_map=normalizer.precompiled_charsmap,
             kind=kinds[trainer.model_type],
             byte_fallback=trainer.byte_fallback,

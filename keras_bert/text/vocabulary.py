@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,13 +15,16 @@ from keras_bert.text.files import read_lines
 CONTINUATION = "##"
 """What stands before a piece that continues a word."""
 
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # the operations end at NUL
+
 
 @dataclass(frozen=True)
 class Vocabulary:
     """Tokens `[V]`; a token's index is its id.
 
     Raises:
-        InputError: if a token is empty or stands twice, or a special token is missing.
+        InputError: if a token is empty, no valid text or stands twice, or a special token is
+            missing.
     """
 
     tokens: tuple[str, ...]
@@ -60,7 +64,14 @@ class Vocabulary:
             raise InputError(f"{path}: {error}") from None
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes one token a line."""
+        """Writes one token a line.
+
+        Raises:
+            InputError: if a token has a line end in it.
+        """
+        several = next((t for t in self.tokens if "\n" in t or t.endswith("\r")), None)
+        if several is not None:
+            raise InputError(f"{path} has one token a line, so it cannot hold {several!r}.")
         with replacing(path) as new:
             new.write_bytes("".join(f"{token}\n" for token in self.tokens).encode())
 
@@ -131,6 +142,8 @@ def _check(
 ) -> None:
     seen: dict[str, int] = {}
     for number, token in enumerate(tokens, start=first):
+        if not isinstance(token, str) or _NO_TEXT.search(token):
+            raise InputError(f"{source} has {token!r} at {item} {number}: expected text.")
         if not token.strip(" \t\r\n"):  # a real vocabulary has U+2028
             raise InputError(f"{source} has an empty token at {item} {number}: remove it.")
         if token in seen:

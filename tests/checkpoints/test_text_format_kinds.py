@@ -41,3 +41,22 @@ def test_equals_transformers(name, saved, tmp_path, caplog):
     without_model = read_text_format(tmp_path, 512)
     assert ids_of(without_model, pairs) == expected
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "value"),
+    [
+        ("roberta", "added_tokens", [{"id": 1}]),
+        ("roberta", "post_processor", {"type": "TemplateProcessing", "pair": 3}),
+        ("albert", "post_processor", {"type": "TemplateProcessing", "pair": []}),
+        ("roberta", "model", {"type": "BPE", "vocab": {}, "merges": [[1, 2]]}),
+        ("albert", "model", {"type": "Unigram", "vocab": [[3, "x"]], "unk_id": 0}),
+        ("electra", "model", {"type": ["WordPiece"]}),
+    ],
+)
+def test_json_of_another_shape_is_damage(name, part, value, tmp_path):
+    shutil.copytree(FIXTURES / "kinds" / f"{name}-saved", tmp_path, dirs_exist_ok=True)
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**tokenizer, part: value}))
+    with pytest.raises(kb.InputError):
+        read_text_format(tmp_path, 512)

@@ -153,6 +153,13 @@ def _saved(tokenizer, directory):
     return directory
 
 
+@pytest.mark.parametrize("index", ["Infinity", "0.5", '"0"', "[0]"])
+def test_ids_that_are_no_integers(index, tmp_path):
+    (tmp_path / "vocab.json").write_text('{"a": %s}' % index)
+    with pytest.raises(kb.InputError, match="must be a JSON object of tokens and their ids"):
+        load_tokenizer(tmp_path)
+
+
 def test_what_cannot_be_loaded(tmp_path):
     with pytest.raises(kb.InputError, match="nothing does not exist"):
         load_tokenizer(tmp_path / "nothing")

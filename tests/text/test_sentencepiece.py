@@ -464,10 +464,24 @@ def test_model_of_pieces_and_scores():
         SentencePieceModel.from_pieces(["a"], [0.0], unknown_id=9)
 
 
-@pytest.mark.parametrize("data", [b"", b"no model", MODEL[:1000], b"\x0a"])
+OTHER_TYPE = b"\x0a\x05\x0a\x01a\x18\x09"  # a piece "a" of type 9
+
+
+@pytest.mark.parametrize("data", [b"", b"no model", MODEL[:1000], b"\x0a", MODEL + OTHER_TYPE])
 def test_file_that_is_no_model_is_refused(data):
     with pytest.raises(InputError, match="SentencePiece model"):
         SentencePiece(data, special_tokens=MINIMAL)
+
+
+def test_model_that_is_cut_off_between_its_pieces_is_refused():
+    pieces = b"".join(
+        b"\x0a" + bytes([len(piece) + 2]) + b"\x0a" + bytes([len(piece)]) + piece
+        for piece in (b"the", b"a")
+    )
+    whole = SentencePieceModel.from_bytes(pieces + MODEL)
+    assert whole.pieces[:2] == ("the", "a")
+    with pytest.raises(InputError, match="not a complete SentencePiece model"):
+        SentencePieceModel.from_bytes(pieces)
 
 
 def test_arrays():

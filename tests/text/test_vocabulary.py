@@ -50,11 +50,21 @@ def test_file_round_trip(tmp_path):
         ([*SPECIAL, "a", "a"], "has 'a' twice, at token 5 and token 6"),
         ([*SPECIAL, "", "a"], "has an empty token at token 5"),
         ([], r"has no \[PAD\] and no"),
+        ([*SPECIAL, 3], "has 3 at token 5: expected text"),
+        ([*SPECIAL, "a\0b"], r"has 'a\\x00b' at token 5: expected text"),
+        ([*SPECIAL, "\ud800"], r"has '\\ud800' at token 5: expected text"),
     ],
 )
 def test_bad_tokens(tokens, message):
     with pytest.raises(InputError, match=message):
         Vocabulary(tokens)
+
+
+@pytest.mark.parametrize("token", ["a\nb", "a\r"])
+def test_line_ends_do_not_fit_into_the_file(token, tmp_path):
+    with pytest.raises(InputError, match="one token a line, so it cannot hold 'a"):
+        Vocabulary([*SPECIAL, token]).save(tmp_path / "vocab.txt")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from keras_bert.checkpoints.text_format.files import (
     OtherTokenizerError,
     TextFiles,
 )
+from keras_bert.errors import CheckpointError, InputError
 from keras_bert.text.preprocessor import Preprocessor
 
 logger = logging.getLogger(__name__)
@@ -40,12 +41,18 @@ def read_text_format(directory: Path, max_positions: int) -> Preprocessor | None
     files = TextFiles.read(directory)
     try:
         kind = _kind(files)
-        tokenizer = None if kind is None else KINDS[kind].read(files)
+        return None if kind is None else _preprocessor(files, kind, max_positions)
     except OtherTokenizerError as error:
         logger.warning("%s, which is not known here: the model has no preprocessor.", error)
         return None
-    if tokenizer is None:
-        return None
+    except InputError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON of another shape
+        raise CheckpointError(f"{directory}: the tokenizer's files are damaged: {error}.") from None
+
+
+def _preprocessor(files: TextFiles, kind: str, max_positions: int) -> Preprocessor:
+    tokenizer = KINDS[kind].read(files)
     length = files.options.get("model_max_length")
     if not isinstance(length, int) or not 2 < length < max_positions:
         length = max_positions
