@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_bert import InputError, export
+from keras_bert import InputError, Preprocessor, export
+from tests.text.test_loading import FILES, byte_pair, sentencepiece
 
 from .conftest import HARD_TEXTS, make_model, random_ids
 
@@ -109,6 +110,32 @@ def test_outputs_of_each_kind_of_classifier(problem_type, strings, preprocessor,
     assert set(outputs) == {"logits", "scores"} | strings
     expected = model.scores(model.predict_texts(["good", "bad"], 32))
     np.testing.assert_allclose(outputs["scores"], expected, rtol=0, atol=1e-5)
+
+
+BYTE_PAIR = {"tokenizer": byte_pair(), "separators_in_pair": 2, "num_segments": 1}
+SENTENCEPIECE = {"tokenizer": sentencepiece(with_mask=False, last_tokens=["[MASK]"])}
+
+
+@pytest.mark.parametrize(
+    ("text", "config"),
+    [
+        (BYTE_PAIR, {"position_offset": 1, "num_segments": 1}),
+        (SENTENCEPIECE, {"relative_positions": 16, "num_segments": 0}),
+    ],
+    ids=["byte_pair", "sentencepiece"],
+)
+def test_other_tokenizers(text, config, tmp_path):
+    preprocessor = Preprocessor(sequence_length=32, **text)
+    size = len(preprocessor.vocabulary)
+    model = make_model(preprocessor=preprocessor, vocabulary_size=size, **config)
+    export.saved_model(model, tmp_path / "1")
+    names = sorted(file.name for file in (tmp_path / "1" / "assets").iterdir())
+    assert names == FILES[preprocessor.tokenizer.kind]
+    for texts in (HARD_TEXTS, (HARD_TEXTS, HARD_TEXTS[::-1])):
+        report = export.verify(model, [tmp_path / "1"], texts, seconds=0)
+        assert [row.takes for row in report.rows][1:] == ["ids"]
+        assert max(row.difference for row in report.rows) <= 1e-5
+        assert {row.agreement for row in report.rows} == {100}
 
 
 def test_without_preprocessor_there_are_only_ids(tmp_path):
