@@ -143,6 +143,11 @@ def test_multiple_choice_scores_each_choice_by_itself(tmp_path):
     assert np.array_equal(logits, loaded({name: value[None] for name, value in inputs.items()}))
 
 
+def test_choices_need_three_dimensions():
+    with pytest.raises(kb.InputError, match=r"have the shape \[3, 9\], but must be \[B, C, T\]"):
+        kb.MultipleChoice(random_encoder())(padded_batch())
+
+
 def test_a_layer_in_place_of_the_pooler():
     """RoBERTa's head: logits of tanh(W h + b), h being the first token."""
     encoder = random_encoder(classifier_activation="tanh")
