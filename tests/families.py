@@ -75,10 +75,14 @@ def tokens(vocabulary: str | None, data: Path) -> str:
     """Lines whose ids differ from the reference's, of ordinary prose and of all."""
     if vocabulary is None:
         return ""
-    lines = stress.compare(data, vocabulary)
-    ordinary = [line for line in lines if line.source.startswith(("xquad", "udhr"))]
-    of_prose, of_all = (sum(not line.same_ids for line in x) for x in (ordinary, lines))
-    return f": {of_prose} of {len(ordinary):,}, {of_all} of {len(lines):,}"
+    sources = [line["src"] for line in stress.stress_lines(data)]
+    different = [
+        source for source, kind, _ in stress.differing_lines(data, vocabulary) if kind == "ids"
+    ]
+    of_prose, prose = (
+        sum(source.startswith(stress.ORDINARY) for source in x) for x in (different, sources)
+    )
+    return f": {of_prose} of {prose:,}, {len(different)} of {len(sources):,}"
 
 
 def exports(folders: list[str]) -> Iterator[float]:

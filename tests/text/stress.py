@@ -94,10 +94,22 @@ TOKENIZERS = {
 """Folder of the vocabulary to its tokenizer, and what explains a difference."""
 
 
-def differences(data, name, *, allow_special_tokens=False):
-    """Lines whose ids differ, and lines of equal ids whose offsets differ, counted by cause."""
-    lines = (data / "text/tokenizer_stress.jsonl").read_text("utf-8").splitlines()
-    texts = [json.loads(line)["text"] for line in lines]
+ORDINARY = ("xquad", "udhr")
+"""How the sources of lines of prose begin; the other lines were written to be hard."""
+
+
+def stress_lines(data):
+    """The lines, each with its `text` and its source, `src`."""
+    return [
+        json.loads(line)
+        for line in (data / "text/tokenizer_stress.jsonl").read_text("utf-8").splitlines()
+    ]
+
+
+def differing_lines(data, name, *, allow_special_tokens=False):
+    """Yields the source, "ids" or "offsets", and the cause for every line that differs."""
+    lines = stress_lines(data)
+    texts = [line["text"] for line in lines]
     with gzip.open(data / f"text/{name}.jsonl.gz", "rt") as file:
         references = [json.loads(line) for line in file]
     load, cause = TOKENIZERS[name]
@@ -105,18 +117,21 @@ def differences(data, name, *, allow_special_tokens=False):
     special = tokenizer.vocabulary.special_tokens.values()
     outputs = tokenizer.tokenize_with_offsets(texts, allow_special_tokens=allow_special_tokens)
     outputs = [x.to_list() for x in outputs]
-    of_ids, of_offsets = Counter(), Counter()
-    for text, reference, ids, starts, ends in zip(texts, references, *outputs, strict=True):
+    for line, reference, ids, starts, ends in zip(lines, references, *outputs, strict=True):
+        same_ids = ids == reference["ids"][1:-1]
         offsets = [list(pair) for pair in zip(starts, ends, strict=True)]
-        if ids != reference["ids"][1:-1]:
-            of_what = of_ids
-        elif offsets != reference["off"][1:-1]:
-            of_what = of_offsets
-        else:
+        if same_ids and offsets == reference["off"][1:-1]:
             continue
+        text = line["text"]
         as_plain = not allow_special_tokens and any(token in text for token in special)
-        of_what[SPECIAL_TOKEN if as_plain else cause(text, name)] += 1
-    return of_ids, of_offsets
+        why = SPECIAL_TOKEN if as_plain else cause(text, name)
+        yield line["src"], "offsets" if same_ids else "ids", why
+
+
+def differences(data, name, *, allow_special_tokens=False):
+    """Lines whose ids differ, and lines of equal ids whose offsets differ, counted by cause."""
+    found = list(differing_lines(data, name, allow_special_tokens=allow_special_tokens))
+    return tuple(Counter(why for _, k, why in found if k == kind) for kind in ("ids", "offsets"))
 
 
 if __name__ == "__main__":
