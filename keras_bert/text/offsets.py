@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from keras_bert.text.ragged import row_ids
+
 
 def to_characters(
     texts: tf.Tensor, byte_map: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
@@ -21,7 +23,7 @@ def to_characters(
         Starts and ends in characters (code points), int32 `[N, (tokens)]`. Characters that the
         normalisation drops belong to a token only where they stand inside it.
     """
-    rows = starts.value_rowids()
+    rows = row_ids(starts)
     map_row = tf.gather(byte_map.row_starts(), rows)
     text_row = tf.gather(tf.cumsum(tf.strings.length(texts), exclusive=True), rows)
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)

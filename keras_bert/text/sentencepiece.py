@@ -32,6 +32,7 @@ from keras_bert.text.character_map import (
     crosses_spaces,
     read_character_map,
 )
+from keras_bert.text.ragged import row_ids
 from keras_bert.text.sentencepiece_model import SPACE, PieceType, SentencePieceModel
 from keras_bert.text.tokenizer import Pieces, Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
@@ -171,13 +172,13 @@ class SentencePiece(Tokenizer):
         # Words stand one space apart, some of them empty. A word's first piece covers the space
         # before it, but what stands before a text's first word is no part of the text.
         lengths = tf.strings.length(words.values, "UTF8_CHAR") + 1
-        first_word = tf.gather(words.row_starts(), words.value_rowids())
+        first_word = tf.gather(words.row_starts(), row_ids(words))
         word_start = tf.cumsum(lengths, exclusive=True)
         word_start -= tf.gather(word_start, first_word)
         empty_words = tf.range(tf.size(first_word)) - tf.cast(first_word, tf.int32)
         has_space = word_start > empty_words
 
-        word = ids.value_rowids()
+        word = row_ids(ids)
         is_first = tf.range(tf.size(word, tf.int64)) == tf.gather(ids.row_starts(), word)
         covers_space = is_first & tf.gather(has_space, word)
         only_space = covers_space & (ids.values == self._space_id)
@@ -307,7 +308,7 @@ def _to_characters(
     begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
     characters = tf.pad(tf.cumsum(begins_character), [[1, 0]])  # before each byte
     before_text = tf.cumsum(tf.strings.length(texts), exclusive=True)
-    text_start = tf.gather(before_text, starts.value_rowids())
+    text_start = tf.gather(before_text, row_ids(starts))
 
     def character(byte: tf.Tensor) -> tf.Tensor:
         place = text_start + tf.cast(byte, tf.int32)

@@ -155,7 +155,7 @@ def _saved(tokenizer, directory):
 
 @pytest.mark.parametrize("index", ["Infinity", "0.5", '"0"', "[0]"])
 def test_ids_that_are_no_integers(index, tmp_path):
-    (tmp_path / "vocab.json").write_text('{"a": %s}' % index)
+    (tmp_path / "vocab.json").write_text(f'{{"a": {index}}}')
     with pytest.raises(kb.InputError, match="must be a JSON object of tokens and their ids"):
         load_tokenizer(tmp_path)
 

@@ -184,6 +184,14 @@ def test_long_words():
     assert all(a[1] == b[0] for a, b in itertools.pairwise(found))
 
 
+def test_a_long_word_among_many():
+    words = [f"token{number}" for number in range(30_000)]
+    _, starts, ends = TOKENIZER.tokenize_with_offsets([" ".join(words), "x" * 100_000])
+    last = [row[-1] for row in ends.to_list()]
+    assert last == [len(" ".join(words)), 100_000]
+    assert starts.to_list()[1][:2] == [0, 0]  # the space before the word, and its first letter
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
