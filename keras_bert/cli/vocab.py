@@ -42,13 +42,15 @@ _KINDS: dict[str, Callable[[tuple[str, ...], int, str, bool], Any]] = {
 
 @click.command("vocab")
 @click.argument("corpus", nargs=-1, required=True)
-@click.option("--size", default=8192, show_default=True, type=click.IntRange(6), help="Of tokens.")
+@click.option(
+    "--size", default=8192, show_default=True, type=click.IntRange(6), help="Number of tokens."
+)
 @click.option(
     "--kind",
     default="wordpiece",
     show_default=True,
     type=click.Choice(list(_KINDS)),
-    help="Of text.",
+    help="Of tokenizer.",
 )
 @click.option(
     "--output",

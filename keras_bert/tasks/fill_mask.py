@@ -12,13 +12,13 @@ from keras_bert.tasks.pretraining_model import PretrainingModel
 
 
 def fill_mask(
-    model: Any, texts: Sequence[str], top_k: int = 5, batch_size: int = 32
+    model: Any, texts: str | Sequence[str], top_k: int = 5, batch_size: int = 32
 ) -> list[list[list[dict[str, Any]]]]:
     """The likeliest tokens for every mask (`[MASK]` or `<mask>`).
 
     Args:
         model: a `MaskedLanguageModel` or `PretrainingModel` with a preprocessor.
-        texts: N texts with one mask or more each.
+        texts: N texts with one mask or more each; a single text is a batch of one.
         top_k: tokens per mask, the likeliest first.
         batch_size: texts per step.
 
@@ -42,6 +42,7 @@ def fill_mask(
         )
     if model.preprocessor is None:
         raise InputError("The model has no preprocessor, so it cannot take texts; give it one.")
+    texts = [texts] if isinstance(texts, str) else texts
     vocabulary, readable = model.preprocessor.vocabulary, model.preprocessor.tokenizer.readable
     if not 1 <= top_k <= len(vocabulary):
         raise InputError(f"top_k is {top_k}, but must be from 1 to {len(vocabulary)}.")
