@@ -119,7 +119,7 @@ def test_a_mask_takes_the_space_before_it():
         ["<s>", "<mask>"],
         ["a", "Ā", "<mask>"],
     ]
-    assert starts.to_list()[0] == [0, 3, 12]
+    assert starts.to_list()[0] == [0, 5, 12]
     assert ends.to_list()[0] == [3, 11, 15]
     assert [tokens[i] for i in plain.to_list()[0]] == ["the", "Ġ", "ĉ", "<mask>", "Ġthe"]
 
