@@ -1,4 +1,4 @@
-"""From bytes of normalised text to characters of the text that the user gave."""
+"""From bytes of a text, or of its normalised form, to characters of the text."""
 
 from __future__ import annotations
 
@@ -26,16 +26,36 @@ def to_characters(
     rows = row_ids(starts)
     map_row = tf.gather(byte_map.row_starts(), rows)
     text_row = tf.gather(tf.cumsum(tf.strings.length(texts), exclusive=True), rows)
-    data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
-    begins_character = (data & 0xC0) != 0x80
-    characters = tf.cumsum(tf.cast(begins_character, tf.int32))  # up to and with each byte
-    before_text = tf.gather(tf.pad(characters, [[1, 0]]), text_row)
+    characters = _characters_before(texts)
+    before_text = tf.gather(characters, text_row)
 
     def character(byte: tf.Tensor) -> tf.Tensor:
         original = tf.cast(tf.gather(byte_map.values, map_row + byte), tf.int32)
-        return tf.gather(characters, text_row + original) - before_text
+        return tf.gather(characters, text_row + original + 1) - before_text
 
     return (
         starts.with_values(character(tf.cast(starts.values, tf.int64)) - 1),
         ends.with_values(character(tf.cast(ends.values, tf.int64) - 1)),
     )
+
+
+def bytes_to_characters(
+    texts: tf.Tensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Spans in characters of texts `[N]` for spans `[N, (tokens)]` in their bytes, all int32."""
+    characters = _characters_before(texts)
+    before_text = tf.cumsum(tf.strings.length(texts), exclusive=True)
+    text_start = tf.gather(before_text, row_ids(starts))
+
+    def character(byte: tf.Tensor) -> tf.Tensor:
+        place = text_start + tf.cast(byte, tf.int32)
+        return tf.gather(characters, place) - tf.gather(characters, text_start)
+
+    return starts.with_values(character(starts.values)), ends.with_values(character(ends.values))
+
+
+def _characters_before(texts: tf.Tensor) -> tf.Tensor:
+    """Characters that begin before each byte of texts `[N]` joined, int32 `[bytes + 1]`."""
+    data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
+    begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
+    return tf.pad(tf.cumsum(begins_character), [[1, 0]])

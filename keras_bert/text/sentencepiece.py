@@ -32,6 +32,7 @@ from keras_bert.text.character_map import (
     crosses_spaces,
     read_character_map,
 )
+from keras_bert.text.offsets import bytes_to_characters
 from keras_bert.text.ragged import row_ids
 from keras_bert.text.sentencepiece_model import SPACE, PieceType, SentencePieceModel
 from keras_bert.text.tokenizer import Pieces, Tokenizer
@@ -165,7 +166,7 @@ class SentencePiece(Tokenizer):
         words = self._words(texts)
         distinct, index = tf.unique(words.values, tf.int64)
         pieces, starts, ends = self._complete().tokenize_with_offsets(distinct)
-        starts, ends = _to_characters(distinct, starts, ends)
+        starts, ends = bytes_to_characters(distinct, starts, ends)
         ids = pieces.with_values(tf.gather(self._ids, pieces.values))
         ids, starts, ends = (tf.gather(x, index) for x in (ids, starts, ends))
 
@@ -298,20 +299,3 @@ def _suits_fast_operation(model: SentencePieceModel) -> bool:
         and PieceType.USER_DEFINED not in model.types
         and all(space in changed for space in "\t\n\v\f\r")
     )
-
-
-def _to_characters(
-    texts: tf.Tensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
-) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Spans in characters of texts `[N]` for spans `[N, (tokens)]` in bytes, all int32."""
-    data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
-    begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
-    characters = tf.pad(tf.cumsum(begins_character), [[1, 0]])  # before each byte
-    before_text = tf.cumsum(tf.strings.length(texts), exclusive=True)
-    text_start = tf.gather(before_text, row_ids(starts))
-
-    def character(byte: tf.Tensor) -> tf.Tensor:
-        place = text_start + tf.cast(byte, tf.int32)
-        return tf.gather(characters, place) - tf.gather(characters, text_start)
-
-    return starts.with_values(character(starts.values)), ends.with_values(character(ends.values))
