@@ -63,7 +63,7 @@ COMMON = {
 }
 _REPLACED = {
     "encoder": REPLACED,
-    "masking_rate": 0.25,
+    "masking_rate": 0.4,  # of rarely replaced tokens, a threshold of one half finds few
     "generator_size": 0.25,
     "generator_depth": 0.5,
 }
@@ -71,7 +71,7 @@ PARTS = {
     "mlm": {"family": "roberta", "steps": 4000, "across_documents": True, "encoder": TEACHER},
     "mlm+nsp": {"family": "bert", "steps": 3000, "sequence_length": 64},
     "mlm+sop": {"family": "albert", "steps": 3000, "masking": "ngram"},
-    "rtd": {"family": "electra", "steps": 4000, "learning_rate": 1.5e-3, **_REPLACED},
+    "rtd": {"family": "electra", "steps": 3000, "learning_rate": 1.5e-3, **_REPLACED},
     "rtd+gdes": {"family": "deberta-v2", "steps": 2000, **_REPLACED},
     "distillation": {"family": "roberta", "objective": "distillation-masked", "steps": 2000},
     "alone": {"family": "roberta", "objective": "mlm", "steps": 2000},
