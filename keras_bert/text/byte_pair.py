@@ -33,6 +33,7 @@ from keras_bert.text.byte_pair_files import (
 )
 from keras_bert.text.character_map import write_character_map
 from keras_bert.text.gpt2_splitting import split_words
+from keras_bert.text.ragged import row_ids
 from keras_bert.text.sentencepiece_model import SentencePieceModel
 from keras_bert.text.space_cuts import cut_at_spaces, restore_spaces
 from keras_bert.text.tokenizer import Pieces, Tokenizer
@@ -159,9 +160,9 @@ class BytePair(Tokenizer):
         chunk_begins = tf.cumsum(chunk_lengths, exclusive=True)
         text_begins = tf.gather(tf.pad(chunk_begins, [[0, 1]]), chunks.row_starts())
         text_begins += tf.strings.length(prefixed) - tf.strings.length(texts)
-        chunk_begins -= tf.gather(text_begins, chunks.value_rowids())
+        chunk_begins -= tf.gather(text_begins, row_ids(chunks))
 
-        begins = tf.gather(chunk_begins, spans.value_rowids())
+        begins = tf.gather(chunk_begins, row_ids(spans))
         piece, start, end = tf.unstack(spans.values, axis=1)
         start, end = tf.maximum(start + begins, 0), end + begins
         leading = tf.gather(self._leading, piece)  # spaces
@@ -193,7 +194,7 @@ class BytePair(Tokenizer):
         end_bytes = tf.cumsum(lengths)
         starts = tf.gather(characters, end_bytes - lengths + 1) - 1  # of the character it is in
         ends = tf.gather(characters, end_bytes)
-        before_text = tf.gather(text_begins, pieces.value_rowids())
+        before_text = tf.gather(text_begins, row_ids(pieces))
         spans = tf.stack([pieces.values, starts - before_text, ends - before_text], axis=1)
         return pieces.with_values(spans), text_ends - text_begins
 
@@ -228,14 +229,16 @@ class BytePair(Tokenizer):
         return tf.concat([alone, merged], axis=1)
 
     def _written(self) -> list[bytes]:
-        return [
-            byte_alphabet.to_bytes(token) if byte_alphabet.is_written_in(token) else token.encode()
-            for token in self.vocabulary.tokens
-        ]
+        return [self._bytes_of(token) for token in self.vocabulary.tokens]
+
+    @staticmethod
+    def _bytes_of(token: str) -> bytes:
+        written = byte_alphabet.is_written_in(token)
+        return byte_alphabet.to_bytes(token) if written else token.encode()
 
     def readable(self, token_id: int) -> str:
         """A token as text, its spaces as spaces; bytes that are no character are `\ufffd`."""
-        return self._written()[token_id].decode(errors="replace")
+        return self._bytes_of(self.vocabulary.tokens[token_id]).decode(errors="replace")
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments, ready for JSON; the vocabulary and the merges are in it."""

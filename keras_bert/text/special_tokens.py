@@ -9,6 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from keras_bert.text.ragged import row_ids
 from keras_bert.text.splitting import WHITE_SPACE
 
 
@@ -50,12 +51,12 @@ def split_at_special_tokens(
     matches = tokens[:, tf.newaxis] == list(ids)  # [parts, special tokens]
     is_special = tf.reduce_any(matches, axis=1)
     special_ids = tf.gather(list(ids.values()), tf.argmax(matches, axis=1))
-    whole = tf.gather(texts, parts.value_rowids())
+    whole = tf.gather(texts, row_ids(parts))
     plain = tf.strings.substr(whole, first.values, last.values - first.values)
 
     ends = tf.cumsum(tf.strings.length(parts.values, unit="UTF8_CHAR"))
     begins = tf.pad(ends, [[1, 0]])
-    before_text = tf.gather(begins, tf.gather(parts.row_starts(), parts.value_rowids()))
+    before_text = tf.gather(begins, tf.gather(parts.row_starts(), row_ids(parts)))
     starts = ends - tf.strings.length(tokens, unit="UTF8_CHAR")  # after the space that is taken
     return Parts(
         parts.with_values(tf.where(is_special, "", plain)),
@@ -75,7 +76,7 @@ def insert_special_tokens(
     """
     special = parts.special_ids.values >= 0
     counts = tf.cast(special, tf.int64)
-    first = tf.gather(parts.starts.values, starts.value_rowids())
+    first = tf.gather(parts.starts.values, row_ids(starts))
 
     def joined(pieces: tf.RaggedTensor, of_parts: tf.RaggedTensor) -> tf.RaggedTensor:
         alone = tf.RaggedTensor.from_row_lengths(of_parts.values[special], counts)

@@ -200,6 +200,12 @@ def test_long_words(text):
     assert ends.to_list()[1][-1] == len(text)
 
 
+def test_a_long_word_among_many_words_fits_into_memory():
+    words = " ".join(f"w{number}" for number in range(30_000))
+    _, _, ends = TOKENIZER.tokenize_with_offsets([words, "x" * 100_000])
+    assert [row[-1] for row in ends.to_list()] == [len(words), 100_000]
+
+
 def test_a_lone_surrogate_is_the_replacement_character():
     assert tokens_of(["a\ud800b"]) == tokens_of(["a\ufffdb"])
 
