@@ -44,13 +44,13 @@ SIZES = {
     "embedding_size": 128,
     "hidden_dropout": 0.0,
     "attention_dropout": 0.0,
-    # The published 0.02 is made for wide models: at this width attention hardly begins to differ
-    # between tokens, and all losses stay long where frequencies alone bring them.
+    # With the published 0.02, all losses stayed long where frequencies alone bring them; perhaps
+    # because at this width attention then hardly differs between tokens at first.
     "initializer_range": 0.08,
 }
 TEACHER = SIZES | {"num_layers": 4}
-# Telling replaced tokens begins with knowing neighbours, which attention learns late; the
-# convolution beside the first layer, as the larger DeBERTa-v2 have it, sees them at once.
+# The convolution beside the first layer, as the larger DeBERTa-v2 have it, sees neighbours at
+# once; the conjecture is that these tell replaced tokens, and that attention learns them late.
 REPLACED = SIZES | {"convolution_size": 3}
 COMMON = {
     "sequence_length": 32,
