@@ -59,6 +59,8 @@ TEXT: dict[str, Any] = {
 
 OBJECTIVES = ("mlm+sop", "mlm")
 
+PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking": "ngram"}
+
 HUGGING_FACE_CLASS = "Albert"
 HUGGING_FACE_PREFIX = "albert."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {

@@ -51,6 +51,9 @@ TEXT: dict[str, Any] = {
 # What the family is pretrained with; the first is its own.
 OBJECTIVES = ("mlm+nsp", "mlm")
 
+# How its authors pretrained it, where a `PretrainingConfig` does not say it.
+PRETRAINING: dict[str, Any] = {"masking": "token", "across_documents": False}
+
 # Names of the classes, of the configuration's fields and of the encoder's tensors in Hugging
 # Face's transformers. Fields that are not named are as in `TRAITS`.
 HUGGING_FACE_CLASS = "Bert"

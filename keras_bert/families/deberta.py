@@ -35,6 +35,8 @@ TEXT: dict[str, Any] = bert.TEXT | {"tokenizer": "byte_pair"}
 
 OBJECTIVES = ("mlm",)
 
+PRETRAINING: dict[str, Any] = bert.PRETRAINING
+
 HUGGING_FACE_CLASS = "Deberta"
 HUGGING_FACE_PREFIX = "deberta."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {

@@ -43,6 +43,8 @@ TEXT: dict[str, Any] = bert.TEXT | {"tokenizer": "sentencepiece"}
 
 OBJECTIVES = ("rtd+gdes", "rtd", "mlm")
 
+PRETRAINING: dict[str, Any] = bert.PRETRAINING
+
 HUGGING_FACE_CLASS = "DebertaV2"
 HUGGING_FACE_CONFIG = deberta.HUGGING_FACE_CONFIG | {
     "position_buckets": "position_buckets",

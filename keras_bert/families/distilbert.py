@@ -39,6 +39,8 @@ TEXT: dict[str, Any] = bert.TEXT
 
 OBJECTIVES = ("distillation", "mlm")
 
+PRETRAINING: dict[str, Any] = bert.PRETRAINING
+
 HUGGING_FACE_CLASS = "DistilBert"
 HUGGING_FACE_PREFIX = "distilbert."
 HUGGING_FACE_CONFIG = {

@@ -38,6 +38,8 @@ TEXT: dict[str, Any] = bert.TEXT
 
 OBJECTIVES = ("rtd", "mlm")
 
+PRETRAINING: dict[str, Any] = bert.PRETRAINING
+
 HUGGING_FACE_CLASS = "Electra"
 HUGGING_FACE_PREFIX = "electra."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {"embedding_size": "embedding_size"}

@@ -41,6 +41,8 @@ TEXT: dict[str, Any] = {
 
 OBJECTIVES = ("mlm",)
 
+PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"across_documents": True}
+
 HUGGING_FACE_CLASS = "Roberta"
 HUGGING_FACE_PREFIX = "roberta."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {"position_offset": "pad_token_id"}

@@ -10,6 +10,7 @@ from keras_bert.families.roberta import (  # noqa: F401
     HUGGING_FACE_PREFIX,
     HUGGING_FACE_TASKS,
     OBJECTIVES,
+    PRETRAINING,
     from_hugging_face,
     to_hugging_face,
 )

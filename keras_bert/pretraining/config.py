@@ -73,13 +73,14 @@ class PretrainingConfig:
         sequence_length: tokens per example, special tokens included.
         batch_size: examples per step, over all replicas.
         across_documents: whether a sequence goes on into the next document, as RoBERTa's "full
-            sentences"; not for objectives with pairs of texts.
+            sentences"; not for objectives with pairs of texts. None means as the family does where
+            the objective allows it.
         accumulation: number of parts in which a replica works through its share of a batch.
         steps: length of the run; or
         epochs: the same in passes through the corpus.
         masking_rate: share of the tokens to guess.
         masking: what is masked at once: "token", "word", "ngram" (one to three words) or "span"
-            (one to ten).
+            (one to ten); None means as the family does.
         learning_rate: at the end of the warm-up.
         warmup_steps: steps of linear rise.
         weight_decay: decoupled, not on biases and layer normalizations.
@@ -113,13 +114,13 @@ class PretrainingConfig:
     validation_share: float = 0.01
     validation_examples: int = 1024
     sequence_length: int = 128
-    across_documents: bool = False
+    across_documents: bool | None = None
     batch_size: int = 32
     accumulation: int = 1
     steps: int | None = None
     epochs: float | None = None
     masking_rate: float = 0.15
-    masking: str = "token"
+    masking: str | None = None
     learning_rate: float = 1e-4
     warmup_steps: int = 0
     weight_decay: float = 0.01
@@ -143,7 +144,7 @@ class PretrainingConfig:
         self._choose_objective()
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
-            if value not in choices:
+            if value is not None and value not in choices:
                 raise InputError(
                     f"{name} is {value!r}.{closest(value, choices)}"
                     f" Choose one of {', '.join(choices)}."
@@ -187,7 +188,7 @@ class PretrainingConfig:
         return config
 
     def _choose_objective(self) -> None:
-        """Fills in family and objective where they are not given, and checks the teacher."""
+        """Fills in what is the family's where it is not given, and checks what belongs together."""
         family, objective = self.family, self.objective
         if self.teacher and not objective:
             objective = "distillation"
@@ -199,8 +200,14 @@ class PretrainingConfig:
             objective = FAMILIES[family].OBJECTIVES[0]
         object.__setattr__(self, "family", family)
         object.__setattr__(self, "objective", objective)
-        if objective not in OBJECTIVES:
-            return
+        if family not in FAMILIES or objective not in OBJECTIVES:
+            return  # which is told below
+        own = FAMILIES[family].PRETRAINING
+        if OBJECTIVES[objective].pairs:
+            own = own | {"across_documents": False}
+        for name, value in own.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
         if OBJECTIVES[objective].pairs and self.across_documents:
             raise InputError(
                 f"The objective {objective!r} asks how two texts of one document belong together, "
@@ -215,6 +222,12 @@ class PretrainingConfig:
                 f"The objective {objective!r} has no use for a teacher; leave it out, or choose "
                 "'distillation'."
             )
+        for name in ("generator_size", "generator_depth"):
+            if getattr(self, name) is not None and not OBJECTIVES[objective].samples:
+                raise InputError(
+                    f"The objective {objective!r} has no generator; leave {name} out, or choose "
+                    "'rtd'."
+                )
 
     @property
     def _is_half_a_teacher(self) -> bool:
@@ -228,6 +241,8 @@ class PretrainingConfig:
         else:
             config = EncoderConfig.preset(self.preset or DEFAULT_PRESET)
         values = config.to_dict()
+        if config.embedding_size == config.hidden_size:
+            values["embedding_size"] = 0  # also where the options name another hidden_size
         if config.family == self.family:
             return values
         return {name: values[name] for name in SIZES} | FAMILIES[self.family].TRAITS

@@ -111,7 +111,7 @@ def make_examples(
         is_continuation=tokenizer.is_continuation,
         rate=config.masking_rate,
         slots=slots_for(config.masking_rate, config.sequence_length),
-        unit=config.masking,
+        unit=str(config.masking),
         replacement=OBJECTIVES[config.objective].masked,
         seed=config.seed,
     )
@@ -122,7 +122,7 @@ def make_examples(
             masking=masking,
             sequence_length=config.sequence_length,
             objective=config.objective,
-            across_documents=config.across_documents,
+            across_documents=bool(config.across_documents),
             seed=config.seed,
         )
         for corpus in corpora
