@@ -1,5 +1,6 @@
 """A student and its teacher (DistilBERT)."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,9 @@ from keras_bert.errors import InputError
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 
 PARTS_OF_LAYER = "encoder/layer_"
+POSITIONS = "encoder/embeddings/position_embedding"
+
+logger = logging.getLogger(__name__)
 
 
 class DistillationModel(keras.Model):
@@ -75,15 +79,25 @@ def copy_from_teacher(student: MaskedLanguageModel, teacher: MaskedLanguageModel
     """Sets the student's weights to the teacher's, taking about every other layer.
 
     The first and the last layer are among them: of 12 layers, 6 are 0, 2, 4, 7, 9 and 11, as
-    published.
+    published. What has no counterpart of its shape stays as it is, which is logged.
     """
     layers = np.linspace(
         0, teacher.config.num_distinct_layers - 1, student.config.num_distinct_layers
     )
-    values = named_variables(teacher)
+    values, left = named_variables(teacher), []
     for name, variable in named_variables(student).items():
+        theirs = name
         if name.startswith(PARTS_OF_LAYER):
             number, _, part = name.removeprefix(PARTS_OF_LAYER).partition("/")
-            name = f"{PARTS_OF_LAYER}{round(layers[int(number)])}/{part}"
-        if name in values and values[name].shape == variable.shape:
-            variable.assign(values[name])
+            theirs = f"{PARTS_OF_LAYER}{round(layers[int(number)])}/{part}"
+        value = values.get(theirs)
+        if value is not None and name == POSITIONS:  # the first one may stand in another row
+            value = np.asarray(value)[teacher.config.position_offset :]
+            offset = student.config.position_offset
+            value = np.pad(value, ((offset, 0), (0, 0)))[: variable.shape[0]]
+        if value is None or tuple(value.shape) != tuple(variable.shape):
+            left.append(name)
+        else:
+            variable.assign(value)
+    if left:
+        logger.warning("Not taken from the teacher, initialised at random: %s.", ", ".join(left))

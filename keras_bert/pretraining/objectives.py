@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from keras_bert.checkpoints import load
+from keras_bert.checkpoints import open_checkpoint
+from keras_bert.checkpoints.tasks import LANGUAGE_MODELS
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
@@ -159,7 +160,13 @@ def _distillation_model(
     *,
     every_token: bool,
 ) -> DistillationModel:
-    teacher = load(str(run.teacher), task="masked_lm", dtype=dtype)
+    _, saved = open_checkpoint(str(run.teacher))
+    if saved.task not in LANGUAGE_MODELS:
+        raise InputError(
+            f"The teacher {run.teacher} is a {saved.task!r}, which does not guess masked tokens; "
+            "name a masked language model."
+        )
+    teacher = saved.load("masked_lm", dtype=dtype)
     theirs = teacher.preprocessor
     if theirs is not None and theirs.vocabulary.tokens != preprocessor.vocabulary.tokens:
         raise InputError(

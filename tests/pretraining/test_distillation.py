@@ -104,6 +104,17 @@ def test_the_student_begins_as_every_other_layer_of_the_teacher():
         np.testing.assert_array_equal(a, b)
 
 
+def test_positions_are_taken_from_where_the_teacher_counts_them(caplog):
+    teacher = MaskedLanguageModel(Encoder(config(position_offset=2)))
+    student = MaskedLanguageModel(Encoder(config(max_positions=6, intermediate_size=8)))
+    copy_from_teacher(student, teacher)
+    ours, theirs = (m.encoder.embeddings.position_embedding for m in (student, teacher))
+    np.testing.assert_array_equal(ours, np.asarray(theirs)[2:8])
+    copy_from_teacher(teacher, student)  # which has fewer positions
+    assert [r.getMessage().count("position_embedding") for r in caplog.records] == [0, 1]
+    assert all("layer_1/intermediate/kernel" in r.getMessage() for r in caplog.records)
+
+
 @pytest.mark.parametrize("change", [{"hidden_size": 8}, {"vocabulary_size": 50}])
 def test_teachers_that_do_not_fit(change):
     with pytest.raises(InputError, match=f"student's {next(iter(change))}"):

@@ -15,10 +15,10 @@ from tests.pretraining.run import SMALL, assert_same_run, config, log
 
 SHORT = {"steps": 8, "checkpoint_every": 4, "steps_per_loop": 1, "evaluate_every": 8}
 RUNS = {
-    "sentence order": {"family": "albert", "masking": "ngram"},
+    "sentence order": {"family": "albert"},
     "replaced tokens": {"family": "electra"},
     "disentangled": {"family": "deberta-v2"},
-    "full sentences": {"family": "roberta", "across_documents": True},
+    "full sentences": {"family": "roberta"},
 }
 
 
@@ -149,6 +149,10 @@ def test_teachers_that_do_not_fit(text_files, teacher, tmp_path):
     run = distillation(text_files, tmp_path / "run", teacher, encoder={"hidden_size": 8})
     with pytest.raises(kb.InputError, match="student's hidden_size is 8"):
         pretrain(run, progress=False)
+    kb.save(kb.load(teacher, task="classifier", num_labels=2), tmp_path / "classifier")
+    run = distillation(text_files, tmp_path / "run", str(tmp_path / "classifier"))
+    with pytest.raises(kb.InputError, match="is a 'classifier', which does not guess masked"):
+        pretrain(run, progress=False)
 
 
 def test_the_command_takes_vocabulary_and_sizes_from_the_teacher(text_files, teacher, tmp_path):
@@ -196,7 +200,11 @@ NEEDED = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "s
         ({"across_documents": True}, "cannot go across documents"),
         ({"family": "albrt"}, "family is 'albrt'. Did you mean 'albert'"),
         ({"objective": "rdt"}, "objective is 'rdt'. Did you mean 'rtd'"),
-        ({"generator_size": 2}, "generator_size is 2.0, but must be positive and at most 1"),
+        (
+            {"objective": "rtd", "generator_size": 2},
+            "generator_size is 2.0, but must be positive and at most 1",
+        ),
+        ({"generator_depth": 0.5}, "'mlm\\+nsp' has no generator; leave generator_depth out"),
     ],
 )
 def test_combinations_that_are_not_possible(options, match):
@@ -220,6 +228,37 @@ def test_family_and_objective_by_default(options, family, objective):
     run = PretrainingConfig.from_dict(NEEDED | options)
     assert (run.family, run.objective) == (family, objective)
     assert PretrainingConfig.from_dict(run.to_dict()) == run
+
+
+@pytest.mark.parametrize(
+    ("options", "masking", "across_documents"),
+    [
+        ({}, "token", False),
+        ({"family": "albert"}, "ngram", False),
+        ({"family": "albert", "objective": "mlm", "masking": "word"}, "word", False),
+        ({"family": "roberta"}, "token", True),
+        ({"family": "xlm-roberta", "masking": "span"}, "span", True),
+        ({"family": "camembert", "across_documents": False}, "token", False),
+        ({"family": "roberta", "objective": "mlm+nsp"}, "token", False),
+        ({"family": "electra", "masking": None, "across_documents": True}, "token", True),
+    ],
+)
+def test_masking_and_packing_are_the_familys_unless_given(options, masking, across_documents):
+    run = PretrainingConfig.from_dict(NEEDED | options)
+    assert (run.masking, run.across_documents) == (masking, across_documents)
+    assert PretrainingConfig.from_dict(run.to_dict()) == run
+
+
+def test_the_embedding_is_as_wide_as_the_encoder_unless_the_preset_says_more():
+    sizes = {"hidden_size": 64, "num_heads": 1}
+    for options, expected in (
+        ({}, 64),
+        ({"family": "roberta"}, 64),
+        ({"family": "albert"}, 128),
+        ({"preset": "electra_small"}, 128),
+    ):
+        run = PretrainingConfig.from_dict(NEEDED | {"encoder": sizes} | options)
+        assert run.encoder_config(1000).embedding_size == expected
 
 
 def test_sizes_of_one_family_with_the_traits_of_another():
