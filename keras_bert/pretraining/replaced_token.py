@@ -42,7 +42,8 @@ class ReplacedTokenModel(keras.Model):
         preprocessor: Any = None,
         dtype: Any = None,
     ):
-        super().__init__(dtype=dtype)
+        # Noise of 8 bits would not do to sample from a vocabulary: inputs stay as they are.
+        super().__init__(dtype=dtype, autocast=False)
         self.config = config
         self.disentangled = disentangled
         if disentangled:

@@ -58,9 +58,10 @@ def batch():
     return tf.nest.map_structure(tf.constant, (x, y, w))
 
 
-def make(config, disentangled=False):
+def make(config, disentangled=False, dtype=None):
     keras.utils.set_random_seed(0)
-    return ReplacedTokenModel(config, generator_config(config, 0.5, 0.5), disentangled=disentangled)
+    generator = generator_config(config, 0.5, 0.5)
+    return ReplacedTokenModel(config, generator, disentangled=disentangled, dtype=dtype)
 
 
 def gradients(model, batch, wanted):
@@ -107,10 +108,13 @@ def test_tokens_are_put_where_they_were_masked():
     np.testing.assert_array_equal(put(ids, positions, values), expected)
 
 
-def test_labels_are_1_only_where_another_token_was_sampled(config, batch):
+@pytest.mark.parametrize("disentangled", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_labels_are_1_only_where_another_token_was_sampled(config, batch, disentangled, dtype):
     x, *_ = batch
-    model = make(config)
+    model = make(config, disentangled, dtype)
     outputs = model(x)
+    assert outputs["mlm_logits"].dtype == outputs["rtd_logits"].dtype == "float32"
     drawn = sample(outputs["mlm_logits"], x["noise"]).numpy()
     expected = np.zeros((ROWS, LENGTH), int)
     for row in range(ROWS):
