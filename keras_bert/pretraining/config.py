@@ -56,13 +56,15 @@ class PretrainingConfig:
             `*.model` of SentencePiece, or a directory of one of them or of a model. It may be left
             out where there is a teacher, for the teacher's.
         output: directory of the run: checkpoints, logs and, at the end, `model`.
-        family: of the encoder, a name in `keras_bert.families`; "" means the preset's.
+        family: of the encoder, a name in `keras_bert.families`; "" means the preset's or, where
+            there is a teacher and no preset, the one whose own objective is distillation.
         preset: size of the encoder, a name that `EncoderConfig.preset` takes; None means that of
             "bert_mini" or, where there is a teacher, the teacher's with half of its layers.
         encoder: options of `EncoderConfig` that differ from the preset.
         lowercase: whether WordPiece lowercases the text and strips accents; None means yes. Other
             tokenizers say it themselves.
-        objective: a name in `OBJECTIVES`; "" means the family's own.
+        objective: a name in `OBJECTIVES`; "" means the family's own or, where there is a teacher,
+            distillation.
         generator_size: width of a generator, as a share of the encoder's; None means what was
             published for the objective. Only for objectives with replaced tokens.
         generator_depth: its number of layers, the same.

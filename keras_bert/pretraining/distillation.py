@@ -42,7 +42,7 @@ class DistillationModel(keras.Model):
             if ours != theirs:
                 raise InputError(
                     f"The student's {name} is {ours}, but the teacher's is {theirs}; distillation "
-                    "needs them to be equal."
+                    f"needs them to be equal: set encoder.{name}."
                 )
         self.student = student
         self.encoder = student.encoder
