@@ -191,6 +191,11 @@ class PretrainingConfig:
 
     def _choose_objective(self) -> None:
         """Fills in what is the family's where it is not given, and checks what belongs together."""
+        if "family" in self.encoder:
+            raise InputError(
+                "encoder.family is not enough to make an encoder of another family; give the option "
+                "family instead."
+            )
         family, objective = self.family, self.objective
         if self.teacher and not objective:
             objective = "distillation"

@@ -195,6 +195,7 @@ NEEDED = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "s
         ({"family": "distilbert", "objective": "mlm+sop"}, "num_segments is 0"),
         ({"family": "electra", "objective": "mlm+nsp"}, "pooler.*'electra' has none"),
         ({"encoder": {"pooler": False}}, "pooler.*'bert' has none"),
+        ({"encoder": {"family": "albert"}}, "give the option family instead"),
         ({"family": "distilbert"}, "'distillation' needs a teacher"),
         ({"objective": "mlm", "teacher": "dir"}, "'mlm' has no use for a teacher"),
         ({"across_documents": True}, "cannot go across documents"),
