@@ -193,7 +193,7 @@ class PretrainingConfig:
         """Fills in what is the family's where it is not given, and checks what belongs together."""
         if "family" in self.encoder:
             raise InputError(
-                "encoder.family is not enough to make an encoder of another family; give the option "
+                "encoder.family alone does not make an encoder of that family; give the option "
                 "family instead."
             )
         family, objective = self.family, self.objective
