@@ -13,6 +13,8 @@ from pydoc_data import topics
 import pytest
 
 import keras_bert as kb
+from keras_bert.families import FAMILIES
+from tests.families import COLUMNS, NAMES
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -76,3 +78,10 @@ def test_every_block_runs(tmp_path):
     for language, code in blocks():
         run(language, code, tmp_path)
     assert (tmp_path / "serving" / "1" / "saved_model.pb").exists()
+
+
+def test_every_family_has_a_row_in_the_table():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert f"| {' | '.join(COLUMNS)} |" in lines
+    for family in FAMILIES:
+        assert sum(line.startswith(f"| {NAMES[family][0]} | ") for line in lines) == 1
