@@ -35,6 +35,7 @@ from keras_bert.text.character_map import write_character_map
 from keras_bert.text.gpt2_splitting import split_words
 from keras_bert.text.ragged import row_ids
 from keras_bert.text.sentencepiece_model import SentencePieceModel
+from keras_bert.text.sentencepiece_operation import SentencePieceOperation
 from keras_bert.text.space_cuts import cut_at_spaces, restore_spaces
 from keras_bert.text.tokenizer import Pieces, Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
@@ -91,7 +92,7 @@ class BytePair(Tokenizer):
         ranks |= dict.fromkeys(byte_alphabet.CHARACTERS, 0)
         pieces = [t if t in ranks and t not in special else _NOT_IN_TEXT + t for t in tokens]
         pieces += sorted(set(byte_alphabet.CHARACTERS) - set(pieces))  # bytes without a token
-        self._model = SentencePieceModel.from_pieces(
+        model = SentencePieceModel.from_pieces(
             pieces,
             [-ranks.get(piece, 0) for piece in pieces],
             unknown_id=self.vocabulary.unknown_id,
@@ -102,6 +103,7 @@ class BytePair(Tokenizer):
             remove_extra_whitespaces=False,
             escape_whitespaces=False,
         ).to_bytes()
+        self._merger = SentencePieceOperation(model)
         unknown = [self.vocabulary.unknown_id] * (len(pieces) - len(tokens))
         self._ids = tf.constant([*range(len(tokens)), *unknown], tf.int32)
         space = byte_alphabet.SPACE
@@ -125,10 +127,6 @@ class BytePair(Tokenizer):
             unknown_token=_NOT_IN_TEXT,
             no_pretokenization=True,
         )
-
-    @functools.cached_property
-    def _merger(self) -> tf_text.SentencepieceTokenizer:
-        return tf_text.SentencepieceTokenizer(self._model)
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
@@ -219,10 +217,7 @@ class BytePair(Tokenizer):
         """Ids in the model int32 `[W, (tokens)]` of words `[W]` in the bytes' alphabet."""
         whole = tf.gather(self._whole_word_ids, self._whole_words.tokenize(words).values)
         is_whole = whole >= 0
-        # A resource that is made in a graph is saved with it, without being tracked.
-        in_graph = not tf.executing_eagerly()
-        merger = tf_text.SentencepieceTokenizer(self._model) if in_graph else self._merger
-        merged = merger.tokenize(tf.where(is_whole, "", words))
+        merged = self._merger.tokenize(tf.where(is_whole, "", words))
         alone = tf.RaggedTensor.from_row_lengths(
             tf.boolean_mask(whole, is_whole), tf.cast(is_whole, tf.int64), validate=False
         )

@@ -35,6 +35,7 @@ from keras_bert.text.character_map import (
 from keras_bert.text.offsets import bytes_to_characters
 from keras_bert.text.ragged import row_ids
 from keras_bert.text.sentencepiece_model import SPACE, PieceType, SentencePieceModel
+from keras_bert.text.sentencepiece_operation import SentencePieceOperation
 from keras_bert.text.tokenizer import Pieces, Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -116,10 +117,11 @@ class SentencePiece(Tokenizer):
 
     def _build(self) -> None:
         model = self._model_of_operations()
-        self._serialized = model.to_bytes()
+        serialized = model.to_bytes()
         self._separates_words = _separates_words(model)
         is_fast = self._separates_words and _suits_fast_operation(model)
-        self._fast = tf_text.FastSentencepieceTokenizer(self._serialized) if is_fast else None
+        self._complete = SentencePieceOperation(serialized)
+        self._fast = tf_text.FastSentencepieceTokenizer(serialized) if is_fast else None
         ids = {token: index for index, token in enumerate(self.vocabulary.tokens)}
         unknown = self.vocabulary.unknown_id
         self._ids = tf.constant([ids.get(piece, unknown) for piece in model.pieces], tf.int32)
@@ -157,7 +159,7 @@ class SentencePiece(Tokenizer):
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         words = self._words(texts)
         distinct, index = tf.unique(words.values, tf.int64)
-        tokenizer = self._fast or self._complete()
+        tokenizer = self._fast or self._complete
         pieces = tokenizer.tokenize(distinct).with_row_splits_dtype(tf.int64)
         ids = tf.gather(pieces.with_values(tf.gather(self._ids, pieces.values)), index)
         return words.with_values(ids).merge_dims(1, 2)
@@ -165,7 +167,7 @@ class SentencePiece(Tokenizer):
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
         words = self._words(texts)
         distinct, index = tf.unique(words.values, tf.int64)
-        pieces, starts, ends = self._complete().tokenize_with_offsets(distinct)
+        pieces, starts, ends = self._complete.tokenize_with_offsets(distinct)
         starts, ends = bytes_to_characters(distinct, starts, ends)
         ids = pieces.with_values(tf.gather(self._ids, pieces.values))
         ids, starts, ends = (tf.gather(x, index) for x in (ids, starts, ends))
@@ -192,20 +194,6 @@ class SentencePiece(Tokenizer):
             for values in (ids.values, start + shift, end + shift)
         )
         return ids, starts, ends
-
-    def _complete(self) -> tf_text.SentencepieceTokenizer:
-        """The operation that also gives offsets.
-
-        It holds a resource. One made inside a graph belongs to the graph, and is saved with it; one
-        made outside would have to be tracked by whatever is saved.
-        """
-        if tf.executing_eagerly():
-            return self._eager_complete
-        return tf_text.SentencepieceTokenizer(self._serialized)
-
-    @functools.cached_property
-    def _eager_complete(self) -> tf_text.SentencepieceTokenizer:
-        return tf_text.SentencepieceTokenizer(self._serialized)
 
     def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """What is tokenized by itself, `[N, (words)]`."""
