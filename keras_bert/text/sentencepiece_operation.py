@@ -21,11 +21,7 @@ class SentencePieceOperation:
 
     def __init__(self, model: bytes) -> None:
         self._model = model
-        strings = [tf.TensorSpec([None], tf.string)]
-        self._graphs = {
-            name: tf.function(getattr(self, name), input_signature=strings, autograph=False)
-            for name in ("tokenize", "tokenize_with_offsets")
-        }
+        self._graphs: dict[str, Any] = {}
 
     def tokenize(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Pieces' ids in the model, int32 `[N, (pieces)]`."""
@@ -36,6 +32,11 @@ class SentencePieceOperation:
         return self._call("tokenize_with_offsets", strings)
 
     def _call(self, name: str, strings: tf.Tensor) -> Any:
-        if tf.executing_eagerly():
-            return self._graphs[name](strings)
-        return getattr(tf_text.SentencepieceTokenizer(self._model), name)(strings)
+        if not tf.executing_eagerly():
+            return getattr(tf_text.SentencepieceTokenizer(self._model), name)(strings)
+        if name not in self._graphs:
+            # Concrete: of functions of one name in many tokenizers TensorFlow warns as retraced.
+            signature = [tf.TensorSpec([None], tf.string)]
+            function = tf.function(getattr(self, name), signature, autograph=False)
+            self._graphs[name] = function.get_concrete_function()
+        return self._graphs[name](tf.convert_to_tensor(strings, tf.string))
