@@ -55,7 +55,7 @@ def reader(
     no_header: bool,
     separator: str | None,
 ) -> Callable[[str], Any]:
-    """What `data_options` describe: a path to `Examples`."""
+    """What `data_options` describe: a path to `TextExamples`."""
     from keras_bert.finetuning import Columns, read_examples
 
     columns = Columns(text_column, pair_column, label_columns)

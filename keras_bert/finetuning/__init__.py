@@ -9,15 +9,28 @@ result = fine_tune(model, train, validation, recipe=Recipe(epochs=3), output="ru
 """
 
 from keras_bert.finetuning.evaluation import evaluate
-from keras_bert.finetuning.examples import Columns, Examples, hold_out, read_examples
+from keras_bert.finetuning.examples import (
+    ChoiceExamples,
+    Columns,
+    Examples,
+    QuestionExamples,
+    TaggedExamples,
+    TextExamples,
+    hold_out,
+)
+from keras_bert.finetuning.readers.texts import read_examples
 from keras_bert.finetuning.targets import label_names, problem_type_of
 from keras_bert.finetuning.training import Recipe, Result, fine_tune
 
 __all__ = [
+    "ChoiceExamples",
     "Columns",
     "Examples",
+    "QuestionExamples",
     "Recipe",
     "Result",
+    "TaggedExamples",
+    "TextExamples",
     "evaluate",
     "fine_tune",
     "hold_out",

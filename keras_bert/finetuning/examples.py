@@ -1,59 +1,16 @@
-"""Labelled texts, or pairs of texts, from files."""
+"""What a model is trained, measured and run on, by kind of task.
+
+All kinds share the fields and methods of `Examples`; the others are theirs alone. Whatever is not
+labelled has None in the place of labels.
+"""
 
 import dataclasses
-import json
-import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from keras_bert.config import closest
 from keras_bert.errors import InputError
-from keras_bert.finetuning.tables import Row, Table, read_table
-
-# How data sets name their columns, in the order in which they are looked for.
-PAIR_COLUMNS = (
-    ("sentence1", "sentence2"),
-    ("text1", "text2"),
-    ("text_a", "text_b"),
-    ("question1", "question2"),
-    ("premise", "hypothesis"),
-    ("#1 String", "#2 String"),
-    ("question", "sentence"),
-    ("question", "passage"),
-    ("question", "answer"),
-    ("query", "document"),
-    ("text", "text_pair"),
-)
-TEXT_COLUMNS = (
-    "text",
-    "sentence",
-    "review",
-    "content",
-    "prompt",
-    "question",
-    "query",
-    "utterance",
-    "message",
-    "comment",
-    "title",
-)
-LABEL_COLUMNS = (
-    "label",
-    "labels",
-    "score",
-    "target",
-    "class",
-    "category",
-    "intent",
-    "sentiment",
-    "gold_label",
-    "similarity",
-    "is_duplicate",
-    "quality",
-)
-_YES, _NO = ("1", "true", "yes"), ("0", "false", "no", "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,29 +28,56 @@ class Columns:
     labels: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Examples:
-    """Texts with what is known about them, in the order of the file.
+    """N examples, in the order of the file. Every field that is a tuple holds one value for each.
 
     Args:
         path: the file, for messages.
-        lines: the line of the file for each example.
-        texts: the texts.
-        pairs: the second texts, where examples are pairs.
-        labels: a string each, as in the file; a tuple of strings for several labels; None if
-            the file has no labels.
-        columns: the columns that were read.
+        lines: where in the file each example begins.
+        unit: what `lines` counts.
+        groups: what each example is a part of, such as an article; examples of one group are
+            not divided between training and validation. None if each stands for itself.
     """
 
     path: str
     lines: tuple[int, ...]
-    texts: tuple[str, ...]
-    pairs: tuple[str, ...] | None
-    labels: tuple[str | tuple[str, ...], ...] | None
-    columns: Columns
+    unit: str = "line"
+    groups: tuple[Any, ...] | None = None
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return len(self.lines)
+
+    def take(self, indices: Sequence[int] | np.ndarray) -> Self:
+        """Some of the examples, in the order given."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        taken: dict[str, Any] = {
+            name: tuple(values[index] for index in indices)
+            for name, values in fields.items()
+            if isinstance(values, tuple)
+        }
+        return dataclasses.replace(self, **taken)
+
+    def place(self, index: int) -> str:
+        """File and line of an example, for messages."""
+        return f"{self.path}, {self.unit} {self.lines[index]}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextExamples(Examples):
+    """Texts or pairs of texts, for a `SequenceClassifier` or a `TextEmbedder`.
+
+    Args:
+        texts: the texts.
+        pairs: the second texts, where examples are pairs.
+        labels: a string each, as in the file; a tuple of strings for several labels.
+        columns: the columns that were read.
+    """
+
+    texts: tuple[str, ...]
+    pairs: tuple[str, ...] | None = None
+    labels: tuple[str | tuple[str, ...], ...] | None = None
+    columns: Columns = Columns()
 
     @property
     def inputs(self) -> Any:
@@ -101,75 +85,84 @@ class Examples:
         texts = list(self.texts)
         return texts if self.pairs is None else (texts, list(self.pairs))
 
-    def take(self, indices: Sequence[int] | np.ndarray) -> "Examples":
-        """Some of the examples, in the order given."""
 
-        def pick(values: Any) -> Any:
-            return None if values is None else tuple(values[index] for index in indices)
-
-        return dataclasses.replace(
-            self,
-            lines=pick(self.lines),
-            texts=pick(self.texts),
-            pairs=pick(self.pairs),
-            labels=pick(self.labels),
-        )
-
-    def place(self, index: int) -> str:
-        """File and line of an example, for messages."""
-        return f"{self.path}, line {self.lines[index]}"
-
-
-def read_examples(
-    path: str | os.PathLike,
-    columns: Columns | None = None,
-    *,
-    format: str | None = None,
-    header: bool = True,
-    separator: str | None = None,
-    labelled: bool = True,
-) -> Examples:
-    """Reads labelled texts from a CSV, TSV or JSONL file.
-
-    Without a header, columns are named by position, "1", "2" and so on; if none is named, two
-    are text and label, three are text, text and label.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaggedExamples(Examples):
+    """Texts with a tag for each word, for a `TokenClassifier`.
 
     Args:
-        path: the file.
-        columns: which columns to read; those that it leaves open are found by usual names, such
-            as `text` or `sentence`, `sentence1` and `sentence2`, `label` or `score`.
-        format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
-        header: whether the first line of a CSV or TSV file names the columns.
-        separator: what stands between the labels of an example that can have several; a JSON
-            list of labels needs none.
-        labelled: whether labels are needed; if not, they are read if they are there.
-
-    Raises:
-        InputError: if the file cannot be read, a column is not found, or a row has no text or
-            no label; the message names the file and the line.
+        texts: the texts; of words that were given one by one, these with spaces between.
+        words: for each text, the first character of each word and the one after its last.
+        tags: for each text, a tag for each word.
     """
-    table = read_table(path, format=format, header=header)
-    found = _find_columns(table, columns or Columns(), header, labelled)
-    texts = [_text(table, row, found.text) for row in table.rows]
-    pairs = None if found.pair is None else [_text(table, row, found.pair) for row in table.rows]
-    labels = [_label(table, row, found.labels, separator) for row in table.rows]
-    if found.labels and len({isinstance(label, tuple) for label in labels}) > 1:
-        raise InputError(f"{path}: some labels are lists and some are not; make all of them lists.")
-    return Examples(
-        path=str(path),
-        lines=tuple(row.line for row in table.rows),
-        texts=tuple(texts),
-        pairs=None if pairs is None else tuple(pairs),
-        labels=tuple(labels) if found.labels else None,
-        columns=found,
-    )
+
+    texts: tuple[str, ...]
+    words: tuple[tuple[tuple[int, int], ...], ...]
+    tags: tuple[tuple[str, ...], ...] | None = None
+
+    @property
+    def inputs(self) -> list[str]:
+        """What a `Preprocessor` takes."""
+        return list(self.texts)
 
 
-def hold_out(examples: Examples, share: float, seed: int = 0) -> tuple[Examples, Examples]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuestionExamples(Examples):
+    """Questions to be answered by a part of a text, for a `SpanClassifier`.
+
+    Args:
+        ids: the names of the questions.
+        questions: the questions.
+        contexts: the text for each question.
+        answers: for each question, the answers that are right: the text, and its first character
+            in the context. None at all: the context does not answer the question.
+    """
+
+    ids: tuple[str, ...]
+    questions: tuple[str, ...]
+    contexts: tuple[str, ...]
+    answers: tuple[tuple[tuple[str, int], ...], ...] | None = None
+
+    @property
+    def inputs(self) -> tuple[list[str], list[str]]:
+        """What a `Preprocessor` takes: questions and contexts."""
+        return list(self.questions), list(self.contexts)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ChoiceExamples(Examples):
+    """Texts with C possible continuations or answers each, for a `MultipleChoice`.
+
+    Args:
+        contexts: the texts.
+        choices: for each text, its C choices.
+        labels: the index of the choice that is right.
+    """
+
+    contexts: tuple[str, ...]
+    choices: tuple[tuple[str, ...], ...]
+    labels: tuple[int, ...] | None = None
+
+    @property
+    def inputs(self) -> tuple[list[str], list[str]]:
+        """What a `Preprocessor` takes: each context C times, and the choices one by one."""
+        contexts = [
+            context
+            for context, choices in zip(self.contexts, self.choices, strict=True)
+            for _ in choices
+        ]
+        return contexts, [choice for choices in self.choices for choice in choices]
+
+
+AnyExamples = TypeVar("AnyExamples", bound=Examples)
+
+
+def hold_out(examples: AnyExamples, share: float, seed: int = 0) -> tuple[AnyExamples, AnyExamples]:
     """A part of the examples drawn at random, for validation.
 
     Args:
-        examples: N examples.
+        examples: N examples. Those of one group are held out together, so that of groups of
+            different sizes somewhat more than the share may be.
         share: of the examples to hold out, at least one.
         seed: another seed, another part.
 
@@ -182,115 +175,15 @@ def hold_out(examples: Examples, share: float, seed: int = 0) -> tuple[Examples,
     if not 0 < share < 1:
         raise InputError(f"The share to hold out is {share}, but must be between 0 and 1.")
     count = max(1, round(share * len(examples)))
-    if count >= len(examples):
+    groups = range(len(examples)) if examples.groups is None else examples.groups
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    members = np.array([numbers[group] for group in groups], int)
+    order = np.random.default_rng(seed).permutation(len(numbers))
+    reached = np.cumsum(np.bincount(members, minlength=len(order))[order])
+    held = np.isin(members, order[: np.searchsorted(reached, count) + 1])
+    if held.all():
+        parts = "" if examples.groups is None else f" in {len(numbers)} groups"
         raise InputError(
-            f"{examples.path} has {len(examples)} examples, too few to hold out {share:.0%}."
+            f"{examples.path} has {len(examples)} examples{parts}, too few to hold out {share:.0%}."
         )
-    order = np.random.default_rng(seed).permutation(len(examples))
-    return examples.take(np.sort(order[count:])), examples.take(np.sort(order[:count]))
-
-
-def _find_columns(table: Table, given: Columns, header: bool, labelled: bool) -> Columns:
-    for name in (given.text, given.pair, *given.labels):
-        if name is not None and name not in table.columns:
-            raise InputError(
-                f"{table.path} has no column {name!r}.{closest(name, table.columns)} "
-                f"It has {_list(table.columns)}."
-            )
-    usual = {name.lower(): name for name in reversed(table.columns)}
-    if not header:
-        usual = _by_position(table.columns, labelled)
-    text, pair = given.text, given.pair
-    if text is None and pair is None:
-        both = ((usual.get(a.lower()), usual.get(b.lower())) for a, b in PAIR_COLUMNS)
-        text, pair = next((names for names in both if None not in names), (None, None))
-    text = text or _first(usual, TEXT_COLUMNS)
-    if text is None:
-        advice = "" if not header else "; if the first line is an example, say that it is no header"
-        raise InputError(
-            f"{table.path}: which column holds the text? None of {_list(table.columns)} has a "
-            f"usual name such as 'text'; name it{advice}."
-        )
-    label = None if given.labels else _first(usual, LABEL_COLUMNS, but=(text, pair))
-    labels = given.labels or (() if label is None else (label,))
-    if labelled and not labels:
-        raise InputError(
-            f"{table.path} has no labels: none of {_list(table.columns)} has a usual name such "
-            "as 'label'; name the column."
-        )
-    return Columns(text, pair, labels)
-
-
-def _by_position(columns: tuple[str, ...], labelled: bool) -> dict[str, str]:
-    """Usual names of columns without a header."""
-    names = {
-        1: ("text",),
-        2: ("text", "label") if labelled else ("sentence1", "sentence2"),
-        3: ("sentence1", "sentence2", "label"),
-    }
-    return dict(zip(names.get(len(columns), ()), columns, strict=False))
-
-
-def _first(
-    usual: Mapping[str, str], names: Sequence[str], but: tuple[str | None, ...] = ()
-) -> str | None:
-    columns = (usual.get(name) for name in names)
-    return next((name for name in columns if name is not None and name not in but), None)
-
-
-def _text(table: Table, row: Row, column: str | None) -> str:
-    text = row.values.get(column or "")
-    if not isinstance(text, str):
-        missing = "has no" if text is None else f"has {text!r}, not text, as"
-        raise InputError(f"{table.path}, line {row.line}: the example {missing} {column!r}.")
-    return text
-
-
-def _label(
-    table: Table, row: Row, columns: tuple[str, ...], separator: str | None
-) -> str | tuple[str, ...]:
-    if len(columns) > 1:
-        return tuple(column for column in columns if _yes(table, row, column))
-    value = row.values.get(columns[0]) if columns else ""
-    if isinstance(value, str) and value.lstrip().startswith("[") and separator is None:
-        value = _json_list(value)
-    if isinstance(value, list):
-        return tuple(_name(item) for item in value)
-    if columns and (value is None or isinstance(value, dict) or _name(value) == ""):
-        if separator is not None and value == "":
-            return ()
-        raise InputError(
-            f"{table.path}, line {row.line}: the label is missing (column {columns[0]!r}); "
-            "label the example or remove it."
-        )
-    if separator is not None:
-        return tuple(filter(None, map(str.strip, _name(value).split(separator))))
-    return _name(value)
-
-
-def _yes(table: Table, row: Row, column: str) -> bool:
-    value = _name(row.values.get(column, "")).lower()
-    if value not in _YES + _NO:
-        raise InputError(
-            f"{table.path}, line {row.line}: {column!r} is {value!r}, but where each label has "
-            "a column of its own, it must be 1 or 0."
-        )
-    return value in _YES
-
-
-def _json_list(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text  # a label may begin with [
-
-
-def _name(value: Any) -> str:
-    """A label as a string; numbers and true or false of JSON as they are written there."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else str(value).strip()
-
-
-def _list(columns: Sequence[str]) -> str:
-    return ", ".join(map(repr, columns))
+    return examples.take(np.flatnonzero(~held)), examples.take(np.flatnonzero(held))

@@ -6,10 +6,10 @@ import numpy as np
 
 from keras_bert.config import closest
 from keras_bert.errors import InputError
-from keras_bert.finetuning.examples import Examples
+from keras_bert.finetuning.examples import TextExamples
 
 
-def problem_type_of(examples: Examples) -> str:
+def problem_type_of(examples: TextExamples) -> str:
     """What the labels look like: "multi_label", "regression" or "single_label".
 
     Lists of labels are "multi_label"; numbers of which at least one is not whole, "regression".
@@ -23,7 +23,7 @@ def problem_type_of(examples: Examples) -> str:
     return "single_label"
 
 
-def label_names(examples: Examples, problem_type: str) -> tuple[str, ...]:
+def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:
     """The names that a model's labels get, by id: in order of number if all are, else of letter.
 
     Where each label has a column of its own, the columns' order is kept. A regression has the
@@ -53,7 +53,7 @@ def label_names(examples: Examples, problem_type: str) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def targets_of(examples: Examples, names: tuple[str, ...], problem_type: str) -> np.ndarray:
+def targets_of(examples: TextExamples, names: tuple[str, ...], problem_type: str) -> np.ndarray:
     """Targets for `SequenceClassifier.default_loss`.
 
     Args:
@@ -88,13 +88,13 @@ def targets_of(examples: Examples, names: tuple[str, ...], problem_type: str) ->
     return indicators
 
 
-def _labels(examples: Examples) -> tuple:
+def _labels(examples: TextExamples) -> tuple:
     if not examples.labels:
         raise InputError(f"{examples.path} has no labels; name their column.")
     return examples.labels
 
 
-def _id(examples: Examples, index: int, label: str, ids: dict[str, int]) -> int:
+def _id(examples: TextExamples, index: int, label: str, ids: dict[str, int]) -> int:
     if label not in ids:
         raise InputError(
             f"{examples.place(index)}: the label {label!r} is unknown.{closest(label, ids)} "
@@ -103,7 +103,7 @@ def _id(examples: Examples, index: int, label: str, ids: dict[str, int]) -> int:
     return ids[label]
 
 
-def _checked_number(examples: Examples, index: int) -> float:
+def _checked_number(examples: TextExamples, index: int) -> float:
     label = _labels(examples)[index]
     number = _number(label)
     if number is None:

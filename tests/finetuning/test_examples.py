@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.finetuning import Columns, hold_out, label_names, problem_type_of, read_examples
+from keras_bert.finetuning import (
+    ChoiceExamples,
+    Columns,
+    QuestionExamples,
+    hold_out,
+    label_names,
+    problem_type_of,
+    read_examples,
+)
 from keras_bert.finetuning.targets import targets_of
 
 # A line end in a field is read as a line feed; a file cannot hold half of a surrogate pair.
@@ -228,3 +236,51 @@ def test_bad_labels(tmp_path, labels, problem, message):
 
     with pytest.raises(InputError, match=message):
         names_and_targets()
+
+
+def test_take_keeps_what_is_not_known():
+    examples = ChoiceExamples(
+        path="a.csv", lines=(2, 3, 5), contexts=("a", "b", "c"), choices=(("x", "y"),) * 3
+    )
+    some = examples.take([2, 0])
+    assert (some.lines, some.contexts, some.labels, some.groups) == ((5, 2), ("c", "a"), None, None)
+    assert (len(some), some.place(0)) == (2, "a.csv, line 5")
+    assert some.inputs == (["c", "c", "a", "a"], ["x", "y", "x", "y"])
+
+
+def questions(groups):
+    count = len(groups)
+    return QuestionExamples(
+        path="squad.json",
+        lines=tuple(range(1, count + 1)),
+        unit="question",
+        groups=tuple(groups),
+        ids=tuple(f"q{i}" for i in range(count)),
+        questions=("?",) * count,
+        contexts=("c",) * count,
+        answers=((),) * count,
+    )
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=2, max_size=9),
+    share=st.floats(0.01, 0.5),
+    seed=st.integers(0, 9),
+)
+def test_hold_out_does_not_divide_groups(sizes, share, seed):
+    groups = [f"article {i}" for i, size in enumerate(sizes) for _ in range(size)]
+    examples = questions(groups)
+    try:
+        left, held = hold_out(examples, share, seed)
+    except InputError:
+        assert len(groups) - max(sizes) < max(1, round(share * len(groups)))
+        return
+    assert sorted(left.ids + held.ids) == sorted(examples.ids)
+    assert not set(left.groups) & set(held.groups)
+    without_last_group = len(held) - max(groups.count(group) for group in held.groups)
+    assert len(held) >= max(1, round(share * len(groups))) > without_last_group
+
+
+def test_one_group_is_not_divided():
+    with pytest.raises(InputError, match="4 examples in 1 groups, too few"):
+        hold_out(questions(["one"] * 4), 0.5)

@@ -3,7 +3,7 @@
 import keras
 
 import keras_bert as kb
-from keras_bert.finetuning import Columns, Examples
+from keras_bert.finetuning import Columns, TextExamples
 
 WORDS = ("good", "fine", "bad", "poor", "film", "book", "was", "a", "the", "is")
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS)
@@ -26,7 +26,7 @@ def classifier(**arguments):
 
 
 def examples(texts, labels, pairs=None, label_columns=("label",)):
-    return Examples(
+    return TextExamples(
         path="memory.csv",
         lines=tuple(range(2, len(texts) + 2)),
         texts=tuple(texts),

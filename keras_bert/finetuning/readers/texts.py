@@ -1,0 +1,205 @@
+"""Labelled texts, or pairs of texts, from CSV, TSV and JSONL files."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_bert.config import closest
+from keras_bert.errors import InputError
+from keras_bert.finetuning.examples import Columns, TextExamples
+from keras_bert.finetuning.readers.tables import Row, Table, read_table
+
+# How data sets name their columns, in the order in which they are looked for.
+PAIR_COLUMNS = (
+    ("sentence1", "sentence2"),
+    ("text1", "text2"),
+    ("text_a", "text_b"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
+    ("#1 String", "#2 String"),
+    ("question", "sentence"),
+    ("question", "passage"),
+    ("question", "answer"),
+    ("query", "document"),
+    ("text", "text_pair"),
+)
+TEXT_COLUMNS = (
+    "text",
+    "sentence",
+    "review",
+    "content",
+    "prompt",
+    "question",
+    "query",
+    "utterance",
+    "message",
+    "comment",
+    "title",
+)
+LABEL_COLUMNS = (
+    "label",
+    "labels",
+    "score",
+    "target",
+    "class",
+    "category",
+    "intent",
+    "sentiment",
+    "gold_label",
+    "similarity",
+    "is_duplicate",
+    "quality",
+)
+_YES, _NO = ("1", "true", "yes"), ("0", "false", "no", "")
+
+
+def read_examples(
+    path: str | os.PathLike,
+    columns: Columns | None = None,
+    *,
+    format: str | None = None,
+    header: bool = True,
+    separator: str | None = None,
+    labelled: bool = True,
+) -> TextExamples:
+    """Reads labelled texts from a CSV, TSV or JSONL file.
+
+    Without a header, columns are named by position, "1", "2" and so on; if none is named, two
+    are text and label, three are text, text and label.
+
+    Args:
+        path: the file.
+        columns: which columns to read; those that it leaves open are found by usual names, such
+            as `text` or `sentence`, `sentence1` and `sentence2`, `label` or `score`.
+        format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
+        header: whether the first line of a CSV or TSV file names the columns.
+        separator: what stands between the labels of an example that can have several; a JSON
+            list of labels needs none.
+        labelled: whether labels are needed; if not, they are read if they are there.
+
+    Raises:
+        InputError: if the file cannot be read, a column is not found, or a row has no text or
+            no label; the message names the file and the line.
+    """
+    table = read_table(path, format=format, header=header)
+    found = _find_columns(table, columns or Columns(), header, labelled)
+    texts = [_text(table, row, found.text) for row in table.rows]
+    pairs = None if found.pair is None else [_text(table, row, found.pair) for row in table.rows]
+    labels = [_label(table, row, found.labels, separator) for row in table.rows]
+    if found.labels and len({isinstance(label, tuple) for label in labels}) > 1:
+        raise InputError(f"{path}: some labels are lists and some are not; make all of them lists.")
+    return TextExamples(
+        path=str(path),
+        lines=tuple(row.line for row in table.rows),
+        texts=tuple(texts),
+        pairs=None if pairs is None else tuple(pairs),
+        labels=tuple(labels) if found.labels else None,
+        columns=found,
+    )
+
+
+def _find_columns(table: Table, given: Columns, header: bool, labelled: bool) -> Columns:
+    for name in (given.text, given.pair, *given.labels):
+        if name is not None and name not in table.columns:
+            raise InputError(
+                f"{table.path} has no column {name!r}.{closest(name, table.columns)} "
+                f"It has {_list(table.columns)}."
+            )
+    usual = {name.lower(): name for name in reversed(table.columns)}
+    if not header:
+        usual = _by_position(table.columns, labelled)
+    text, pair = given.text, given.pair
+    if text is None and pair is None:
+        both = ((usual.get(a.lower()), usual.get(b.lower())) for a, b in PAIR_COLUMNS)
+        text, pair = next((names for names in both if None not in names), (None, None))
+    text = text or _first(usual, TEXT_COLUMNS)
+    if text is None:
+        advice = "" if not header else "; if the first line is an example, say that it is no header"
+        raise InputError(
+            f"{table.path}: which column holds the text? None of {_list(table.columns)} has a "
+            f"usual name such as 'text'; name it{advice}."
+        )
+    label = None if given.labels else _first(usual, LABEL_COLUMNS, but=(text, pair))
+    labels = given.labels or (() if label is None else (label,))
+    if labelled and not labels:
+        raise InputError(
+            f"{table.path} has no labels: none of {_list(table.columns)} has a usual name such "
+            "as 'label'; name the column."
+        )
+    return Columns(text, pair, labels)
+
+
+def _by_position(columns: tuple[str, ...], labelled: bool) -> dict[str, str]:
+    """Usual names of columns without a header."""
+    names = {
+        1: ("text",),
+        2: ("text", "label") if labelled else ("sentence1", "sentence2"),
+        3: ("sentence1", "sentence2", "label"),
+    }
+    return dict(zip(names.get(len(columns), ()), columns, strict=False))
+
+
+def _first(
+    usual: Mapping[str, str], names: Sequence[str], but: tuple[str | None, ...] = ()
+) -> str | None:
+    columns = (usual.get(name) for name in names)
+    return next((name for name in columns if name is not None and name not in but), None)
+
+
+def _text(table: Table, row: Row, column: str | None) -> str:
+    text = row.values.get(column or "")
+    if not isinstance(text, str):
+        missing = "has no" if text is None else f"has {text!r}, not text, as"
+        raise InputError(f"{table.path}, line {row.line}: the example {missing} {column!r}.")
+    return text
+
+
+def _label(
+    table: Table, row: Row, columns: tuple[str, ...], separator: str | None
+) -> str | tuple[str, ...]:
+    if len(columns) > 1:
+        return tuple(column for column in columns if _yes(table, row, column))
+    value = row.values.get(columns[0]) if columns else ""
+    if isinstance(value, str) and value.lstrip().startswith("[") and separator is None:
+        value = _json_list(value)
+    if isinstance(value, list):
+        return tuple(_name(item) for item in value)
+    if columns and (value is None or isinstance(value, dict) or _name(value) == ""):
+        if separator is not None and value == "":
+            return ()
+        raise InputError(
+            f"{table.path}, line {row.line}: the label is missing (column {columns[0]!r}); "
+            "label the example or remove it."
+        )
+    if separator is not None:
+        return tuple(filter(None, map(str.strip, _name(value).split(separator))))
+    return _name(value)
+
+
+def _yes(table: Table, row: Row, column: str) -> bool:
+    value = _name(row.values.get(column, "")).lower()
+    if value not in _YES + _NO:
+        raise InputError(
+            f"{table.path}, line {row.line}: {column!r} is {value!r}, but where each label has "
+            "a column of its own, it must be 1 or 0."
+        )
+    return value in _YES
+
+
+def _json_list(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text  # a label may begin with [
+
+
+def _name(value: Any) -> str:
+    """A label as a string; numbers and true or false of JSON as they are written there."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value).strip()
+
+
+def _list(columns: Sequence[str]) -> str:
+    return ", ".join(map(repr, columns))
