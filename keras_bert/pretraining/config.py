@@ -3,10 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from keras_bert.checkpoints import open_checkpoint
 from keras_bert.config import EncoderConfig, check_options, closest
@@ -14,6 +11,8 @@ from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
 from keras_bert.pretraining.masking import UNITS
 from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.option_file import read_options
+from keras_bert.pretraining.option_types import check_type, read_value, to_strings
 from keras_bert.pretraining.strategy import STRATEGIES
 
 PRECISIONS = ("float32", "mixed_bfloat16")
@@ -138,9 +137,9 @@ class PretrainingConfig:
 
     def __post_init__(self) -> None:
         for name in ("corpus", "validation"):
-            object.__setattr__(self, name, _strings(name, getattr(self, name)))
+            object.__setattr__(self, name, to_strings(name, getattr(self, name)))
         for field in dataclasses.fields(self):
-            _check_type(field.name, _annotation(field), getattr(self, field.name))
+            check_type(field, getattr(self, field.name))
         if not self.corpus:
             raise InputError("corpus is empty, but must name text files.")
         self._choose_objective()
@@ -176,7 +175,7 @@ class PretrainingConfig:
         if not objective.pairs:
             values["pooler"] = False  # nothing would train it
         config = EncoderConfig.from_dict(values | dict(self.encoder))
-        objective.check(self.objective, config)
+        objective.check_encoder(self.objective, config)
         if self.sequence_length > config.max_positions:
             raise InputError(
                 f"sequence_length is {self.sequence_length}, but the encoder has "
@@ -215,26 +214,7 @@ class PretrainingConfig:
         for name, value in own.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
-        if OBJECTIVES[objective].pairs and self.across_documents:
-            raise InputError(
-                f"The objective {objective!r} asks how two texts of one document belong together, "
-                "so its sequences cannot go across documents; set across_documents to false."
-            )
-        if OBJECTIVES[objective].teacher and not self.teacher:
-            raise InputError(
-                f"The objective {objective!r} needs a teacher; name the directory of a model."
-            )
-        if self.teacher and not OBJECTIVES[objective].teacher:
-            raise InputError(
-                f"The objective {objective!r} has no use for a teacher; leave it out, or choose "
-                "'distillation'."
-            )
-        for name in ("generator_size", "generator_depth"):
-            if getattr(self, name) is not None and not OBJECTIVES[objective].samples:
-                raise InputError(
-                    f"The objective {objective!r} has no generator; leave {name} out, or choose "
-                    "'rtd'."
-                )
+        OBJECTIVES[objective].check_run(self)
 
     @property
     def _is_half_a_teacher(self) -> bool:
@@ -274,10 +254,7 @@ class PretrainingConfig:
         for name in ("corpus", "vocabulary", "output"):
             if name not in values:
                 raise InputError(f"The option {name} is missing.")
-        for name, field in fields.items():
-            if "float" in _annotation(field) and isinstance(values.get(name), (int, str)):
-                values[name] = _to_float(name, values[name])
-        return cls(**values)
+        return cls(**{name: read_value(fields[name], value) for name, value in values.items()})
 
     @classmethod
     def from_yaml(
@@ -293,17 +270,7 @@ class PretrainingConfig:
         Raises:
             InputError: if the file or an option cannot be used.
         """
-        try:
-            values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"Cannot read {path}: {error.strerror}.") from error
-        except (UnicodeDecodeError, yaml.YAMLError) as error:
-            raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
-        if not isinstance(values, dict):
-            raise InputError(f"{path} must hold lines of the form 'option: value'.")
-        for override in overrides:
-            _override(values, override)
-        return cls.from_dict(values)
+        return cls.from_dict(read_options(path, overrides))
 
 
 _CHOICES: dict[str, Collection[str]] = {
@@ -342,61 +309,3 @@ _RANGES: dict[str, tuple[float, float, str]] = {
         _COUNT,
     ),
 }
-
-_TYPES: dict[str, tuple[type, str]] = {
-    "int": (int, "a whole number"),
-    "float": (float, "a number"),
-    "bool": (bool, "true or false"),
-    "str": (str, "text"),
-    "tuple[str, ...]": (tuple, "a list of names"),
-    "collections.abc.Mapping[str, typing.Any]": (Mapping, "a mapping of options"),
-}
-
-
-def _annotation(field: dataclasses.Field) -> str:
-    return field.type.__name__ if isinstance(field.type, type) else str(field.type)
-
-
-def _check_type(name: str, annotation: str, value: Any) -> None:
-    if annotation.endswith(" | None"):
-        if value is None:
-            return
-        annotation = annotation.removesuffix(" | None")
-    expected, words = _TYPES[annotation]
-    accepted = (int, float) if expected is float else expected
-    if not isinstance(value, accepted) or (isinstance(value, bool) and expected is not bool):
-        raise InputError(f"{name} is {value!r}, but must be {words}.")
-
-
-def _strings(name: str, value: Any) -> tuple[str, ...]:
-    values = [value] if isinstance(value, (str, os.PathLike)) else value or []
-    if not isinstance(values, (list, tuple)) or not all(
-        isinstance(v, (str, os.PathLike)) for v in values
-    ):
-        raise InputError(f"{name} is {value!r}, but must be a file name or a list of them.")
-    return tuple(os.fspath(v) for v in values)
-
-
-def _to_float(name: str, value: int | str) -> float | None:
-    # PyYAML reads 1e-4, without a point, as text.
-    try:
-        return float(value)
-    except ValueError:
-        raise InputError(f"{name} is {value!r}, but must be a number.") from None
-
-
-def _override(values: dict[str, Any], override: str) -> None:
-    name, separator, text = override.partition("=")
-    if not separator or not name:
-        raise InputError(f"{override!r} is not of the form option=value.")
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"{text!r} is not a YAML value for {name}.") from error
-    group, dot, option = name.partition(".")
-    if not dot:
-        values[name] = value
-    elif group == "encoder":
-        values["encoder"] = {**(values.get("encoder") or {}), option: value}
-    else:
-        raise InputError(f"{name!r} is no option; only encoder has options of its own.")

@@ -84,7 +84,35 @@ class Objective:
     averages: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     kept: Callable[[Any], keras.Model] = lambda model: model
 
-    def check(self, name: str, config: EncoderConfig) -> None:
+    def check_run(self, run: PretrainingConfig) -> None:
+        """Passes for a run whose options go together with the objective.
+
+        Raises:
+            InputError: for another.
+        """
+        if self.pairs and run.across_documents:
+            raise InputError(
+                f"The objective {run.objective!r} asks how two texts of one document belong "
+                "together, so its sequences cannot go across documents; set across_documents to "
+                "false."
+            )
+        if self.teacher and not run.teacher:
+            raise InputError(
+                f"The objective {run.objective!r} needs a teacher; name the directory of a model."
+            )
+        if run.teacher and not self.teacher:
+            raise InputError(
+                f"The objective {run.objective!r} has no use for a teacher; leave it out, or "
+                "choose 'distillation'."
+            )
+        for name in ("generator_size", "generator_depth"):
+            if getattr(run, name) is not None and not self.samples:
+                raise InputError(
+                    f"The objective {run.objective!r} has no generator; leave {name} out, or "
+                    "choose 'rtd'."
+                )
+
+    def check_encoder(self, name: str, config: EncoderConfig) -> None:
         """Passes for an encoder that can be trained so.
 
         Raises:
