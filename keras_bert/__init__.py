@@ -23,6 +23,7 @@ _HOMES = {
     "SentencePiece": "text.sentencepiece",
     "SequenceClassifier": "tasks.classifier",
     "SpanClassifier": "tasks.span",
+    "TextEmbedder": "tasks.embedder",
     "TokenClassifier": "tasks.tagger",
     "Vocabulary": "text.vocabulary",
     "WordPiece": "text.wordpiece",

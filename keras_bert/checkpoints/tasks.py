@@ -15,6 +15,7 @@ from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
 from keras_bert.layers.encoder import Encoder
 from keras_bert.tasks.classifier import SequenceClassifier
+from keras_bert.tasks.embedder import TextEmbedder
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.multiple_choice import MultipleChoice
 from keras_bert.tasks.next_sentence import NextSentencePredictor
@@ -26,6 +27,7 @@ from keras_bert.tasks.tagger import TokenClassifier
 TASKS = {
     "encoder": Encoder,
     "classifier": SequenceClassifier,
+    "embedder": TextEmbedder,
     "masked_lm": MaskedLanguageModel,
     "multiple_choice": MultipleChoice,
     "next_sentence": NextSentencePredictor,

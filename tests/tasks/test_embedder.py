@@ -1,0 +1,125 @@
+import keras
+import numpy as np
+import pytest
+
+import keras_bert as kb
+from keras_bert.checkpoints.variables import named_variables
+from tests.layers.test_encoder import padded_batch, random_encoder
+
+POOLINGS = ("mean", "first", "pooled", "attention")
+
+
+def expected_vectors(model, inputs, normalize):
+    """By hand, in NumPy."""
+    outputs = model.encoder(inputs)
+    x = np.asarray(outputs["sequence_output"], "float64")
+    mask = inputs["padding_mask"][..., None].astype("float64")
+    if model.pooling == "attention":
+        mask = mask * np.exp(x @ np.asarray(model.text_pooling.score.kernel))
+    vectors = {
+        "pooled": lambda: np.asarray(outputs["pooled_output"], "float64"),
+        "first": lambda: x[:, 0],
+    }.get(model.pooling, lambda: (x * mask).sum(1) / mask.sum(1))()
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if normalize else vectors
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_vectors_by_hand(pooling, normalize):
+    model = kb.TextEmbedder(random_encoder(), pooling=pooling, normalize=normalize)
+    inputs = padded_batch()
+    actual = model(inputs)
+    assert keras.backend.standardize_dtype(actual.dtype) == "float32"
+    np.testing.assert_allclose(actual, expected_vectors(model, inputs, normalize), atol=1e-5)
+
+
+def test_the_padding_does_not_matter():
+    model, inputs = kb.TextEmbedder(random_encoder()), padded_batch()
+    short = {name: value[1:2, :5] for name, value in inputs.items()}  # the second has 5 tokens
+    np.testing.assert_allclose(model(short)[0], model(inputs)[1], atol=1e-5)
+
+
+def test_groups_of_texts():
+    model, inputs = kb.TextEmbedder(random_encoder()), padded_batch()
+    groups = {name: np.stack([value, value[::-1]]) for name, value in inputs.items()}
+    actual = np.asarray(model(groups))
+    assert actual.shape == (2, 3, 24)
+    alone = np.asarray(model(inputs))
+    np.testing.assert_allclose(actual, np.stack([alone, alone[::-1]]), atol=1e-5)
+
+
+def test_a_text_of_zeros_is_no_division_by_zero():
+    encoder = random_encoder()
+    for name, variable in named_variables(encoder).items():
+        if "layer_2/output_layer_norm" in name:  # the last layer's
+            variable.assign(np.zeros(variable.shape))
+    model = kb.TextEmbedder(encoder)
+    assert np.array_equal(model(padded_batch()), np.zeros((3, 24)))
+    model.compile("sgd", "mse")
+    model.fit(padded_batch(), np.ones((3, 24)), verbose=0)
+    assert all(np.isfinite(np.asarray(weight)).all() for weight in model.weights)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_round_trips(pooling, tmp_path):
+    model = kb.TextEmbedder(random_encoder(), pooling=pooling, normalize=False)
+    inputs = padded_batch()
+    model.save(tmp_path / "m.keras")
+    kb.save(model, tmp_path / "native")
+    for path in ("m.keras", "native"):
+        loaded = kb.load(tmp_path / path)
+        assert (loaded.pooling, loaded.normalize) == (pooling, False)
+        assert np.array_equal(loaded(inputs), model(inputs))
+
+
+def test_from_and_into_other_tasks(tmp_path, caplog):
+    encoder, inputs = random_encoder(), padded_batch()
+    kb.save(encoder, tmp_path / "encoder")
+    model = kb.load(tmp_path / "encoder", task="embedder")
+    np.testing.assert_allclose(model(inputs), kb.TextEmbedder(encoder)(inputs), atol=1e-6)
+    assert not caplog.text
+    kb.load(tmp_path / "encoder", task="embedder", pooling="attention")
+    assert "initialised at random: pooling/score/kernel" in caplog.text
+    kb.save(model, tmp_path / "embedder")
+    assert isinstance(kb.load(tmp_path / "embedder", task="encoder"), kb.Encoder)
+    assert kb.load(tmp_path / "embedder", task="classifier", num_labels=2).pooling == "pooled"
+
+
+def test_bad_arguments():
+    with pytest.raises(kb.InputError, match="no pooling 'men'. Did you mean 'mean'"):
+        kb.TextEmbedder(random_encoder(), pooling="men")
+    with pytest.raises(kb.InputError, match="no pooler"):
+        kb.TextEmbedder(random_encoder(pooler=False), pooling="pooled")
+    with pytest.raises(kb.InputError, match="has no preprocessor"):
+        kb.TextEmbedder(random_encoder()).encode(["a"])
+
+
+WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij")
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    preprocessor = kb.Preprocessor(kb.WordPiece(kb.Vocabulary(WORDS)), sequence_length=16)
+    return kb.TextEmbedder(random_encoder(), preprocessor=preprocessor)
+
+
+def test_encode_keeps_the_order(embedder):
+    generator = np.random.default_rng(0)
+    texts = [" ".join(generator.choice(WORDS[5:], n)) for n in generator.integers(0, 20, 50)]
+    vectors = embedder.encode(texts, batch_size=8)
+    assert vectors.shape == (50, 24)
+    assert vectors.dtype == "float32"
+    for text, vector in zip(texts[::7], vectors[::7], strict=True):
+        alone = embedder(embedder.preprocessor([text]))[0]
+        np.testing.assert_allclose(vector, alone, atol=2e-6)
+    assert embedder.encode([]).shape == (0, 24)
+
+
+def test_similarity_is_the_cosine(embedder):
+    a, b = ["a b c", "d", "e f"], ["a b", "d"]
+    x, y = np.asarray(embedder.encode(a), "float64"), np.asarray(embedder.encode(b), "float64")
+    cosines = x @ y.T / np.outer(np.linalg.norm(x, axis=1), np.linalg.norm(y, axis=1))
+    np.testing.assert_allclose(embedder.similarity(a, b), cosines, atol=1e-6)
+    np.testing.assert_allclose(embedder.similarity(3 * x, b), cosines, atol=1e-6)
+    assert embedder.similarity(a, b)[1, 1] == pytest.approx(1, abs=1e-6)
+    assert embedder.similarity([], b).shape == (0, 2)
