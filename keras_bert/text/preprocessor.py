@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
 from keras_bert.text.packing import layout
+from keras_bert.text.rows import Frame, Overlap, Rows, Segment, arrange
 from keras_bert.text.strings import Texts, to_strings
 from keras_bert.text.tokenizer import Tokenizer, tokenizer_class
 from keras_bert.text.vocabulary import Vocabulary
 
 CONFIG_NAME = "preprocessor.json"
+_TEXTS_AT_ONCE = 1024
 _FIRST_KIND = "wordpiece"  # before there were others, files did not say it
 
 
@@ -89,10 +92,7 @@ class Preprocessor:
         Raises:
             InputError: if these are not texts, or the two batches of a pair differ in size.
         """
-        batches = [to_strings(batch) for batch in (texts if isinstance(texts, tuple) else (texts,))]
-        if not batches[0].shape.is_compatible_with(batches[-1].shape):
-            sizes = " and ".join(str(batch.shape[0]) for batch in batches)
-            raise InputError(f"A pair needs two batches of one size, not of {sizes} texts.")
+        batches = _batches(texts)
         tokenized = [
             self._tokenize(batch, return_offsets, allow_special_tokens) for batch in batches
         ]
@@ -109,6 +109,55 @@ class Preprocessor:
         for name, values in zip(("starts", "ends"), offsets, strict=False):
             outputs[name] = packed.gather(values, (0, 0, 0))
         return outputs
+
+    def rows(
+        self,
+        texts: Texts | tuple[Texts, Texts],
+        *,
+        overlap: Overlap = None,
+        offsets: bool = False,
+    ) -> Rows:
+        """Prepares texts, or pairs of texts, without padding and, if wished, without cutting.
+
+        Args:
+            texts: as for calls, but nothing symbolic.
+            overlap: None: one row per text, cut as in calls. A number: long texts, or long second
+                texts of pairs, become several rows, windows that share so many tokens with their
+                neighbours ("auto": a third of a window); of the first text of a pair at most 64
+                tokens are left.
+            offsets: also say which characters of its text each token covers.
+
+        Returns:
+            One row or more for each text, in order.
+
+        Raises:
+            InputError: as in calls, and if the overlap is as long as a window.
+        """
+        batches, vocabulary = _batches(texts), self.vocabulary
+        frame = Frame(
+            vocabulary.cls_id,
+            vocabulary.separator_id,
+            vocabulary.pad_id,
+            self.sequence_length,
+            self.separators_in_pair,
+            self.num_segments,
+        )
+        if len(batches) > 2:
+            raise InputError(f"Expected one text or a pair of texts, got {len(batches)}.")
+        parts = []
+        for first in range(0, max(int(batches[0].shape[0]), 1), _TEXTS_AT_ONCE):
+            segments = [
+                _segment(
+                    self._tokenize(
+                        batch[first : first + _TEXTS_AT_ONCE],
+                        offsets and batch is batches[-1],
+                        False,
+                    )
+                )
+                for batch in batches
+            ]
+            parts.append(arrange(segments, frame, overlap, first))
+        return Rows.joined(parts)
 
     def _tokenize(
         self, texts: tf.Tensor, with_offsets: bool, allow_special_tokens: bool
@@ -176,3 +225,17 @@ class Preprocessor:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} is not a preprocessor's configuration: {error!r}.") from None
+
+
+def _batches(texts: Texts | tuple[Texts, Texts]) -> list[tf.Tensor]:
+    """One batch of strings `[N]` or, for pairs, two."""
+    batches = [to_strings(batch) for batch in (texts if isinstance(texts, tuple) else (texts,))]
+    if not batches[0].shape.is_compatible_with(batches[-1].shape):
+        sizes = " and ".join(str(batch.shape[0]) for batch in batches)
+        raise InputError(f"A pair needs two batches of one size, not of {sizes} texts.")
+    return batches
+
+
+def _segment(tokenized: tuple[tf.RaggedTensor, ...]) -> Segment:
+    splits = tokenized[0].row_splits.numpy().astype(np.int64)
+    return Segment(splits, *(tokens.values.numpy().astype(np.int32) for tokens in tokenized))
