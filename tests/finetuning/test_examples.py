@@ -284,3 +284,35 @@ def test_hold_out_does_not_divide_groups(sizes, share, seed):
 def test_one_group_is_not_divided():
     with pytest.raises(InputError, match="4 examples in 1 groups, too few"):
         hold_out(questions(["one"] * 4), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("data.csv", "text,label\na,x\nb\nc,\nd,y\n,\n"),
+        (
+            "data.jsonl",
+            '{"text": "a", "label": "x"}\n{"text"\n{"text": "c"}\n'
+            '{"text": "d", "label": "y"}\n{"label": "x"}\n',
+        ),
+    ],
+)
+def test_bad_rows_are_skipped_and_counted(tmp_path, caplog, name, content):
+    path = write(tmp_path, name, content)
+    with pytest.raises(InputError):
+        read_examples(path)
+    examples = read_examples(path, on_error="skip")
+    assert (examples.texts, examples.labels) == (("a", "d"), ("x", "y"))
+    assert "1 of 5 examples are skipped" in caplog.text
+    assert "2 of 4 examples are skipped" in caplog.text
+    assert f"{path}, line {4 if name == 'data.csv' else 3}: the label is missing" in caplog.text
+
+
+def test_a_file_of_bad_rows_is_an_error(tmp_path):
+    path = write(tmp_path, "data.csv", "text,label\na,\nb,\n")
+    with pytest.raises(
+        InputError, match="no example is left, all 2 have errors.*line 2: the label"
+    ):
+        read_examples(path, on_error="skip")
+    with pytest.raises(InputError, match="on_error is 'ignore'"):
+        read_examples(path, on_error="ignore")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.errors import InputError
+from keras_bert.finetuning.readers.faults import OnError, read_each
 from keras_bert.text.files import read_lines
 
 _FORMATS = {
@@ -49,51 +50,62 @@ class Table:
     rows: tuple[Row, ...]
 
 
-def read_table(path: str | os.PathLike, *, format: str | None = None, header: bool = True) -> Table:
+def format_of(path: str | os.PathLike) -> str | None:
+    """The format that a file's name tells, with or without ".gz"."""
+    return _FORMATS.get(Path(Path(path).name.removesuffix(".gz")).suffix.lower())
+
+
+def read_table(
+    path: str | os.PathLike,
+    *,
+    format: str | None = None,
+    header: bool = True,
+    on_error: OnError = "fail",
+) -> Table:
     """Reads a file.
 
     Args:
         path: the file.
         format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
         header: whether the first line of a CSV or TSV file names the columns.
+        on_error: "fail", or "skip" lines that have too few or too many fields or are not JSON.
 
     Raises:
         InputError: if the file is missing, empty, binary or not UTF-8, or a line is malformed;
             the message names the file and the line.
     """
     path = Path(path)
-    format = format or _FORMATS.get(Path(path.name.removesuffix(".gz")).suffix.lower())
+    format = format or format_of(path)
     if format not in FORMATS:
         given = f"There is no format {format!r}" if format else f"{path} has no known ending"
         raise InputError(f"{given}: expected .csv, .tsv or .jsonl, or one of these as the format.")
     if format == "jsonl":
-        rows = tuple(_json_rows(path))
+        lines = enumerate(read_lines(path), start=1)
+        texts = [(line, text) for line, text in lines if text.strip()]
+        rows = read_each(lambda item: _json_row(path, *item), texts, path, on_error)
         columns = tuple(dict.fromkeys(name for row in rows for name in row.values))
     else:
-        columns, rows = _separated_rows(path, format, header)
+        columns, rows = _separated_rows(path, format, header, on_error)
     if not rows:
         raise InputError(f"{path} has no examples, only a header: expected one in each line.")
-    return Table(path, columns, rows)
+    return Table(path, columns, tuple(rows))
 
 
-def _json_rows(path: Path) -> Iterator[Row]:
-    for line, text in enumerate(read_lines(path), start=1):
-        if not text.strip():
-            continue
-        try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise InputError(f"{path}, line {line}: this is not JSON: {error}.") from None
-        if not isinstance(values, dict):
-            raise InputError(
-                f'{path}, line {line}: expected an object, {{"text": "...", "label": "..."}}.'
-            )
-        yield Row(line, values)
+def _json_row(path: Path, line: int, text: str) -> Row:
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{path}, line {line}: this is not JSON: {error}.") from None
+    if not isinstance(values, dict):
+        raise InputError(
+            f'{path}, line {line}: expected an object, {{"text": "...", "label": "..."}}.'
+        )
+    return Row(line, values)
 
 
 def _separated_rows(
-    path: Path, format: str, header: bool
-) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    path: Path, format: str, header: bool, on_error: OnError
+) -> tuple[tuple[str, ...], list[Row]]:
     rows = [(line, cells) for line, cells in _cells(path, format) if not _blank(cells)]
     first = rows[0][1]
     columns = tuple(
@@ -102,15 +114,18 @@ def _separated_rows(
     if len(set(columns)) != len(columns):
         repeated = next(name for name in columns if columns.count(name) > 1)
         raise InputError(f"{path}: the header names the column {repeated!r} twice.")
-    rows = rows[1:] if header else rows
-    for line, cells in rows:
+
+    def row(item: tuple[int, list[str]]) -> Row:
+        line, cells = item
         if len(cells) != len(columns):
             quotes = "; quote fields that hold a comma" if format == "csv" else ""
             raise InputError(
                 f"{path}, line {line}: {len(cells)} fields, but the first line has "
                 f"{len(columns)}{quotes}."
             )
-    return columns, tuple(Row(line, dict(zip(columns, cells, strict=True))) for line, cells in rows)
+        return Row(line, dict(zip(columns, cells, strict=True)))
+
+    return columns, read_each(row, rows[1:] if header else rows, path, on_error)
 
 
 def _blank(cells: list[str]) -> bool:

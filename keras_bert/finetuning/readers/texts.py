@@ -8,6 +8,7 @@ from typing import Any
 from keras_bert.config import closest
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Columns, TextExamples
+from keras_bert.finetuning.readers.faults import OnError, read_each
 from keras_bert.finetuning.readers.tables import Row, Table, read_table
 
 # How data sets name their columns, in the order in which they are looked for.
@@ -62,6 +63,7 @@ def read_examples(
     header: bool = True,
     separator: str | None = None,
     labelled: bool = True,
+    on_error: OnError = "fail",
 ) -> TextExamples:
     """Reads labelled texts from a CSV, TSV or JSONL file.
 
@@ -77,24 +79,30 @@ def read_examples(
         separator: what stands between the labels of an example that can have several; a JSON
             list of labels needs none.
         labelled: whether labels are needed; if not, they are read if they are there.
+        on_error: "fail" at the first row that has no text, no label or not all columns, or
+            "skip" such rows and log how many they are.
 
     Raises:
         InputError: if the file cannot be read, a column is not found, or a row has no text or
             no label; the message names the file and the line.
     """
-    table = read_table(path, format=format, header=header)
+    table = read_table(path, format=format, header=header, on_error=on_error)
     found = _find_columns(table, columns or Columns(), header, labelled)
-    texts = [_text(table, row, found.text) for row in table.rows]
-    pairs = None if found.pair is None else [_text(table, row, found.pair) for row in table.rows]
-    labels = [_label(table, row, found.labels, separator) for row in table.rows]
+
+    def read(row: Row) -> tuple[int, str, str, str | tuple[str, ...]]:
+        text = _text(table, row, found.text)
+        pair = "" if found.pair is None else _text(table, row, found.pair)
+        return row.line, text, pair, _label(table, row, found.labels, separator)
+
+    lines, texts, pairs, labels = zip(*read_each(read, table.rows, path, on_error), strict=True)
     if found.labels and len({isinstance(label, tuple) for label in labels}) > 1:
         raise InputError(f"{path}: some labels are lists and some are not; make all of them lists.")
     return TextExamples(
         path=str(path),
-        lines=tuple(row.line for row in table.rows),
-        texts=tuple(texts),
-        pairs=None if pairs is None else tuple(pairs),
-        labels=tuple(labels) if found.labels else None,
+        lines=lines,
+        texts=texts,
+        pairs=None if found.pair is None else pairs,
+        labels=labels if found.labels else None,
         columns=found,
     )
 
