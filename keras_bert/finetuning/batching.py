@@ -1,0 +1,175 @@
+"""Rows and targets to batches, in which texts of like length stand together.
+
+What every batch holds is decided beforehand, for all epochs; the graph only gathers and pads. So
+the examples are the same in every epoch, their order is a function of (seed, epoch), and a run
+can begin at any epoch.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.finetuning.jobs.job import IGNORED, PerToken, Targets
+from keras_bert.text.rows import Rows
+
+LENGTH_STEP = 8
+"""Batches are as long as a multiple of this, as accelerators like it."""
+
+POOL = 50
+"""Batches among which texts are sorted by length."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What the steps of some epochs take: S elements and their weights, cut into steps.
+
+    Args:
+        elements: index of each, int64 `[S]`.
+        weights: in the loss, float32 `[S]`.
+        splits: where steps begin and end, int64 `[steps + 1]`.
+    """
+
+    elements: np.ndarray
+    weights: np.ndarray
+    splits: np.ndarray
+
+    @property
+    def steps(self) -> int:
+        """Steps in all epochs together."""
+        return len(self.splits) - 1
+
+
+def epoch_batches(
+    lengths: np.ndarray, batch_size: int, rng: np.random.Generator, *, length_buckets: bool = True
+) -> list[np.ndarray]:
+    """All elements in an order by chance, as batches of indices; one batch may be smaller.
+
+    Args:
+        lengths: of the elements, int `[E]`.
+        batch_size: elements per batch.
+        rng: chance.
+        length_buckets: whether elements are sorted by length in pools of `POOL` batches before
+            they are cut into batches, which then are shuffled.
+    """
+    order = rng.permutation(len(lengths))
+    if not length_buckets:
+        return _cut(order, batch_size)
+    pools = _cut(order, POOL * batch_size)
+    order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
+    batches = _cut(order, batch_size)
+    return [batches[index] for index in rng.permutation(len(batches))]
+
+
+def make_plan(
+    rows: Rows,
+    targets: Targets,
+    weights: np.ndarray | None = None,
+    *,
+    batch_size: int,
+    epochs: Iterable[int],
+    seed: int,
+    length_buckets: bool = True,
+    replicas: int = 1,
+    accumulation: int = 1,
+) -> Plan:
+    """Decides what every step of some epochs takes.
+
+    A batch is worked through in `accumulation` steps by `replicas` devices each; it has as many
+    parts, of the same number of elements. The mean of the parts' losses is the loss of the whole
+    batch: where the last part lacks elements, others fill it with weight 0, and where the parts
+    differ in the number of their targets, the weights make up for it.
+
+    Args:
+        rows: R rows, E = R / `rows.group` elements.
+        targets: of the elements.
+        weights: of the elements in the loss, float32 `[E]`; None for 1.
+        batch_size: elements per batch.
+        epochs: their numbers; each has an order of its own.
+        seed: of the orders.
+        length_buckets: see `epoch_batches`.
+        replicas: devices.
+        accumulation: steps per batch.
+    """
+    lengths = rows.lengths.reshape(-1, rows.group).max(axis=1)
+    weights = np.ones(len(lengths), np.float32) if weights is None else weights
+    parts = replicas * accumulation
+    counts = _divisors(rows, targets)
+    elements, scales, sizes = list[np.ndarray](), list[np.ndarray](), [0]
+    for epoch in epochs:
+        rng = np.random.default_rng([seed, epoch])
+        for batch in epoch_batches(lengths, batch_size, rng, length_buckets=length_buckets):
+            size = -(-len(batch) // parts)  # of a part
+            fill = (0, size * parts - len(batch))
+            filled = np.pad(batch, fill, mode="edge")
+            # Keras divides each part's sum by what is in it, fillers too.
+            total = counts[batch].sum()
+            divisors = np.repeat(counts[filled].reshape(parts, size).sum(axis=1), size)
+            elements.append(filled)
+            scales.append(np.pad(weights[batch], fill) * divisors * parts / max(total, 1))
+            sizes += [size * replicas] * accumulation
+    return Plan(
+        np.concatenate(elements), np.concatenate(scales).astype(np.float32), np.cumsum(sizes)
+    )
+
+
+def batches(rows: Rows, targets: Targets, plan: Plan) -> tf.data.Dataset:
+    """The batches of a plan, one after the other.
+
+    Returns:
+        `(inputs, targets, weights)`: inputs `token_ids`, `segment_ids` and `padding_mask`, int32
+        `[B, T]` or, where rows form groups of C, `[B, C, T]`; targets as they are, or `[B, T]`;
+        weights float32 `[B]`, or `[B, 1]` for a mean over tokens.
+    """
+    with tf.device("cpu:0"):
+        flat = {name: tf.constant(rows.flat[name]) for name in ("token_ids", "segment_ids")}
+        flat["padding_mask"] = tf.ones_like(flat["token_ids"])
+        splits, lengths = tf.constant(rows.splits), tf.constant(rows.lengths)
+        values = tf.nest.map_structure(tf.constant, targets.values)
+        elements, weights = tf.constant(plan.elements), tf.constant(plan.weights)
+        steps = tf.constant(plan.splits)
+
+    def batch(step: tf.Tensor) -> tuple[Any, Any, tf.Tensor]:
+        inside = slice(steps[step], steps[step + 1])
+        chosen = elements[inside]
+        row = tf.reshape(chosen[:, None] * rows.group + np.arange(rows.group), [-1])
+        length = tf.gather(lengths, row)
+        longest = -(-tf.reduce_max(length) // LENGTH_STEP) * LENGTH_STEP
+        position = tf.range(tf.minimum(longest, rows.longest))
+        mask = position < length[:, None]
+        source = tf.where(mask, tf.gather(splits, row)[:, None] + position, 0)
+
+        def padded(tokens: tf.Tensor, fill: int) -> tf.Tensor:
+            array = tf.where(mask, tf.gather(tokens, source), fill)
+            return (
+                tf.reshape(array, [-1, rows.group, tf.size(position)]) if rows.group > 1 else array
+            )
+
+        fills = {"token_ids": rows.pad_id}
+        inputs = {name: padded(tokens, fills.get(name, 0)) for name, tokens in flat.items()}
+        weight = weights[inside]
+        if not isinstance(targets, PerToken):
+            chosen_values = tf.nest.map_structure(lambda value: tf.gather(value, chosen), values)
+            return inputs, chosen_values, weight
+        # Keras multiplies the weights with a mask `[B, T]`.
+        return (
+            inputs,
+            padded(values, IGNORED),
+            weight if targets.mean == "rows" else weight[:, None],
+        )
+
+    return tf.data.Dataset.range(plan.steps).map(batch, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _divisors(rows: Rows, targets: Targets) -> np.ndarray:
+    """What each element adds to that by which the loss is divided, int `[E]`."""
+    if not isinstance(targets, PerToken) or targets.mean == "rows":
+        return np.ones(len(rows) // rows.group, np.int64)
+    so_far = np.concatenate([[0], np.cumsum(targets.values != IGNORED)])
+    return np.diff(so_far[rows.splits]).reshape(-1, rows.group).sum(axis=1)
+
+
+def _cut(values: np.ndarray, size: int) -> list[np.ndarray]:
+    return [values[start : start + size] for start in range(0, len(values), size)]

@@ -1,0 +1,87 @@
+"""How to fine-tune."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from keras_bert.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How to fine-tune; the defaults are within the ranges of the BERT paper (section A.3).
+
+    Args:
+        epochs: passes through the training examples.
+        batch_size: examples per update, over all replicas and micro-batches.
+        learning_rate: at the end of the warm-up, from where it falls to 0.
+        warmup: share of the updates in which the learning rate rises.
+        weight_decay: decoupled, not on biases and layer normalizations.
+        clip_norm: largest norm of the gradient, or None.
+        layer_decay: the rate of each layer as a share of the next higher one's (Howard and Ruder
+            2018, https://arxiv.org/abs/1801.06146, section 3.2); 1 for the same rate everywhere.
+        frozen_layers: the embeddings and so many layers above them keep their weights; -1 freezes
+            the embeddings alone.
+        accumulation: micro-batches that a batch is worked through in, for less memory.
+        patience: stop after so many epochs without a better one; None never stops early.
+        metric: what chooses the best epoch; by default the first metric of the task.
+        label_smoothing: share of each target that is spread over all labels; classifiers only.
+        class_weights: label to weight in the loss, or "balanced": the rarer, the heavier
+            (N / labels / count); classifiers only.
+        r_drop: weight of the divergence between two passes with different dropout (Liang et al.
+            2021, https://arxiv.org/abs/2106.14448); 0 makes one pass.
+        length_buckets: whether texts of like length share a batch, so that little is padding.
+        seed: of the order of the examples and of dropout.
+
+    Raises:
+        InputError: if a value is out of its range.
+    """
+
+    epochs: int = 3
+    batch_size: int = 32
+    learning_rate: float = 5e-5
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    clip_norm: float | None = 1.0
+    layer_decay: float = 1.0
+    frozen_layers: int = 0
+    accumulation: int = 1
+    patience: int | None = None
+    metric: str | None = None
+    label_smoothing: float = 0.0
+    class_weights: str | Mapping[str, float] | None = None
+    r_drop: float = 0.0
+    length_buckets: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, (low, high, expected) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise InputError(f"{name} is {value}, but must be {expected}.")
+        if self.accumulation > self.batch_size:
+            raise InputError(
+                f"accumulation is {self.accumulation}, but a batch of {self.batch_size} has only "
+                f"{self.batch_size} micro-batches; lower accumulation or raise batch_size."
+            )
+        if isinstance(self.class_weights, str) and self.class_weights != "balanced":
+            raise InputError(
+                f"class_weights is {self.class_weights!r}, but must be 'balanced' or a weight for "
+                "each label."
+            )
+
+
+_RANGES: dict[str, tuple[float, float, str]] = {
+    "epochs": (1, 1e6, "1 or more"),
+    "batch_size": (1, 1e6, "1 or more"),
+    "learning_rate": (1e-12, 10, "positive, and usually from 1e-5 to 1e-3"),
+    "warmup": (0, 1, "from 0 to 1"),
+    "weight_decay": (0, 10, "from 0 to 10"),
+    "clip_norm": (1e-12, 1e12, "positive, or None"),
+    "layer_decay": (1e-6, 1, "above 0 and at most 1"),
+    "frozen_layers": (-1, 1e6, "-1 or more"),
+    "accumulation": (1, 1e6, "1 or more"),
+    "patience": (1, 1e6, "1 or more, or None"),
+    "label_smoothing": (0, 0.999999, "from 0 to below 1"),
+    "r_drop": (0, 1e6, "0 or more"),
+    "seed": (0, 2**31 - 1, "from 0 to 2147483647"),
+}
