@@ -196,15 +196,7 @@ class EncoderConfig:
         Raises:
             InputError: if a field is unknown, missing or out of range.
         """
-        fields = {field.name: field for field in dataclasses.fields(cls)}
-        check_options("The encoder", values, fields)
-        missing = [
-            name
-            for name, field in fields.items()
-            if field.default is dataclasses.MISSING and name not in values
-        ]
-        if missing:
-            raise InputError(f"The encoder's configuration lacks {', '.join(missing)}.")
+        check_options("The encoder", values, dataclasses.fields(cls))
         return cls(**values)
 
     get_config = to_dict
@@ -230,29 +222,31 @@ def register_presets(presets: Mapping[str, Mapping[str, Any]]) -> None:
     _PRESETS.update({name: dict(values) for name, values in presets.items()})
 
 
-def preset_names() -> tuple[str, ...]:
-    """The names that `EncoderConfig.preset` takes."""
-    return tuple(_PRESETS)
-
-
 def closest(name: str, names: Any) -> str:
     """' Did you mean …?' where one of the names looks like the given one, else ''."""
     match = difflib.get_close_matches(name, list(names), n=1)
     return f" Did you mean {match[0]!r}?" if match else ""
 
 
-def check_options(owner: str, given: Iterable[Any], known: Collection[str]) -> None:
-    """Passes where all given names of options are known.
+def check_options(
+    owner: str, given: Collection[Any], fields: Iterable[dataclasses.Field[Any]]
+) -> None:
+    """Passes where all given names of options are known, and none that has no default is missing.
 
     Raises:
-        InputError: if one is not; the message begins with the owner.
+        InputError: otherwise; the message begins with the owner.
     """
+    unset = dataclasses.MISSING
+    needed = {f.name: f.default is unset and f.default_factory is unset for f in fields}
     for name in given:
-        if name not in known:
+        if name not in needed:
             raise InputError(
-                f"{owner} has no option {name!r}.{closest(str(name), known)}"
-                f" The options are {', '.join(known)}."
+                f"{owner} has no option {name!r}.{closest(str(name), needed)}"
+                f" The options are {', '.join(needed)}."
             )
+    missing = [name for name in needed if needed[name] and name not in given]
+    if missing:
+        raise InputError(f"{owner} needs these options: {', '.join(missing)}.")
 
 
 _POSITIVE = (

@@ -70,7 +70,7 @@ def test_layers_that_share_weights():
 
 
 def test_missing_values_are_named():
-    with pytest.raises(kb.InputError, match="lacks hidden_size, num_layers"):
+    with pytest.raises(kb.InputError, match="needs these options: .*hidden_size, num_layers"):
         EncoderConfig.from_dict({"vocabulary_size": 3, "num_heads": 1, "intermediate_size": 4})
 
 

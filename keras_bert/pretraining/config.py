@@ -247,13 +247,9 @@ class PretrainingConfig:
             InputError: if an option is unknown, missing or out of range.
         """
         fields = {field.name: field for field in dataclasses.fields(cls)}
-        check_options("Pretraining", values, fields)
-        values = dict(values)
         if values.get("teacher"):
-            values.setdefault("vocabulary", values["teacher"])
-        for name in ("corpus", "vocabulary", "output"):
-            if name not in values:
-                raise InputError(f"The option {name} is missing.")
+            values = {"vocabulary": values["teacher"]} | dict(values)
+        check_options("Pretraining", values, fields.values())
         return cls(**{name: read_value(fields[name], value) for name, value in values.items()})
 
     @classmethod

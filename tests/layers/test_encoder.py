@@ -8,7 +8,7 @@ import pytest
 import keras_bert as kb
 from keras_bert.checkpoints.deferred import without_weights
 from keras_bert.checkpoints.variables import named_variables
-from keras_bert.config import preset_names
+from keras_bert.families import FAMILIES
 from tests.layers.paper import encode
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -112,7 +112,7 @@ def test_segments_and_mask_may_be_left_out():
 COUNTS = json.loads((FIXTURES / "parameters" / "counts.json").read_text())
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", [n for family in FAMILIES.values() for n in family.PRESETS])
 def test_published_number_of_parameters(name):
     with without_weights():
         encoder = kb.Encoder(kb.EncoderConfig.preset(name))

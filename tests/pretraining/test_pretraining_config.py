@@ -56,7 +56,7 @@ def test_bad_values(change, match):
 
 
 def test_missing_options():
-    with pytest.raises(InputError, match="vocabulary is missing"):
+    with pytest.raises(InputError, match="needs these options: vocabulary, output"):
         PretrainingConfig.from_dict({"corpus": "a"})
 
 
