@@ -66,7 +66,8 @@ class Contents(NamedTuple):
     def load(self, task: str | None = None, **options: Any) -> keras.Model:
         """The model with its weights; arguments and errors as in `keras_bert.load`."""
         model = self.build(task, **options)
-        read_model(model, self.table, self.source, another_task=task not in (None, self.task))
+        another = task not in (None, self.task)
+        read_model(model, self.table, self.source, another_task=another, chosen=task is not None)
         return model
 
 

@@ -139,7 +139,12 @@ def links(
 
 
 def read_model(
-    model: keras.Model, table: Sequence[Link], source: TensorSource, another_task: bool = False
+    model: keras.Model,
+    table: Sequence[Link],
+    source: TensorSource,
+    *,
+    another_task: bool = False,
+    chosen: bool = False,
 ) -> None:
     """Sets every weight of a new model from a source.
 
@@ -149,8 +154,9 @@ def read_model(
         source: the tensors. Those that nothing needs are logged as a warning.
         another_task: whether the source was saved for another task: then a classification head
             is not taken over, and what is missing of heads and pooler is initialised at random,
-            which is logged as a warning; heads that are left behind are only logged as
-            information.
+            which is logged as a warning.
+        chosen: whether the caller named the task: then heads that are left behind are only logged
+            as information.
 
     Raises:
         CheckpointError: if a weight is missing, or of another shape or type, or not finite, or
@@ -185,7 +191,7 @@ def read_model(
     if missing:
         logger.warning("Not in the checkpoint, initialised at random: %s.", ", ".join(missing))
     heads = {link.theirs for link in table if not _ENCODER.match(link.ours)}
-    left = unused & heads if another_task else set[str]()
+    left = unused & heads if chosen else set[str]()
     for level, names in ((logging.INFO, left), (logging.WARNING, unused - left)):
         if names:
             logger.log(level, "In the checkpoint, but not used: %s.", ", ".join(sorted(names)))
