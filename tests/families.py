@@ -16,7 +16,7 @@ from keras_bert.checkpoints.deferred import without_weights
 from keras_bert.export.check import difference, reference
 from keras_bert.export.signatures import input_names
 from keras_bert.families import FAMILIES
-from tests.checkpoints.test_huggingface import FIXTURES, FOLDERS, differences
+from tests.checkpoints.huggingface import FIXTURES, FOLDERS, differences
 from tests.export.test_formats import FORMATS
 from tests.text import stress
 

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import keras_bert as kb
-from tests.checkpoints.test_huggingface import FIXTURES, check, reference, weights
+from tests.checkpoints.huggingface import FIXTURES, check, reference, weights
 
 
 def published(folder, tmp_path, extra, **configuration):

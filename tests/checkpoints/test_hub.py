@@ -7,7 +7,7 @@ import pytest
 from huggingface_hub import constants
 
 import keras_bert as kb
-from tests.checkpoints.test_huggingface import FIXTURES, check
+from tests.checkpoints.huggingface import FIXTURES, check
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_bert as kb
-from tests.checkpoints.test_huggingface import FIXTURES
+from tests.checkpoints.huggingface import FIXTURES
 
 FOLDERS = (
     *("bert-model", "roberta-model", "distilbert-model", "albert-model-groups", "electra-model"),
