@@ -1,58 +1,31 @@
 import functools
-import io
 import itertools
 import re
 import unicodedata
-from pathlib import Path
 
 import numpy as np
 import pytest
-import sentencepiece
 import tensorflow as tf
-import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
 from keras_bert.text.sentencepiece import SentencePiece
-from keras_bert.text.sentencepiece_learning import SPECIAL_TOKENS, UNCASED
-from keras_bert.text.sentencepiece_model import SPACE, PieceType, SentencePieceModel
+from keras_bert.text.sentencepiece_learning import SPECIAL_TOKENS
+from keras_bert.text.sentencepiece_model import SPACE, SentencePieceModel
 from tests.text import stress
-
-LICENSE = Path(__file__).parents[2] / "LICENSE"
-MINIMAL = {
-    "pad": "<unk>",
-    "unknown": "<unk>",
-    "cls": "<unk>",
-    "separator": "<unk>",
-    "mask": "<unk>",
-}
-
-
-def train(**options):
-    """A model of the words in the licence, by the reference's own trainer."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LICENSE.read_text("utf-8").splitlines()),
-        model_writer=model,
-        hard_vocab_limit=False,
-        minloglevel=2,
-        **{
-            "bos_id": -1,
-            "eos_id": -1,
-            "vocab_size": 600,
-            **{k: list(v) if isinstance(v, tuple) else v for k, v in options.items()},
-        },
-    )
-    return model.getvalue()
-
-
-MODEL = train()
-TOKENIZER = SentencePiece(MODEL, special_tokens=MINIMAL)
-
-
-def reference(model):
-    return sentencepiece.SentencePieceProcessor(model_proto=model)
+from tests.text.sentencepiece_reference import (
+    LETTERS,
+    LICENSE,
+    MINIMAL,
+    MODEL,
+    TOKENIZER,
+    hugging_face,
+    reference,
+    reference_ids,
+    tied,
+    train,
+)
 
 
 def spans(tokenizer, text, **options):
@@ -60,11 +33,8 @@ def spans(tokenizer, text, **options):
     return ids, list(zip(starts, ends, strict=True))
 
 
-REFERENCE = reference(MODEL)
-
 # Texts of every kind: what the model knows, what its map normalises, and anything at all. A part of
 # these is written as tokenizers' reference can follow (see `stress.py` for what it cannot).
-LETTERS = [*"abcdefghijklmnopqrstuvwxyzABCDEF0123456789.,!?()`'\"-_/", *"éÅßñ中国あ", "\U0001f600"]
 ODD = ["ﬁ", "½", "…", "㌀", "A", "\u3000", "\t", "\n", "\u00a0", "e\u0301", "\0", "\u200b", SPACE]
 plain_texts = st.lists(
     st.one_of(st.sampled_from([*LETTERS, " ", " ", "  ", "the ", "token"])), max_size=40
@@ -91,22 +61,11 @@ def test_ids_are_those_of_the_reference(text):
     assert ids == expected
 
 
-def reference_ids(text):
-    return REFERENCE.encode(text)
-
-
 @settings(max_examples=100, deadline=None)
 @given(plain_texts)
 def test_words_apart_are_the_whole_text(text):
     ids = TOKENIZER.tokenize([text]).to_list()[0]
     assert ids == reference_ids(text) or tied(ids, reference_ids(text))
-
-
-def tied(*cuts):
-    """Whether cuts of a text have one score, up to the rounding of its sum."""
-    scores = SentencePieceModel.from_bytes(MODEL).scores
-    first, second = (sum(scores[i] for i in ids) for ids in cuts)
-    return first == pytest.approx(second, rel=1e-6)
 
 
 @settings(max_examples=100, deadline=None)
@@ -117,26 +76,6 @@ def test_ids_and_offsets_are_those_of_hugging_face(text):
     assert (ids, offsets) == (encoding.ids, encoding.offsets) or (
         ids != encoding.ids and tied(ids, encoding.ids)
     )
-
-
-def hugging_face(model, *before):
-    read = SentencePieceModel.from_bytes(model)
-    peer = tokenizers.Tokenizer(
-        tokenizers.models.Unigram(
-            list(zip(read.pieces, read.scores, strict=True)), unk_id=read.unknown_id
-        )
-    )
-    normalizers = tokenizers.normalizers
-    peer.normalizer = normalizers.Sequence(
-        [
-            normalizers.Strip(),
-            *before,
-            normalizers.Precompiled(read.character_map),
-            normalizers.Replace(tokenizers.Regex(" {2,}"), " "),
-        ]
-    )
-    peer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
-    return peer
 
 
 HUGGING_FACE = hugging_face(MODEL)
@@ -249,42 +188,6 @@ def test_byte_fallback_is_an_option():
     assert as_bytes.detokenize(as_bytes.tokenize(["a 龘 b"]))[0].numpy().decode() == "a 龘 b"
     by_default = SentencePiece(model, special_tokens=MINIMAL)
     assert by_default.tokenize(["龘"]).to_list()[0][1:] == [by_default.vocabulary.unknown_id]
-
-
-# Normalisation before the model's
-
-
-NORMALIZERS = tokenizers.normalizers
-UNCASED_TOKENIZER = SentencePiece(MODEL, special_tokens=MINIMAL, normalization=UNCASED)
-UNCASED_PEER = hugging_face(
-    MODEL,
-    NORMALIZERS.Replace("``", '"'),
-    NORMALIZERS.Replace("''", '"'),
-    NORMALIZERS.NFKD(),
-    NORMALIZERS.StripAccents(),
-    NORMALIZERS.Lowercase(),
-)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.text([*LETTERS, "É", "Å", "é", "\u0301", "`", "ﬁ", "Ⅷ", "İ", " ", "T"], max_size=30))
-def test_steps_are_those_of_hugging_face(text):
-    ids, expected = UNCASED_TOKENIZER.tokenize([text]).to_list()[0], UNCASED_PEER.encode(text).ids
-    assert ids == expected or tied(ids, expected)
-
-
-def test_normalization_composes():
-    tokenizer = SentencePiece(
-        MODEL, special_tokens=MINIMAL, normalization=("single_spaces", "nfc", "lowercase")
-    )
-    written = tokenizer.detokenize(tokenizer.tokenize(["TE\u0301\u3000\u3000THE"]))
-    expected = TOKENIZER.detokenize(TOKENIZER.tokenize(["té the"]))
-    assert written[0] == expected[0]
-
-
-def test_unknown_step_is_refused():
-    with pytest.raises(InputError, match="'uppercase' is no step"):
-        SentencePiece(MODEL, special_tokens=MINIMAL, normalization=["uppercase"])
 
 
 def test_a_comma_after_a_digit_stays_apart():
@@ -449,47 +352,6 @@ def test_files_give_the_tokenizer_back(tmp_path):
     assert again.get_config() == TOKENIZER.get_config()
     with pytest.raises(InputError, match="spiece.model cannot be read"):
         SentencePiece.load(tmp_path / "none")
-
-
-# Model files
-
-
-def test_model_is_read_and_written():
-    model = SentencePieceModel.from_bytes(MODEL)
-    assert model.pieces == tuple(map(reference(MODEL).id_to_piece, range(len(model.pieces))))
-    assert (model.types[0], model.unknown_id) == (PieceType.UNKNOWN, 0)
-    assert SentencePieceModel.from_bytes(model.to_bytes()) == model
-    assert reference(model.to_bytes()).encode("The tokens") == reference_ids("The tokens")
-
-
-def test_model_of_pieces_and_scores():
-    read = SentencePieceModel.from_bytes(MODEL)
-    built = SentencePieceModel.from_pieces(
-        read.pieces, read.scores, unknown_id=0, character_map=read.character_map
-    )
-    assert built == read
-    with pytest.raises(InputError, match="unknown piece is 9"):
-        SentencePieceModel.from_pieces(["a"], [0.0], unknown_id=9)
-
-
-OTHER_TYPE = b"\x0a\x05\x0a\x01a\x18\x09"  # a piece "a" of type 9
-
-
-@pytest.mark.parametrize("data", [b"", b"no model", MODEL[:1000], b"\x0a", MODEL + OTHER_TYPE])
-def test_file_that_is_no_model_is_refused(data):
-    with pytest.raises(InputError, match="SentencePiece model"):
-        SentencePiece(data, special_tokens=MINIMAL)
-
-
-def test_model_that_is_cut_off_between_its_pieces_is_refused():
-    pieces = b"".join(
-        b"\x0a" + bytes([len(piece) + 2]) + b"\x0a" + bytes([len(piece)]) + piece
-        for piece in (b"the", b"a")
-    )
-    whole = SentencePieceModel.from_bytes(pieces + MODEL)
-    assert whole.pieces[:2] == ("the", "a")
-    with pytest.raises(InputError, match="not a complete SentencePiece model"):
-        SentencePieceModel.from_bytes(pieces)
 
 
 def test_arrays():
