@@ -105,12 +105,8 @@ def write_character_map(entries: Mapping[str, str]) -> bytes:
     return len(units).to_bytes(4, "little") + units + bytes(values)
 
 
-def apply_character_map(entries: Mapping[str, str], text: str) -> str:
-    """Text with the longest key at each place replaced, as the operation does it."""
-    return _replaced(entries, max(map(len, entries), default=0), text)
-
-
 def _replaced(entries: Mapping[str, str], longest: int, text: str) -> str:
+    """Text with the longest key at each place replaced, as the operation does it."""
     result, start = [], 0
     while start < len(text):
         ends = range(min(len(text), start + longest), start, -1)
