@@ -14,6 +14,12 @@ from keras_bert.pretraining.plans import (
     sentence_order,
 )
 
+CORPUS = {  # of `make_corpus`
+    "seed": st.integers(0, 1000),
+    "documents": st.integers(1, 20),
+    "most_units": st.integers(1, 20),
+    "most_tokens": st.integers(1, 40),
+}
 COLUMNS = ("a_start", "a_length", "b_start", "b_length", "label")
 
 
@@ -36,15 +42,9 @@ def check_invariants(corpus, plan, max_tokens):
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    seed=st.integers(0, 1000),
-    documents=st.integers(2, 30),
-    most_units=st.integers(1, 20),
-    most_tokens=st.integers(1, 40),
-    max_tokens=st.integers(5, 60),
-)
-def test_invariants(make_corpus, seed, documents, most_units, most_tokens, max_tokens):
-    corpus = make_corpus(seed, documents, most_units, most_tokens)
+@given(**CORPUS | {"documents": st.integers(2, 30)}, max_tokens=st.integers(5, 60))
+def test_invariants(make_corpus, seed, max_tokens, **options):
+    corpus = make_corpus(seed, **options)
     check_invariants(corpus, plan_pairs(corpus, max_tokens, seed=seed), max_tokens)
 
 
@@ -114,9 +114,9 @@ def test_one_document_is_too_few(make_corpus):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 1000), st.integers(1, 20), st.integers(1, 20), st.integers(3, 60))
-def test_segments_hold_every_token_once(make_corpus, seed, documents, most_units, max_tokens):
-    corpus = make_corpus(seed, documents, most_units)
+@given(**CORPUS, max_tokens=st.integers(3, 60))
+def test_segments_hold_every_token_once(make_corpus, seed, max_tokens, **options):
+    corpus = make_corpus(seed, **options)
     plan = plan_segments(corpus, max_tokens, seed=seed)
     document = document_of_token(corpus)
     uses = np.zeros(corpus.num_tokens, int)
@@ -129,17 +129,9 @@ def test_segments_hold_every_token_once(make_corpus, seed, documents, most_units
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 1000),
-    documents=st.integers(1, 20),
-    most_units=st.integers(1, 20),
-    most_tokens=st.integers(1, 40),
-    max_tokens=st.integers(5, 60),
-)
-def test_ordered_pairs_are_parts_of_one_document(
-    make_corpus, seed, documents, most_units, most_tokens, max_tokens
-):
-    corpus = make_corpus(seed, documents, most_units, most_tokens)
+@given(**CORPUS, max_tokens=st.integers(5, 60))
+def test_ordered_pairs_are_parts_of_one_document(make_corpus, seed, max_tokens, **options):
+    corpus = make_corpus(seed, **options)
     plan = plan_ordered_pairs(corpus, max_tokens, seed=seed)
     document = document_of_token(corpus)
     assert (plan.a_length >= 1).all()
@@ -215,17 +207,9 @@ def full_sentences(corpus, max_tokens, separator):
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 1000),
-    documents=st.integers(1, 20),
-    most_units=st.integers(1, 10),
-    most_tokens=st.integers(1, 40),
-    max_tokens=st.integers(3, 60),
-)
-def test_full_sentences_are_those_of_a_loop(
-    make_corpus, seed, documents, most_units, most_tokens, max_tokens
-):
-    plain = make_corpus(seed, documents, most_units, most_tokens)
+@given(**CORPUS, max_tokens=st.integers(3, 60))
+def test_full_sentences_are_those_of_a_loop(make_corpus, seed, max_tokens, **options):
+    plain = make_corpus(seed, **options)
     separator = 3
     corpus = plain.with_document_separators(separator)
     with pytest.MonkeyPatch.context() as patch:
@@ -238,13 +222,11 @@ def test_full_sentences_are_those_of_a_loop(
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    st.integers(0, 1000), st.integers(1, 20), st.integers(1, 10), st.integers(3, 60), st.booleans()
-)
+@given(**CORPUS, max_tokens=st.integers(3, 60), separated=st.booleans())
 def test_full_sentences_hold_every_token_of_text_once(
-    make_corpus, seed, documents, most_units, max_tokens, separated
+    make_corpus, seed, max_tokens, separated, **options
 ):
-    corpus = make_corpus(seed, documents, most_units)
+    corpus = make_corpus(seed, **options)
     if separated:
         corpus = corpus.with_document_separators(3)
     plan = plan_full_sentences(corpus, max_tokens, seed=seed, epoch=1)
