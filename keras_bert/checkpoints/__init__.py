@@ -17,6 +17,11 @@ from keras_bert.checkpoints.huggingface import (
 )
 from keras_bert.checkpoints.keras_hub import is_keras_hub, open_keras_hub, save_keras_hub
 from keras_bert.checkpoints.native import is_native, open_native, save_native
+from keras_bert.checkpoints.sentence_transformers import (
+    is_sentence_transformers,
+    open_sentence_transformers,
+    save_sentence_transformers,
+)
 from keras_bert.config import closest
 from keras_bert.errors import CheckpointError, InputError
 
@@ -33,6 +38,9 @@ FORMATS = {  # the first that fits opens a directory
     "native": Format(is_native, open_native, save_native),
     "google": Format(is_google, open_google, save_google),
     "keras-hub": Format(is_keras_hub, open_keras_hub, save_keras_hub),
+    "sentence-transformers": Format(
+        is_sentence_transformers, open_sentence_transformers, save_sentence_transformers
+    ),
     "huggingface": Format(is_hugging_face, open_hugging_face, save_hugging_face),
 }
 
@@ -41,14 +49,14 @@ def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> ke
     """Opens a model, whoever wrote it.
 
     Args:
-        path: a directory that `save` wrote; a directory of Hugging Face's transformers, or the
-            name of one on its hub, "google-bert/bert-base-uncased"; one of Google's TF1
-            checkpoints or TF Model Garden's TF2 checkpoints, with `bert_config.json`; a KerasHub
-            preset; or a `.keras` file.
-        task: "encoder", "classifier", "masked_lm", "multiple_choice", "next_sentence",
-            "pretraining", "replaced_token", "span" or "tagger", to put the encoder into another
-            model than the one that was saved; what the checkpoint lacks for it is initialised at
-            random and logged as a warning.
+        path: a directory that `save` wrote; a directory of Hugging Face's transformers or of
+            sentence-transformers, or the name of one on its hub, "google-bert/bert-base-uncased";
+            one of Google's TF1 checkpoints or TF Model Garden's TF2 checkpoints, with
+            `bert_config.json`; a KerasHub preset; or a `.keras` file.
+        task: "encoder", "classifier", "embedder", "masked_lm", "multiple_choice",
+            "next_sentence", "pretraining", "replaced_token", "span" or "tagger", to put the
+            encoder into another model than the one that was saved; what the checkpoint lacks for
+            it is initialised at random and logged as a warning.
         **options: arguments of the model's constructor, for instance `labels=["no", "yes"]`,
             `dtype="mixed_bfloat16"`; they replace the saved ones.
 
@@ -73,8 +81,9 @@ def save(model: keras.Model, directory: str | os.PathLike, format: str = "native
     Args:
         model: an `Encoder` or a task.
         directory: where to; an earlier model there is replaced.
-        format: "native"; "huggingface", which transformers opens; "google", Google's TF1
-            checkpoint with `bert_config.json`; "keras-hub", a KerasHub preset.
+        format: "native"; "huggingface", which transformers opens; "sentence-transformers", for
+            an embedder; "google", Google's TF1 checkpoint with `bert_config.json`; "keras-hub",
+            a KerasHub preset.
 
     Raises:
         InputError: if the format is unknown or cannot express the model, the directory holds

@@ -28,6 +28,7 @@ class Contents(NamedTuple):
         preprocessor: a `Preprocessor`, or None.
         source: the tensors.
         table: the links from our names to those of the tensors, for one more layer than there is.
+        fault: why that task cannot be built here, though others can; "" where it can.
     """
 
     place: Path
@@ -37,6 +38,7 @@ class Contents(NamedTuple):
     preprocessor: Any
     source: TensorSource
     table: Sequence[Link]
+    fault: str = ""
 
     def build(self, task: str | None = None, **options: Any) -> keras.Model:
         """The model without weights: shapes and names only.
@@ -46,10 +48,13 @@ class Contents(NamedTuple):
             **options: arguments of the constructor that replace the saved ones.
 
         Raises:
-            CheckpointError: if the configuration is not valid or of another number of layers.
+            CheckpointError: if the configuration is not valid or of another number of layers,
+                or the saved task cannot be built here.
             InputError: if the task or an option is unknown.
         """
         check_task(task)
+        if self.fault and task in (None, self.task):
+            raise CheckpointError(self.fault)
         arguments, encoder = self.arguments, self.encoder
         if task not in (None, self.task):
             keep = ("tied",) if {task, self.task} <= LANGUAGE_MODELS else ()

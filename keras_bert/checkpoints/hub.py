@@ -8,11 +8,15 @@ from keras_bert.errors import CheckpointError, InputError
 
 _FILES = (
     "*.model",
+    "*_Pooling/config.json",
     "added_tokens.json",
     "config.json",
+    "config_sentence_transformers.json",
     "merges.txt",
     "model*.safetensors",
     "model.safetensors.index.json",
+    "modules.json",
+    "sentence_*_config.json",
     "special_tokens_map.json",
     "tokenizer.json",
     "tokenizer_config.json",

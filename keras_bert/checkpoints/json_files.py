@@ -1,15 +1,15 @@
-"""JSON objects from files and to files."""
+"""JSON from files and to files."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_bert.errors import CheckpointError
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file.
+def read_json(path: Path, kind: type = dict) -> Any:
+    """The object, or the list, in a file.
 
     Raises:
         CheckpointError: if the file cannot be read or holds something else.
@@ -20,11 +20,12 @@ def read_json(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"Cannot read {path}: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not valid JSON: {error}.") from error
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path} holds a {type(value).__name__}, not a JSON object.")
+    if not isinstance(value, kind):
+        expected = "object" if kind is dict else kind.__name__
+        raise CheckpointError(f"{path} holds a {type(value).__name__}, not a JSON {expected}.")
     return value
 
 
-def write_json(value: Mapping[str, Any], path: Path) -> None:
-    """Writes an object, readable and in UTF-8."""
+def write_json(value: Mapping[str, Any] | Sequence[Any], path: Path) -> None:
+    """Writes an object or a list, readable and in UTF-8."""
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,172 @@
+"""Directories of sentence-transformers: one of transformers, and how its tokens become a vector.
+
+modules.json                 what is computed, one after the other, and where each is described
+1_Pooling/config.json        from vectors of tokens to one of the text
+sentence_bert_config.json    the longest text
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_bert.atomic import replacing
+from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.huggingface import open_hugging_face, save_hugging_face
+from keras_bert.checkpoints.json_files import read_json, write_json
+from keras_bert.errors import CheckpointError, InputError
+from keras_bert.tasks.embedder import TextEmbedder
+
+logger = logging.getLogger(__name__)
+
+MODULES, CONFIGURATION, LENGTH = "modules.json", "config.json", "sentence_bert_config.json"
+OPTIONS = "config_sentence_transformers.json"
+_FLAG = "pooling_mode_"
+_FLAGS = {"mean": "pooling_mode_mean_tokens", "first": "pooling_mode_cls_token"}
+_NAMES = {"mean": "mean", "cls": "first"}  # newer releases
+_SUPPORTED = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
+
+
+def is_sentence_transformers(directory: Path) -> bool:
+    """Whether a directory looks like one of sentence-transformers."""
+    return (directory / MODULES).is_file()
+
+
+def open_sentence_transformers(directory: Path) -> Contents:
+    """What a directory of sentence-transformers holds: a `TextEmbedder`.
+
+    Modules or a pooling that a `TextEmbedder` does not have are a fault only where one is wanted.
+
+    Raises:
+        CheckpointError: if a file is missing or damaged.
+    """
+    kinds, folders = _read_modules(directory)
+    contents = open_hugging_face(folders[0])
+    contents = contents._replace(place=directory, task="embedder")
+    if kinds not in _SUPPORTED:
+        fault = (
+            f"{directory / MODULES} lists the modules {', '.join(kinds)}; an embedder is "
+            "Transformer, Pooling and perhaps Normalize here. The encoder alone can be loaded "
+            'with task="encoder".'
+        )
+        return contents._replace(arguments={}, fault=fault)
+    path = folders[1] / CONFIGURATION
+    poolings = _read_poolings(path)
+    if poolings not in [[name] for name in _FLAGS]:
+        fault = (
+            f"{path}: the pooling {' and '.join(poolings) or 'none'} is not supported; only the "
+            'mean or the first token (cls) is. The encoder alone can be loaded with task="encoder".'
+        )
+        return contents._replace(arguments={}, fault=fault)
+    prompt = _read_if_there(directory / OPTIONS).get("default_prompt_name")
+    if prompt:
+        logger.warning(
+            "%s puts the prompt %r before every text; TextEmbedder.encode does not.",
+            directory / OPTIONS,
+            prompt,
+        )
+    # The length is for this task alone: the encoder may take longer texts.
+    preprocessor = _cut(contents.preprocessor, folders[0], contents.encoder["max_positions"])
+    arguments = {
+        "pooling": poolings[0],
+        "normalize": "Normalize" in kinds,
+        "preprocessor": preprocessor,
+    }
+    return contents._replace(arguments=arguments)
+
+
+def save_sentence_transformers(model: keras.Model, directory: str | os.PathLike) -> None:
+    """Writes a directory that sentence-transformers opens, complete or not at all.
+
+    Raises:
+        InputError: if sentence-transformers has no such model, the directory holds something
+            else, or the disk refuses.
+    """
+    if not isinstance(model, TextEmbedder):
+        raise InputError(
+            f"sentence-transformers holds embedders, but this is a {type(model).__name__}; load "
+            'it with task="embedder" first.'
+        )
+    if model.pooling not in _FLAGS:
+        raise InputError(
+            f"sentence-transformers has no pooling {model.pooling!r}; only "
+            f"{' and '.join(map(repr, _FLAGS))} can be said there."
+        )
+    kinds = _SUPPORTED[model.normalize]
+    folders = ["", *(f"{index}_{kind}" for index, kind in enumerate(kinds) if index)]
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, path) in enumerate(zip(kinds, folders, strict=True))
+    ]
+    pooling = {flag: name == model.pooling for name, flag in _FLAGS.items()}
+    with replacing(directory, marker=MODULES) as path:
+        with _lent(model.encoder, model.preprocessor):
+            save_hugging_face(model.encoder, path)
+        for folder in folders[1:]:
+            (path / folder).mkdir()
+        size = {"word_embedding_dimension": model.config.hidden_size}
+        write_json(size | pooling, path / folders[1] / CONFIGURATION)
+        if model.preprocessor is not None:
+            length = {"max_seq_length": model.preprocessor.sequence_length, "do_lower_case": False}
+            write_json(length, path / LENGTH)
+        write_json(modules, path / MODULES)
+
+
+def _read_modules(directory: Path) -> tuple[list[str], list[Path]]:
+    """The modules' classes, and where they are described."""
+    path = directory / MODULES
+    modules = read_json(path, list)
+    try:
+        kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
+        return kinds, [directory / module["path"] for module in modules]
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is not a list of modules: {error!r}.") from error
+
+
+def _read_poolings(path: Path) -> list[str]:
+    """The poolings that are asked for, by our names where we have them."""
+    values = read_json(path)
+    if isinstance(values.get("pooling_mode"), str):
+        return [_NAMES.get(values["pooling_mode"], values["pooling_mode"])]
+    ours = {flag: name for name, flag in _FLAGS.items()}
+    flags = (name for name, value in values.items() if name.startswith(_FLAG) and value)
+    return [ours.get(flag, flag.removeprefix(_FLAG)) for flag in flags]
+
+
+def _cut(preprocessor: Any, folder: Path, max_positions: int) -> Any:
+    """The preprocessor with the length that is told.
+
+    Raises:
+        CheckpointError: if the texts are to be in lower case first, but the tokenizer is not.
+    """
+    # Older releases name the file by the family.
+    path = next(iter(sorted(folder.glob("sentence_*_config.json"))), folder / LENGTH)
+    values = _read_if_there(path)
+    if preprocessor is None:
+        return None
+    if values.get("do_lower_case") and not getattr(preprocessor.tokenizer, "lowercase", False):
+        raise CheckpointError(
+            f"{path}: do_lower_case is only supported where the tokenizer does it, too."
+        )
+    length = values.get("max_seq_length")
+    if not isinstance(length, int) or not 2 < length <= max_positions:
+        return preprocessor
+    return preprocessor.with_length(length)
+
+
+def _read_if_there(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.exists() else {}
+
+
+@contextmanager
+def _lent(encoder: Any, preprocessor: Any) -> Iterator[None]:
+    """The encoder has the preprocessor in the block."""
+    before, encoder.preprocessor = encoder.preprocessor, preprocessor
+    try:
+        yield
+    finally:
+        encoder.preprocessor = before

