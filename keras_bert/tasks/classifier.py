@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
@@ -104,8 +105,8 @@ class SequenceClassifier(Task):
     def scores(self, logits: Any) -> Any:
         """Logits `[B, num_labels]` to probabilities, or to themselves for a regression."""
         if self.problem_type == "single_label":
-            return keras.ops.softmax(logits, axis=-1)
-        return keras.ops.sigmoid(logits) if self.problem_type == "multi_label" else logits
+            return ops.softmax(logits, axis=-1)
+        return ops.sigmoid(logits) if self.problem_type == "multi_label" else logits
 
     def predict_text(self, texts: Any, batch_size: int = 32) -> list[dict[str, Any]]:
         """Labels texts.
@@ -122,7 +123,11 @@ class SequenceClassifier(Task):
         Raises:
             InputError: if the model has no preprocessor.
         """
-        scores = np.asarray(self.scores(self.predict_texts(texts, batch_size)))
+        return self.predictions(self.predict_rows(self.rows(texts), batch_size))
+
+    def predictions(self, logits: Sequence[np.ndarray]) -> list[dict[str, Any]]:
+        """What `predict_text` returns, of N rows' logits, each `[num_labels]`."""
+        scores = ops.convert_to_numpy(self.scores(np.reshape(logits, (-1, self.num_labels))))
         return [self._prediction(row.tolist()) for row in scores]
 
     def _prediction(self, row: list[float]) -> dict[str, Any]:

@@ -1,13 +1,21 @@
 """What every task shares."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
+
+if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
+    from keras_bert.text.rows import Overlap, Rows
+
+_SHORTEST = 16  # what the lengths of batches are multiples of
 
 
 class Task(keras.Model):
@@ -20,6 +28,9 @@ class Task(keras.Model):
         preprocessor: texts to the encoder's inputs; a `keras_bert.Preprocessor`.
         **kwargs: `name` and `dtype`, as in every Keras model.
     """
+
+    per_token: ClassVar[bool] = False
+    """Whether outputs are `[B, T, ...]`, a value for each token."""
 
     def __init__(self, encoder: Encoder, *, preprocessor: Any = None, **kwargs: Any):
         super().__init__(dtype=kwargs.pop("dtype", encoder.dtype_policy), **kwargs)
@@ -57,8 +68,8 @@ class Task(keras.Model):
     def get_build_config(self) -> None:
         """None: the constructor builds the model."""
 
-    def preprocess(self, texts: Any) -> Mapping[str, Any]:
-        """`preprocessor(texts)`.
+    def rows(self, texts: Any, *, overlap: Overlap = None, offsets: bool = False) -> Rows:
+        """`preprocessor.rows(texts)`.
 
         Raises:
             InputError: if the model has no preprocessor.
@@ -68,11 +79,44 @@ class Task(keras.Model):
                 f"This {type(self).__name__} has no preprocessor, so it cannot take texts; "
                 "give it one: model.preprocessor = keras_bert.Preprocessor(...)."
             )
-        return self.preprocessor(texts)
+        return self.preprocessor.rows(texts, overlap=overlap, offsets=offsets)
 
-    def predict_texts(self, texts: Any, batch_size: int) -> Any:
-        """The model's outputs for texts, as NumPy arrays with one row per text."""
-        return self.predict(dict(self.preprocess(texts)), batch_size=batch_size, verbose=0)
+    def predict_rows(self, rows: Rows, batch_size: int = 32) -> Any:
+        """The model's outputs for rows; rows of like length share a batch.
+
+        Args:
+            rows: R rows.
+            batch_size: rows per step.
+
+        Returns:
+            For each of the model's outputs a list of R NumPy arrays; where outputs are
+            `[B, T, ...]`, each as long as its row.
+        """
+        order, lengths = rows.order_by_length(), rows.lengths
+        results: list[list[Any]] = []
+        for first in range(0, max(len(order), 1), batch_size):
+            indices = order[first : first + batch_size]
+            # Shapes are to be few, as each may have to be compiled: whole batches, and no more
+            # than two lengths from one power of two to the next.
+            missing = batch_size - len(indices) if first else 0
+            longest = int(lengths[indices].max(initial=1))
+            multiple = max(_SHORTEST, 1 << (longest - 1).bit_length() >> 2)
+            batch = rows.padded(np.pad(indices, (0, missing), "edge"), multiple)
+            outputs = self.predict_on_batch(self.inputs_of(batch))
+            leaves = keras.tree.flatten(outputs)
+            results = results or [[None] * len(rows) for _ in leaves]
+            for values, result in zip(leaves, results, strict=True):
+                for value, index in zip(values, indices, strict=False):
+                    result[index] = value[: lengths[index]] if self.per_token else value
+        return keras.tree.pack_sequence_as(outputs, results)
+
+    def inputs_of(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What `call` takes for a batch of rows, `[B, T]` int32 each."""
+        return batch
+
+    def predict_texts(self, texts: Any, batch_size: int) -> np.ndarray:
+        """The outputs of a model that has one array per text, as one array `[N, ...]`."""
+        return np.array(self.predict_rows(self.rows(texts), batch_size))
 
 
 def check_pooler(encoder: Encoder, task: str) -> None:

@@ -175,21 +175,18 @@ def test_replaced_tokens_by_hand():
     np.testing.assert_allclose(model(inputs), expected, atol=1e-5)
 
 
-class FixedTexts:
-    """A preprocessor for these tests: texts of characters to ids."""
-
-    def __call__(self, texts):
-        ids = [[ord(c) % 50 for c in text.ljust(6)[:6]] for text in texts]
-        return {"token_ids": np.array(ids, "int32")}
+LETTERS = kb.Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"aenorthx"])
 
 
 @pytest.mark.parametrize("problem_type", ["single_label", "multi_label", "regression"])
 def test_predict_text(problem_type):
+    preprocessor = kb.Preprocessor(kb.WordPiece(LETTERS), 12)
     model = kb.SequenceClassifier(
-        random_encoder(), 3, problem_type=problem_type, preprocessor=FixedTexts()
+        random_encoder(), 3, problem_type=problem_type, preprocessor=preprocessor
     )
-    texts = ["one", "another", ""]
-    logits = np.asarray(model(FixedTexts()(texts)), "float64")
+    texts = ["o n e", "a n o t h e r", "", "x " * 30]
+    logits = np.asarray(model(preprocessor(texts)), "float64")
+    assert model.predict_text([]) == []
     for row, prediction in zip(logits, model.predict_text(texts), strict=True):
         if problem_type == "single_label":
             probabilities = np.exp(row) / np.exp(row).sum()
