@@ -1,9 +1,5 @@
 """DeBERTa's attention against the papers' formulas, in float64 NumPy, one text at a time."""
 
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -11,8 +7,8 @@ import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
+from tests.jax_backend import outputs_on_jax
 from tests.layers.paper import ACTIVATIONS
-from tests.test_jax import PROGRAM
 
 SMALL = {
     "vocabulary_size": 50,
@@ -262,15 +258,7 @@ def test_keras_file_and_native_format(tmp_path):
 def test_jax(tmp_path):
     model = kb.PretrainingModel(make(**CONFIGURATIONS["v2"], pooler=True))
     inputs = batch()
-    kb.save(model, tmp_path / "model")
-    np.savez(tmp_path / "inputs.npz", **inputs)
-    subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        env=os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
-        check=True,
-        timeout=300,
-    )
-    outputs, tokens = np.load(tmp_path / "outputs.npz"), inputs["padding_mask"] == 1
+    outputs, tokens = outputs_on_jax(model, inputs, tmp_path), inputs["padding_mask"] == 1
     expected = model(inputs)
     np.testing.assert_allclose(outputs["nsp_logits"], expected["nsp_logits"], atol=2e-5)
     logits = expected["mlm_logits"].numpy()

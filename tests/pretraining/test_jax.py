@@ -1,13 +1,10 @@
-import subprocess
-import sys
-
 import pytest
+
+from tests.jax_backend import run_on_jax
 
 pytest.importorskip("jax")
 
 PROGRAM = """
-import os
-os.environ["KERAS_BACKEND"] = "jax"
 import sys
 import jax
 import keras
@@ -66,4 +63,4 @@ assert "tensorflow" not in sys.modules
 
 
 def test_models_and_losses_run_on_jax_without_tensorflow():
-    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=300)
+    run_on_jax(PROGRAM)
