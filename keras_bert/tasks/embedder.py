@@ -1,16 +1,26 @@
 """Texts to vectors that are near each other where the texts mean the like."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_bert.config import closest
+from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.pooling import TextPooling
-from keras_bert.tasks.embedding_losses import ContrastiveLoss, unit_length
+from keras_bert.tasks.embedding_losses import (
+    ContrastiveLoss,
+    CosineSimilarityLoss,
+    pair_features,
+    unit_length,
+)
+from keras_bert.tasks.labels import label_names
 from keras_bert.tasks.task import Task, padding_mask
+
+OBJECTIVES = ("contrastive", "cosine", "softmax")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -24,10 +34,18 @@ class TextEmbedder(Task):
         pooling: how tokens become one vector; see `TextPooling`.
         normalize: whether vectors are scaled to length 1, so that their inner product is their
             cosine; a vector of zeros stays one.
+        objective: what it learns from: "contrastive", pairs that belong together (or more texts:
+            one, its own, and wrong ones; see `ContrastiveLoss`); "cosine", pairs with scores (see
+            `CosineSimilarityLoss`); "softmax", pairs with labels, by a linear layer on
+            [u, v, |u - v|] (section 3 there) that only training uses.
+        labels: of pairs, by id; for "softmax" alone.
+        score_range: for "cosine", the score of texts that have nothing in common, which becomes
+            a cosine of 0, and that of texts that say the same, which becomes 1.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
-        InputError: if the pooling is unknown, or the encoder lacks what it needs.
+        InputError: if the pooling or the objective is unknown, or arguments contradict each
+            other.
 
     Example:
         >>> embedder = keras_bert.load("all-MiniLM-L6-v2", task="embedder")
@@ -36,16 +54,53 @@ class TextEmbedder(Task):
     """
 
     def __init__(
-        self, encoder: Encoder, *, pooling: str = "mean", normalize: bool = True, **kwargs: Any
+        self,
+        encoder: Encoder,
+        *,
+        pooling: str = "mean",
+        normalize: bool = True,
+        objective: str = "contrastive",
+        labels: Sequence[str] | None = None,
+        score_range: Sequence[float] = (0.0, 1.0),
+        **kwargs: Any,
     ):
         super().__init__(encoder, **kwargs)
+        if objective not in OBJECTIVES:
+            raise InputError(
+                f"There is no objective {objective!r}.{closest(objective, OBJECTIVES)} "
+                f"Choose one of {', '.join(OBJECTIVES)}."
+            )
+        if (objective == "softmax") != (labels is not None):
+            raise InputError(
+                f"The objective is {objective!r} and labels are {labels!r}, but labels are what "
+                "'softmax' needs, and nothing else takes."
+            )
+        low, high = score_range
+        if not low < high:
+            raise InputError(f"score_range is {score_range!r}, but must be (low, high).")
         self.pooling = pooling
         self.normalize = normalize
+        self.objective = objective
+        self.labels = () if labels is None else label_names(None, labels)
+        self.score_range = (float(low), float(high))
         self.text_pooling = self.part(TextPooling, pooling, name="pooling")
+        self.pair_classifier = None
+        if self.labels:
+            self.pair_classifier = keras.layers.Dense(
+                len(self.labels), name="pair_classifier", dtype="float32"
+            )
+            self.pair_classifier.build((None, 3 * self.config.hidden_size))
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
+        return {
+            **super().get_config(),
+            "pooling": self.pooling,
+            "normalize": self.normalize,
+            "objective": self.objective,
+            "labels": list(self.labels) or None,
+            "score_range": list(self.score_range),
+        }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """The encoder's inputs to vectors float32.
@@ -65,27 +120,47 @@ class TextEmbedder(Task):
         return ops.reshape(x, (-1, texts, self.config.hidden_size)) if grouped else x
 
     def default_loss(self) -> keras.losses.Loss:
-        """The loss for pairs of texts without further labels; see `ContrastiveLoss`.
+        """The objective's loss on vectors of groups, `[B, C, H]`.
 
-        For pairs with scores there is `CosineSimilarityLoss`, for pairs with classes
-        `PairClassifier`.
+        Targets are, for "contrastive", a number for each first text, int32 `[B]`; for "cosine",
+        scores from 0 to 1, float32 `[B]`; for "softmax", ids of labels, int32 `[B]`.
         """
-        return ContrastiveLoss()
+        if self.objective == "contrastive":
+            return ContrastiveLoss()
+        if self.objective == "cosine":
+            return CosineSimilarityLoss()
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """The compiled loss; for "softmax", of `pair_logits`."""
+        if self.pair_classifier is not None:
+            y_pred = self.pair_logits(y_pred)
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    def pair_logits(self, vectors: Any) -> Any:
+        """Vectors `[B, 2, H]` to a logit per label of a pair, `[B, L]` float32."""
+        return self.pair_classifier(pair_features(vectors))
 
     def encode(self, texts: Any, batch_size: int = 32) -> np.ndarray:
         """The vectors float32 `[N, H]` of N texts; texts of like length share a batch.
 
         Args:
-            texts: a list of N strings; a longer text than the preprocessor's `sequence_length`
-                is cut.
+            texts: a list of N strings; one that is longer than the preprocessor's
+                `sequence_length` is cut.
             batch_size: texts per step.
 
         Raises:
             InputError: if the model has no preprocessor.
         """
-        if len(texts) == 0:
-            return np.zeros((0, self.config.hidden_size), "float32")
-        return self.predict_texts(texts, batch_size)
+        vectors = self.predict_rows(self.rows(texts), batch_size)
+        return np.reshape(vectors, (-1, self.config.hidden_size)).astype("float32")
 
     def similarity(self, a: Any, b: Any) -> np.ndarray:
         """The cosine of each of N texts with each of M texts: float32 `[N, M]`.
@@ -94,5 +169,5 @@ class TextEmbedder(Task):
             a: N strings, or their vectors `[N, H]`.
             b: M strings, or their vectors `[M, H]`.
         """
-        a, b = (x if isinstance(x, np.ndarray) and x.ndim == 2 else self.encode(x) for x in (a, b))
-        return ops.convert_to_numpy(ops.matmul(unit_length(a), ops.transpose(unit_length(b))))
+        a, b = (unit_length(x if getattr(x, "ndim", 1) == 2 else self.encode(x)) for x in (a, b))
+        return ops.convert_to_numpy(ops.matmul(a, ops.transpose(b)))

@@ -16,6 +16,12 @@ def unit_length(x: Any) -> Any:
     return x * ops.rsqrt(ops.maximum(squares, 1e-24))
 
 
+def pair_features(vectors: Any) -> Any:
+    """Vectors of pairs `[B, 2, H]` to [u, v, |u - v|], `[B, 3 H]`."""
+    u, v = vectors[:, 0], vectors[:, 1]
+    return ops.concatenate([u, v, ops.abs(u - v)], axis=-1)
+
+
 @keras.saving.register_keras_serializable(package="keras_bert")
 class CosineSimilarityLoss(keras.losses.Loss):
     """The squared difference between the cosine of a pair and its score.

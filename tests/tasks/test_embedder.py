@@ -123,3 +123,32 @@ def test_similarity_is_the_cosine(embedder):
     np.testing.assert_allclose(embedder.similarity(3 * x, b), cosines, atol=1e-6)
     assert embedder.similarity(a, b)[1, 1] == pytest.approx(1, abs=1e-6)
     assert embedder.similarity([], b).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"objective": "cosin"}, "no objective 'cosin'. Did you mean 'cosine'"),
+        ({"objective": "softmax"}, "labels are None, but labels are what 'softmax' needs"),
+        ({"labels": ["a", "b"]}, r"labels are \['a', 'b'\], but labels are what 'softmax'"),
+        ({"objective": "softmax", "labels": ["a", "a"]}, "different names"),
+        ({"objective": "cosine", "score_range": (5, 0)}, "score_range is"),
+    ],
+)
+def test_bad_objectives(arguments, message):
+    with pytest.raises(kb.InputError, match=message):
+        kb.TextEmbedder(random_encoder(), **arguments)
+
+
+def test_the_head_of_pairs_belongs_to_training(tmp_path, caplog):
+    model = kb.TextEmbedder(random_encoder(), objective="softmax", labels=["no", "yes"])
+    kb.save(model, tmp_path / "model")
+    loaded = kb.load(tmp_path / "model")
+    assert loaded.labels == ("no", "yes")
+    vectors = np.asarray(model(padded_batch()))[None, :2]
+    assert np.array_equal(loaded.pair_logits(vectors), model.pair_logits(vectors))
+    without = kb.load(tmp_path / "model", objective="contrastive", labels=None)
+    assert np.array_equal(without(padded_batch()), model(padded_batch()))
+    scores = kb.TextEmbedder(random_encoder(), objective="cosine", score_range=(1, 5))
+    kb.save(scores, tmp_path / "scores")
+    assert kb.load(tmp_path / "scores").score_range == (1.0, 5.0)
