@@ -18,6 +18,11 @@ from keras_bert.finetuning.examples import (
     TextExamples,
     hold_out,
 )
+from keras_bert.finetuning.readers.choices import read_choices
+from keras_bert.finetuning.readers.conll import read_conll
+from keras_bert.finetuning.readers.questions import read_questions
+from keras_bert.finetuning.readers.squad import write_predictions
+from keras_bert.finetuning.readers.tagged import read_tagged
 from keras_bert.finetuning.readers.texts import read_examples
 from keras_bert.finetuning.targets import label_names, problem_type_of
 from keras_bert.finetuning.training import Recipe, Result, fine_tune
@@ -36,5 +41,10 @@ __all__ = [
     "hold_out",
     "label_names",
     "problem_type_of",
+    "read_choices",
+    "read_conll",
     "read_examples",
+    "read_questions",
+    "read_tagged",
+    "write_predictions",
 ]

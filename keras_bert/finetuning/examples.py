@@ -128,6 +128,10 @@ class QuestionExamples(Examples):
         """What a `Preprocessor` takes: questions and contexts."""
         return list(self.questions), list(self.contexts)
 
+    def place(self, index: int) -> str:
+        """File, line and id of an example, for messages."""
+        return f"{super().place(index)} ({self.ids[index]})"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ChoiceExamples(Examples):

@@ -1,0 +1,170 @@
+"""Texts with choices: SWAG's CSV files, and any table of a context and its choices.
+
+Zellers et al. (2018), arXiv:1808.05326.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+
+from keras_bert.config import closest
+from keras_bert.errors import InputError
+from keras_bert.finetuning.examples import ChoiceExamples
+from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.tables import Row, Table, read_table
+
+_SWAG = ("sent1", "sent2")  # the sentence, and how all choices begin
+_CONTEXTS = ("context", "premise", "question", "goal", "sentence", "text", "ctx", "startphrase")
+_LABELS = ("label", "answer", "target", "gold_label")
+_LISTS = ("choices", "endings", "options")
+_NUMBERED = re.compile(r"(ending|choice|option|answer|sol|solution|hypothesis)[ _]?(\d+|[a-h])")
+
+
+def read_choices(
+    path: str | os.PathLike,
+    *,
+    context: str | None = None,
+    choices: Sequence[str] = (),
+    label: str | None = None,
+    first_index: int = 0,
+    format: str | None = None,
+    header: bool = True,
+    labelled: bool = True,
+    on_error: OnError = "fail",
+) -> ChoiceExamples:
+    """Reads texts, their choices, and which of these is right.
+
+    In SWAG's files, the context is the first sentence, and a choice is the beginning of the
+    second with an ending.
+
+    Args:
+        path: a CSV, TSV or JSONL file.
+        context: the column of the text; by default found by its usual name.
+        choices: a column for each choice, such as ending0 and ending1; or one column, of a JSONL
+            file, that has lists of choices.
+        label: the column of the right choice: its number, or its text. If all labels are texts
+            of choices they are read so.
+        first_index: the number of the first choice.
+        format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
+        header: whether the first line of a CSV or TSV file names the columns, which are else
+            "1", "2" and so on.
+        labelled: whether labels are needed; if not, they are read if all examples have them.
+        on_error: "fail" at the first row that cannot be used, or "skip" such rows and log how
+            many they are.
+
+    Raises:
+        InputError: if the file cannot be read, a column is not found, or a row has no context,
+            too few choices or a label that is none of them; the message names file and line.
+    """
+    table = read_table(path, format=format, header=header, on_error=on_error)
+    usual = {name.lower(): name for name in reversed(table.columns)}
+    beginning = None
+    if context is None and not choices and set(_SWAG) <= usual.keys():
+        context, beginning = (usual[name] for name in _SWAG)
+    context = _column(table, "context", context, _CONTEXTS)
+    choices = _choice_columns(table, choices)
+    if labelled or label is not None or usual.keys() & set(_LABELS):
+        label = _column(table, "label", label, _LABELS)
+
+    def read(row: Row) -> tuple[int, str, tuple[str, ...], str]:
+        place = f"{path}, line {row.line}"
+        texts = _choices(row, choices, place)
+        if beginning is not None:
+            texts = tuple(f"{_text(row, beginning, place)} {text}" for text in texts)
+        value = row.values.get(label or "")
+        name = "" if value is None else str(value).strip()
+        if labelled and not name:
+            raise InputError(f"{place}: the label is missing (column {label!r}).")
+        return row.line, _text(row, context, place), texts, name
+
+    examples = read_each(read, table.rows, path, on_error)
+    known = all(name for *_, name in examples)
+    as_texts = all(name in texts for _, _, texts, name in examples)
+
+    count = len(examples[0][2])
+
+    def resolve(example: tuple[int, str, tuple[str, ...], str]) -> tuple:
+        line, text, texts, name = example
+        place = f"{path}, line {line}"
+        if len(texts) != count:
+            raise InputError(
+                f"{place}: {len(texts)} choices, but the first example has {count}; give all "
+                "examples as many."
+            )
+        index = _index(name, texts, first_index, as_texts, place) if known else 0
+        return line, text, texts, index
+
+    resolved = read_each(resolve, examples, path, on_error)
+    lines, contexts, all_choices, labels = zip(*resolved, strict=True)
+    return ChoiceExamples(
+        path=str(path),
+        lines=lines,
+        contexts=contexts,
+        choices=all_choices,
+        labels=labels if known else None,
+    )
+
+
+def _column(table: Table, what: str, given: str | None, usual: Sequence[str]) -> str:
+    if given is not None and given not in table.columns:
+        raise InputError(
+            f"{table.path} has no column {given!r}.{closest(given, table.columns)} It has "
+            f"{', '.join(map(repr, table.columns))}."
+        )
+    lower = {name.lower(): name for name in reversed(table.columns)}
+    found = given or next((lower[name] for name in usual if name in lower), None)
+    if found is None:
+        raise InputError(
+            f"{table.path}: which column holds the {what}? None of "
+            f"{', '.join(map(repr, table.columns))} has a usual name; name it."
+        )
+    return found
+
+
+def _choice_columns(table: Table, given: Sequence[str]) -> tuple[str, ...]:
+    if given:
+        return tuple(_column(table, "choices", name, ()) for name in given)
+    names = {name.lower(): name for name in table.columns}
+    numbered = [(match[1], name) for name in names if (match := _NUMBERED.fullmatch(name))]
+    of_one_kind = [names[name] for kind, name in numbered if kind == numbered[0][0]]
+    if len(of_one_kind) > 1:
+        return tuple(of_one_kind)
+    return (_column(table, "choices", None, _LISTS),)
+
+
+def _choices(row: Row, columns: Sequence[str], place: str) -> tuple[str, ...]:
+    if len(columns) > 1:
+        return tuple(_text(row, name, place, blank=False) for name in columns)
+    texts = row.values.get(columns[0])
+    if (
+        not isinstance(texts, list)
+        or len(texts) < 2
+        or not all(isinstance(text, str) and text.strip() for text in texts)
+    ):
+        raise InputError(
+            f"{place}: {columns[0]!r} is {texts!r}, but must be a list of two texts or more."
+        )
+    return tuple(texts)
+
+
+def _text(row: Row, column: str, place: str, blank: bool = True) -> str:
+    text = row.values.get(column)
+    if not isinstance(text, str) or not (blank or text.strip()):
+        raise InputError(f"{place}: {column!r} is {text!r}, but must be a text.")
+    return text
+
+
+def _index(label: str, texts: Sequence[str], first_index: int, as_texts: bool, place: str) -> int:
+    """The choice that a label names."""
+    if not as_texts and label.isdecimal():
+        index = int(label) - first_index
+        if not 0 <= index < len(texts):
+            raise InputError(
+                f"{place}: the label is {label}, but the choices are numbered {first_index} to "
+                f"{first_index + len(texts) - 1}; if the first has another number, say which."
+            )
+        return index
+    if texts.count(label) != 1:
+        often = "two of" if label in texts else "none of"
+        raise InputError(f"{place}: the label {label!r} is {often} the choices.")
+    return texts.index(label)

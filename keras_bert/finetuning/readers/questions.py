@@ -1,0 +1,193 @@
+"""Questions, the texts that answer them, and the answers."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from keras_bert.config import closest
+from keras_bert.errors import InputError
+from keras_bert.finetuning.examples import QuestionExamples
+from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.squad import Question, squad_questions
+from keras_bert.finetuning.readers.tables import FORMATS, Table, format_of, read_table
+
+# What is read from a row, and how data sets name its column.
+_COLUMNS = {
+    "id": ("id", "qid", "question_id"),
+    "question": ("question", "query"),
+    "context": ("context", "paragraph", "passage", "document", "text"),
+    "answer": ("answers", "answer", "answer_text"),
+    "answer_start": ("answer_start", "start"),
+    "is_impossible": ("is_impossible",),
+}
+_YES = ("1", "true", "yes")
+_SHOWN = 80  # characters of a text in a message
+
+Answers = tuple[tuple[str, int], ...]
+
+
+def read_questions(
+    path: str | os.PathLike,
+    columns: Mapping[str, str] | None = None,
+    *,
+    format: str | None = None,
+    header: bool = True,
+    labelled: bool = True,
+    on_error: OnError = "fail",
+) -> QuestionExamples:
+    """Reads a SQuAD file, or a question, a context and an answer from each row of a table.
+
+    The articles of a SQuAD file are the groups of the examples; of one article, its paragraphs
+    are. In a table, an answer without `answer_start` is where it first stands in the context. A
+    JSON line may have as `answers` a string, a list of strings or of
+    `{"text": ..., "answer_start": ...}`, or one such object of two lists.
+
+    An empty list of answers, or a true `is_impossible`, says that the context does not answer
+    the question.
+
+    Args:
+        path: the file.
+        columns: the names of the columns of "question", "context", "answer", "answer_start",
+            "id" and "is_impossible" in a table; those left open are found by usual names.
+        format: "squad", "csv", "tsv" or "jsonl"; by default as the file's name ends, where
+            ".json" is "squad".
+        header: whether the first line of a CSV or TSV file names the columns, which are else
+            "1", "2" and so on.
+        labelled: whether answers are needed; if not, they are read if all questions have them.
+        on_error: "fail" at the first question that cannot be used, such as one with an answer
+            that is not in its context, or "skip" such questions and log how many they are.
+
+    Raises:
+        InputError: if the file cannot be read, or a question cannot be used; the message names
+            the file, the question and the answer.
+    """
+    format = format or format_of(path) or "squad"
+    if format == "squad":
+        items = list(squad_questions(path))
+    elif format in FORMATS:
+        items = list(
+            _rows(read_table(path, format=format, header=header, on_error=on_error), columns or {})
+        )
+    else:
+        raise InputError(f"There is no format {format!r}: give squad, {', '.join(FORMATS)}.")
+    if not items:
+        raise InputError(f"{path} has no questions: expected at least one.")
+    ids: set[str] = set()
+
+    def read(item: Question) -> tuple[Question, Answers | None]:
+        answers = _checked(item, labelled)
+        if item.id in ids:
+            raise InputError(f"{item.place}: another question has the id {item.id!r}, too.")
+        ids.add(item.id)
+        return item, answers
+
+    questions, answers = zip(*read_each(read, items, path, on_error), strict=True)
+    contexts = tuple(item.context for item in questions)
+    articles = tuple(item.article for item in questions)
+    groups = articles if len(set(articles)) > 1 else contexts
+    return QuestionExamples(
+        path=str(path),
+        lines=tuple(item.number for item in questions),
+        unit="question" if format == "squad" else "line",
+        groups=groups if len(set(groups)) > 1 else None,
+        ids=tuple(item.id for item in questions),
+        questions=tuple(item.question for item in questions),
+        contexts=contexts,
+        answers=None if None in answers else answers,
+    )
+
+
+def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
+    """A question from each row."""
+    for name, column in given.items():
+        for wrong, known in ((name, _COLUMNS), (column, table.columns)):
+            if wrong not in known:
+                raise InputError(f"{table.path} has no column {wrong!r}.{closest(wrong, known)}")
+    lower = {column.lower(): column for column in reversed(table.columns)}
+    usual = {
+        name: next((lower[column] for column in columns if column in lower), None)
+        for name, columns in _COLUMNS.items()
+    }
+    found = usual | dict(given)
+    for name in ("question", "context"):
+        if found[name] is None:
+            raise InputError(
+                f"{table.path}: which column holds the {name}? None of "
+                f"{', '.join(map(repr, table.columns))} has a usual name; name it."
+            )
+    for row in table.rows:
+        cells = {name: row.values.get(column or "") for name, column in found.items()}
+        answers, start = cells["answer"], cells["answer_start"]
+        if str(cells["is_impossible"]).lower() in _YES:
+            answers = []
+        elif isinstance(answers, str):
+            answers = [{"text": answers, "answer_start": start}] if answers else None
+        id = row.line if cells["id"] is None else cells["id"]
+        yield Question(
+            row.line,
+            f"{table.path}, line {row.line}",
+            str(id),
+            cells["question"],
+            cells["context"],
+            answers,
+        )
+
+
+def _checked(item: Question, labelled: bool) -> Answers | None:
+    """The answers, each where it stands in the context."""
+    for name, text in (("question", item.question), ("context", item.context)):
+        if not isinstance(text, str):
+            raise InputError(f"{item.place}: the {name} is {text!r}, but must be a text.")
+    if item.answers is None:
+        if labelled:
+            raise InputError(
+                f"{item.place}: the answer is missing; give one, or say that there is none with "
+                "an empty list of answers or a true is_impossible."
+            )
+        return None
+    return tuple(_located(item, *answer) for answer in _pairs(item))
+
+
+def _pairs(item: Question) -> Sequence[tuple[Any, Any]]:
+    """Text and start of each answer, from any of the forms."""
+    answers = item.answers
+    if isinstance(answers, dict):
+        texts, starts = answers.get("text"), answers.get("answer_start")
+        if not isinstance(texts, list):
+            return [(texts, starts)]
+        starts = [None] * len(texts) if starts is None else starts
+        if isinstance(starts, list) and len(starts) == len(texts):
+            return list(zip(texts, starts, strict=True))
+    elif isinstance(answers, list):
+        return [
+            (answer.get("text"), answer.get("answer_start"))
+            if isinstance(answer, dict)
+            else (answer, None)
+            for answer in answers
+        ]
+    raise InputError(f"{item.place}: the answers are {_short(answers)}; expected a list of texts.")
+
+
+def _located(item: Question, text: Any, start: Any) -> tuple[str, int]:
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{item.place}: an answer is {text!r}, but must be a part of the context.")
+    found = item.context.find(text)
+    if start in (None, ""):
+        start = found
+    try:
+        start = int(start)
+    except (TypeError, ValueError):
+        raise InputError(f"{item.place}: answer_start is {start!r}, not a number.") from None
+    if start >= 0 and item.context.startswith(text, start):
+        return text, start
+    if found < 0:
+        raise InputError(f"{item.place}: the answer {_short(text)} is not in its context.")
+    raise InputError(
+        f"{item.place}: the answer {_short(text)} is not in its context at character {start}, "
+        f"where {_short(item.context[max(start, 0) :][: len(text)])} stands, but at {found}."
+    )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
