@@ -25,8 +25,8 @@ class Recipe:
         patience: stop after so many epochs without a better one; None never stops early.
         metric: what chooses the best epoch; by default the first metric of the task.
         label_smoothing: share of each target that is spread over all labels; classifiers only.
-        class_weights: label to weight in the loss, or "balanced": the rarer, the heavier
-            (N / labels / count); classifiers only.
+        class_weights: label to weight in the loss (1 where it is left out), or "balanced": the
+            rarer, the heavier (N / labels / count); classifiers only.
         r_drop: weight of the divergence between two passes with different dropout (Liang et al.
             2021, https://arxiv.org/abs/2106.14448); 0 makes one pass.
         length_buckets: whether texts of like length share a batch, so that little is padding.

@@ -10,66 +10,34 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
+import tensorflow as tf
 
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.native import CONFIGURATION, save_native
+from keras_bert.checkpoints.native import CONFIGURATION, WEIGHTS, save_native
+from keras_bert.checkpoints.safetensors import assign_tensors
+from keras_bert.checkpoints.variables import named_variables
 from keras_bert.config import closest
 from keras_bert.errors import InputError
-from keras_bert.finetuning.datasets import batches
-from keras_bert.finetuning.evaluation import metric_names, predict_logits, score
+from keras_bert.finetuning.batching import batches, make_plan
+from keras_bert.finetuning.evaluation import check_model
 from keras_bert.finetuning.examples import Examples
-from keras_bert.finetuning.targets import targets_of
-from keras_bert.pretraining.optimizers import WarmupLinearDecay, adamw
+from keras_bert.finetuning.jobs import Job, Targets, job_of
+from keras_bert.finetuning.optimizer import adamw, frozen
+from keras_bert.finetuning.recipe import Recipe
+from keras_bert.finetuning.regularization import r_drop
+from keras_bert.finetuning.resume import (
+    PROGRESS,
+    UNFINISHED,
+    load_progress,
+    remove_progress,
+    run_of,
+    save_progress,
+    set_dropout_seeds,
+)
+from keras_bert.text.rows import Rows
 
 MODEL_NAME, METRICS_NAME, HISTORY_NAME = "model", "metrics.json", "history.jsonl"
 _MARKER = f"{MODEL_NAME}/{CONFIGURATION}"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """How to fine-tune; the defaults are within the ranges of the paper.
-
-    Args:
-        epochs: passes through the training examples.
-        batch_size: examples per step.
-        learning_rate: at the end of the warm-up, from where it falls to 0.
-        warmup: share of the steps in which the learning rate rises.
-        weight_decay: decoupled, not on biases and layer normalizations.
-        clip_norm: largest norm of the gradient, or None.
-        metric: what chooses the best epoch; by default accuracy, micro F1 or Pearson's
-            correlation, as the problem is.
-        seed: of the order of the examples and of dropout.
-
-    Raises:
-        InputError: if a value is out of its range.
-    """
-
-    epochs: int = 3
-    batch_size: int = 32
-    learning_rate: float = 5e-5
-    warmup: float = 0.1
-    weight_decay: float = 0.01
-    clip_norm: float | None = 1.0
-    metric: str | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, (low, high, expected) in _RANGES.items():
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise InputError(f"{name} is {value}, but must be {expected}.")
-
-
-_RANGES: dict[str, tuple[float, float, str]] = {
-    "epochs": (1, 1e6, "1 or more"),
-    "batch_size": (1, 1e6, "1 or more"),
-    "learning_rate": (1e-12, 10, "positive, and usually from 1e-5 to 1e-3"),
-    "warmup": (0, 1, "from 0 to 1"),
-    "weight_decay": (0, 10, "from 0 to 10"),
-    "clip_norm": (1e-12, 1e12, "positive, or None"),
-    "seed": (0, 2**31 - 1, "from 0 to 2147483647"),
-}
 
 
 @dataclasses.dataclass
@@ -78,8 +46,8 @@ class Result:
 
     Args:
         best_epoch: from 1; its weights are those that the model has.
-        validation: loss and metrics of that epoch; empty without validation examples.
-        test: loss and metrics on the test examples, if there are any.
+        validation: the metrics of that epoch; empty without validation examples.
+        test: the metrics on the test examples, if there are any.
         history: one entry per epoch: `epoch`, `loss`, and `validation_…`.
     """
 
@@ -99,22 +67,27 @@ def fine_tune(
     output: str | os.PathLike | None = None,
     verbose: int | str = "auto",
 ) -> Result:
-    """Trains a classifier; at the end it has the weights of its best epoch.
+    """Trains a model on examples; at the end it has the weights of its best epoch.
+
+    A model that was made in the scope of a `tf.distribute.MirroredStrategy` is trained on all
+    devices of that, with the same result as on one, but for dropout.
 
     Args:
-        model: a `SequenceClassifier` with a preprocessor; its labels are those of the examples.
-        train: what to learn from.
+        model: a task with a preprocessor; its labels are those of the examples.
+        train: what to learn from; `TextExamples` for a `SequenceClassifier`, and so on.
         validation: what to choose the best epoch by; without it the last one is kept.
         test: what to measure the chosen epoch on.
         recipe: how.
         output: a directory that gets `model`, `metrics.json` and `history.jsonl`. They are
             written whenever an epoch is the best so far, each file whole or not at all; so an
-            interrupted run leaves its best epoch.
+            interrupted run leaves its best epoch. If it is started again, with the same recipe,
+            model and data, it goes on after the last finished epoch, with the same result as if
+            it had not been interrupted; with others, it begins anew.
         verbose: as in `fit`; "auto" is a progress bar on a terminal, else a line per epoch.
 
     Raises:
         InputError: if the model cannot take texts, labels are missing, unknown or all the same,
-            or the output directory holds something else.
+            the recipe does not suit the model, or the output directory holds something else.
 
     Example:
         >>> train, validation = hold_out(read_examples("train.csv"), 0.1)
@@ -124,46 +97,59 @@ def fine_tune(
         0.97
     """
     recipe = recipe or Recipe()
-    _check(model, recipe)
-    splits = {
-        name: (examples, targets_of(examples, model.labels, model.problem_type))
-        for name, examples in (("train", train), ("validation", validation), ("test", test))
-        if examples is not None
-    }
-    targets = splits["train"][1]
-    if model.problem_type == "single_label" and (targets == targets[0]).all():
-        raise InputError(
-            f"{train.path}: all examples have the label {model.labels[targets[0]]!r}; a "
-            "classifier needs at least two labels to tell apart."
-        )
+    job = job_of(model)
+    check_model(model)
+    _check_recipe(model, job, recipe)
+    train_split = _Split.of(job, model, train)
+    # Also finds out now, not after hours, what is wrong with the labels of the others.
+    validation_split, test_split = (
+        None if examples is None else _Split.of(job, model, examples)
+        for examples in (validation, test)
+    )
+    weights = job.weights(model, train, train_split.targets, recipe)
     if output is not None:
-        _check_output(output)
+        _check_output(Path(output))
 
-    keras.utils.set_random_seed(recipe.seed)
-    dataset = batches(
-        model.preprocessor,
-        train,
-        targets,
-        batch_size=recipe.batch_size,
-        shuffle_seed=recipe.seed,
-    )
-    steps = recipe.epochs * len(dataset)
-    schedule = WarmupLinearDecay(recipe.learning_rate, round(recipe.warmup * steps), steps)
-    model.compile(
-        adamw(model, schedule, weight_decay=recipe.weight_decay, clip_norm=recipe.clip_norm),
-        model.default_loss(),
-    )
-    best = _BestEpoch(splits.get("validation"), recipe, output)
-    if verbose == "auto":
-        verbose = 1 if sys.stdout.isatty() else 2
-    model.fit(dataset, epochs=recipe.epochs, shuffle=False, callbacks=[best], verbose=verbose)
-    best.restore()
-    result = best.result
-    if test is not None:
-        logits = predict_logits(model, test, batch_size=recipe.batch_size)
-        result.test = score(model, logits, splits["test"][1])
+    strategy = model.distribute_strategy
+    plan_options = {
+        "batch_size": recipe.batch_size,
+        "seed": recipe.seed,
+        "length_buckets": recipe.length_buckets,
+        "replicas": strategy.num_replicas_in_sync,
+        "accumulation": recipe.accumulation,
+    }
+    steps = make_plan(train_split.rows, train_split.targets, epochs=range(1), **plan_options).steps
+    with frozen(model, recipe.frozen_layers), r_drop(model, recipe.r_drop):
+        with strategy.scope():
+            updates = recipe.epochs * steps // recipe.accumulation
+            model.compile(adamw(model, recipe, updates), job.loss(model, recipe), jit_compile=False)
+            model.optimizer.build(model.trainable_variables)
+        epochs = _Epochs(job, validation_split, recipe, output)
+        done = epochs.resume(model, [s for s in (train_split, validation_split) if s])
+        if done < recipe.epochs and not epochs.is_enough(done):
+            plan = make_plan(
+                train_split.rows,
+                train_split.targets,
+                weights,
+                epochs=range(done, recipe.epochs),
+                **plan_options,
+            )
+            model.fit(
+                batches(train_split.rows, train_split.targets, plan).prefetch(tf.data.AUTOTUNE),
+                steps_per_epoch=steps,
+                initial_epoch=done,
+                epochs=recipe.epochs,
+                callbacks=[epochs],
+                shuffle=False,
+                verbose=(1 if sys.stdout.isatty() else 2) if verbose == "auto" else verbose,
+            )
+        epochs.restore(model)
+    result = epochs.result
+    if test_split is not None:
+        result.test = test_split.measure(job, model, recipe.batch_size)
     if output is not None:
         write_result(model, result, recipe, output)
+        remove_progress(Path(output))
     return result
 
 
@@ -186,49 +172,100 @@ def write_result(model: Any, result: Result, recipe: Recipe, output: str | os.Pa
         path.write_text("".join(f"{_json(entry)}\n" for entry in result.history), "utf-8")
 
 
-class _BestEpoch(keras.callbacks.Callback):
-    """Measures every epoch, and keeps the weights of the best one."""
+@dataclasses.dataclass(frozen=True)
+class _Split:
+    """Examples with what does not change from epoch to epoch."""
+
+    examples: Examples
+    rows: Rows
+    targets: Targets
+
+    @classmethod
+    def of(cls, job: Job, model: Any, examples: Examples) -> "_Split":
+        rows = job.rows(model, examples)
+        return cls(examples, rows, job.targets(model, examples, rows))
+
+    def measure(self, job: Job, model: Any, batch_size: int) -> dict[str, float]:
+        outputs = model.predict_rows(self.rows, batch_size)
+        return job.measure(model, self.examples, self.rows, outputs)
+
+
+class _Epochs(keras.callbacks.Callback):
+    """Measures every epoch, keeps the weights of the best one, and stops in time."""
 
     def __init__(
         self,
-        validation: tuple[Examples, np.ndarray] | None,
+        job: Job,
+        validation: _Split | None,
         recipe: Recipe,
         output: str | os.PathLike | None,
     ):
         super().__init__()
+        self.job = job
         self.validation = validation
         self.recipe = recipe
-        self.output = output
+        self.output = None if output is None else Path(output)
         self.result = Result()
-        self.weights: list[np.ndarray] = []
+        self.run = ""
+        self.best_weights: list[Any] | None = None  # None: the model has them
+
+    def resume(self, model: Any, splits: list[_Split]) -> int:
+        """Continues what was interrupted; returns the number of epochs that are done."""
+        if self.output is None:
+            return 0
+        self.run = run_of(model, self.recipe, [(s.rows, s.targets) for s in splits])
+        progress = load_progress(self.output, model, self.run)
+        if progress is None:
+            return 0
+        self.result = Result(**progress["result"])
+        if self.result.best_epoch < progress["epoch"]:
+            last = model.get_weights()
+            assign_tensors(named_variables(model), self.output / MODEL_NAME / WEIGHTS)
+            self.best_weights = model.get_weights()
+            model.set_weights(last)
+        elif self.validation is not None:
+            write_result(model, self.result, self.recipe, self.output)
+        return progress["epoch"]
+
+    def is_enough(self, epoch: int) -> bool:
+        """Whether there was no better epoch for so long that there is no hope."""
+        patience = self.recipe.patience
+        return patience is not None and epoch - self.result.best_epoch >= patience
+
+    def restore(self, model: Any) -> None:
+        if self.best_weights is not None:
+            model.set_weights(self.best_weights)
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        set_dropout_seeds(self.model, self.recipe.seed, epoch)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         logs = {} if logs is None else logs
-        metrics = self._measure()
+        metrics: dict[str, float] = {}
+        if self.validation is not None:
+            metrics = self.validation.measure(self.job, self.model, self.recipe.batch_size)
         # `fit` shows what it finds in the logs.
         logs.update({f"validation_{name}": value for name, value in metrics.items()})
-        self.result.history.append({"epoch": epoch + 1, **{k: float(v) for k, v in logs.items()}})
-        if self._is_best(metrics):
-            self.result.best_epoch, self.result.validation = epoch + 1, metrics
-            self.weights = self.model.get_weights()
-            if self.output is not None and self.validation is not None:
-                write_result(self.model, self.result, self.recipe, self.output)
-
-    def restore(self) -> None:
-        self.model.set_weights(self.weights)
-
-    def _measure(self) -> dict[str, float]:
-        if self.validation is None:
-            return {}
-        examples, targets = self.validation
-        logits = predict_logits(self.model, examples, batch_size=self.recipe.batch_size)
-        return score(self.model, logits, targets)
+        result, done = self.result, epoch + 1
+        result.history.append({"epoch": done, **{k: float(v) for k, v in logs.items()}})
+        best = self._is_best(metrics)
+        if best:
+            result.best_epoch, result.validation = done, metrics
+            self.best_weights = self.model.get_weights() if self.validation else None
+        if self.output is not None:
+            # First what is needed to go on, with which the model can be written again.
+            progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
+            save_progress(self.output, self.model, progress)
+            if best and self.validation is not None:
+                write_result(self.model, result, self.recipe, self.output)
+        if self.validation is not None and self.is_enough(done):
+            self.model.stop_training = True
 
     def _is_best(self, metrics: dict[str, float]) -> bool:
         best = self.result.validation
         if not metrics or not best:
             return True
-        name = self.recipe.metric or metric_names(self.model)[0]
+        name = self.recipe.metric or self.job.metrics(self.model)[0]
         if math.isnan(metrics[name]):
             return False
         return math.isnan(best[name]) or metrics[name] > best[name]
@@ -238,29 +275,27 @@ class _NothingToWriteError(Exception):
     pass
 
 
-def _check_output(output: str | os.PathLike) -> None:
+def _check_output(output: Path) -> None:
     """Finds out before hours of training, not after them, whether there is a place to write."""
-    with contextlib.suppress(_NothingToWriteError), replacing(output, marker=_MARKER):
+    marker = f"{UNFINISHED}/{PROGRESS}"
+    if not (output / marker).exists():
+        marker = _MARKER
+    with contextlib.suppress(_NothingToWriteError), replacing(output, marker=marker):
         raise _NothingToWriteError
 
 
-def _check(model: Any, recipe: Recipe) -> None:
-    if getattr(model, "preprocessor", None) is None:
-        raise InputError(
-            "The model has no preprocessor, so it cannot be trained on texts; give it one: "
-            "model.preprocessor = keras_bert.Preprocessor(...)."
-        )
-    names = metric_names(model)
+def _check_recipe(model: Any, job: Job, recipe: Recipe) -> None:
+    names = job.metrics(model)
     if recipe.metric is not None and recipe.metric not in names:
         raise InputError(
             f"This problem is not measured by {recipe.metric!r}.{closest(recipe.metric, names)} "
             f"Choose one of {', '.join(names)}."
         )
-    length, positions = model.preprocessor.sequence_length, model.config.max_positions
-    if length > positions:
+    devices = model.distribute_strategy.num_replicas_in_sync
+    if recipe.batch_size < devices * recipe.accumulation:
         raise InputError(
-            f"The preprocessor's sequence_length is {length}, but the model has {positions} "
-            "positions; shorten it."
+            f"batch_size is {recipe.batch_size}, too small for {devices} devices with "
+            f"{recipe.accumulation} micro-batches each; raise it."
         )
 
 

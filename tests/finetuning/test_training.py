@@ -7,8 +7,7 @@ import pytest
 import keras_bert as kb
 from keras_bert.errors import InputError
 from keras_bert.finetuning import Recipe, evaluate, fine_tune, label_names, problem_type_of
-from keras_bert.finetuning.datasets import batches
-from keras_bert.finetuning.evaluation import predict_logits
+from keras_bert.finetuning.jobs import classify, job_of
 from tests.finetuning import tiny
 
 QUICK = Recipe(epochs=6, batch_size=8, learning_rate=1e-2)
@@ -36,12 +35,10 @@ def test_pairs_are_pairs():
     texts, pairs = [word[i // 4 % 4] for i in range(64)], [word[i % 4] for i in range(64)]
     same = ["yes" if a == b else "no" for a, b in zip(texts, pairs, strict=True)]
     data = tiny.examples(texts, same, pairs)
-    inputs, targets = next(iter(batches(tiny.preprocessor(), data, np.arange(64))))
-    assert inputs["segment_ids"].numpy().max() == 1
-    assert targets.numpy().tolist() == list(range(32))
     model = tiny.classifier(labels=["no", "yes"])
-    before = evaluate(model, data)["loss"]
-    assert fine_tune(model, data, data, recipe=QUICK, verbose=0).validation["loss"] < before
+    assert job_of(model).rows(model, data).flat["segment_ids"].max() == 1
+    recipe = dataclasses.replace(QUICK, epochs=40)
+    assert fine_tune(model, data, data, recipe=recipe, verbose=0).validation["accuracy"] > 0.8
 
 
 def test_several_labels():
@@ -84,41 +81,16 @@ def test_the_same_seed_gives_the_same_weights():
         assert np.array_equal(one, two)
 
 
-def test_logits_come_in_the_order_of_the_examples_whatever_their_length():
-    model = tiny.classifier()
-    data = tiny.examples([" ".join(["good"] * (i % 13)) for i in range(50)], ["good"] * 50)
-    logits = predict_logits(model, data, batch_size=7)
-    expected = model.predict(model.preprocessor(list(data.texts)), verbose=0)
-    np.testing.assert_allclose(logits, expected, atol=1e-5)
-
-
-def test_batches_are_shuffled_by_seed_and_anew_in_every_epoch():
-    data = tiny.opinions(40)
-
-    def orders(seed):
-        dataset = batches(tiny.preprocessor(), data, np.arange(40), shuffle_seed=seed)
-        return [np.concatenate([y for _, y in dataset]).tolist() for _ in range(2)]
-
-    first, second = orders(1)
-    assert sorted(first) == sorted(second) == list(range(40))
-    assert first != second
-    assert orders(1) == [first, second]
-    assert orders(2)[0] != first
-
-
 def test_the_best_epoch_stays_when_training_is_interrupted(tmp_path, monkeypatch):
-    from keras_bert.finetuning import training
-
     measured = []
 
-    def interrupted(model, logits, targets):
+    def interrupted(*arguments):
         if len(measured) == 2:
             raise KeyboardInterrupt
-        measured.append(score(model, logits, targets))
+        measured.append(classify.measure(*arguments))
         return measured[-1]
 
-    score = training.score
-    monkeypatch.setattr(training, "score", interrupted)
+    monkeypatch.setattr(classify, "JOB", dataclasses.replace(classify.JOB, measure=interrupted))
     with pytest.raises(KeyboardInterrupt):
         fine_tune(
             tiny.classifier(),
@@ -131,6 +103,7 @@ def test_the_best_epoch_stays_when_training_is_interrupted(tmp_path, monkeypatch
     summary = json.loads((tmp_path / "out" / "metrics.json").read_text())
     best = measured[summary["best_epoch"] - 1]
     assert summary["validation"]["accuracy"] == best["accuracy"]
+    monkeypatch.undo()
     assert evaluate(kb.load(tmp_path / "out" / "model"), tiny.opinions())["loss"] == pytest.approx(
         best["loss"], abs=1e-6
     )

@@ -53,7 +53,7 @@ def default_loss(model: Any, recipe: Any) -> Any:
     return model.default_loss()
 
 
-def no_weights(model: Any, targets: Targets, recipe: Any) -> np.ndarray | None:
+def no_weights(model: Any, examples: Any, targets: Targets, recipe: Any) -> np.ndarray | None:
     """None: all examples count the same.
 
     Raises:
@@ -79,8 +79,8 @@ class Job:
         metrics: the names of a model's metrics; the larger, the better; the first chooses the
             best epoch.
         loss: model and recipe to the loss of `compile`; None where the model has its own.
-        weights: model, targets, recipe to the weight of each element in the loss, float32 `[E]`,
-            or None.
+        weights: model, examples to learn from, targets, recipe to the weight of each element in
+            the loss, float32 `[E]`, or None; InputError if nothing can be learned from these.
     """
 
     rows: Callable[[Any, Any], Any]
@@ -89,4 +89,4 @@ class Job:
     measure: Callable[[Any, Any, Any, Any], dict[str, float]]
     metrics: Callable[[Any], tuple[str, ...]]
     loss: Callable[[Any, Any], Any] = default_loss
-    weights: Callable[[Any, Targets, Any], np.ndarray | None] = no_weights
+    weights: Callable[[Any, Any, Targets, Any], np.ndarray | None] = no_weights

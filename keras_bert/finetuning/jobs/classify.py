@@ -1,0 +1,152 @@
+"""Texts, or pairs of texts, to one label, several labels or a number."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bert.config import closest
+from keras_bert.errors import InputError
+from keras_bert.finetuning.examples import TextExamples
+from keras_bert.finetuning.jobs.job import Job, PerRow, Targets
+from keras_bert.finetuning.recipe import Recipe
+from keras_bert.finetuning.targets import targets_of
+from keras_bert.metrics import measure as measure_by_name
+from keras_bert.text.rows import Rows
+
+METRICS = {
+    "single_label": ("accuracy", "macro_f1"),
+    "two_labels": ("accuracy", "f1", "macro_f1", "matthews"),
+    "multi_label": ("micro_f1", "macro_f1", "accuracy"),
+    "regression": ("pearson", "spearman"),
+}
+"""By type of problem; "f1" is that of the second label."""
+
+
+def rows(model: Any, examples: TextExamples) -> Rows:
+    """One row per text or pair, cut where it is too long."""
+    return model.rows(examples.inputs)
+
+
+def targets(model: Any, examples: TextExamples, rows: Rows) -> PerRow:
+    """What `targets_of` says."""
+    return PerRow(targets_of(examples, model.labels, model.problem_type))
+
+
+def predict(
+    model: Any, examples: TextExamples, rows: Rows, outputs: list[np.ndarray]
+) -> list[dict[str, Any]]:
+    """As `SequenceClassifier.predict_text`."""
+    return model.predictions(outputs)
+
+
+def measure(
+    model: Any, examples: TextExamples, rows: Rows, outputs: list[np.ndarray]
+) -> dict[str, float]:
+    """The loss and the metrics."""
+    logits = np.stack(outputs)
+    right = targets_of(examples, model.labels, model.problem_type)
+    loss = float(keras.ops.convert_to_numpy(model.default_loss()(right, logits)))
+    answers = {
+        "single_label": lambda: logits.argmax(axis=1),
+        "multi_label": lambda: logits >= 0,
+        "regression": lambda: logits[:, 0],
+    }[model.problem_type]()
+    right = right[:, 0] if model.problem_type == "regression" else right
+    return {"loss": loss, **measure_by_name(metrics(model), right, answers)}
+
+
+def metrics(model: Any) -> tuple[str, ...]:
+    """Those of the model's type of problem.
+
+    Raises:
+        InputError: if it is a regression of several numbers.
+    """
+    if model.problem_type == "regression" and model.num_labels != 1:
+        raise InputError(
+            f"The model predicts {model.num_labels} numbers for each text; a regression is "
+            "trained and measured here on one."
+        )
+    two = model.problem_type == "single_label" and model.num_labels == 2
+    return METRICS["two_labels" if two else model.problem_type]
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class SmoothedCrossentropy(keras.losses.Loss):
+    """Cross-entropy with a share of each target spread over all labels.
+
+    Szegedy et al. 2015 (https://arxiv.org/abs/1512.00567), section 7.
+
+    Args:
+        smoothing: the share.
+    """
+
+    def __init__(self, smoothing: float, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.smoothing = smoothing
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {**super().get_config(), "smoothing": self.smoothing}
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Label ids `[B]` and logits `[B, L]` to losses `[B]`."""
+        log_probabilities = keras.ops.log_softmax(y_pred)
+        right = keras.ops.one_hot(y_true, y_pred.shape[-1], dtype=y_pred.dtype)
+        spread = (1 - self.smoothing) * right + self.smoothing / y_pred.shape[-1]
+        return -keras.ops.sum(spread * log_probabilities, axis=-1)
+
+
+def loss(model: Any, recipe: Recipe) -> keras.losses.Loss:
+    """The model's, with smoothed labels if the recipe says so.
+
+    Raises:
+        InputError: if a regression is to smooth labels.
+    """
+    smoothing = recipe.label_smoothing
+    if not smoothing:
+        return model.default_loss()
+    if model.problem_type == "regression":
+        raise InputError("A regression has no labels to smooth; leave label_smoothing at 0.")
+    if model.problem_type == "multi_label":
+        return keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=smoothing)
+    return SmoothedCrossentropy(smoothing)
+
+
+def weights(
+    model: Any, examples: TextExamples, targets: Targets, recipe: Recipe
+) -> np.ndarray | None:
+    """The weight of each example's label.
+
+    Raises:
+        InputError: if the examples have but one label, or the weights do not fit the labels.
+    """
+    values, given = targets.values, recipe.class_weights
+    if model.problem_type == "single_label" and (values == values[0]).all():
+        raise InputError(
+            f"{examples.path}: all examples have the label {model.labels[values[0]]!r}; a "
+            "classifier needs at least two labels to tell apart."
+        )
+    if given is None:
+        return None
+    if model.problem_type != "single_label":
+        raise InputError(
+            f"class_weights are for one label per text; this model's problem_type is "
+            f"{model.problem_type!r}. Leave them out."
+        )
+    counts = np.bincount(values, minlength=model.num_labels)
+    if given == "balanced":
+        by_label = len(values) / (model.num_labels * np.maximum(counts, 1))
+    else:
+        for label in given:
+            if label not in model.labels:
+                raise InputError(
+                    f"class_weights has {label!r}, which is no label of the model."
+                    f"{closest(label, model.labels)} Its labels are "
+                    f"{', '.join(map(repr, model.labels))}."
+                )
+        by_label = np.array([given.get(label, 1.0) for label in model.labels])
+    return by_label[values].astype(np.float32)
+
+
+JOB = Job(rows, targets, predict, measure, metrics, loss, weights)

@@ -1,0 +1,151 @@
+"""AdamW for `fit`, with rates of their own for the layers, exact under any strategy."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+from keras_bert.finetuning.recipe import Recipe
+from keras_bert.pretraining.optimizers import (
+    BETA_1,
+    BETA_2,
+    EPSILON,
+    WarmupLinearDecay,
+    decays,
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class AdamW(keras.optimizers.AdamW):
+    """Keras' AdamW, which differs in four things.
+
+    The gradient is clipped after the replicas' gradients have been added up, not before, so that
+    many devices do what one does. Variables can have rates of their own, which hold for weight
+    decay, too. The learning rate is a function of the updates, not of the micro-batches. And the
+    update is one fused operation of TensorFlow.
+
+    Args:
+        learning_rate: a number or a schedule of updates.
+        shares: path of a variable to its share of the learning rate; 1 for those not in it.
+        **kwargs: as in Keras' AdamW. Biases and layer normalizations do not decay.
+    """
+
+    def __init__(
+        self, learning_rate: Any = 1e-3, *, shares: Mapping[str, float] | None = None, **kwargs: Any
+    ):
+        kwargs = {"beta_1": BETA_1, "beta_2": BETA_2, "epsilon": EPSILON, **kwargs}
+        super().__init__(learning_rate, **kwargs)
+        self.shares = dict(shares or {})
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        config = super().get_config()
+        del config["amsgrad"]
+        return {**config, "shares": self.shares}
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        """Makes the moments."""
+        super().build(variables)
+        self._share_of = [self.shares.get(variable.path, 1.0) for variable in variables]
+        self._decay_of = [
+            self.weight_decay if self.weight_decay and decays(variable.path) else 0.0
+            for variable in variables
+        ]
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates one variable, float32, on one device."""
+        index = self._get_variable_index(variable)
+        variable = variable.value if isinstance(variable, keras.Variable) else variable
+        rate = tf.cast(learning_rate, tf.float32) * self._share_of[index]
+        if self._decay_of[index]:
+            variable.assign_sub(variable * (rate * self._decay_of[index]))
+        step = tf.cast(self.iterations, tf.float32) + 1.0
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[index].value.handle,
+            v=self._velocities[index].value.handle,
+            beta1_power=tf.pow(self.beta_1, step),
+            beta2_power=tf.pow(self.beta_2, step),
+            lr=rate,
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon,
+            grad=gradient,
+        )
+
+    def _apply_weight_decay(self, variables: Any) -> None:
+        """Nothing: `update_step` does."""
+
+    def _clip_gradients(self, grads: Any) -> Any:
+        """Nothing yet: they are not added up."""
+        return grads
+
+    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list[tuple[Any, Any]]:
+        gradients, variables = zip(*super()._all_reduce_sum_gradients(grads_and_vars), strict=True)
+        return list(zip(super()._clip_gradients(list(gradients)), variables, strict=True))
+
+    def _get_current_learning_rate(self) -> Any:
+        if isinstance(self._learning_rate, keras.optimizers.schedules.LearningRateSchedule):
+            return self._learning_rate(self.iterations)
+        return super()._get_current_learning_rate()
+
+
+def adamw(model: Any, recipe: Recipe, updates: int) -> AdamW:
+    """The optimizer of a recipe that makes so many updates of a model."""
+    schedule = WarmupLinearDecay(recipe.learning_rate, round(recipe.warmup * updates), updates)
+    return AdamW(
+        schedule,
+        shares={} if recipe.layer_decay == 1 else layer_shares(model, recipe.layer_decay),
+        weight_decay=recipe.weight_decay,
+        global_clipnorm=recipe.clip_norm,
+        gradient_accumulation_steps=recipe.accumulation if recipe.accumulation > 1 else None,
+    )
+
+
+def layer_shares(model: Any, decay: float) -> dict[str, float]:
+    """What share of the learning rate each weight gets: `decay` to the number of layers above.
+
+    Howard and Ruder 2018 (https://arxiv.org/abs/1801.06146), section 3.2. The head, and the
+    pooler, get 1, the highest layer of the encoder `decay`, and what is below the lowest layer
+    the least.
+
+    Returns:
+        Path of each variable of the model to its share.
+    """
+    encoder, layers = model.encoder, model.encoder.encoder_layers
+    above = {variable.path: 0 for variable in model.variables}
+    pooler = encoder.pooler.variables if encoder.pooler is not None else []
+    parts = [(encoder.variables, len(layers) + 1), (pooler, 0)]
+    parts += [(layer.variables, len(layers) - index) for index, layer in enumerate(layers)]
+    for variables, number in parts:
+        above.update((variable.path, number) for variable in variables)
+    return {path: decay**number for path, number in above.items()}
+
+
+@contextlib.contextmanager
+def frozen(model: Any, layers: int) -> Iterator[None]:
+    """Inside, the embeddings and so many layers keep their weights; -1: the embeddings alone.
+
+    Raises:
+        InputError: if the encoder has fewer layers.
+    """
+    encoder = model.encoder
+    if layers > len(encoder.encoder_layers):
+        raise InputError(
+            f"frozen_layers is {layers}, but the encoder has {len(encoder.encoder_layers)} layers "
+            "of its own; freeze fewer."
+        )
+    below = (encoder.embeddings, encoder.projection, encoder.relative_positions)
+    parts = [] if layers == 0 else [*below, *encoder.encoder_layers[: max(layers, 0)]]
+    parts = [part for part in parts if part is not None]
+    before = [part.trainable for part in parts]
+    try:
+        for part in parts:
+            part.trainable = False
+        yield
+    finally:
+        for part, trainable in zip(parts, before, strict=True):
+            part.trainable = trainable

@@ -1,0 +1,70 @@
+"""Penalties beside the loss."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.errors import InputError
+
+
+@contextlib.contextmanager
+def r_drop(model: Any, weight: float) -> Iterator[None]:
+    """Inside, `fit` minimizes the loss of R-Drop, as long as the weight is not 0.
+
+    Liang et al. 2021 (https://arxiv.org/abs/2106.14448), section 2.2: every batch passes twice,
+    under different dropout; to the mean of the two losses comes `weight` times the mean of the
+    divergences KL(1 ‖ 2) and KL(2 ‖ 1), as in the authors' code. (The paper adds the two losses.)
+
+    Raises:
+        InputError: if the model's outputs are no distributions over labels.
+    """
+    if not weight:
+        yield
+        return
+    losses = keras.tree.flatten(model.default_loss())
+    if not all(isinstance(loss, keras.losses.SparseCategoricalCrossentropy) for loss in losses):
+        raise InputError(
+            f"r_drop is {weight}, but this {type(model).__name__} does not predict one of several "
+            "labels, which R-Drop compares; leave it at 0."
+        )
+    single = model.compute_loss
+
+    def compute_loss(
+        x: Any, y: Any, y_pred: Any, sample_weight: Any = None, training: bool = True
+    ) -> Any:
+        loss = single(x, y, y_pred, sample_weight, training=training)
+        if not training:
+            return loss
+        second = model(x, training=True)
+        loss = (loss + single(x, y, second, sample_weight, training=training)) / 2
+        outputs = zip(*map(keras.tree.flatten, (y, y_pred, second)), strict=True)
+        pairs = [_divergence(*output, sample_weight) for output in outputs]
+        return loss + weight / 2 * sum(pairs) / _replicas(model)
+
+    model.compute_loss = compute_loss
+    try:
+        yield
+    finally:
+        del model.compute_loss
+
+
+def symmetric_divergence(first: Any, second: Any) -> Any:
+    """KL(p ‖ q) + KL(q ‖ p) of softmax distributions, logits `[..., L]` to float32 `[...]`."""
+    log_p, log_q = (ops.log_softmax(ops.cast(x, "float32")) for x in (first, second))
+    return ops.sum((ops.exp(log_p) - ops.exp(log_q)) * (log_p - log_q), axis=-1)
+
+
+def _divergence(targets: Any, first: Any, second: Any, weights: Any) -> Any:
+    """The mean over the targets: `[B]`, or `[B, T]` of which the negative ones do not count."""
+    counted = ops.cast(targets >= 0, "float32")
+    values = symmetric_divergence(first, second) * counted
+    if weights is not None:
+        values = values * weights
+    return ops.sum(values) / ops.maximum(ops.sum(counted), 1.0)
+
+
+def _replicas(model: Any) -> int:
+    return model.distribute_strategy.num_replicas_in_sync

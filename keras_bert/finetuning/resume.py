@@ -1,0 +1,119 @@
+"""What a fine-tuning needs to go on where it was killed, as if nothing had happened.
+
+    output/unfinished/      there while a run is under way or was killed:
+        weights.safetensors     of the model, after the last finished epoch,
+        optimizer.safetensors   all variables of the optimizer,
+        progress.json           the epoch, the history, and which run it is.
+
+The order of examples and the seeds of dropout are functions of (seed, epoch), so neither is saved.
+"""
+
+import dataclasses
+import hashlib
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bert.atomic import replacing
+from keras_bert.checkpoints.safetensors import assign_tensors, save_tensors
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.errors import CheckpointError
+from keras_bert.finetuning.jobs import Targets
+from keras_bert.finetuning.recipe import Recipe
+from keras_bert.text.rows import Rows
+
+UNFINISHED, PROGRESS = "unfinished", "progress.json"
+WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
+
+logger = logging.getLogger(__name__)
+
+
+def save_progress(output: Path, model: Any, progress: dict[str, Any]) -> None:
+    """Writes the state after an epoch; until it is complete, the one before it stays.
+
+    Args:
+        output: of the run.
+        model: compiled, with an optimizer that is built.
+        progress: ready for JSON; `run` is what `load_progress` compares.
+
+    Raises:
+        InputError: if the disk refuses.
+    """
+    with replacing(output / UNFINISHED, marker=PROGRESS) as path:
+        path.mkdir()
+        save_tensors(named_variables(model), path / WEIGHTS)
+        save_tensors(_optimizer_variables(model), path / OPTIMIZER)
+        (path / PROGRESS).write_text(json.dumps(progress), "utf-8")
+
+
+def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
+    """Sets model and optimizer to the state in which a run was left.
+
+    What another run left, with other data, another model or another recipe, is of no use to this
+    one: that is logged, and it begins anew.
+
+    Returns:
+        What was given to `save_progress`, or None if there is nothing to go on with.
+    """
+    path = output / UNFINISHED
+    if not (path / PROGRESS).exists():
+        return None
+    try:
+        progress = json.loads((path / PROGRESS).read_text("utf-8"))
+        if progress["run"] != run:
+            logger.warning(
+                "%s was left by a run with other data, another model or another recipe; this one "
+                "begins anew.",
+                path,
+            )
+            return None
+        assign_tensors(_optimizer_variables(model), path / OPTIMIZER)
+        assign_tensors(named_variables(model), path / WEIGHTS)
+    except (OSError, ValueError, KeyError, TypeError, CheckpointError) as error:
+        logger.warning("%s is damaged, so the run begins anew: %s", path, error)
+        return None
+    logger.info("Going on after epoch %d, as %s says.", progress["epoch"], path)
+    return progress
+
+
+def remove_progress(output: Path) -> None:
+    """Removes the state of a run that is finished, and what killed ones left half written."""
+    shutil.rmtree(output / UNFINISHED, ignore_errors=True)
+    for scratch in output.glob(f".{UNFINISHED}.*"):
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> str:
+    """A name for a run, by what it depends on: recipe, model and data.
+
+    Of the model that is its kind, its configuration and its token embeddings: heads are new, and
+    differ from start to start.
+    """
+    digest = hashlib.sha256()
+    config = {**model.encoder.config.to_dict(), "labels": getattr(model, "labels", None)}
+    described = [dataclasses.asdict(recipe), type(model).__name__, config]
+    digest.update(json.dumps(described, sort_keys=True, default=str).encode())
+    for rows, targets in splits:
+        arrays = [rows.splits, *rows.flat.values(), *keras.tree.flatten(targets.values)]
+        for array in arrays:
+            digest.update(np.ascontiguousarray(array))
+    embedding = keras.ops.convert_to_numpy(model.encoder.embeddings.token_embedding)
+    digest.update(np.ascontiguousarray(embedding))
+    return digest.hexdigest()
+
+
+def set_dropout_seeds(model: Any, seed: int, epoch: int) -> None:
+    """Makes what dropout draws in an epoch a function of (seed, epoch)."""
+    generators = [getattr(layer, "seed_generator", None) for layer in model._flatten_layers()]
+    for number, generator in enumerate(filter(None, generators)):
+        words = np.random.SeedSequence([seed, epoch, number]).generate_state(2)
+        generator.state.assign(words.astype(generator.state.dtype))
+
+
+def _optimizer_variables(model: Any) -> dict[str, Any]:
+    return {str(number): variable for number, variable in enumerate(model.optimizer.variables)}
