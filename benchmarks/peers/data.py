@@ -1,0 +1,126 @@
+"""The data of the fine-tuning benchmarks as plain lists, read with Python's own modules only.
+
+The peers train on what this returns; ours reads the same files with keras_bert's readers and
+checks that it got the same.
+"""
+
+import csv
+import json
+import re
+from collections import namedtuple
+from pathlib import Path
+
+Texts = namedtuple("Texts", "texts pairs labels")  # pairs: None, or as many second texts
+Words = namedtuple("Words", "words tags")
+Questions = namedtuple("Questions", "ids questions contexts answers")  # answers: [(text, start)]
+
+INTENTS = (
+    "AddToPlaylist",
+    "BookRestaurant",
+    "GetWeather",
+    "PlayMusic",
+    "RateBook",
+    "SearchCreativeWork",
+    "SearchScreeningEvent",
+)
+WIKIGOLD_TRAIN = 0.8  # of the sentences, the first; so articles are not torn apart (but one)
+
+
+def load(task, folder):
+    """(train, test) of a task, from the folder of data sets."""
+    folder = Path(folder)
+    if task in ("sst2", "mrpc", "stsb"):
+        return tuple(glue(folder / task / f"{part}.tsv") for part in ("train", "dev"))
+    if task == "wikigold":
+        return cut(conll(folder / "wikigold" / "wikigold.conll.txt"))
+    if task == "wnut17":
+        names = ("wnut17train.conll", "emerging.test.annotated")
+        return tuple(conll(folder / "wnut17" / name) for name in names)
+    if task == "squad":
+        return tuple(squad(folder / "squad" / f"devsplit-v1.1-{p}.json") for p in ("train", "test"))
+    read = {"snips-intents": snips_intents, "snips-slots": snips_slots}[task]
+    return tuple(read(folder / "snips", part) for part in ("train", "validate"))
+
+
+def glue(path):
+    """SST-2, MRPC or STS-B."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    for text, pair, label in (
+        ("sentence", None, "label"),
+        ("#1 String", "#2 String", "Quality"),
+        ("sentence1", "sentence2", "score"),
+    ):
+        if label in rows[0] and text in rows[0]:
+            pairs = pair and [row[pair].strip() for row in rows]
+            return Texts([row[text].strip() for row in rows], pairs, [row[label] for row in rows])
+    raise ValueError(f"{path}: unknown columns {list(rows[0])}")
+
+
+def conll(path):
+    """Sentences between blank lines; the first column is the word, the last one the tag."""
+    sentences = [[]]
+    for line in path.read_text("utf-8").split("\n"):
+        if line.strip():
+            fields = re.split(r"[ \t]+", line.strip())
+            sentences[-1].append((fields[0], fields[-1]))
+        elif sentences[-1]:
+            sentences.append([])
+    sentences = [sentence for sentence in sentences if sentence]
+    return Words(*([[pair[i] for pair in s] for s in sentences] for i in (0, 1)))
+
+
+def cut(words, share=WIKIGOLD_TRAIN):
+    count = round(share * len(words.words))
+    return Words(*(part[:count] for part in words)), Words(*(part[count:] for part in words))
+
+
+def snips_intents(folder, part):
+    chunks = list(_snips(folder, part))
+    texts = ["".join(chunk["text"] for chunk in pieces).strip() for _, pieces in chunks]
+    return Texts(texts, None, [intent for intent, _ in chunks])
+
+
+def snips_slots(folder, part):
+    """Words at white space and where a slot begins or ends; tags are IOB2."""
+    sentences = []
+    for _, pieces in _snips(folder, part):
+        words = []
+        for piece in pieces:
+            for index, word in enumerate(piece["text"].split()):
+                slot = piece.get("entity")
+                words.append((word, f"{'I' if index else 'B'}-{slot}" if slot else "O"))
+        sentences.append(words)
+    return Words(*([[pair[i] for pair in s] for s in sentences] for i in (0, 1)))
+
+
+def _snips(folder, part):
+    for intent in INTENTS:
+        name = f"train_{intent}_full.json" if part == "train" else f"validate_{intent}.json"
+        content = (folder / intent / name).read_bytes()
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError:  # one of the files
+            text = content.decode("latin-1")
+        for example in json.loads(text)[intent]:
+            yield intent, example["data"]
+
+
+def squad(path):
+    ids, questions, contexts, answers = [], [], [], []
+    for article in json.loads(path.read_text("utf-8"))["data"]:
+        for paragraph in article["paragraphs"]:
+            for question in paragraph["qas"]:
+                ids.append(question["id"])
+                questions.append(question["question"])
+                contexts.append(paragraph["context"])
+                answers.append([(a["text"], a["answer_start"]) for a in question["answers"]])
+    return Questions(ids, questions, contexts, answers)
+
+
+def names(labels):
+    """Labels by id: sorted, numbers as numbers; both sides use this order."""
+    found = {label for row in labels for label in ([row] if isinstance(row, str) else row)}
+    return sorted(
+        found, key=lambda name: (not name.isdecimal(), len(name) if name.isdecimal() else 0, name)
+    )

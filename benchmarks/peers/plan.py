@@ -1,0 +1,88 @@
+"""What is fine-tuned and how; both sides read this table and nothing else.
+
+Optimizer on both sides: AdamW (0.9, 0.999, 1e-6), decoupled weight decay 0.01, not on biases and
+layer normalizations; the rate rises over the first tenth of the steps and falls linearly to 0; the
+gradient's norm is clipped at 1. Dropout as in the weights' configuration. Batches of texts of
+similar length, padded to their longest. No validation: the last epoch counts.
+"""
+
+WARMUP, WEIGHT_DECAY, CLIP_NORM, EPSILON = 0.1, 0.01, 1.0, 1e-6
+
+TASKS = {
+    "mrpc": {
+        "job": "texts",
+        "problem": "single_label",
+        "epochs": 3,
+        "batch_size": 32,
+        "learning_rate": 1e-4,
+        "length": 128,
+        "metric": "f1",
+        "goal": 0.87,
+    },
+    "stsb": {
+        "job": "texts",
+        "problem": "regression",
+        "epochs": 3,
+        "batch_size": 32,
+        "learning_rate": 1.5e-4,
+        "length": 128,
+        "metric": "spearman",
+        "goal": 0.86,
+    },
+    "wikigold": {
+        "job": "words",
+        "epochs": 4,
+        "batch_size": 32,
+        "learning_rate": 3e-4,
+        "length": 256,
+        "metric": "f1",
+    },
+    "snips-intents": {
+        "job": "texts",
+        "problem": "single_label",
+        "epochs": 1,
+        "batch_size": 32,
+        "learning_rate": 2e-4,
+        "length": 64,
+        "metric": "accuracy",
+        "goal": 0.97,
+    },
+    "snips-slots": {
+        "job": "words",
+        "epochs": 2,
+        "batch_size": 32,
+        "learning_rate": 3e-4,
+        "length": 64,
+        "metric": "f1",
+    },
+    "wnut17": {
+        "job": "words",
+        "epochs": 2,
+        "batch_size": 32,
+        "learning_rate": 3e-4,
+        "length": 256,
+        "metric": "f1",
+    },
+    "sst2": {
+        "job": "texts",
+        "problem": "single_label",
+        "epochs": 1,
+        "batch_size": 32,
+        "learning_rate": 1e-4,
+        "length": 128,
+        "metric": "accuracy",
+        "goal": 0.90,
+    },
+    "squad": {
+        "job": "questions",
+        "epochs": 1,
+        "batch_size": 16,
+        "learning_rate": 1e-4,
+        "length": 384,
+        "overlap": 128,
+        "answer_tokens": 30,
+        "metric": "f1",
+        "seeds": (1,),
+    },
+}
+SEEDS = (1, 2, 3)

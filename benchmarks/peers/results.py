@@ -1,0 +1,21 @@
+"""One JSON line for each finished run."""
+
+import datetime
+import json
+import os
+
+
+def append(path, **run):
+    """Adds when and on how many processors, and writes the line at once."""
+    run = {
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "processors": os.cpu_count(),
+        **run,
+    }
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(run) + "\n")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.strip()]
