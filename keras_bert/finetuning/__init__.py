@@ -21,6 +21,7 @@ from keras_bert.finetuning.examples import (
 from keras_bert.finetuning.readers.choices import read_choices
 from keras_bert.finetuning.readers.conll import read_conll
 from keras_bert.finetuning.readers.questions import read_questions
+from keras_bert.finetuning.readers.snips import read_intents, read_slots
 from keras_bert.finetuning.readers.squad import write_predictions
 from keras_bert.finetuning.readers.tagged import read_tagged
 from keras_bert.finetuning.readers.texts import read_examples
@@ -44,7 +45,9 @@ __all__ = [
     "read_choices",
     "read_conll",
     "read_examples",
+    "read_intents",
     "read_questions",
+    "read_slots",
     "read_tagged",
     "write_predictions",
 ]

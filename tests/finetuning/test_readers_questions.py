@@ -105,7 +105,7 @@ def test_answers_are_optional_for_prediction(tmp_path):
 
 
 def test_tables(tmp_path):
-    path = write(tmp_path, "a.csv", "Question,passage,answer\nWho?,I am Ada. Ada!,Ada\n")
+    path = write(tmp_path, "a.csv", ",Question,passage,answer\n7,Who?,I am Ada. Ada!,Ada\n")
     examples = read_questions(path)
     assert (examples.questions, examples.contexts) == (("Who?",), ("I am Ada. Ada!",))
     assert examples.answers == ((("Ada", 5),),)

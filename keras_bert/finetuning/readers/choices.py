@@ -71,7 +71,7 @@ def read_choices(
         texts = _choices(row, choices, place)
         if beginning is not None:
             texts = tuple(f"{_text(row, beginning, place)} {text}" for text in texts)
-        value = row.values.get(label or "")
+        value = None if label is None else row.values.get(label)
         name = "" if value is None else str(value).strip()
         if labelled and not name:
             raise InputError(f"{place}: the label is missing (column {label!r}).")

@@ -116,7 +116,10 @@ def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
                 f"{', '.join(map(repr, table.columns))} has a usual name; name it."
             )
     for row in table.rows:
-        cells = {name: row.values.get(column or "") for name, column in found.items()}
+        cells = {
+            name: None if column is None else row.values.get(column)
+            for name, column in found.items()
+        }
         answers, start = cells["answer"], cells["answer_start"]
         if str(cells["is_impossible"]).lower() in _YES:
             answers = []
