@@ -19,7 +19,6 @@ SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", "۔", "।")
 CLOSING = ('"', "'", ")", "]", "}", "”", "’", "»", "」", "』", "）")
 
 Patterns = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-Document = str | Sequence[str]
 
 
 class Tokenizer(Protocol):
@@ -70,24 +69,7 @@ class TokenizedCorpus:
         Raises:
             InputError: if a file is missing, empty, binary or not UTF-8, or has no tokens.
         """
-        return cls._from_lines(iterate_lines(patterns), tokenizer, max_unit_tokens)
-
-    @classmethod
-    def from_documents(
-        cls, documents: Iterable[Document], tokenizer: Tokenizer, *, max_unit_tokens: int = 64
-    ) -> "TokenizedCorpus":
-        """Takes documents that are strings (of one or more lines) or lists of lines.
-
-        Raises:
-            InputError: if there are no tokens.
-        """
-        return cls._from_lines(_lines(documents), tokenizer, max_unit_tokens)
-
-    @classmethod
-    def _from_lines(
-        cls, lines: Iterable[str], tokenizer: Tokenizer, max_unit_tokens: int
-    ) -> "TokenizedCorpus":
-        tokens, lengths, blank = _tokenize(lines, tokenizer.tokenize)
+        tokens, lengths, blank = _tokenize(iterate_lines(patterns), tokenizer.tokenize)
         if not len(tokens):
             raise InputError("The corpus has no tokens; give it lines of text.")
         line_starts = np.cumsum(lengths) - lengths
@@ -102,11 +84,6 @@ class TokenizedCorpus:
             ),
             is_continuation=tokenizer.is_continuation,
         )
-
-    @property
-    def num_tokens(self) -> int:
-        """Number of tokens."""
-        return len(self.tokens)
 
     @property
     def num_units(self) -> int:
@@ -176,14 +153,6 @@ class TokenizedCorpus:
             is_continuation=self.is_continuation,
             separator_id=self.separator_id,
         )
-
-
-def _lines(documents: Iterable[Document]) -> Iterator[str]:
-    """Lines without blank ones, and "" after each document."""
-    for document in documents:
-        lines = document.splitlines() if isinstance(document, str) else document
-        yield from (line for line in map(str.strip, lines) if line)
-        yield ""
 
 
 def _tokenize(

@@ -24,38 +24,47 @@ def units(corpus, vocabulary):
     return [texts[a:b] for a, b in itertools.pairwise(splits)]
 
 
+@pytest.fixture
+def read(tmp_path, tokenizer):
+    """The corpus of a file with some text."""
+
+    def read(text, **options):
+        (tmp_path / "text.txt").write_text(text)
+        return TokenizedCorpus.from_files(tmp_path / "text.txt", tokenizer, **options)
+
+    return read
+
+
 def test_lines_and_blank_lines(tmp_path, tokenizer, vocabulary):
     (tmp_path / "a.txt").write_text("\n\nSun rises\nmoon\n\n \nsea\n")
     with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
         file.write("wind sings")
     corpus = TokenizedCorpus.from_files(f"{tmp_path}/*", tokenizer)
     assert units(corpus, vocabulary) == [["sun rises", "moon"], ["sea"], ["wind sings"]]
-    assert (corpus.num_tokens, corpus.num_units, corpus.num_documents) == (6, 4, 3)
+    assert (len(corpus.tokens), corpus.num_units, corpus.num_documents) == (6, 4, 3)
     assert corpus.tokens.dtype == np.int32
     np.testing.assert_array_equal(corpus.document_of_unit, [0, 0, 1, 2])
 
 
-def test_documents_from_memory(tokenizer, vocabulary):
-    corpus = TokenizedCorpus.from_documents(["sun\nmoon", ["sea", "", "\x01", "tree"]], tokenizer)
-    assert units(corpus, vocabulary) == [["sun", "moon"], ["sea", "tree"]]
+def test_lines_without_tokens_end_no_document(read, vocabulary):
+    assert units(read("sea\n\u200b\ntree\n"), vocabulary) == [["sea", "tree"]]
 
 
-def test_long_lines_are_cut_at_sentences_and_then_at_words(tokenizer, vocabulary):
+def test_long_lines_are_cut_at_sentences_and_then_at_words(read, vocabulary):
     line = 'sun rises. "moon falls." sea. ' + "birds " * 10
-    corpus = TokenizedCorpus.from_documents([line], tokenizer, max_unit_tokens=8)
+    corpus = read(line, max_unit_tokens=8)
     (document,) = units(corpus, vocabulary)
     assert document[:3] == ['sun rises . "', 'moon falls . "', "sea ."]
     assert document[3:] == [" ".join(["bird ##s"] * number) for number in (3, 3, 4)]
-    short = TokenizedCorpus.from_documents(["sun. moon."], tokenizer, max_unit_tokens=8)
-    assert units(short, vocabulary) == [["sun . moon ."]]
+    assert units(read("sun. moon.", max_unit_tokens=8), vocabulary) == [["sun . moon ."]]
 
 
-def test_nothing_is_lost_or_moved(tokenizer, vocabulary):
+def test_nothing_is_lost_or_moved(read, tokenizer):
     rng = np.random.default_rng(0)
     words = ["sun", "moon.", '"birds', "sings!", "xyz", "trees)", "falls"]
-    documents = [[" ".join(rng.choice(words, rng.integers(1, 80)))] for _ in range(3000)]
-    corpus = TokenizedCorpus.from_documents(documents, tokenizer, max_unit_tokens=16)
-    expected = tokenizer.tokenize([line for (line,) in documents])
+    documents = [" ".join(rng.choice(words, rng.integers(1, 80))) for _ in range(3000)]
+    corpus = read("\n\n".join(documents), max_unit_tokens=16)
+    expected = tokenizer.tokenize(documents)
     np.testing.assert_array_equal(corpus.tokens, expected.flat_values)
     starts = corpus.unit_splits[corpus.document_splits]
     np.testing.assert_array_equal(starts, expected.row_splits)
@@ -68,14 +77,14 @@ def test_nothing_is_lost_or_moved(tokenizer, vocabulary):
 def test_held_out_text(make_corpus, documents, units):
     corpus = make_corpus(documents=documents, most_units=units)
     training, held_out = corpus.split(0.1)
-    assert training.num_tokens + held_out.num_tokens == corpus.num_tokens
+    assert len(training.tokens) + len(held_out.tokens) == len(corpus.tokens)
     assert held_out.num_units / corpus.num_units == pytest.approx(0.1, abs=0.04)
     assert held_out.num_documents >= 2
     assert training.num_documents + held_out.num_documents in (documents, 2 * documents)
 
 
-def test_document_separators(tokenizer, vocabulary):
-    corpus = TokenizedCorpus.from_documents(["sun\nmoon", "sea", "tree\nwind"], tokenizer)
+def test_document_separators(read, vocabulary):
+    corpus = read("sun\nmoon\n\nsea\n\ntree\nwind")
     separator = vocabulary.tokens[3]
     separated = corpus.with_document_separators(3)
     assert units(separated, vocabulary) == [
@@ -85,10 +94,10 @@ def test_document_separators(tokenizer, vocabulary):
     ]
     assert separated.tokens.dtype == np.int32
     assert (separated.num_units, separated.num_documents) == (5, 3)
-    assert corpus.num_tokens == 5  # the other one is as it was
+    assert len(corpus.tokens) == 5  # the other one is as it was
 
 
-def test_errors(tmp_path, tokenizer, make_corpus):
+def test_errors(tmp_path, read, tokenizer, make_corpus):
     with pytest.raises(InputError, match="nowhere"):
         TokenizedCorpus.from_files(f"{tmp_path}/nowhere*.txt", tokenizer)
     (tmp_path / "latin.txt").write_bytes("sun\ncaf\xe9\n".encode("latin-1"))
@@ -98,6 +107,6 @@ def test_errors(tmp_path, tokenizer, make_corpus):
     with pytest.raises(InputError, match="empty"):
         TokenizedCorpus.from_files(tmp_path / "empty.txt", tokenizer)
     with pytest.raises(InputError, match="no tokens"):
-        TokenizedCorpus.from_documents(["", "\x01"], tokenizer)
+        read("\u200b")
     with pytest.raises(InputError, match="hold out"):
         make_corpus(documents=1, most_units=1).split(0.1)

@@ -22,7 +22,7 @@ def novels(shared_data):
 @pytest.mark.parametrize("unit", UNITS)
 def test_masks_and_pairs(novels, unit):
     vocabulary, corpus = novels
-    assert corpus.num_tokens > 10e6
+    assert len(corpus.tokens) > 10e6
     special, mask = np.array(vocabulary.special_ids), vocabulary.mask_id
     masking = TokenMasking(
         mask_id=mask,
@@ -73,7 +73,7 @@ def test_full_sentences_and_sentence_order(novels):
     vocabulary, corpus = novels
     separated = corpus.with_document_separators(vocabulary.separator_id)
     plan = plan_full_sentences(separated, 126)
-    uses = np.zeros(separated.num_tokens + 1, np.int32)
+    uses = np.zeros(len(separated.tokens) + 1, np.int32)
     np.add.at(uses, plan.a_start, 1)
     np.add.at(uses, plan.a_start + plan.a_length, -1)
     uses = np.cumsum(uses)[:-1]

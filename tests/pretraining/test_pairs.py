@@ -53,7 +53,7 @@ def test_before_truncation_every_token_stands_in_one_example(make_corpus, monkey
     monkeypatch.setattr(next_sentence, "truncate", lambda *parts: parts[:4])
     corpus = make_corpus(seed=3, documents=60, most_units=most_units)
     plan = plan_pairs(corpus, 60, seed=1)
-    uses = np.zeros(corpus.num_tokens, int)
+    uses = np.zeros(len(corpus.tokens), int)
     for n in range(len(plan)):
         uses[plan.a_start[n] : plan.a_start[n] + plan.a_length[n]] += 1
         if plan.label[n] == 0:
@@ -119,7 +119,7 @@ def test_segments_hold_every_token_once(make_corpus, seed, max_tokens, **options
     corpus = make_corpus(seed, **options)
     plan = plan_segments(corpus, max_tokens, seed=seed)
     document = document_of_token(corpus)
-    uses = np.zeros(corpus.num_tokens, int)
+    uses = np.zeros(len(corpus.tokens), int)
     for start, length in zip(plan.a_start, plan.a_length, strict=True):
         uses[start : start + length] += 1
         assert document[start] == document[start + length - 1]
@@ -153,7 +153,7 @@ def test_ordered_pairs_hold_every_token_once_before_truncation(
     monkeypatch.setattr(sentence_order, "truncate", lambda *parts: parts[:4])
     corpus = make_corpus(seed=3, documents=60, most_units=most_units)
     plan = plan_ordered_pairs(corpus, 60, seed=1)
-    uses = np.zeros(corpus.num_tokens, int)
+    uses = np.zeros(len(corpus.tokens), int)
     for n in range(len(plan)):
         uses[plan.a_start[n] : plan.a_start[n] + plan.a_length[n]] += 1
         uses[plan.b_start[n] : plan.b_start[n] + plan.b_length[n]] += 1
@@ -171,7 +171,7 @@ def test_half_of_the_ordered_pairs_are_swapped(make_corpus):
     """In a corpus of some 100,000 tokens, of many documents or of one."""
     for documents in (1, 500):
         corpus = make_corpus(documents=documents, most_units=12000 // documents)
-        assert corpus.num_tokens > 30000
+        assert len(corpus.tokens) > 30000
         plan = plan_ordered_pairs(corpus, 125)
         assert plan.label.mean() == pytest.approx(0.5, abs=0.005)
 
@@ -230,7 +230,7 @@ def test_full_sentences_hold_every_token_of_text_once(
     if separated:
         corpus = corpus.with_document_separators(3)
     plan = plan_full_sentences(corpus, max_tokens, seed=seed, epoch=1)
-    uses = np.zeros(corpus.num_tokens, int)
+    uses = np.zeros(len(corpus.tokens), int)
     for start, length in zip(plan.a_start, plan.a_length, strict=True):
         uses[start : start + length] += 1
         assert corpus.tokens[start] != 3
