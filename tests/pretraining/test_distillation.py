@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
@@ -59,6 +60,16 @@ def test_only_the_student_is_trained():
     assert {n: id(v) for n, v in trainable_variables(model).items()} == {
         n: id(v) for n, v in expected.items()
     }
+
+
+def test_the_teacher_gets_no_gradient(inputs):
+    model = make()
+    weights = [variable.value for variable in model.teacher.weights]
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        outputs = model(inputs)
+        said = [tf.reduce_sum(outputs[name]) for name in ("teacher_logits", "teacher_states")]
+    assert all(gradient is None for gradient in tape.gradient(said, weights))
 
 
 def test_the_total_loss_is_that_of_the_paper(inputs):

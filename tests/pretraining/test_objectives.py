@@ -250,6 +250,24 @@ def test_masking_and_packing_are_the_familys_unless_given(options, masking, acro
     assert PretrainingConfig.from_dict(run.to_dict()) == run
 
 
+@pytest.mark.parametrize(
+    ("objective", "replacement"),
+    [
+        ("mlm", (0.8, 0.1)),
+        ("mlm+nsp", (0.8, 0.1)),
+        ("mlm+sop", (0.8, 0.1)),
+        ("rtd", (0.85, 0.0)),
+        ("rtd+gdes", (1.0, 0.0)),
+    ],
+)
+def test_shares_of_masks_and_random_tokens_are_as_published(
+    text_files, tmp_path, objective, replacement
+):
+    run = config(text_files, tmp_path / "run", objective=objective)
+    examples = trainer.make_examples(run, trainer.make_preprocessor(run))
+    assert [e.masking.replacement for e in examples] == [replacement, replacement]
+
+
 def test_the_embedding_is_as_wide_as_the_encoder_unless_the_preset_says_more():
     sizes = {"hidden_size": 64, "num_heads": 1}
     for options, expected in (
