@@ -38,24 +38,6 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
-def adamw(
-    model: keras.Model, schedule: Any, *, weight_decay: float = 0.01, clip_norm: float | None = 1.0
-) -> keras.optimizers.Optimizer:
-    """The same optimizer as a Keras one, for `fit` on one device."""
-    optimizer = keras.optimizers.AdamW(
-        schedule,
-        weight_decay=weight_decay,
-        beta_1=BETA_1,
-        beta_2=BETA_2,
-        epsilon=EPSILON,
-        global_clipnorm=clip_norm,
-    )
-    optimizer.exclude_from_weight_decay(
-        var_list=[v for v in model.trainable_variables if not decays(v.path)]
-    )
-    return optimizer
-
-
 def decays(name: str) -> bool:
     """Whether weight decay applies to the weight of this name."""
     return not any(part in name for part in NOT_DECAYED)
