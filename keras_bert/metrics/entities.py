@@ -1,0 +1,67 @@
+"""Entities against entities: right is what has the right words and the right label."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from keras_bert.errors import InputError
+
+Span = tuple[str, int, int]
+
+
+def entity_scores(
+    targets: Sequence[Iterable[Span]], predictions: Sequence[Iterable[Span]]
+) -> dict[str, float]:
+    """`precision`, `recall` and `f1` of all entities of all texts (micro average).
+
+    As the CoNLL-2003 task (https://aclanthology.org/W03-0419) and seqeval: a ratio without a
+    denominator counts as 0.
+
+    Args:
+        targets: for each of N texts the entities that are there: label, first word, and the word
+            after the last.
+        predictions: for each text those that the model finds.
+
+    Raises:
+        InputError: if the numbers of texts differ.
+    """
+    right, found, there = (counts.total() for counts in _counts(targets, predictions))
+    return _ratios(right, found, there)
+
+
+def entity_report(
+    targets: Sequence[Iterable[Span]], predictions: Sequence[Iterable[Span]]
+) -> dict[str, dict[str, Any]]:
+    """For every label, in alphabetical order, what `entity_scores` gives, and `support`.
+
+    Support is how many entities of the label there are.
+    """
+    right, found, there = _counts(targets, predictions)
+    return {
+        label: _ratios(right[label], found[label], there[label]) | {"support": there[label]}
+        for label in sorted(found | there)
+    }
+
+
+def _counts(
+    targets: Sequence[Iterable[Span]], predictions: Sequence[Iterable[Span]]
+) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """By label: how many entities are found rightly, found, and there."""
+    if len(targets) != len(predictions):
+        raise InputError(
+            f"There are predictions for {len(predictions)} texts, but targets for {len(targets)}."
+        )
+    pairs = [(set(a), set(b)) for a, b in zip(targets, predictions, strict=True)]
+    right, found, there = (
+        Counter(label for spans in several for label, _, _ in spans)
+        for several in ([a & b for a, b in pairs], [b for _, b in pairs], [a for a, _ in pairs])
+    )
+    return right, found, there
+
+
+def _ratios(right: int, found: int, there: int) -> dict[str, float]:
+    return {
+        "precision": right / found if found else 0.0,
+        "recall": right / there if there else 0.0,
+        "f1": 2 * right / (found + there) if found + there else 0.0,
+    }
