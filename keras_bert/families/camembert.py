@@ -3,17 +3,6 @@
 from typing import Any
 
 from keras_bert.families import bert, roberta
-from keras_bert.families.roberta import (  # noqa: F401
-    HUGGING_FACE,
-    HUGGING_FACE_CONFIG,
-    HUGGING_FACE_FIXED,
-    HUGGING_FACE_PREFIX,
-    HUGGING_FACE_TASKS,
-    OBJECTIVES,
-    PRETRAINING,
-    from_hugging_face,
-    to_hugging_face,
-)
 
 TRAITS: dict[str, Any] = roberta.TRAITS | {"family": "camembert"}
 
@@ -25,3 +14,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 TEXT: dict[str, Any] = roberta.TEXT | {"tokenizer": "sentencepiece"}
 
 HUGGING_FACE_CLASS = "Camembert"
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(roberta, name)  # all the rest

@@ -10,10 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.families import bert, deberta
-from keras_bert.families.deberta import (  # noqa: F401
-    HUGGING_FACE_OTHER_NAMES,
-    HUGGING_FACE_PREFIX,
-)
 from keras_bert.families.head import Head
 
 TRAITS: dict[str, Any] = deberta.TRAITS | {
@@ -46,6 +42,8 @@ OBJECTIVES = ("rtd+gdes", "rtd", "mlm")
 PRETRAINING: dict[str, Any] = bert.PRETRAINING
 
 HUGGING_FACE_CLASS = "DebertaV2"
+HUGGING_FACE_PREFIX = deberta.HUGGING_FACE_PREFIX
+HUGGING_FACE_OTHER_NAMES = deberta.HUGGING_FACE_OTHER_NAMES
 HUGGING_FACE_CONFIG = deberta.HUGGING_FACE_CONFIG | {
     "position_buckets": "position_buckets",
     "shared_position_keys": "share_att_key",
