@@ -23,6 +23,8 @@ INTENTS = (
     "SearchCreativeWork",
     "SearchScreeningEvent",
 )
+_LETTER = r"[^\W_\u3400-\u9fff]"  # an ideograph is a word by itself
+WORD = re.compile(rf"{_LETTER}+(?:[.'’-]{_LETTER}+)*|\S")
 WIKIGOLD_TRAIN = 0.8  # of the sentences, the first; so articles are not torn apart (but one)
 
 
@@ -61,7 +63,7 @@ def conll(path):
     """Sentences between blank lines; the first column is the word, the last one the tag."""
     sentences = [[]]
     for line in path.read_text("utf-8").split("\n"):
-        if line.strip():
+        if line.strip() and not line.startswith("-DOCSTART-"):
             fields = re.split(r"[ \t]+", line.strip())
             sentences[-1].append((fields[0], fields[-1]))
         elif sentences[-1]:
@@ -82,12 +84,12 @@ def snips_intents(folder, part):
 
 
 def snips_slots(folder, part):
-    """Words at white space and where a slot begins or ends; tags are IOB2."""
+    """Words within each piece of text; tags are IOB2."""
     sentences = []
     for _, pieces in _snips(folder, part):
         words = []
         for piece in pieces:
-            for index, word in enumerate(piece["text"].split()):
+            for index, word in enumerate(WORD.findall(piece["text"])):
                 slot = piece.get("entity")
                 words.append((word, f"{'I' if index else 'B'}-{slot}" if slot else "O"))
         sentences.append(words)
@@ -97,11 +99,9 @@ def snips_slots(folder, part):
 def _snips(folder, part):
     for intent in INTENTS:
         name = f"train_{intent}_full.json" if part == "train" else f"validate_{intent}.json"
-        content = (folder / intent / name).read_bytes()
-        try:
-            text = content.decode("utf-8")
-        except UnicodeDecodeError:  # one of the files
-            text = content.decode("latin-1")
+        # One file writes emoji as two surrogates of three bytes each.
+        text = (folder / intent / name).read_bytes().decode("utf-8", "surrogatepass")
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16")
         for example in json.loads(text)[intent]:
             yield intent, example["data"]
 
