@@ -162,6 +162,49 @@ class TextEmbedder(Task):
         vectors = self.predict_rows(self.rows(texts), batch_size)
         return np.reshape(vectors, (-1, self.config.hidden_size)).astype("float32")
 
+    def predict_text(self, texts: Any, batch_size: int = 32) -> list[dict[str, Any]]:
+        """What the model says of texts, or of pairs of texts.
+
+        Args:
+            texts: a list of N strings, or a tuple of two such lists for pairs.
+            batch_size: texts per step.
+
+        Returns:
+            N dictionaries: `embedding`, a list of H numbers; or, for pairs, `cosine` and, if the
+            model has learned labels of pairs, `label` and `score` (its probability).
+
+        Raises:
+            InputError: if the model has no preprocessor, or the lists differ in length.
+        """
+        columns = texts if isinstance(texts, tuple) else (texts,)
+        if len({len(column) for column in columns}) > 1:
+            raise InputError(
+                f"There are {' and '.join(str(len(column)) for column in columns)} texts, but "
+                "pairs need as many second texts as first ones."
+            )
+        vectors = [self.encode(column, batch_size) for column in columns]
+        return self.predictions(np.stack(vectors, axis=1))
+
+    def predictions(self, vectors: np.ndarray) -> list[dict[str, Any]]:
+        """What `predict_text` returns, of vectors `[N, C, H]`; `cosines` where C is 3 or more."""
+        if vectors.shape[1] == 1:
+            return [{"embedding": vector.tolist()} for vector in vectors[:, 0]]
+        cosines = self.cosines(vectors).tolist()
+        if vectors.shape[1] > 2:
+            return [{"cosines": row} for row in cosines]
+        results: list[dict[str, Any]] = [{"cosine": row[0]} for row in cosines]
+        if self.pair_classifier is not None:
+            scores = ops.convert_to_numpy(ops.softmax(self.pair_logits(vectors)))
+            for result, row in zip(results, scores, strict=True):
+                best = int(row.argmax())
+                result |= {"label": self.labels[best], "score": float(row[best])}
+        return results
+
+    def cosines(self, vectors: Any) -> np.ndarray:
+        """Of vectors `[N, C, H]`, the cosine of the first with each other, float32 `[N, C - 1]`."""
+        unit = unit_length(vectors)
+        return ops.convert_to_numpy(ops.sum(unit[:, :1] * unit[:, 1:], axis=-1))
+
     def similarity(self, a: Any, b: Any) -> np.ndarray:
         """The cosine of each of N texts with each of M texts: float32 `[N, M]`.
 

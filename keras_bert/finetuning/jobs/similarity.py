@@ -1,0 +1,201 @@
+"""Pairs of texts, or more that belong together, to vectors that are near each other."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bert.errors import InputError
+from keras_bert.finetuning.examples import ChoiceExamples, TextExamples
+from keras_bert.finetuning.jobs.job import Job, PerRow, Targets, no_weights
+from keras_bert.finetuning.recipe import Recipe
+from keras_bert.finetuning.targets import label_names, problem_type_of, targets_of
+from keras_bert.metrics import measure as measure_by_name
+from keras_bert.metrics.retrieval import accuracy_at_1, mean_reciprocal_rank, ranks
+from keras_bert.text.rows import Rows
+
+METRICS = {
+    "contrastive": ("accuracy_at_1", "mrr"),
+    "cosine": ("spearman", "pearson"),
+    "softmax": ("accuracy", "macro_f1"),
+}
+"""By objective."""
+
+SimilarityExamples = TextExamples | ChoiceExamples
+"""Pairs; or a text, its own, and wrong ones, which are those of the choices that are not right:
+where no label says which one is, the first."""
+
+
+def embedder_arguments(*examples: TextExamples, objective: str | None = None) -> dict[str, Any]:
+    """Arguments of `TextEmbedder` that suit examples: what it learns from, labels, scores.
+
+    Args:
+        *examples: all splits; the first is what to learn from.
+        objective: None for what the labels look like: "contrastive" without labels, "cosine"
+            with numbers of which at least one is not whole, else "softmax".
+
+    Raises:
+        InputError: if the labels do not suit the objective.
+    """
+    train = examples[0]
+    if objective is None:
+        scores = train.labels is not None and problem_type_of(train) == "regression"
+        objective = "contrastive" if train.labels is None else "cosine" if scores else "softmax"
+    arguments: dict[str, Any] = {"objective": objective}
+    if objective == "softmax":
+        arguments["labels"] = label_names(train, "single_label")
+    if objective == "cosine":
+        values = np.concatenate([targets_of(part, (), "regression") for part in examples])
+        low, high = math.floor(min(values.min(), 0)), math.ceil(max(values.max(), 1))
+        if values.min() >= 1 and high > 2:  # grades, of which 1 is the lowest
+            low = 1
+        arguments["score_range"] = (float(low), float(high))
+    return arguments
+
+
+def rows(model: Any, examples: SimilarityExamples) -> Rows:
+    """One row per text, those of an example one after the other."""
+    groups = _groups(examples)
+    flat = model.rows([text for group in groups for text in group])
+    return dataclasses.replace(flat, group=len(groups[0]) if groups else 1)
+
+
+def targets(model: Any, examples: SimilarityExamples, rows: Rows) -> PerRow:
+    """What `TextEmbedder.default_loss` takes.
+
+    For "contrastive", equal first texts have the same number: what belongs to the one is not
+    wrong for the other.
+    """
+    if rows.group == 1:
+        raise InputError(
+            f"{examples.path} has single texts, but an embedder learns from pairs; name the "
+            "column of the second texts."
+        )
+    labels, objective = examples.labels, model.objective
+    if objective == "contrastive":
+        if labels is not None and isinstance(examples, TextExamples):
+            raise InputError(
+                f"{examples.path} has labels, but for the objective 'contrastive' all its pairs "
+                "belong together; choose 'cosine' or 'softmax', or leave out the labels."
+            )
+        return PerRow(_numbered([group[0] for group in _groups(examples)]))
+    if isinstance(examples, ChoiceExamples):
+        raise InputError(
+            f"{examples.path} has choices, from which only the objective 'contrastive' learns; "
+            f"this model's is {objective!r}."
+        )
+    if objective == "softmax":
+        return PerRow(targets_of(examples, model.labels, "single_label"))
+    scores, (low, high) = targets_of(examples, (), "regression")[:, 0], model.score_range
+    outside = np.flatnonzero((scores < low) | (scores > high))
+    if len(outside):
+        raise InputError(
+            f"{examples.place(outside[0])}: the score {scores[outside[0]]:g} is outside of the "
+            f"model's score_range, {low:g} to {high:g}; give another score_range."
+        )
+    return PerRow((scores - np.float32(low)) / np.float32(high - low))
+
+
+def predict(
+    model: Any, examples: SimilarityExamples, rows: Rows, outputs: Sequence[np.ndarray]
+) -> list[dict[str, Any]]:
+    """As `TextEmbedder.predict_text`."""
+    return model.predictions(_vectors(rows, outputs))
+
+
+def measure(
+    model: Any, examples: SimilarityExamples, rows: Rows, outputs: Sequence[np.ndarray]
+) -> dict[str, float]:
+    """The metrics; for "contrastive", of finding each text's own among those of all examples.
+
+    What is not a number, such as the correlation of cosines that are all the same, stays so.
+    """
+    vectors, right = _vectors(rows, outputs), targets(model, examples, rows).values
+    if model.objective == "contrastive":
+        found = _ranks(examples, vectors)
+        return {"accuracy_at_1": accuracy_at_1(found), "mrr": mean_reciprocal_rank(found)}
+    predictions = model.cosines(vectors)[:, 0]
+    values = vectors
+    if model.objective == "softmax":
+        values = keras.ops.convert_to_numpy(model.pair_logits(vectors))
+        predictions = values.argmax(axis=1)
+    loss = float(keras.ops.convert_to_numpy(model.default_loss()(right, values)))
+    return {"loss": loss, **measure_by_name(metrics(model), right, predictions)}
+
+
+def metrics(model: Any) -> tuple[str, ...]:
+    """Those of the model's objective."""
+    return METRICS[model.objective]
+
+
+def weights(
+    model: Any, examples: SimilarityExamples, targets: Targets, recipe: Recipe
+) -> np.ndarray | None:
+    """None.
+
+    Raises:
+        InputError: if there are class weights, or there is nothing to tell apart.
+    """
+    if model.objective == "contrastive":
+        if len(np.unique(targets.values)) < 2:
+            raise InputError(f"{examples.path}: all first texts are the same.")
+        if recipe.batch_size // recipe.accumulation < 2:
+            raise InputError(
+                f"A batch_size of {recipe.batch_size} in {recipe.accumulation} micro-batches "
+                "leaves no other texts to tell a text's own from; enlarge it."
+            )
+    return no_weights(model, examples, targets, recipe)
+
+
+JOB = Job(rows, targets, predict, measure, metrics, weights=weights)
+
+
+def _groups(examples: SimilarityExamples) -> list[tuple[str, ...]]:
+    """The texts of each example: one, its own, and wrong ones."""
+    if isinstance(examples, TextExamples):
+        columns = (examples.texts,) if examples.pairs is None else (examples.texts, examples.pairs)
+        return list(zip(*columns, strict=True))
+    groups = []
+    for index, (context, choices) in enumerate(
+        zip(examples.contexts, examples.choices, strict=True)
+    ):
+        if len(choices) != len(examples.choices[0]):
+            raise InputError(
+                f"{examples.place(index)}: the example has {len(choices)} choices, but the first "
+                f"one has {len(examples.choices[0])}; all must have as many."
+            )
+        right = 0 if examples.labels is None else examples.labels[index]
+        groups.append((context, choices[right], *choices[:right], *choices[right + 1 :]))
+    return groups
+
+
+def _vectors(rows: Rows, outputs: Sequence[np.ndarray]) -> np.ndarray:
+    """The outputs by examples, `[N, C, H]`."""
+    vectors = np.array(outputs)
+    return vectors.reshape(-1, rows.group, vectors.shape[-1])
+
+
+def _numbered(texts: Sequence[str]) -> np.ndarray:
+    """A number for each different text, int32 `[N]`."""
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return np.array([numbers[text] for text in texts], np.int32)
+
+
+def _ranks(examples: SimilarityExamples, vectors: np.ndarray) -> np.ndarray:
+    """The rank of each example's own text among all other texts that are not first."""
+    groups = _groups(examples)
+    numbers = _numbered([text for group in groups for text in group[1:]])
+    documents = numbers.reshape(len(groups), -1)
+    _, first = np.unique(numbers, return_index=True)
+    right: dict[str, set[int]] = {}
+    for group, (own, *_) in zip(groups, documents.tolist(), strict=True):
+        right.setdefault(group[0], set()).add(own)
+    return ranks(
+        vectors[:, 0],
+        vectors[:, 1:].reshape(-1, vectors.shape[-1])[first],
+        documents[:, 0],
+        [sorted(right[group[0]]) for group in groups],
+    )
