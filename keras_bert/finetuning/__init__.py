@@ -20,6 +20,7 @@ from keras_bert.finetuning.examples import (
 )
 from keras_bert.finetuning.readers.choices import read_choices
 from keras_bert.finetuning.readers.conll import read_conll
+from keras_bert.finetuning.readers.glue import GLUE, read_glue
 from keras_bert.finetuning.readers.questions import read_questions
 from keras_bert.finetuning.readers.snips import read_intents, read_slots
 from keras_bert.finetuning.readers.squad import write_predictions
@@ -29,6 +30,7 @@ from keras_bert.finetuning.targets import label_names, problem_type_of
 from keras_bert.finetuning.training import Recipe, Result, fine_tune
 
 __all__ = [
+    "GLUE",
     "ChoiceExamples",
     "Columns",
     "Examples",
@@ -45,6 +47,7 @@ __all__ = [
     "read_choices",
     "read_conll",
     "read_examples",
+    "read_glue",
     "read_intents",
     "read_questions",
     "read_slots",
