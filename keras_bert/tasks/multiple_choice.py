@@ -1,9 +1,10 @@
 """Which of several continuations fits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError
@@ -56,3 +57,64 @@ class MultipleChoice(Task):
         outputs = self.encoder(flat, training=training)
         pooled = self.text_pooling(outputs, padding_mask(flat))
         return ops.reshape(self.head(pooled, training=training), (-1, choices))
+
+    def inputs_of(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What `call` takes for a batch of rows: each is scored by itself, `[B, 1, T]`."""
+        return {name: values[:, np.newaxis] for name, values in batch.items()}
+
+    def default_loss(self) -> keras.losses.Loss:
+        """The usual loss on the logits; targets are the indices of the right ones, int32 `[B]`."""
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def predict_text(
+        self, texts: tuple[Sequence[str], Sequence[Sequence[str]]], batch_size: int = 32
+    ) -> list[dict[str, Any]]:
+        """Chooses what goes with a text.
+
+        Args:
+            texts: a tuple of N texts and, for each, a list of choices, as many as it has.
+            batch_size: pairs of text and choice per step.
+
+        Returns:
+            N dictionaries: `choice`, the index of the best, `text`, its text, and `scores`, the
+            probability of each.
+
+        Raises:
+            InputError: if the texts are not such a tuple, a text has no choices, or the model
+                has no preprocessor.
+        """
+        contexts, choices = _choices(texts)
+        firsts = [text for text, own in zip(contexts, choices, strict=True) for _ in own]
+        rows = self.rows((firsts, [choice for own in choices for choice in own]))
+        return self.predictions(choices, self.predict_rows(rows, batch_size))
+
+    def predictions(
+        self, choices: Sequence[Sequence[str]], logits: Sequence[np.ndarray]
+    ) -> list[dict[str, Any]]:
+        """What `predict_text` returns, of the logits of all choices, each `[1]`."""
+        scores = iter(np.reshape(logits, -1).tolist())
+        predictions = []
+        for own in choices:
+            row = np.array([next(scores) for _ in own])
+            weights = np.exp(row - row.max())
+            best = int(row.argmax())
+            probabilities = (weights / weights.sum()).tolist()
+            predictions.append({"choice": best, "text": own[best], "scores": probabilities})
+        return predictions
+
+
+def _choices(texts: Any) -> tuple[list[str], list[list[str]]]:
+    if not isinstance(texts, tuple) or len(texts) != 2:
+        raise InputError(
+            "Give a tuple of the texts and, for each, a list of choices: "
+            "model.predict_text((texts, choices))."
+        )
+    contexts, choices = ([part] if isinstance(part, str) else list(part) for part in texts)
+    if len(contexts) != len(choices):
+        raise InputError(f"{len(contexts)} texts have {len(choices)} lists of choices.")
+    for number, own in enumerate(choices):
+        if isinstance(own, str) or not len(own):
+            raise InputError(
+                f"The choices of text {number} are {own!r}, but must be a list of one or more."
+            )
+    return contexts, [list(own) for own in choices]

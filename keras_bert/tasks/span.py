@@ -1,12 +1,14 @@
 """Where in a text the answer to a question stands."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 
+from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead
+from keras_bert.tasks.answers import MAX_ANSWER_TOKENS, N_BEST, candidates_of, choose
 from keras_bert.tasks.task import Task
 
 
@@ -17,20 +19,95 @@ class SpanClassifier(Task):
     Args:
         encoder: the encoder.
         dropout: rate before the linear layer.
+        null_threshold: a question has no answer if `[CLS]` as its start and end scores better
+            than the best answer by more than this (SQuAD 2.0); None: it always has one (1.1).
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+
+    Example:
+        >>> model = keras_bert.load("squad-model", task="span")
+        >>> model.predict_text((["Who?"], ["It was Ada."]))
+        [{'answer': 'Ada', 'start': 7, 'end': 10, 'score': 0.93}]
     """
 
-    def __init__(self, encoder: Encoder, *, dropout: float = 0.0, **kwargs: Any):
+    per_token = True
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        dropout: float = 0.0,
+        null_threshold: float | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(encoder, **kwargs)
         self.dropout = dropout
+        self.null_threshold = null_threshold
         self.head = self.part(ClassificationHead, 2, dropout, name="span")
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {**super().get_config(), "dropout": self.dropout}
+        config = {"dropout": self.dropout, "null_threshold": self.null_threshold}
+        return {**super().get_config(), **config}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
         """The encoder's inputs to `start_logits` and `end_logits`, each `[B, T]` float32."""
         outputs = self.encoder(inputs, training=training)
         logits = self.head(outputs["sequence_output"], training=training)
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+
+    def default_loss(self) -> dict[str, keras.losses.Loss]:
+        """The losses of start and end; targets are the tokens' positions, int32 `[B]` each.
+
+        Where there is no answer, both are 0, the position of `[CLS]`.
+        """
+        return {
+            name: keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            for name in ("start_logits", "end_logits")
+        }
+
+    def predict_text(
+        self,
+        texts: tuple[Sequence[str], Sequence[str]],
+        batch_size: int = 32,
+        *,
+        n_best: int = 1,
+        max_answer_tokens: int = MAX_ANSWER_TOKENS,
+    ) -> list[dict[str, Any]]:
+        """Answers questions; a context may be of any length.
+
+        Args:
+            texts: a tuple of N questions and the N contexts that may answer them.
+            batch_size: windows on contexts per step.
+            n_best: how many answers to tell.
+            max_answer_tokens: the longest answer.
+
+        Returns:
+            N dictionaries: `answer`, a slice `start`, `end` of the context, and `score`, its
+            probability among the best candidates. No answer is "", 0, 0. With a
+            `null_threshold` there is also `null_difference`, by how much no answer scores better
+            than the best one; with `n_best` more than 1, `n_best`, a list of so many answers.
+
+        Raises:
+            InputError: if the texts are not such pairs, an argument is out of its range, or the
+                model has no preprocessor.
+        """
+        questions, contexts = _pairs(texts)
+        for name, value in (("n_best", n_best), ("max_answer_tokens", max_answer_tokens)):
+            if value < 1:
+                raise InputError(f"{name} is {value}, but must be 1 or more.")
+        rows = self.rows((questions, contexts), overlap="auto", offsets=True)
+        outputs = self.predict_rows(rows, batch_size)
+        kept = max(N_BEST, n_best)
+        return [
+            choose(candidates, self.null_threshold, n_best)
+            for candidates in candidates_of(rows, outputs, contexts, kept, max_answer_tokens)
+        ]
+
+
+def _pairs(texts: Any) -> list[list[str]]:
+    if not isinstance(texts, tuple) or len(texts) != 2:
+        raise InputError(
+            "Give a tuple of two lists, the questions and the contexts: "
+            "model.predict_text((questions, contexts))."
+        )
+    return [[part] if isinstance(part, str) else list(part) for part in texts]

@@ -1,14 +1,27 @@
 """A label for every token."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
+import numpy as np
+from keras import ops
 
+from keras_bert.config import closest
+from keras_bert.errors import InputError
+from keras_bert.layers.crf import IGNORED, ConditionalRandomField
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead
+from keras_bert.tasks.entities import SCHEMES, allowed_transitions
 from keras_bert.tasks.labels import label_names
 from keras_bert.tasks.task import Task
+from keras_bert.tasks.windowed_words import entities_of, tag_words
+
+if TYPE_CHECKING:
+    from keras_bert.text.rows import Rows
+    from keras_bert.text.words import Words
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -19,12 +32,24 @@ class TokenClassifier(Task):
         encoder: the encoder.
         num_labels: number of labels; may be left out where `labels` are given.
         labels: the labels' names, by id; default "0", "1", ...
+        crf: whether a linear-chain random field on the labels of words stands on top: `crf`, a
+            `ConditionalRandomField` (None without).
+        scheme: how labels mark entities, "iob1", "iob2" or "bioes"; the random field then finds
+            only sequences that the scheme allows. None: they mean nothing to each other.
         dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
         InputError: if the arguments contradict each other.
+
+    Example:
+        >>> tagger = TokenClassifier(encoder, labels=["O", "B-PER", "I-PER"], crf=True)
+        >>> tagger.preprocessor = preprocessor  # and trained
+        >>> tagger.predict_text(["Then Ada Lovelace came."])[0]["entities"]
+        [{'label': 'PER', 'start': 5, 'end': 17, 'text': 'Ada Lovelace', 'score': 0.97}]
     """
+
+    per_token = True
 
     def __init__(
         self,
@@ -32,6 +57,8 @@ class TokenClassifier(Task):
         num_labels: int | None = None,
         *,
         labels: Sequence[str] | None = None,
+        crf: bool = False,
+        scheme: str | None = None,
         dropout: float | None = None,
         **kwargs: Any,
     ):
@@ -40,6 +67,16 @@ class TokenClassifier(Task):
         self.num_labels = len(self.labels)
         self.head = self.part(ClassificationHead, self.num_labels, dropout, name="classifier")
         self.dropout = self.head.rate
+        if scheme not in (None, *SCHEMES):
+            raise InputError(
+                f"There is no scheme {scheme!r}.{closest(scheme, SCHEMES)} "
+                f"Choose one of {', '.join(SCHEMES)}, or None."
+            )
+        self.scheme = scheme
+        self.crf = None
+        if crf:
+            allowed = allowed_transitions(self.labels, scheme)
+            self.crf = ConditionalRandomField(self.num_labels, allowed, name="crf")
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
@@ -47,6 +84,8 @@ class TokenClassifier(Task):
             **super().get_config(),
             "num_labels": self.num_labels,
             "labels": list(self.labels),
+            "crf": self.crf is not None,
+            "scheme": self.scheme,
             "dropout": self.dropout,
         }
 
@@ -54,3 +93,119 @@ class TokenClassifier(Task):
         """The encoder's inputs to logits `[B, T, num_labels]` float32."""
         outputs = self.encoder(inputs, training=training)
         return self.head(outputs["sequence_output"], training=training)
+
+    def default_loss(self) -> keras.losses.Loss | None:
+        """The usual loss on the logits, or None with a random field, which is its own.
+
+        Targets are int32 `[B, T]`, `IGNORED` (-1) at tokens without a label.
+        """
+        if self.crf is not None:
+            return None
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=IGNORED)
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """What training minimizes; called by Keras.
+
+        With a random field and no loss given to `compile`: minus the logarithm of the
+        probability of a text's labels, the mean over the texts, each times its `sample_weight`
+        `[B]`. Tokens that are `IGNORED` are passed over, as if they were not there.
+        """
+        if self.crf is None or self._compile_loss is not None:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        return sum(self.losses, _CrfLoss(self.crf)(y, y_pred, sample_weight))
+
+    def predict_text(self, texts: Sequence[str], batch_size: int = 32) -> list[dict[str, Any]]:
+        """Finds entities in texts of any length.
+
+        Args:
+            texts: N texts.
+            batch_size: windows on texts per step.
+
+        Returns:
+            N dictionaries with `entities`, in order: `label`; `start`, `end` and `text`, a slice
+            of the text; `score`, the mean of its words' probabilities.
+
+        Raises:
+            InputError: if these are not texts, or the model has no preprocessor.
+        """
+        from keras_bert.text.words import split_words
+
+        texts = _texts(texts)
+        words = [split_words(text) for text in texts]
+        tags, scores = self._predict(texts, words, batch_size)
+        return [
+            {"entities": entities_of(*each)}
+            for each in zip(texts, words, tags, scores, strict=True)
+        ]
+
+    def predict_words(
+        self, sentences: Sequence[Sequence[str]], batch_size: int = 32
+    ) -> list[dict[str, Any]]:
+        """Labels the words of sentences that are split into words.
+
+        Args:
+            sentences: N lists of words.
+            batch_size: windows on sentences per step.
+
+        Returns:
+            N dictionaries with `tags`, a label for each word ("O" for one of which the tokenizer
+            leaves nothing), and `entities`, as of `predict_text`, where `start` and `end` are
+            characters of the words with spaces between, with `words`, the number of the first
+            and of the one after the last.
+
+        Raises:
+            InputError: if these are not lists of words, or the model has no preprocessor.
+        """
+        if isinstance(sentences, str) or any(isinstance(words, str) for words in sentences):
+            raise InputError("Sentences must be lists of words; for texts use predict_text.")
+        sentences = [_texts(words) for words in sentences]
+        ends = [np.cumsum([len(word) + 1 for word in words]) - 1 for words in sentences]
+        spans = [
+            [(int(end) - len(word), int(end)) for word, end in zip(words, ends_of, strict=True)]
+            for words, ends_of in zip(sentences, ends, strict=True)
+        ]
+        texts = [" ".join(words) for words in sentences]
+        tags, scores = self._predict(texts, spans, batch_size)
+        return [
+            {"tags": own, "entities": entities_of(*each, own, own_scores, number_words=True)}
+            for *each, own, own_scores in zip(texts, spans, tags, scores, strict=True)
+        ]
+
+    def _predict(
+        self, texts: list[str], words: Sequence[Words], batch_size: int
+    ) -> tuple[list[list[str]], list[np.ndarray]]:
+        rows = self.rows(texts, overlap="auto", offsets=True)
+        return self.tag_words(rows, words, self.predict_rows(rows, batch_size))
+
+    def tag_words(
+        self, rows: Rows, words: Sequence[Words], logits: Sequence[np.ndarray]
+    ) -> tuple[list[list[str]], list[np.ndarray]]:
+        """`windowed_words.tag_words` with the model's labels and random field."""
+        return tag_words(rows, words, logits, self.labels, self.crf)
+
+
+class _CrfLoss(keras.losses.Loss):
+    """The mean over texts, by Keras' rules for weights and for several devices."""
+
+    def __init__(self, crf: ConditionalRandomField):
+        super().__init__(name="crf")
+        self.crf = crf
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        tags = ops.cast(y_true, "int32")  # from the float32 that Keras makes of them
+        return -self.crf.log_likelihood(y_pred, tags, ops.not_equal(tags, IGNORED))
+
+
+def _texts(texts: Any) -> list[str]:
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"Texts must be strings: got {text!r} of type {type(text).__name__}.")
+    return texts

@@ -1,0 +1,153 @@
+"""From the scores of tokens, as starts and as ends, to answers.
+
+As `write_predictions` in BERT's `run_squad.py`, but for two things: all pairs of a start and an end
+are looked at, not those of the 20 best of each; and an answer is a slice of the text as it was
+given, so nothing has to be aligned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from keras_bert.text.rows import Rows
+
+N_BEST = 20
+MAX_ANSWER_TOKENS = 30
+
+
+class Answer(NamedTuple):
+    """A part of a context, `context[start:end]`, and its score: start logit plus end logit."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+
+
+class Candidates(NamedTuple):
+    """What could answer a question.
+
+    Args:
+        answers: the best first, all of different texts; none if the context is empty.
+        null_score: of there being no answer: `[CLS]` as start and as end, in the window where
+            that is lowest.
+    """
+
+    answers: list[Answer]
+    null_score: float
+
+    @property
+    def null_difference(self) -> float:
+        """By how much no answer is better than the best one."""
+        return self.null_score - self.answers[0].score if self.answers else np.inf
+
+
+def candidates_of(
+    rows: Rows,
+    outputs: Mapping[str, Sequence[np.ndarray]],
+    contexts: Sequence[str],
+    n_best: int = N_BEST,
+    max_answer_tokens: int = MAX_ANSWER_TOKENS,
+) -> list[Candidates]:
+    """The best answers to N questions, over all windows of their contexts.
+
+    An answer is counted in the window in which its first token has most context.
+
+    Args:
+        rows: R windows, with offsets.
+        outputs: `start_logits` and `end_logits`, for each row an array `[T]`.
+        contexts: N texts.
+        n_best: how many answers are kept.
+        max_answer_tokens: longer ones are not looked at.
+    """
+    found: list[list[tuple[float, int, int]]] = [[] for _ in contexts]
+    null_scores = np.full(len(contexts), np.inf)
+    pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
+    for index, (start_logits, end_logits) in enumerate(pairs):
+        owner, row = rows.owners[index], rows.row(index)
+        null_scores[owner] = min(null_scores[owner], float(start_logits[0] + end_logits[0]))
+        for score, first, last in _best_pairs(
+            np.where(row["most_context"], start_logits, -np.inf),
+            np.where(row["starts"] >= 0, end_logits, -np.inf),
+            n_best,
+            max_answer_tokens,
+        ):
+            found[owner].append((score, row["starts"][first], row["ends"][last]))
+    return [
+        Candidates(_different(spans, context, n_best), float(null_score))
+        for spans, context, null_score in zip(found, contexts, null_scores, strict=True)
+    ]
+
+
+def _best_pairs(
+    start_logits: np.ndarray, end_logits: np.ndarray, count: int, max_tokens: int
+) -> list[tuple[float, int, int]]:
+    """Score, first and last token of the best spans, of logits `[T]`, -inf where not allowed."""
+    padded = np.pad(end_logits, (0, max_tokens - 1), constant_values=-np.inf)
+    ends = np.lib.stride_tricks.sliding_window_view(padded, max_tokens)  # [T, max_tokens]
+    scores = (start_logits[:, np.newaxis] + ends).ravel()
+    best = np.argpartition(-scores, min(count, len(scores)) - 1)[:count]
+    firsts, lengths = np.divmod(best, max_tokens)
+    return [
+        (float(score), int(first), int(last))
+        for score, first, last in zip(scores[best], firsts, firsts + lengths, strict=True)
+        if score > -np.inf
+    ]
+
+
+def _different(spans: list[tuple[float, int, int]], context: str, n_best: int) -> list[Answer]:
+    """The best spans of different texts; of equal scores, the first in the text."""
+    answers: dict[str, Answer] = {}
+    for score, start, end in sorted(spans, key=lambda span: (-span[0], *span[1:])):
+        # Tokens may begin with a space.
+        text = context[start:end].lstrip()
+        start, text = end - len(text), text.rstrip()
+        if text and text not in answers:
+            answers[text] = Answer(text, int(start), int(start) + len(text), score)
+        if len(answers) == n_best:
+            break
+    return list(answers.values())
+
+
+def choose(
+    candidates: Candidates, null_threshold: float | None = None, n_best: int = 1
+) -> dict[str, Any]:
+    """The answer to a question.
+
+    Args:
+        candidates: of the question.
+        null_threshold: there is no answer if that is better than the best one by more than this;
+            None: there always is one, but to an empty context.
+        n_best: how many of the candidates to tell, if more than 1.
+
+    Returns:
+        `answer`, `start`, `end` and `score`, the answer's probability among the candidates ("",
+        0 and 0 for no answer, which is a candidate if there is a threshold); then
+        `null_difference`, what the threshold is compared with; with `n_best` more than 1
+        `n_best`, a list of the like, the best first.
+    """
+    null = Answer("", 0, 0, candidates.null_score)
+    entries = candidates.answers
+    if null_threshold is not None or not entries:
+        entries = sorted([*entries, null], key=lambda answer: -answer.score)
+    scores = np.array([answer.score for answer in entries])
+    weights = np.exp(scores - scores.max())
+    probabilities = (weights / weights.sum()).tolist()
+    results = [
+        {"answer": answer.text, "start": answer.start, "end": answer.end, "score": probability}
+        for answer, probability in zip(entries, probabilities, strict=True)
+    ]
+    none = null_threshold is not None and candidates.null_difference > null_threshold
+    best = next(
+        result for result in results if not candidates.answers or (result["answer"] == "") == none
+    )
+    prediction: dict[str, Any] = dict(best)
+    if null_threshold is not None and candidates.answers:
+        prediction["null_difference"] = candidates.null_difference
+    if n_best > 1:
+        prediction["n_best"] = results[:n_best]
+    return prediction
