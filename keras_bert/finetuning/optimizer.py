@@ -56,24 +56,24 @@ class AdamW(keras.optimizers.AdamW):
         ]
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Updates one variable, float32, on one device."""
+        """Updates one variable on one device."""
         index = self._get_variable_index(variable)
         variable = variable.value if isinstance(variable, keras.Variable) else variable
-        rate = tf.cast(learning_rate, tf.float32) * self._share_of[index]
+        rate = tf.cast(learning_rate, variable.dtype) * self._share_of[index]
         if self._decay_of[index]:
             variable.assign_sub(variable * (rate * self._decay_of[index]))
-        step = tf.cast(self.iterations, tf.float32) + 1.0
+        step = tf.cast(self.iterations + 1, variable.dtype)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=self._momentums[index].value.handle,
             v=self._velocities[index].value.handle,
-            beta1_power=tf.pow(self.beta_1, step),
-            beta2_power=tf.pow(self.beta_2, step),
+            beta1_power=tf.pow(tf.cast(self.beta_1, variable.dtype), step),
+            beta2_power=tf.pow(tf.cast(self.beta_2, variable.dtype), step),
             lr=rate,
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon,
-            grad=gradient,
+            beta1=tf.cast(self.beta_1, variable.dtype),
+            beta2=tf.cast(self.beta_2, variable.dtype),
+            epsilon=tf.cast(self.epsilon, variable.dtype),
+            grad=tf.cast(gradient, variable.dtype),
         )
 
     def _apply_weight_decay(self, variables: Any) -> None:

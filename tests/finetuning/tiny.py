@@ -8,21 +8,23 @@ from keras_bert.finetuning import Columns, TextExamples
 WORDS = ("good", "fine", "bad", "poor", "film", "book", "was", "a", "the", "is")
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS)
 
+NO_DROPOUT = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+
 
 def preprocessor(length=16):
     return kb.Preprocessor(kb.WordPiece(kb.Vocabulary(TOKENS)), length)
 
 
-def encoder(**changes):
+def encoder(dtype=None, **changes):
     sizes = {"vocabulary_size": len(TOKENS), "hidden_size": 16, "num_heads": 2, "num_layers": 1}
     others = {"intermediate_size": 32, "max_positions": 32, "initializer_range": 0.2}
-    return kb.Encoder(kb.EncoderConfig(**sizes | others | changes))
+    return kb.Encoder(kb.EncoderConfig(**sizes | others | changes), dtype=dtype)
 
 
-def classifier(**arguments):
+def classifier(encoder_options=None, **arguments):
     keras.utils.set_random_seed(0)  # whatever ran before, the same weights
     arguments = {"labels": ["bad", "good"], "preprocessor": preprocessor(), **arguments}
-    return kb.SequenceClassifier(encoder(), **arguments)
+    return kb.SequenceClassifier(encoder(**encoder_options or {}), **arguments)
 
 
 def examples(texts, labels, pairs=None, label_columns=("label",)):

@@ -1,0 +1,160 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_bert as kb
+from keras_bert.errors import InputError
+from keras_bert.finetuning import Recipe, fine_tune
+from keras_bert.finetuning.optimizer import AdamW, adamw, frozen, layer_shares
+from keras_bert.pretraining.optimizers import WarmupLinearDecay
+from tests.finetuning import tiny
+
+PATHS = ("encoder/embeddings/token", "encoder/layer_0/kernel", "classifier/bias")
+
+
+def variables(seed=0):
+    rng = np.random.default_rng(seed)
+    made = []
+    for path, shape in zip(PATHS, [(5, 3), (3, 3), (3,)], strict=True):
+        made.append(keras.Variable(rng.normal(size=shape), name=path.split("/")[-1]))
+        made[-1]._path = path
+    return made
+
+
+def reference(weights, gradients, *, schedule, shares, decay, clip):
+    """Loshchilov and Hutter 2017, algorithm 2, as it stands there, with rates by weight."""
+    weights = [np.array(weight, np.float64) for weight in weights]
+    first, second = ([np.zeros_like(weight) for weight in weights] for _ in range(2))
+    for step, several in enumerate(gradients):
+        norm = np.sqrt(sum((gradient**2).sum() for gradient in several))
+        for index, gradient in enumerate(several):
+            gradient = gradient * min(1, clip / norm)
+            rate = schedule[step] * shares[index]
+            first[index] = 0.9 * first[index] + 0.1 * gradient
+            second[index] = 0.999 * second[index] + 0.001 * gradient**2
+            mean = first[index] / (1 - 0.9 ** (step + 1))
+            # TensorFlow adds epsilon before the bias of the root is corrected.
+            correction = np.sqrt(1 - 0.999 ** (step + 1))
+            root = (np.sqrt(second[index]) + 1e-6) / correction
+            decayed = rate * decay * weights[index] * (index != 2)
+            weights[index] = weights[index] - decayed - rate * mean / root
+    return weights
+
+
+@pytest.mark.parametrize("graph", [True, False])
+def test_updates_equal_the_paper_with_rates_by_layer(graph):
+    trained, rng = variables(), np.random.default_rng(1)
+    gradients = [[rng.normal(size=v.shape) for v in trained] for _ in range(6)]
+    shares = {PATHS[0]: 0.25, PATHS[1]: 0.5}
+    schedule = WarmupLinearDecay(1e-1, 2, 6)
+    optimizer = AdamW(schedule, shares=shares, weight_decay=0.1, global_clipnorm=1.5)
+    optimizer.build(trained)
+    expected = reference(
+        [v.numpy() for v in trained],
+        gradients,
+        schedule=[0.05, 0.1, 0.1, 0.075, 0.05, 0.025],
+        shares=(0.25, 0.5, 1),
+        decay=0.1,
+        clip=1.5,
+    )
+
+    def step(several):
+        optimizer.apply(several, trained)
+
+    step = tf.function(step) if graph else step
+    for several in gradients:
+        step([tf.constant(gradient, tf.float32) for gradient in several])
+    for variable, weights in zip(trained, expected, strict=True):
+        np.testing.assert_allclose(variable.numpy(), weights, atol=1e-6)
+
+
+def test_config_makes_the_same_optimizer():
+    optimizer = AdamW(WarmupLinearDecay(1e-1, 2, 6), shares={"a": 0.5}, weight_decay=0.2)
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert type(again) is AdamW
+    assert again.get_config() == optimizer.get_config()
+
+
+def test_the_share_of_a_layer_falls_with_the_layers_above():
+    model = tiny.classifier({"num_layers": 3})
+    shares = layer_shares(model, 0.5)
+    variables = kb.checkpoints.variables.named_variables(model)
+    assert {variable.path for variable in model.trainable_variables} <= shares.keys()
+    expected = {
+        "classifier/": 1,
+        "encoder/pooler/": 1,
+        "encoder/layer_2/": 0.5,
+        "encoder/layer_1/": 0.25,
+        "encoder/layer_0/": 0.125,
+        "encoder/embeddings/": 0.0625,
+    }
+    for name, variable in variables.items():
+        [share] = [share for start, share in expected.items() if name.startswith(start)]
+        assert shares[variable.path] == share, name
+    optimizer = adamw(model, Recipe(layer_decay=0.5), 10)
+    optimizer.build(model.trainable_variables)
+    assert optimizer._share_of == [shares[v.path] for v in model.trainable_variables]
+
+
+def changed(before, after):
+    return {name for name in before if not np.array_equal(before[name], after[name])}
+
+
+def weights(model):
+    names = kb.checkpoints.variables.named_variables(model)
+    return {name: variable.numpy() for name, variable in names.items()}
+
+
+@pytest.mark.parametrize(
+    ("layers", "kept"), [(1, ("embeddings", "layer_0")), (-1, ("embeddings",))]
+)
+def test_frozen_layers_keep_their_weights(layers, kept):
+    model = tiny.classifier({"num_layers": 2})
+    before = weights(model)
+    fine_tune(model, tiny.opinions(), recipe=Recipe(epochs=1, frozen_layers=layers), verbose=0)
+    same = before.keys() - changed(before, weights(model))
+    frozen_names = {name for name in before if name.split("/")[1] in kept}
+    assert frozen_names <= same
+    # A key's bias changes nothing in the softmax.
+    assert all(name.endswith("key/bias") for name in same - frozen_names)
+    assert len(model.trainable_variables) == len(before)
+
+
+def test_more_layers_than_there_are_cannot_be_frozen():
+    with (
+        pytest.raises(InputError, match="frozen_layers is 2, but the encoder has 1"),
+        frozen(tiny.classifier(), 2),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("accumulation", [3, 4])
+def test_accumulation_equals_the_large_batch(accumulation):
+    recipe = {"epochs": 3, "batch_size": 12, "learning_rate": 1e-2, "clip_norm": 0.1}
+    results = []
+    for parts in (1, accumulation):
+        model = tiny.classifier(tiny.NO_DROPOUT)
+        history = fine_tune(
+            model, tiny.opinions(), recipe=Recipe(accumulation=parts, **recipe), verbose=0
+        ).history
+        results.append((weights(model), [entry["loss"] for entry in history]))
+    for name, value in results[0][0].items():
+        np.testing.assert_allclose(value, results[1][0][name], atol=2e-5, err_msg=name)
+    assert model.optimizer.iterations == 18  # not of micro-batches: 6 batches, 3 times
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_learns(policy):
+    model = tiny.classifier({"dtype": policy})
+    assert model.dtype_policy.name == policy
+    result = fine_tune(
+        model,
+        tiny.opinions(),
+        tiny.opinions(),
+        recipe=Recipe(epochs=10, batch_size=8, learning_rate=1e-2, accumulation=2),
+        verbose=0,
+    )
+    assert result.validation["accuracy"] > 0.95
+    assert all(variable.dtype == "float32" for variable in model.trainable_variables)
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer) == ("float16" in policy)
