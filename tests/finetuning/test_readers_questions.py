@@ -158,6 +158,14 @@ def test_answers_slice_their_contexts(tmp_path_factory, contexts, data):
             assert all(context[start : start + len(text)] == text for text, start in read)
 
 
+def test_empty_contexts_answer_nothing(tmp_path):
+    path = write(tmp_path, "squad.json", document(squad(("", question("a")))))
+    assert (read_questions(path).contexts, read_questions(path).answers) == (("",), ((),))
+    path = write(tmp_path, "bad.json", document(squad(("", question("a", ("Ada", 0))))))
+    with pytest.raises(InputError, match="the answer 'Ada' is not in its context"):
+        read_questions(path)
+
+
 def test_a_context_of_100_000_words(tmp_path):
     context = "word " * 100_000 + "end"
     article = squad((context, question("a", ("end", 500_000))))
@@ -193,6 +201,8 @@ def test_bad_arguments(tmp_path):
     path = write(tmp_path, "data.csv", "question,context,answer\nWho?,Ada,Ada\n")
     with pytest.raises(InputError, match="no column 'contxt'. Did you mean 'context'"):
         read_questions(path, {"context": "contxt"})
+    with pytest.raises(InputError, match="have no 'contxt'. Did you mean 'context'"):
+        read_questions(path, {"contxt": "context"})
     with pytest.raises(InputError, match="no format 'xml'"):
         read_questions(path, format="xml")
     with pytest.raises(InputError, match="none.json cannot be read"):

@@ -144,6 +144,10 @@ def test_json_lines_without_tags(tmp_path):
     assert (words(examples, 0), words(examples, 1), examples.tags) == (["a", "b"], ["c"], None)
     with pytest.raises(InputError, match="line 1: the tags are missing"):
         read_tagged(path)
+    with pytest.raises(InputError, match="tag_column are for CoNLL files"):
+        read_tagged(path, tag_column=1)
+    with pytest.raises(InputError, match="no format 'csv' of tagged words"):
+        read_tagged(path, format="csv")
 
 
 @pytest.mark.parametrize(

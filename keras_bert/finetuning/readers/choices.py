@@ -7,11 +7,10 @@ import os
 import re
 from collections.abc import Sequence
 
-from keras_bert.config import closest
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import ChoiceExamples
 from keras_bert.finetuning.readers.faults import OnError, read_each
-from keras_bert.finetuning.readers.tables import Row, Table, read_table
+from keras_bert.finetuning.readers.tables import Row, Table, find_column, read_table, require_column
 
 _SWAG = ("sent1", "sent2")  # the sentence, and how all choices begin
 _CONTEXTS = ("context", "premise", "question", "goal", "sentence", "text", "ctx", "startphrase")
@@ -57,14 +56,16 @@ def read_choices(
             too few choices or a label that is none of them; the message names file and line.
     """
     table = read_table(path, format=format, header=header, on_error=on_error)
-    usual = {name.lower(): name for name in reversed(table.columns)}
     beginning = None
-    if context is None and not choices and set(_SWAG) <= usual.keys():
-        context, beginning = (usual[name] for name in _SWAG)
-    context = _column(table, "context", context, _CONTEXTS)
+    if context is None and not choices and set(_SWAG) <= set(table.columns):
+        context, beginning = _SWAG
+    context = require_column(table, "context", context, _CONTEXTS)
     choices = _choice_columns(table, choices)
-    if labelled or label is not None or usual.keys() & set(_LABELS):
-        label = _column(table, "label", label, _LABELS)
+    label = (
+        require_column(table, "label", label, _LABELS)
+        if labelled
+        else find_column(table, label, _LABELS)
+    )
 
     def read(row: Row) -> tuple[int, str, tuple[str, ...], str]:
         place = f"{path}, line {row.line}"
@@ -80,7 +81,6 @@ def read_choices(
     examples = read_each(read, table.rows, path, on_error)
     known = all(name for *_, name in examples)
     as_texts = all(name in texts for _, _, texts, name in examples)
-
     count = len(examples[0][2])
 
     def resolve(example: tuple[int, str, tuple[str, ...], str]) -> tuple:
@@ -105,31 +105,15 @@ def read_choices(
     )
 
 
-def _column(table: Table, what: str, given: str | None, usual: Sequence[str]) -> str:
-    if given is not None and given not in table.columns:
-        raise InputError(
-            f"{table.path} has no column {given!r}.{closest(given, table.columns)} It has "
-            f"{', '.join(map(repr, table.columns))}."
-        )
-    lower = {name.lower(): name for name in reversed(table.columns)}
-    found = given or next((lower[name] for name in usual if name in lower), None)
-    if found is None:
-        raise InputError(
-            f"{table.path}: which column holds the {what}? None of "
-            f"{', '.join(map(repr, table.columns))} has a usual name; name it."
-        )
-    return found
-
-
 def _choice_columns(table: Table, given: Sequence[str]) -> tuple[str, ...]:
     if given:
-        return tuple(_column(table, "choices", name, ()) for name in given)
+        return tuple(require_column(table, "choices", name, ()) for name in given)
     names = {name.lower(): name for name in table.columns}
     numbered = [(match[1], name) for name in names if (match := _NUMBERED.fullmatch(name))]
     of_one_kind = [names[name] for kind, name in numbered if kind == numbered[0][0]]
     if len(of_one_kind) > 1:
         return tuple(of_one_kind)
-    return (_column(table, "choices", None, _LISTS),)
+    return (require_column(table, "choices", None, _LISTS),)
 
 
 def _choices(row: Row, columns: Sequence[str], place: str) -> tuple[str, ...]:

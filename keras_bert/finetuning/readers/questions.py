@@ -9,7 +9,14 @@ from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import QuestionExamples
 from keras_bert.finetuning.readers.faults import OnError, read_each
 from keras_bert.finetuning.readers.squad import Question, squad_questions
-from keras_bert.finetuning.readers.tables import FORMATS, Table, format_of, read_table
+from keras_bert.finetuning.readers.tables import (
+    FORMATS,
+    Table,
+    find_column,
+    format_of,
+    read_table,
+    require_column,
+)
 
 # What is read from a row, and how data sets name its column.
 _COLUMNS = {
@@ -99,22 +106,15 @@ def read_questions(
 
 def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
     """A question from each row."""
-    for name, column in given.items():
-        for wrong, known in ((name, _COLUMNS), (column, table.columns)):
-            if wrong not in known:
-                raise InputError(f"{table.path} has no column {wrong!r}.{closest(wrong, known)}")
-    lower = {column.lower(): column for column in reversed(table.columns)}
-    usual = {
-        name: next((lower[column] for column in columns if column in lower), None)
-        for name, columns in _COLUMNS.items()
+    for name in given:
+        if name not in _COLUMNS:
+            raise InputError(f"Questions have no {name!r}.{closest(name, _COLUMNS)}")
+    found = {
+        name: require_column(table, name, given.get(name), usual)
+        if name in ("question", "context")
+        else find_column(table, given.get(name), usual)
+        for name, usual in _COLUMNS.items()
     }
-    found = usual | dict(given)
-    for name in ("question", "context"):
-        if found[name] is None:
-            raise InputError(
-                f"{table.path}: which column holds the {name}? None of "
-                f"{', '.join(map(repr, table.columns))} has a usual name; name it."
-            )
     for row in table.rows:
         cells = {
             name: None if column is None else row.values.get(column)

@@ -8,10 +8,11 @@ import csv
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_bert.config import closest
 from keras_bert.errors import InputError
 from keras_bert.finetuning.readers.faults import OnError, read_each
 from keras_bert.text.files import read_lines
@@ -89,6 +90,41 @@ def read_table(
     if not rows:
         raise InputError(f"{path} has no examples, only a header: expected one in each line.")
     return Table(path, columns, tuple(rows))
+
+
+def find_column(table: Table, given: str | None, usual: Sequence[str]) -> str | None:
+    """The column that was named, or else the first that has a usual name, in any case.
+
+    Raises:
+        InputError: if the one that was named is not there.
+    """
+    if given is not None and given not in table.columns:
+        raise InputError(
+            f"{table.path} has no column {given!r}.{closest(given, table.columns)} It has "
+            f"{listed(table.columns)}."
+        )
+    lower = {name.lower(): name for name in reversed(table.columns)}
+    return given or next((lower[name] for name in usual if name in lower), None)
+
+
+def require_column(table: Table, what: str, given: str | None, usual: Sequence[str]) -> str:
+    """The same, where there must be one.
+
+    Raises:
+        InputError: if there is none.
+    """
+    found = find_column(table, given, usual)
+    if found is None:
+        raise InputError(
+            f"{table.path}: which column holds the {what}? None of {listed(table.columns)} has "
+            "a usual name; name it."
+        )
+    return found
+
+
+def listed(columns: Sequence[str]) -> str:
+    """Names of columns, for messages."""
+    return ", ".join(map(repr, columns))
 
 
 def _json_row(path: Path, line: int, text: str) -> Row:

@@ -57,6 +57,8 @@ def read_tagged(
         return read_conll(path, scheme=scheme, labelled=labelled, on_error=on_error, **columns)
     if format != "jsonl":
         raise InputError(f"There is no format {format!r} of tagged words: give conll or jsonl.")
+    if columns:
+        raise InputError(f"{path}: {', '.join(columns)} are for CoNLL files, not for JSON lines.")
     rows = read_table(path, format=format, on_error=on_error).rows
     sentences = read_each(lambda row: _sentence(path, row, labelled), rows, path, on_error)
     return tagged_examples(path, sentences, scheme)

@@ -5,11 +5,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_bert.config import closest
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Columns, TextExamples
 from keras_bert.finetuning.readers.faults import OnError, read_each
-from keras_bert.finetuning.readers.tables import Row, Table, read_table
+from keras_bert.finetuning.readers.tables import Row, Table, find_column, listed, read_table
 
 # How data sets name their columns, in the order in which they are looked for.
 PAIR_COLUMNS = (
@@ -109,11 +108,7 @@ def read_examples(
 
 def _find_columns(table: Table, given: Columns, header: bool, labelled: bool) -> Columns:
     for name in (given.text, given.pair, *given.labels):
-        if name is not None and name not in table.columns:
-            raise InputError(
-                f"{table.path} has no column {name!r}.{closest(name, table.columns)} "
-                f"It has {_list(table.columns)}."
-            )
+        find_column(table, name, ())
     usual = {name.lower(): name for name in reversed(table.columns)}
     if not header:
         usual = _by_position(table.columns, labelled)
@@ -125,14 +120,14 @@ def _find_columns(table: Table, given: Columns, header: bool, labelled: bool) ->
     if text is None:
         advice = "" if not header else "; if the first line is an example, say that it is no header"
         raise InputError(
-            f"{table.path}: which column holds the text? None of {_list(table.columns)} has a "
+            f"{table.path}: which column holds the text? None of {listed(table.columns)} has a "
             f"usual name such as 'text'; name it{advice}."
         )
     label = None if given.labels else _first(usual, LABEL_COLUMNS, but=(text, pair))
     labels = given.labels or (() if label is None else (label,))
     if labelled and not labels:
         raise InputError(
-            f"{table.path} has no labels: none of {_list(table.columns)} has a usual name such "
+            f"{table.path} has no labels: none of {listed(table.columns)} has a usual name such "
             "as 'label'; name the column."
         )
     return Columns(text, pair, labels)
@@ -207,7 +202,3 @@ def _name(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value).strip()
-
-
-def _list(columns: Sequence[str]) -> str:
-    return ", ".join(map(repr, columns))
