@@ -34,6 +34,7 @@ def saved_model(model: keras.Model, directory: str | os.PathLike) -> None:
             outputs belong to the signatures that take text, and a regression has none.
         `MaskedLanguageModel`: `logits` `[N, T, V]`.
         `PretrainingModel`: `mlm_logits` `[N, T, V]`, `nsp_logits` `[N, 2]`.
+        `TextEmbedder`: `embedding` `[N, H]`.
         `Encoder`: `sequence_output` `[N, T, H]` and, with a pooler, `pooled_output` `[N, H]`.
         `TokenClassifier`: `logits` `[N, T, L]`; `SpanClassifier`: `start_logits`, `end_logits`
             `[N, T]`; `NextSentencePredictor`: `logits` `[N, 2]`; `MultipleChoice`: `logits`

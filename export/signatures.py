@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import INPUTS, Encoder
 from keras_bert.tasks.classifier import SequenceClassifier
+from keras_bert.tasks.embedder import TextEmbedder
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.multiple_choice import MultipleChoice
 from keras_bert.tasks.next_sentence import NextSentencePredictor
@@ -49,6 +50,10 @@ def _named(model: Any, inputs: Tensors) -> Tensors:
 
 def _logits(model: Any, inputs: Tensors) -> Tensors:
     return {"logits": model(inputs, training=False)}
+
+
+def _embedding(model: Any, inputs: Tensors) -> Tensors:
+    return {"embedding": model(inputs, training=False)}  # [N, H]
 
 
 def _logits_and_scores(model: Any, inputs: Tensors) -> Tensors:
@@ -106,6 +111,7 @@ ANSWERS: dict[type, Answers] = {
     ReplacedTokenDetector: Answers(_logits, decisions=_replaced),
     SequenceClassifier: Answers(_logits_and_scores, _label_names, _chosen_labels),
     SpanClassifier: Answers(_named, decisions=_best("start_logits", "end_logits")),
+    TextEmbedder: Answers(_embedding),
     TokenClassifier: Answers(_logits, decisions=_best("logits")),
 }
 

@@ -9,6 +9,7 @@ import keras_bert as kb
 
 TASKS = {
     "classifier": kb.SequenceClassifier,
+    "embedder": kb.TextEmbedder,
     "encoder": kb.Encoder,
     "masked_lm": kb.MaskedLanguageModel,
     "multiple_choice": kb.MultipleChoice,

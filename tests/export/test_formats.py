@@ -16,6 +16,7 @@ SHAPES = [(1, 1), (4, 33), (2, 64), (7, 2)]
 OUTPUTS = {
     "encoder": {"sequence_output": ("N", "T", 64), "pooled_output": ("N", 64)},
     "classifier": {"logits": ("N", 3), "scores": ("N", 3)},
+    "embedder": {"embedding": ("N", 64)},
     "masked_lm": {"logits": ("N", "T", 66)},
     "multiple_choice": {"logits": ("N",)},
     "next_sentence": {"logits": ("N", 2)},
@@ -45,7 +46,8 @@ def keras_outputs(task, model, ids):
     results = model(ids, training=False)
     if task == "classifier":
         return {"logits": results, "scores": tf.nn.softmax(results)}
-    return results if isinstance(results, dict) else {"logits": results}
+    name = "embedding" if task == "embedder" else "logits"
+    return results if isinstance(results, dict) else {name: results}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def test_the_table_of_outputs_knows_every_task():
     "task",
     ["encoder", "classifier", "masked_lm", "pretraining"]
     + [pytest.param(t, marks=pytest.mark.slow) for t in ("multiple_choice", "next_sentence")]
-    + [pytest.param("replaced_token", marks=pytest.mark.slow)]
+    + [pytest.param(t, marks=pytest.mark.slow) for t in ("embedder", "replaced_token")]
     + [pytest.param(t, marks=pytest.mark.slow) for t in ("span", "tagger")],
 )
 def test_artifact_equals_the_model(task, kind, models, tmp_path):
