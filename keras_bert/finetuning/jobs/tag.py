@@ -1,0 +1,142 @@
+"""Words to tags: entities, parts of speech, slots."""
+
+from typing import Any
+
+import numpy as np
+
+from keras_bert.config import closest
+from keras_bert.errors import InputError
+from keras_bert.finetuning.examples import TaggedExamples
+from keras_bert.finetuning.jobs.job import IGNORED, Job, PerToken
+from keras_bert.metrics.classification import accuracy
+from keras_bert.metrics.entities import entity_scores
+from keras_bert.tasks.entities import detect_scheme, spans_of, to_scheme
+from keras_bert.tasks.windowed_words import entities_of
+from keras_bert.text.rows import Rows
+from keras_bert.text.words import first_tokens
+
+_ROWS_AT_ONCE = 256
+
+
+def rows(model: Any, examples: TaggedExamples) -> Rows:
+    """One row per text, or several windows on a long one."""
+    return model.rows(examples.inputs, overlap="auto", offsets=True)
+
+
+def targets(model: Any, examples: TaggedExamples, rows: Rows) -> PerToken:
+    """The label of each word at its first token, where that has most context.
+
+    For a random field the words of an entity that does not lie in one window as a whole have
+    none, as no sequence of labels that its scheme allows begins or ends inside of an entity.
+
+    Raises:
+        InputError: if the examples have no tags, or one that the model does not know; the
+            message names file and line.
+    """
+    ids = {label: index for index, label in enumerate(model.labels)}
+    labels = np.array(
+        [
+            _id(examples, index, word, tag, ids)
+            for index, tags in enumerate(_tags(model, examples))
+            for word, tag in enumerate(tags)
+        ],
+        np.int32,
+    )
+    tokens = first_tokens(rows, examples.words)
+    if model.crf is not None:
+        tokens[_cut(model, examples, _row_of_tokens(rows, tokens))] = -1
+    values = np.full(rows.splits[-1], IGNORED, np.int32)
+    values[tokens[tokens >= 0]] = labels[tokens >= 0]
+    return PerToken(values, mean="tokens" if model.crf is None else "rows")
+
+
+def predict(
+    model: Any, examples: TaggedExamples, rows: Rows, outputs: list[np.ndarray]
+) -> list[dict[str, Any]]:
+    """As `TokenClassifier.predict_words`."""
+    found = model.tag_words(rows, examples.words, outputs)
+    return [
+        {"tags": tags, "entities": entities_of(text, words, tags, scores, number_words=True)}
+        for text, words, tags, scores in zip(examples.texts, examples.words, *found, strict=True)
+    ]
+
+
+def measure(
+    model: Any, examples: TaggedExamples, rows: Rows, outputs: list[np.ndarray]
+) -> dict[str, float]:
+    """The loss and the metrics; a word of which the tokenizer leaves nothing counts, too."""
+    right = _tags(model, examples)
+    found, _ = model.tag_words(rows, examples.words, outputs)
+    words = [np.array([tag for tags in several for tag in tags]) for several in (right, found)]
+    scores = {"accuracy": accuracy(*words)}
+    if _finds_entities(model):
+        scores |= entity_scores(*([*map(spans_of, several)] for several in (right, found)))
+    loss = _loss(model, rows, outputs, targets(model, examples, rows).values)
+    return {"loss": loss} | {name: scores[name] for name in metrics(model)}
+
+
+def metrics(model: Any) -> tuple[str, ...]:
+    """Those of entities and the share of words that are right; for other labels that share."""
+    return ("f1", "precision", "recall", "accuracy") if _finds_entities(model) else ("accuracy",)
+
+
+def _finds_entities(model: Any) -> bool:
+    return model.scheme is not None or detect_scheme([model.labels]) is not None
+
+
+def _tags(model: Any, examples: TaggedExamples) -> list[list[str]]:
+    """The tags of each text in the scheme of the model."""
+    if examples.tags is None:
+        raise InputError(f"{examples.path} has no tags; give every word one.")
+    return [to_scheme(tags, model.scheme) for tags in examples.tags]
+
+
+def _id(examples: TaggedExamples, index: int, word: int, tag: str, ids: dict[str, int]) -> int:
+    if tag not in ids:
+        text = examples.texts[index][slice(*examples.words[index][word])]
+        raise InputError(
+            f"{examples.place(index)}: the tag {tag!r} of {text!r} is unknown.{closest(tag, ids)} "
+            f"The model knows {', '.join(map(repr, ids))}."
+        )
+    return ids[tag]
+
+
+def _row_of_tokens(rows: Rows, tokens: np.ndarray) -> np.ndarray:
+    """The row of each token, -1 for no token."""
+    return np.where(tokens < 0, -1, np.searchsorted(rows.splits, tokens, side="right") - 1)
+
+
+def _cut(model: Any, examples: TaggedExamples, row: np.ndarray) -> np.ndarray:
+    """Which words belong to an entity that does not lie in one row: bool `[W]`."""
+    cut = np.zeros(len(row), bool)
+    shift = 0
+    for tags in _tags(model, examples):
+        for _, first, end in spans_of(tags) if model.scheme else ():
+            several = row[shift + first : shift + end]
+            cut[shift + first : shift + end] = (several != several[0]).any()
+        shift += len(tags)
+    return cut
+
+
+def _loss(model: Any, rows: Rows, outputs: list[np.ndarray], values: np.ndarray) -> float:
+    """That of training: the mean over labelled tokens or, with a random field, over rows."""
+    from keras import ops
+
+    counts = values != IGNORED
+    logits, values = np.concatenate(outputs)[counts], values[counts]
+    if model.crf is None:
+        chosen = ops.take_along_axis(ops.log_softmax(logits), values[:, np.newaxis], axis=-1)
+        return -float(ops.mean(chosen))
+    row = np.repeat(np.arange(len(rows)), rows.lengths)[counts]
+    splits = np.searchsorted(row, np.arange(len(rows) + 1))
+    order, total = np.argsort(np.diff(splits), kind="stable"), 0.0
+    for first in range(0, len(order), _ROWS_AT_ONCE):
+        chosen = order[first : first + _ROWS_AT_ONCE]
+        begins, ends = splits[chosen, np.newaxis], splits[chosen + 1, np.newaxis]
+        word = begins + np.arange((ends - begins).max(initial=1))
+        mask, word = word < ends, np.minimum(word, len(values) - 1)
+        total -= float(ops.sum(model.crf.log_likelihood(logits[word], values[word], mask)))
+    return total / len(rows)
+
+
+JOB = Job(rows, targets, predict, measure, metrics)
