@@ -174,8 +174,8 @@ class TokenClassifier(Task):
         texts = [" ".join(words) for words in sentences]
         tags, scores = self._predict(texts, spans, batch_size)
         return [
-            {"tags": own, "entities": entities_of(*each, own, own_scores, number_words=True)}
-            for *each, own, own_scores in zip(texts, spans, tags, scores, strict=True)
+            {"tags": own, "entities": entities_of(text, words, own, own_scores, number_words=True)}
+            for text, words, own, own_scores in zip(texts, spans, tags, scores, strict=True)
         ]
 
     def _predict(

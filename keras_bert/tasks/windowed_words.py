@@ -17,7 +17,8 @@ if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
     from keras_bert.text.words import Words
 
 OUTSIDE = "O"
-_ROWS_AT_ONCE = 1024  # for the random field, which has little to do for each
+_LONGEST_PATH = 1024  # words; what finding one costs grows with the square
+_LOGITS_AT_ONCE = 1 << 22
 
 
 def tag_words(
@@ -29,15 +30,16 @@ def tag_words(
 ) -> tuple[list[list[str]], list[np.ndarray]]:
     """Labels of the words of N texts.
 
-    A word has the label of its first token, in the window in which that has most context; a
-    random field sees those of the words of a window, one after the other, as in training.
+    A word has the label of its first token, in the window in which that has most context. A
+    random field sees the words of a text one after the other, wherever windows end; only texts of
+    more than 1024 words are cut for it.
 
     Args:
         rows: of the texts, with offsets.
         words: of the texts.
         logits: of the rows, each `[T, L]`.
         labels: L names.
-        crf: chooses labels for all words of a row together; None: each has its likeliest.
+        crf: chooses labels for all words of a text together; None: each has its likeliest.
 
     Returns:
         The tags of each text and their probabilities. A word of which no token is left has the
@@ -47,17 +49,25 @@ def tag_words(
 
     tokens = first_tokens(rows, words)
     known = np.flatnonzero(tokens >= 0)
+    splits = np.cumsum([0, *map(len, words)])
     tags = np.full(len(tokens), OUTSIDE, object)
     scores = np.ones(len(tokens))
     if len(known):
-        tokens = tokens[known]
-        of_words = np.concatenate(logits)[tokens]
-        row = np.repeat(np.arange(len(rows)), rows.lengths)[tokens]
-        ids, scores[known] = _likeliest(of_words) if crf is None else _path(of_words, row, crf)
+        of_words = np.concatenate(logits)[tokens[known]]
+        if crf is None:
+            ids, scores[known] = _likeliest(of_words)
+        else:
+            ids, scores[known] = _path(of_words, _path_numbers(splits)[known], crf)
         tags[known] = np.array(labels, object)[ids]
-    splits = np.cumsum([0, *map(len, words)])
     parts = [slice(*ends) for ends in itertools.pairwise(splits)]
     return [tags[part].tolist() for part in parts], [scores[part] for part in parts]
+
+
+def _path_numbers(splits: np.ndarray) -> np.ndarray:
+    """Which words `[W]` stand in one path, by a number for each path, of the texts' splits."""
+    text = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
+    part = (np.arange(splits[-1]) - splits[text]) // _LONGEST_PATH
+    return text * (part.max(initial=0) + 1) + part
 
 
 def _likeliest(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,20 +76,21 @@ def _likeliest(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _path(
-    logits: np.ndarray, row: np.ndarray, crf: ConditionalRandomField
+    logits: np.ndarray, path: np.ndarray, crf: ConditionalRandomField
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same by the random field, for words that stand in the rows `[W]`."""
-    ids, scores = np.zeros(len(row), int), np.zeros(len(row))
-    _, begins, counts = np.unique(row, return_index=True, return_counts=True)
+    """The same by the random field, for words that stand in the paths `[W]`, in their order."""
+    ids, scores = np.zeros(len(path), int), np.zeros(len(path))
+    _, begins, counts = np.unique(path, return_index=True, return_counts=True)
     order = np.argsort(counts, kind="stable")
-    for first in range(0, len(order), _ROWS_AT_ONCE):
-        chosen = order[first : first + _ROWS_AT_ONCE]
+    size = max(1, _LOGITS_AT_ONCE // (counts.max() * logits.shape[-1]))
+    for first in range(0, len(order), size):
+        chosen = order[first : first + size]
         mask = np.arange(counts[chosen].max()) < counts[chosen, np.newaxis]  # [B, words]
         word = np.where(mask, begins[chosen, np.newaxis] + np.arange(mask.shape[1]), 0)
-        path = ops.convert_to_numpy(crf.decode(logits[word], mask))
+        labels = ops.convert_to_numpy(crf.decode(logits[word], mask))
         marginals = ops.convert_to_numpy(crf.marginals(logits[word], mask))
         word = word[mask]
-        ids[word], scores[word] = _chosen(marginals[mask], path[mask])
+        ids[word], scores[word] = _chosen(marginals[mask], labels[mask])
     return ids, scores
 
 

@@ -170,7 +170,7 @@ def arrange(
 
     shown = [(kept_first, segments[0].splits[owners])] if len(segments) == 2 else []
     shown.append((sizes, last.splits[owners] + begins))
-    lengths = 1 + sum(separators) + sum(kept for kept, _ in shown)
+    lengths = np.sum([kept for kept, _ in shown], axis=0) + 1 + sum(separators)
     splits = _splits(lengths)
     row = np.repeat(np.arange(len(owners)), lengths)
     position = np.arange(splits[-1]) - splits[row]
