@@ -1,26 +1,115 @@
 """keras-bert evaluate."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import click
 
-from keras_bert.cli.models import load_classifier
-from keras_bert.cli.options import BATCH_SIZE, MODEL, data_options, reader
+from keras_bert.cli.data import reader, usable
+from keras_bert.cli.models import as_trained, load_model
+from keras_bert.cli.options import BATCH_SIZE, MODEL, data_options
 from keras_bert.cli.texts import write_json
+from keras_bert.errors import InputError
+
+Labels: TypeAlias = list[Sequence[str]]
+"""Of each example: one, several, or one for each word."""
 
 
 @click.command("evaluate")
 @MODEL
-@click.option("--data", required=True, metavar="FILE", help="CSV, TSV or JSONL with labels.")
+@click.option("--data", required=True, metavar="FILE", help="Examples with labels.")
+@click.option("--report", is_flag=True, help="Add precision, recall and F1 of every label.")
+@click.option(
+    "--confusion", metavar="FILE.png", help="A picture of which label was taken for which."
+)
 @data_options
 @BATCH_SIZE
-def command(model: str, data: str, batch_size: int, **options: Any) -> None:
-    """Measure a classifier on labelled texts.
+def command(
+    model: str,
+    data: str,
+    report: bool,
+    confusion: str | None,
+    batch_size: int,
+    **options: Any,
+) -> None:
+    """Measure a fine-tuned model on labelled examples.
 
-    Prints the number of examples, the loss and the metrics as one line of JSON.
+    Prints the number of examples and the metrics as one line of JSON.
     """
-    from keras_bert.finetuning import evaluate
+    if confusion:
+        from keras_bert.finetuning.plots import check_picture
 
-    examples = reader(**options)(data)
-    metrics = evaluate(load_classifier(model), examples, batch_size=batch_size)
-    write_json({"examples": len(examples), **metrics})
+        check_picture(confusion)
+    from keras_bert.finetuning.evaluation import check_model
+    from keras_bert.finetuning.jobs import job_of
+
+    task, tuned = load_model(model)
+    check_model(tuned)
+    _check_labelling(tuned, report, confusion is not None)
+    examples = as_trained(tuned, reader(task, **options)(data))
+    examples = usable(examples, tuned, options["on_error"])
+    job = job_of(tuned)
+    rows = job.rows(tuned, examples)
+    job.targets(tuned, examples, rows)  # what is wrong with the labels is said before the work
+    outputs = tuned.predict_rows(rows, batch_size)
+    measured: dict[str, Any] = {"examples": len(examples)}
+    measured |= job.measure(tuned, examples, rows, outputs)
+    if report or confusion:
+        right = _right(examples)
+        predicted = _predicted(job.predict(tuned, examples, rows, outputs))
+        if report:
+            measured["labels"] = _report(tuned, right, predicted)
+        if confusion:
+            _draw(tuned, right, predicted, confusion)
+    write_json(measured)
+
+
+def _check_labelling(model: Any, report: bool, confusion: bool) -> None:
+    import keras_bert
+
+    labelling = isinstance(model, (keras_bert.SequenceClassifier, keras_bert.TokenClassifier))
+    problem = getattr(model, "problem_type", "single_label")
+    if report and not (labelling and problem != "regression"):
+        raise InputError("--report is for models that give labels to texts or words.")
+    if confusion and not (labelling and problem == "single_label"):
+        raise InputError("--confusion is for models that give one label to each text or word.")
+
+
+def _right(examples: Any) -> Labels:
+    labels = examples.tags if hasattr(examples, "tags") else examples.labels
+    return [(label,) if isinstance(label, str) else label for label in labels]
+
+
+def _predicted(predictions: Sequence[dict[str, Any]]) -> Labels:
+    return [one.get("tags") or one.get("labels") or [one["label"]] for one in predictions]
+
+
+def _report(model: Any, right: Labels, predicted: Labels) -> dict[str, dict[str, Any]]:
+    """Of entities, they count; else the labels of words, or of texts."""
+    from keras_bert.metrics.entities import entity_report
+    from keras_bert.tasks.entities import spans_of
+
+    def items(labels: Sequence[str]) -> list[tuple[str, int, int]]:
+        if _marks_entities(model):
+            return spans_of(labels)
+        words = hasattr(model, "scheme")
+        return [(label, word * words, word * words) for word, label in enumerate(labels)]
+
+    return entity_report(list(map(items, right)), list(map(items, predicted)))
+
+
+def _draw(model: Any, right: Labels, predicted: Labels, path: str) -> None:
+    """Text by text or word by word; tags of entities without their prefixes."""
+    from keras_bert.finetuning.plots import plot_confusion
+
+    def names(labels: Sequence[str]) -> list[str]:
+        return [label[2:] or label if _marks_entities(model) else label for label in labels]
+
+    one_by_one = (
+        [label for one in labels for label in names(one)] for labels in (right, predicted)
+    )
+    plot_confusion(*one_by_one, list(dict.fromkeys(names(model.labels))), path)
+
+
+def _marks_entities(model: Any) -> bool:
+    return getattr(model, "scheme", None) is not None

@@ -4,47 +4,44 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.options import BATCH_SIZE, MODEL, data_options, reader
+from keras_bert.cli.data import check_options, is_default, reader, usable
+from keras_bert.cli.models import KINDS, as_trained, new_model
+from keras_bert.cli.options import MODEL, data_options, head_options, recipe_options, split_options
+from keras_bert.errors import InputError
 
 
 @click.command("finetune")
 @click.option(
     "--task",
-    type=click.Choice(["classify"]),
+    type=click.Choice(list(KINDS)),
     default="classify",
     show_default=True,
-    help="classify: one label, several labels, or a number for each text or pair.",
+    help="classify: one label, several labels, or a number for each text or pair. tag: a tag for "
+    "each word. answer: a part of a context. choice: one of several texts. similarity: vectors "
+    "that are near where texts mean the like.",
 )
 @MODEL
-@click.option("--train", required=True, metavar="FILE", help="CSV, TSV or JSONL to learn from.")
-@click.option("--validation", metavar="FILE", help="To choose the best epoch by.")
-@click.option(
-    "--validation-share",
-    default=0.1,
-    show_default=True,
-    help="Share of --train to hold out where there is no --validation.",
-)
-@click.option("--test", metavar="FILE", help="To measure the best epoch on.")
+@split_options
 @click.option("--output", required=True, metavar="DIR", help="For model, metrics and history.")
+@click.option("--curves", metavar="FILE.png", help="A picture of loss and metrics by epoch.")
+@head_options
 @data_options
-@click.option(
-    "--problem",
-    type=click.Choice(["single_label", "multi_label", "regression"]),
-    help="By default as the labels look.",
-)
-@click.option("--epochs", default=3, show_default=True, help="Passes through the examples.")
-@BATCH_SIZE
-@click.option("--learning-rate", default=5e-5, show_default=True, help="The highest.")
-@click.option("--warmup", default=0.1, show_default=True, help="Share of the steps.")
-@click.option("--weight-decay", default=0.01, show_default=True, help="Decoupled.")
-@click.option("--metric", metavar="NAME", help="What chooses the best epoch.")
+@recipe_options
 @click.option("--sequence-length", type=int, help="Longest text in tokens; default: the model's.")
 @click.option(
-    "--pooling",
-    type=click.Choice(["pooled", "first", "mean", "attention"]),
-    help="How tokens become one vector; default: the encoder's pooler, if it has one.",
+    "--dtype",
+    type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
+    default="float32",
+    show_default=True,
+    help="In which to compute; weights stay float32.",
 )
-@click.option("--seed", default=0, show_default=True, help="Of everything random.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["default", "mirrored"]),
+    default="default",
+    show_default=True,
+    help="One device, or all GPUs of this machine.",
+)
 def command(
     task: str,
     model: str,
@@ -53,46 +50,91 @@ def command(
     validation_share: float,
     test: str | None,
     output: str,
-    problem: str | None,
+    curves: str | None,
     sequence_length: int | None,
-    pooling: str | None,
+    dtype: str,
+    strategy: str,
     **options: Any,
 ) -> None:
-    """Fine-tune an encoder on labelled texts.
+    """Fine-tune an encoder on examples; its head is new.
 
-    Files have a column for the text (text, sentence, ...) or two (sentence1 and sentence2,
-    question and answer, ...), and one for the label (label, score, ...); other names are given
-    by options.
+    Tables have a column for the text (text, sentence, ...) or two (sentence1 and sentence2,
+    question and answer, ...), and one for the label (label, score, ...); other names are given by
+    options. A run that was interrupted goes on if it is started again.
     """
+    task, head = _head(task, options)
+    recipe, options = _recipe(options)
+    read = reader(task, **options)
+    if curves:
+        from keras_bert.finetuning.plots import check_picture
+
+        check_picture(curves)
+
     import keras
 
-    import keras_bert
-    from keras_bert.finetuning import Recipe, fine_tune, hold_out, label_names, problem_type_of
+    from keras_bert.finetuning import fine_tune, hold_out
+    from keras_bert.pretraining.strategy import make_strategy
 
-    names = ("epochs", "batch_size", "learning_rate", "warmup", "weight_decay", "metric", "seed")
-    recipe = Recipe(**{name: options.pop(name) for name in names})
-    read = reader(**options)
     examples = read(train)
-    problem = problem or problem_type_of(examples)
-    labels = label_names(examples, problem)
-    if validation:
-        held_out = read(validation)
-    else:
+    held_out, tested = (read(path) if path else None for path in (validation, test))
+    others = [part for part in (held_out, tested) if part is not None]
+    arguments = KINDS[task].arguments(examples, *others, **head)
+    if held_out is None:
         examples, held_out = hold_out(examples, validation_share, recipe.seed)
-    tested = read(test) if test else None
+    with make_strategy(strategy).scope():
+        keras.utils.set_random_seed(recipe.seed)
+        tuned = new_model(model, arguments, task, sequence_length, dtype)
+    parts = [
+        None if part is None else usable(as_trained(tuned, part), tuned, options["on_error"])
+        for part in (examples, held_out, tested)
+    ]
+    result = fine_tune(tuned, *parts, recipe=recipe, output=output)
+    if curves:
+        from keras_bert.finetuning.plots import plot_curves
 
-    keras.utils.set_random_seed(recipe.seed)
-    encoder = keras_bert.load(model, task="encoder")
-    preprocessor = encoder.preprocessor
-    if preprocessor is not None and sequence_length:
-        preprocessor = preprocessor.with_length(sequence_length)
-    classifier = keras_bert.SequenceClassifier(
-        encoder, labels=labels, problem_type=problem, pooling=pooling, preprocessor=preprocessor
-    )
-    result = fine_tune(classifier, examples, held_out, tested, recipe=recipe, output=output)
+        plot_curves(result.history, curves)
     click.echo(f"best epoch: {result.best_epoch}")
     for split in ("validation", "test"):
         metrics = getattr(result, split)
         if metrics:
             click.echo(f"{split}: " + ", ".join(f"{k} {v:.4f}" for k, v in metrics.items()))
     click.echo(f"{output}/model: the model")
+
+
+def _head(task: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Takes what describes the model out of the options."""
+    if options.pop("cross_encoder"):  # is a classifier of pairs
+        if task != "similarity":
+            raise click.UsageError(f"--cross-encoder is not for the task {task}.")
+        task = "classify"
+    names = dict.fromkeys(name for kind in KINDS.values() for name in kind.options)
+    head = {name: options.pop(name) for name in names}
+    check_options(task, head, KINDS[task].options)
+    return task, {name: value for name, value in head.items() if not is_default(value)}
+
+
+def _recipe(options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A `Recipe`, and the options that are not for it."""
+    import dataclasses
+
+    from keras_bert.finetuning import Recipe
+
+    names = {field.name for field in dataclasses.fields(Recipe)}
+    values = {name: value for name, value in options.items() if name in names}
+    values["class_weights"] = _class_weights(values["class_weights"])
+    return Recipe(**values), {name: options[name] for name in options.keys() - names}
+
+
+def _class_weights(given: tuple[str, ...]) -> str | dict[str, float] | None:
+    if given in ((), ("balanced",)):
+        return "balanced" if given else None
+    weights = {}
+    for text in given:
+        label, _, weight = text.rpartition("=")
+        try:
+            weights[label] = float(weight)
+        except ValueError:
+            label = ""
+        if not label:
+            raise InputError(f"The class weight {text!r} is neither LABEL=NUMBER nor balanced.")
+    return weights

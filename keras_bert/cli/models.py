@@ -1,24 +1,155 @@
-"""Models for commands that need one of a kind."""
+"""What the tasks of the command line need: a model, its options, and how answers are shown."""
 
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from keras_bert.errors import InputError
 
 
-def load_classifier(path: str) -> Any:
-    """A `SequenceClassifier` with a preprocessor.
+class Kind(NamedTuple):
+    """A task of the command line.
+
+    Args:
+        model: the class of its models.
+        noun: what to call one of them.
+        options: names of the options that say what the model is.
+        arguments: examples to learn from, others, and those options to the arguments of the
+            model's constructor.
+        shown: examples and an index to what is printed beside a prediction.
+    """
+
+    model: str
+    noun: str
+    options: tuple[str, ...]
+    arguments: Callable[..., dict[str, Any]]
+    shown: Callable[[Any, int], dict[str, Any]]
+
+
+def load_model(path: str) -> tuple[str, Any]:
+    """A model that was fine-tuned, and the name of its task.
 
     Raises:
-        InputError: if there is no model, or it is another one.
+        InputError: if there is no model, or it is another one, or it cannot take texts.
     """
     import keras_bert
 
     model = keras_bert.load(path)
-    if not isinstance(model, keras_bert.SequenceClassifier):
+    task = next((name for name, kind in KINDS.items() if kind.model == type(model).__name__), None)
+    if task is None:
+        *nouns, last = (kind.noun for kind in KINDS.values())
         raise InputError(
-            f"{path} is a {type(model).__name__}, not a classifier; make one of it with "
-            "keras-bert finetune."
+            f"{path} is a {type(model).__name__}, which predicts nothing about texts; make "
+            f"{', '.join(nouns)} or {last} of it with keras-bert finetune."
         )
     if model.preprocessor is None:
         raise InputError(f"{path} has no vocabulary beside it, so it cannot take texts.")
-    return model
+    return task, model
+
+
+def new_model(
+    path: str, arguments: Mapping[str, Any], task: str, sequence_length: int | None, dtype: str
+) -> Any:
+    """A model with the encoder that is at the path, and a new head."""
+    import keras_bert
+
+    encoder = keras_bert.load(path, task="encoder", dtype=dtype)
+    preprocessor = encoder.preprocessor
+    if preprocessor is not None and sequence_length:
+        preprocessor = preprocessor.with_length(sequence_length)
+    model = getattr(keras_bert, KINDS[task].model)
+    return model(encoder, preprocessor=preprocessor, **arguments)
+
+
+def as_trained(model: Any, examples: Any) -> Any:
+    """Examples with tags of the scheme in which the model writes them, if it has one."""
+    from keras_bert.tasks.entities import to_scheme
+
+    scheme, tags = getattr(model, "scheme", None), getattr(examples, "tags", None)
+    if scheme is None or tags is None:
+        return examples
+    return dataclasses.replace(examples, tags=tuple(tuple(to_scheme(one, scheme)) for one in tags))
+
+
+def _classify(
+    train: Any, *others: Any, problem: str | None = None, pooling: str | None = None
+) -> dict[str, Any]:
+    from keras_bert.finetuning.targets import label_names, problem_type_of
+
+    problem = problem or problem_type_of(train)
+    return {"labels": label_names(train, problem), "problem_type": problem, "pooling": pooling}
+
+
+def _tag(train: Any, *others: Any, crf: bool = False, scheme: str | None = None) -> dict[str, Any]:
+    """All tags that the labels of entities can have, whether they occur or not.
+
+    IOB1 is written as IOB2 unless it is asked for: it hardly ever needs its B, so that no model
+    would learn it.
+    """
+    from keras_bert.tasks.entities import detect_scheme, spans_of
+
+    detected = detect_scheme(train.tags)
+    scheme = scheme or ("iob2" if detected == "iob1" else detected)
+    labels = sorted({tag for tags in train.tags for tag in tags})
+    if scheme is not None:
+        names = sorted({name for tags in train.tags for name, *_ in spans_of(tags)})
+        prefixes = "BIES" if scheme == "bioes" else "BI"
+        labels = ["O", *(f"{prefix}-{name}" for name in names for prefix in prefixes)]
+    return {"labels": labels, "crf": crf, "scheme": scheme}
+
+
+def _answer(train: Any, *others: Any, null_threshold: float | None = None) -> dict[str, Any]:
+    """A model may leave a question without answer if it has seen some that have none."""
+    if null_threshold is None and not all(train.answers):
+        null_threshold = 0.0
+    return {"null_threshold": null_threshold}
+
+
+def _choice(*examples: Any) -> dict[str, Any]:
+    return {}
+
+
+def _similarity(
+    *examples: Any,
+    loss: str | None = None,
+    pooling: str = "mean",
+    score_range: tuple[float, float] | None = None,
+) -> dict[str, Any]:
+    from keras_bert.finetuning.jobs.similarity import embedder_arguments
+
+    arguments = embedder_arguments(*examples, objective=loss)
+    given = {} if score_range is None else {"score_range": score_range}
+    return {"pooling": pooling, **arguments, **given}
+
+
+def _show_text(examples: Any, index: int) -> dict[str, Any]:
+    pairs = getattr(examples, "pairs", None)
+    pair = {} if pairs is None else {"pair": pairs[index]}
+    return {"text": examples.texts[index], **pair}
+
+
+def _show_question(examples: Any, index: int) -> dict[str, Any]:
+    return {"id": examples.ids[index], "question": examples.questions[index]}
+
+
+def _show_context(examples: Any, index: int) -> dict[str, Any]:
+    return {"context": examples.contexts[index]}
+
+
+KINDS = {
+    "classify": Kind(
+        "SequenceClassifier", "a classifier", ("problem", "pooling"), _classify, _show_text
+    ),
+    "tag": Kind("TokenClassifier", "a tagger", ("crf", "scheme"), _tag, _show_text),
+    "answer": Kind(
+        "SpanClassifier", "a model that answers", ("null_threshold",), _answer, _show_question
+    ),
+    "choice": Kind("MultipleChoice", "a model that chooses", (), _choice, _show_context),
+    "similarity": Kind(
+        "TextEmbedder",
+        "an embedder",
+        ("loss", "pooling", "score_range"),
+        _similarity,
+        _show_text,
+    ),
+}

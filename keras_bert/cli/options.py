@@ -1,9 +1,10 @@
 """Options that several commands share."""
 
 from collections.abc import Callable
-from typing import Any
 
 import click
+
+from keras_bert.cli.data import FORMATS
 
 MODEL = click.option(
     "--model", required=True, metavar="DIR", help="Directory of a model, or its name on the hub."
@@ -13,19 +14,29 @@ BATCH_SIZE = click.option(
 )
 
 _DATA = (
-    click.option("--text-column", metavar="NAME", help="Column of the text (first of a pair)."),
-    click.option("--pair-column", metavar="NAME", help="Column of the second text of a pair."),
+    click.option(
+        "--text-column",
+        metavar="NAME",
+        help="Column of the text; of the first of a pair; of the question.",
+    ),
+    click.option(
+        "--pair-column", metavar="NAME", help="Column of the second text; of the context."
+    ),
     click.option(
         "--label-column",
-        "label_columns",
         metavar="NAME",
         multiple=True,
         help="Column of the label. Repeat it where each label has a column of 0 and 1.",
     ),
     click.option(
-        "--format",
-        type=click.Choice(["csv", "tsv", "jsonl"]),
-        help="Of the files; by default as their names end.",
+        "--choice-column", metavar="NAME", multiple=True, help="Column of a choice; repeat it."
+    ),
+    click.option("--first-index", type=int, help="Number of the first choice in the labels."),
+    click.option(
+        "--comment", metavar="TEXT", help="How lines of a CoNLL file begin that are left out."
+    ),
+    click.option(
+        "--format", type=click.Choice(FORMATS), help="Of the files; by default as their names end."
     ),
     click.option(
         "--no-header",
@@ -37,28 +48,148 @@ _DATA = (
         metavar="TEXT",
         help="What stands between several labels of a text.",
     ),
+    click.option(
+        "--on-error",
+        type=click.Choice(["fail", "skip"]),
+        default="fail",
+        show_default=True,
+        help="What to do about an example that cannot be used.",
+    ),
+)
+
+_SPLITS = (
+    click.option("--train", required=True, metavar="FILE", help="What to learn from."),
+    click.option("--validation", metavar="FILE", help="To choose the best epoch by."),
+    click.option(
+        "--validation-share",
+        default=0.1,
+        show_default=True,
+        help="Share of --train to hold out where there is no --validation.",
+    ),
+    click.option("--test", metavar="FILE", help="To measure the best epoch on."),
+)
+
+_HEAD = (
+    click.option(
+        "--problem",
+        type=click.Choice(["single_label", "multi_label", "regression"]),
+        help="classify: by default as the labels look.",
+    ),
+    click.option(
+        "--pooling",
+        type=click.Choice(["pooled", "first", "mean", "attention"]),
+        help="classify, similarity: how tokens become one vector; default: the encoder's pooler, "
+        "if it has one, and mean for similarity.",
+    ),
+    click.option("--crf", is_flag=True, help="tag: choose all tags of a text together."),
+    click.option(
+        "--scheme",
+        type=click.Choice(["iob1", "iob2", "bioes"]),
+        help="tag: how the model writes entities; default: bioes if the file does, else iob2.",
+    ),
+    click.option(
+        "--null-threshold",
+        type=float,
+        metavar="NUMBER",
+        help="answer: say nothing if that scores more by this; default: 0 if there are questions "
+        "without answer, else never.",
+    ),
+    click.option(
+        "--loss",
+        type=click.Choice(["contrastive", "cosine", "softmax"]),
+        help="similarity: what pairs teach; default: contrastive without labels, cosine if they "
+        "are numbers, softmax if words.",
+    ),
+    click.option(
+        "--score-range",
+        type=(float, float),
+        metavar="LOW HIGH",
+        help="similarity: scores of nothing and all in common; default: as in the file.",
+    ),
+    click.option(
+        "--cross-encoder",
+        is_flag=True,
+        help="similarity: a classifier that sees both texts at once, instead of vectors.",
+    ),
+)
+
+_RECIPE = (
+    click.option("--epochs", default=3, show_default=True, help="Passes through the examples."),
+    BATCH_SIZE,
+    click.option("--learning-rate", default=5e-5, show_default=True, help="The highest."),
+    click.option("--warmup", default=0.1, show_default=True, help="Share of the steps."),
+    click.option("--weight-decay", default=0.01, show_default=True, help="Decoupled."),
+    click.option("--clip-norm", default=1.0, show_default=True, help="Largest norm of gradients."),
+    click.option(
+        "--layer-decay",
+        default=1.0,
+        show_default=True,
+        help="The rate of each layer as a share of the next higher one's.",
+    ),
+    click.option(
+        "--frozen-layers",
+        default=0,
+        show_default=True,
+        help="So many layers above the embeddings keep their weights; -1: the embeddings alone.",
+    ),
+    click.option(
+        "--accumulation",
+        default=1,
+        show_default=True,
+        help="Parts in which a batch is worked through, for less memory.",
+    ),
+    click.option(
+        "--patience",
+        type=int,
+        help="Stop after so many epochs without a better one. Default: never.",
+    ),
+    click.option(
+        "--label-smoothing",
+        default=0.0,
+        show_default=True,
+        help="Share of each target that is spread over all labels.",
+    ),
+    click.option(
+        "--class-weights",
+        metavar="LABEL=WEIGHT",
+        multiple=True,
+        help="How much a label counts; repeat it, or say balanced.",
+    ),
+    click.option(
+        "--r-drop", default=0.0, show_default=True, help="Weight of R-Drop; 0 is without it."
+    ),
+    click.option(
+        "--length-buckets/--no-length-buckets",
+        default=True,
+        show_default=True,
+        help="Whether texts of like length share a batch.",
+    ),
+    click.option("--metric", metavar="NAME", help="What chooses the best epoch."),
+    click.option("--seed", default=0, show_default=True, help="Of everything random."),
 )
 
 
 def data_options(function: Callable) -> Callable:
-    """The options that say how files of labelled texts are to be read."""
-    for option in reversed(_DATA):
+    """The options that say how files of examples are to be read."""
+    return _with(_DATA, function)
+
+
+def split_options(function: Callable) -> Callable:
+    """The files that a model is trained, chosen and tested on."""
+    return _with(_SPLITS, function)
+
+
+def head_options(function: Callable) -> Callable:
+    """The options that say what a model is, by task; None or False where they are left out."""
+    return _with(_HEAD, function)
+
+
+def recipe_options(function: Callable) -> Callable:
+    """The options that are fields of a `Recipe`."""
+    return _with(_RECIPE, function)
+
+
+def _with(options: tuple[Callable, ...], function: Callable) -> Callable:
+    for option in reversed(options):
         function = option(function)
     return function
-
-
-def reader(
-    text_column: str | None,
-    pair_column: str | None,
-    label_columns: tuple[str, ...],
-    format: str | None,
-    no_header: bool,
-    separator: str | None,
-) -> Callable[[str], Any]:
-    """What `data_options` describe: a path to `TextExamples`."""
-    from keras_bert.finetuning import Columns, read_examples
-
-    columns = Columns(text_column, pair_column, label_columns)
-    return lambda path: read_examples(
-        path, columns, format=format, header=not no_header, separator=separator
-    )

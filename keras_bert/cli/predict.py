@@ -1,35 +1,98 @@
 """keras-bert predict."""
 
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import click
 
-from keras_bert.cli.models import load_classifier
-from keras_bert.cli.options import BATCH_SIZE, MODEL
-from keras_bert.cli.texts import batches, write_json
+from keras_bert.cli.data import examples_of_lines, is_default, reader
+from keras_bert.cli.models import KINDS, load_model
+from keras_bert.cli.options import BATCH_SIZE, MODEL, data_options
+from keras_bert.cli.texts import batches, json_line, write_json
 from keras_bert.errors import InputError
+
+_BATCHES_AT_ONCE = 16  # of a file, so that texts of like length share a batch
 
 
 @click.command("predict")
 @MODEL
+@click.option("--data", metavar="FILE", help="Texts; labels are not needed.")
 @click.option("--pairs", is_flag=True, help="Each text is two, with a tab between them.")
+@click.option("--output", metavar="FILE", help="Where to; default: standard output.")
+@click.option(
+    "--squad-predictions",
+    metavar="FILE.json",
+    help="Also write the answers as the official scripts of SQuAD read them.",
+)
+@data_options
 @BATCH_SIZE
 @click.argument("texts", nargs=-1)
-def command(model: str, pairs: bool, batch_size: int, texts: tuple[str, ...]) -> None:
-    """Label texts, given here or as lines on standard input.
+def command(
+    model: str,
+    data: str | None,
+    pairs: bool,
+    output: str | None,
+    squad_predictions: str | None,
+    batch_size: int,
+    texts: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Predict for texts, given here, in a file, or as lines on standard input.
 
-    Prints one line of JSON for each, as soon as it is known.
+    Prints one line of JSON for each, as soon as it is known. A question and its context, or a
+    context and its choices, have tabs between them.
     """
-    classifier = load_classifier(model)
-    for batch in batches(texts, batch_size):
-        inputs = _split(batch) if pairs else batch
-        for text, prediction in zip(
-            batch, classifier.predict_text(inputs, batch_size), strict=True
-        ):
-            write_json({"text": text, **prediction})
+    if data is not None and (texts or pairs):
+        raise click.UsageError("Give texts or --data, not both; a file has pairs in two columns.")
+    if data is None:
+        for name, value in options.items():
+            if name != "on_error" and not is_default(value):
+                raise click.UsageError(f"--{name.replace('_', '-')} is for --data.")
+    from keras_bert.finetuning.evaluation import predict
+
+    task, tuned = load_model(model)
+    if squad_predictions and task != "answer":
+        raise InputError(f"{model} is not a model that answers, as --squad-predictions needs.")
+    answers: dict[str, str] = {}
+    with _writer(output) as write:
+        for examples in _inputs(task, data, texts, pairs, batch_size, options):
+            for index, prediction in enumerate(predict(tuned, examples, batch_size=batch_size)):
+                write({**KINDS[task].shown(examples, index), **prediction})
+                if squad_predictions:
+                    answers[examples.ids[index]] = prediction["answer"]
+    if squad_predictions:
+        from keras_bert.finetuning.readers.squad import write_predictions
+
+        write_predictions(answers, squad_predictions)
 
 
-def _split(texts: list[str]) -> tuple[list[str], list[str]]:
-    for text in texts:
-        if text.count("\t") != 1:
-            raise InputError(f"{text[:50]!r} is not a pair: expected two texts with a tab between.")
-    firsts, seconds = zip(*(text.split("\t") for text in texts), strict=True)
-    return list(firsts), list(seconds)
+def _inputs(
+    task: str,
+    data: str | None,
+    texts: tuple[str, ...],
+    pairs: bool,
+    batch_size: int,
+    options: dict[str, Any],
+) -> Iterator[Any]:
+    """Examples, as many as are to be predicted at once."""
+    if data is None:
+        for batch in batches(texts, batch_size):
+            yield examples_of_lines(task, batch, pairs)
+        return
+    examples = reader(task, labelled=False, **options)(data)
+    step = batch_size * _BATCHES_AT_ONCE
+    for start in range(0, len(examples), step):
+        yield examples.take(range(start, min(start + step, len(examples))))
+
+
+@contextlib.contextmanager
+def _writer(output: str | None) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """What writes a line: to standard output, or to a file that appears when all is written."""
+    if output is None:
+        yield write_json
+        return
+    from keras_bert.atomic import replacing
+
+    with replacing(output) as path, open(path, "wb") as file:
+        yield lambda value: file.write(json_line(value))

@@ -27,10 +27,13 @@ def batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
 
 def write_json(value: dict[str, Any]) -> None:
     """One line of JSON on standard output, at once."""
-    line = json.dumps(value, ensure_ascii=False)
-    # What is no character (half of a surrogate pair) cannot be written.
-    click.echo(line.encode("utf-8", "replace") + b"\n", nl=False)
+    click.echo(json_line(value), nl=False)
     sys.stdout.flush()
+
+
+def json_line(value: dict[str, Any]) -> bytes:
+    """JSON in UTF-8 with a line end; what is no character (half of a surrogate pair) is `?`."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def _lines() -> Iterator[str]:

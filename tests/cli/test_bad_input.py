@@ -109,7 +109,7 @@ CASES = {
     ),
     "prediction without classifier": (
         ["predict", "--model", "run/model", "a"],
-        "PretrainingModel, not a classifier",
+        "run/model is a PretrainingModel, which predicts nothing about texts; make a classifier",
     ),
     "no mask": (["fill-mask", "--model", "run/model", "no mask"], "no [MASK]"),
     "a classifier for masks": (["fill-mask", "--model", "tuned/model", "[MASK]"], "cannot fill"),

@@ -77,11 +77,11 @@ def test_predict_takes_arguments_or_lines(run):
 def test_predict_pairs(run):
     options = ["--model", "pairs/model", "--pairs", "--batch-size", "1"]
     found = json_lines(run("predict", *options, stdin=b"one\ttwo\nthree\tfour\n"))
-    assert [line["text"] for line in found] == ["one\ttwo", "three\tfour"]
+    assert [(line["text"], line["pair"]) for line in found] == [("one", "two"), ("three", "four")]
     assert isinstance(found[0]["score"], float)
     failed = run("predict", *options, stdin=b"one and no more\n")
     assert failed.code == 2
-    assert "is not a pair" in failed.errors[0]
+    assert "expected two texts with a tab between" in failed.errors[0]
 
 
 def test_fill_mask(run):
