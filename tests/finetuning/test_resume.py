@@ -1,0 +1,130 @@
+"""A run that was killed goes on as if nothing had happened.
+
+As a program: `python -m tests.finetuning.test_resume OUTPUT MOMENT`, killed by SIGKILL then.
+"""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from keras_bert.finetuning import Recipe, fine_tune, resume, training
+from tests.finetuning import tiny
+
+RECIPE = Recipe(epochs=4, batch_size=8, learning_rate=1e-2, layer_decay=0.9)
+
+
+def run(output, validate=True, **changes):
+    recipe = dataclasses.replace(RECIPE, **changes)
+    data = tiny.opinions()
+    return fine_tune(
+        tiny.classifier(),
+        data,
+        tiny.opinions(20) if validate else None,
+        recipe=recipe,
+        output=output,
+        verbose=0,
+    )
+
+
+def files(output):
+    weights = load_file(output / "model" / "weights.safetensors")
+    return weights, (output / "metrics.json").read_text(), (output / "history.jsonl").read_text()
+
+
+def assert_same(output, expected):
+    (weights, *texts), (expected_weights, *expected_texts) = files(output), expected
+    assert texts == expected_texts
+    for name, value in expected_weights.items():
+        np.testing.assert_array_equal(weights[name], value, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    output = tmp_path_factory.mktemp("run") / "whole"
+    run(output)
+    assert sorted(p.name for p in output.iterdir()) == ["history.jsonl", "metrics.json", "model"]
+    return files(output)
+
+
+@pytest.mark.parametrize("moment", ["saved-2", "unsaved-2", "begun-3"])
+def test_killed_and_started_again_is_uninterrupted(uninterrupted, tmp_path, moment):
+    output = tmp_path / "out"
+    command = [sys.executable, "-m", "tests.finetuning.test_resume", str(output), moment]
+    killed = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = json.loads((output / "unfinished" / "progress.json").read_text())["epoch"]
+    assert done == {"saved-2": 2, "unsaved-2": 1, "begun-3": 2}[moment]
+    run(output)
+    assert_same(output, uninterrupted)
+    assert sorted(p.name for p in output.iterdir()) == ["history.jsonl", "metrics.json", "model"]
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupt_after(monkeypatch, epoch):
+    save = resume.save_progress
+
+    def dying(output, model, progress):
+        save(output, model, progress)
+        if progress["epoch"] == epoch:
+            raise Interrupted
+
+    monkeypatch.setattr(training, "save_progress", dying)
+
+
+def test_without_validation(tmp_path, monkeypatch):
+    run(tmp_path / "whole", validate=False)
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        interrupt_after(patch, 3)
+        run(tmp_path / "out", validate=False)
+    run(tmp_path / "out", validate=False)
+    assert_same(tmp_path / "out", files(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("change", [{"learning_rate": 2e-2}, {"validate": False}])
+def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, caplog, change):
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        interrupt_after(patch, 1)
+        run(tmp_path / "out")
+    result = run(tmp_path / "out", **change)
+    assert "begins anew" in caplog.text
+    assert [entry["epoch"] for entry in result.history] == [1, 2, 3, 4]
+    run(tmp_path / "whole", **change)
+    assert_same(tmp_path / "out", files(tmp_path / "whole"))
+
+
+def test_a_damaged_state_is_passed_over(uninterrupted, tmp_path, monkeypatch, caplog):
+    output = tmp_path / "out"
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        interrupt_after(patch, 2)
+        run(output)
+    path = output / "unfinished" / "optimizer.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    run(output)
+    assert "is damaged" in caplog.text
+    assert_same(output, uninterrupted)
+
+
+if __name__ == "__main__":
+    when, number = sys.argv[2].split("-")
+    name = "set_dropout_seeds" if when == "begun" else "save_progress"
+    function, calls = getattr(training, name), []
+
+    def dying(*arguments):
+        calls.append(arguments)
+        if when != "unsaved" or len(calls) < int(number):
+            function(*arguments)
+        if len(calls) == int(number):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(training, name, dying)
+    run(sys.argv[1])
