@@ -1,0 +1,72 @@
+"""Texts to the choice that goes with each, as in SWAG."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from keras_bert.errors import InputError
+from keras_bert.finetuning.examples import ChoiceExamples
+from keras_bert.finetuning.jobs.job import Job, PerRow
+from keras_bert.metrics.classification import accuracy
+from keras_bert.text.rows import Rows
+
+
+def rows(model: Any, examples: ChoiceExamples) -> Rows:
+    """A group of rows per text: it with each of its choices.
+
+    Raises:
+        InputError: if the texts have not all the same number of choices.
+    """
+    counts = [len(choices) for choices in examples.choices]
+    for index, count in enumerate(counts):
+        if count != counts[0]:
+            raise InputError(
+                f"{examples.place(index)}: {count} choices, but the first example has "
+                f"{counts[0]}; give all examples as many."
+            )
+    return dataclasses.replace(model.rows(examples.inputs), group=max([1, *counts]))
+
+
+def targets(model: Any, examples: ChoiceExamples, rows: Rows) -> PerRow:
+    """The index of the right choice.
+
+    Raises:
+        InputError: if the examples have no labels, or one that is no choice.
+    """
+    if examples.labels is None:
+        raise InputError(f"{examples.path} does not say which choices are right; add a label.")
+    for index, label in enumerate(examples.labels):
+        if not 0 <= label < rows.group:
+            raise InputError(
+                f"{examples.place(index)}: the label is {label}, but must be from 0 to "
+                f"{rows.group - 1}, the number of a choice."
+            )
+    return PerRow(np.array(examples.labels, np.int32))
+
+
+def predict(
+    model: Any, examples: ChoiceExamples, rows: Rows, outputs: list[np.ndarray]
+) -> list[dict[str, Any]]:
+    """As `MultipleChoice.predict_text`."""
+    return model.predictions(examples.choices, outputs)
+
+
+def measure(
+    model: Any, examples: ChoiceExamples, rows: Rows, outputs: list[np.ndarray]
+) -> dict[str, float]:
+    """The loss, and the share of texts whose choice is right."""
+    right = targets(model, examples, rows).values
+    logits = np.reshape(outputs, (-1, rows.group)).astype("float64")
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    log_probabilities = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    loss = -float(np.mean(log_probabilities[np.arange(len(right)), right]))
+    return {"loss": loss, "accuracy": float(accuracy(right, logits.argmax(axis=1)))}
+
+
+def metrics(model: Any) -> tuple[str, ...]:
+    """Accuracy."""
+    return ("accuracy",)
+
+
+JOB = Job(rows, targets, predict, measure, metrics)
