@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     train, test = examples_of(options.task, options.data)
     check(options.task, options.data, train, test)
     if options.examples:
-        train, test = (part.take(range(options.examples)) for part in (train, test))
+        train, test = (part.take(range(min(options.examples, len(part)))) for part in (train, test))
     keras.utils.set_random_seed(options.seed)  # before the head is made
     model = model_of(plan, options.weights, train)
     recipe = Recipe(
