@@ -33,8 +33,9 @@ import numpy as np
 import keras_bert as kb
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.curves import plot_runs
+from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.trainer import make_examples, make_preprocessor, pretrain
+from keras_bert.pretraining.trainer import pretrain
 
 SIZES = {
     "num_layers": 2,

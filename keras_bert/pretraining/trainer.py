@@ -1,40 +1,31 @@
 """Pretraining from a configuration to a model."""
 
-import json
 import logging
 import math
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_bert.atomic import replacing
 from keras_bert.checkpoints import save
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
-from keras_bert.families import FAMILIES
 from keras_bert.pretraining.checkpoint import restore_checkpoint, save_checkpoint
-from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
-from keras_bert.pretraining.corpus import TokenizedCorpus
+from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.directory import check_directory, claim_directory
 from keras_bert.pretraining.examples import Examples, num_batches
+from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.interruption import stop_requests
 from keras_bert.pretraining.journal import Journal
-from keras_bert.pretraining.masking import TokenMasking, slots_for
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.strategy import make_strategy
-from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.preprocessor import Preprocessor
-
-RUN = "pretraining.json"
-"""The file by which the directory of a run is known; it holds the configuration."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +56,7 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
     """
     started = time.monotonic()
     directory = Path(config.output)
-    _check_directory(directory, config)
+    check_directory(directory, config)
     preprocessor = make_preprocessor(config)
     encoder_config = config.encoder_config(len(preprocessor.vocabulary))
     strategy = make_strategy(config.strategy)
@@ -75,59 +66,6 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
     with stop_requests() as stop_requested:
         finished = run.train(stop_requested, progress)
     return {**run.results(), "finished": finished, "seconds": time.monotonic() - started}
-
-
-def make_preprocessor(config: PretrainingConfig) -> Preprocessor:
-    """Texts to inputs, as the run's tokenizer and family want it."""
-    lowercase: dict[str, Any] = {} if config.lowercase is None else {"lowercase": config.lowercase}
-    family = FAMILIES[config.family]
-    return Preprocessor(
-        load_tokenizer(config.vocabulary, **lowercase),
-        config.sequence_length,
-        separators_in_pair=family.TEXT["separators_in_pair"],
-        num_segments=(family.TRAITS | dict(config.encoder)).get("num_segments", 2),
-    )
-
-
-def make_examples(
-    config: PretrainingConfig, preprocessor: Preprocessor
-) -> tuple[Examples, Examples | None]:
-    """The examples to train on and, unless the share is 0, the held-out ones."""
-    tokenizer = preprocessor.tokenizer
-    unit = max(config.sequence_length // 2, 4)  # so that two units fit into a sequence
-    corpus = TokenizedCorpus.from_files(config.corpus, tokenizer, max_unit_tokens=unit)
-    held_out = None
-    if config.validation:
-        held_out = TokenizedCorpus.from_files(config.validation, tokenizer, max_unit_tokens=unit)
-    elif config.validation_share:
-        corpus, held_out = corpus.split(config.validation_share)
-    vocabulary = tokenizer.vocabulary
-    corpora = [corpus] if held_out is None else [corpus, held_out]
-    if config.across_documents:
-        corpora = [c.with_document_separators(vocabulary.separator_id) for c in corpora]
-    masking = TokenMasking(
-        mask_id=vocabulary.mask_id,
-        special_ids=vocabulary.special_ids,
-        is_continuation=tokenizer.is_continuation,
-        rate=config.masking_rate,
-        slots=slots_for(config.masking_rate, config.sequence_length),
-        unit=str(config.masking),
-        replacement=OBJECTIVES[config.objective].masked,
-        seed=config.seed,
-    )
-    training, *validation = (
-        Examples(
-            corpus=corpus,
-            vocabulary=vocabulary,
-            masking=masking,
-            sequence_length=config.sequence_length,
-            objective=config.objective,
-            across_documents=bool(config.across_documents),
-            seed=config.seed,
-        )
-        for corpus in corpora
-    )
-    return training, validation[0] if validation else None
 
 
 class _Run:
@@ -171,7 +109,7 @@ class _Run:
             clip_norm=config.clip_norm,
             jit=_has_accelerator() if config.jit is None else config.jit,
         )
-        _claim_directory(self.directory, config, training.corpus, self.model)
+        claim_directory(self.directory, config, training.corpus, self.model)
         place = restore_checkpoint(self._checkpoints, self.optimizer)
         place = place or {"step": 0, "epoch": 0, "batch": 0}
         self.step, self.epoch, self.batch = place["step"], place["epoch"], place["batch"]
@@ -327,50 +265,3 @@ def _check_batch(config: PretrainingConfig, replicas: int) -> None:
             f"{config.accumulation} parts (accumulation); choose a multiple of "
             f"{replicas * config.accumulation}."
         )
-
-
-def _check_directory(directory: Path, config: PretrainingConfig) -> None:
-    """Refuses a directory that is not ours, or of another run."""
-    if directory.exists() and not directory.is_dir():
-        raise InputError(f"{directory} is a file; name a directory for the run.")
-    if not directory.exists() or not any(directory.iterdir()):
-        return
-    if not (directory / RUN).is_file():
-        raise InputError(
-            f"{directory} is not empty and holds no pretraining run; choose another output."
-        )
-    earlier = json.loads((directory / RUN).read_text())["config"]
-    now = config.to_dict()
-    for name in now:
-        if name not in MAY_CHANGE and earlier.get(name) != now[name]:
-            raise InputError(
-                f"{directory} holds a run with {name} {earlier.get(name)!r}, not {now[name]!r}; "
-                "choose another output, or set the option back to continue it."
-            )
-
-
-def _claim_directory(
-    directory: Path, config: PretrainingConfig, corpus: TokenizedCorpus, model: keras.Model
-) -> None:
-    """Writes down what the run is made of; refuses to go on with other text or another teacher."""
-    path = directory / RUN
-    made_of = {"corpus": zlib.crc32(corpus.tokens.tobytes()), "teacher": _frozen(model)}
-    if path.exists():
-        earlier = json.loads(path.read_text())
-        for name, what in (("corpus", "text or the vocabulary"), ("teacher", "teacher")):
-            if earlier.get(name) != made_of[name]:
-                raise InputError(
-                    f"The {what} has changed since the run in {directory} was begun; "
-                    "choose another output, or restore the files."
-                )
-        return
-    with replacing(path) as new:
-        new.write_text(json.dumps({"config": config.to_dict(), **made_of}, indent=2) + "\n")
-
-
-def _frozen(model: keras.Model) -> int:
-    """A checksum of the weights that take part in training and are not trained."""
-    checksum = 0
-    for weight in model.non_trainable_weights:
-        checksum = zlib.crc32(np.asarray(weight).tobytes(), checksum)
-    return checksum

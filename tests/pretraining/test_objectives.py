@@ -9,6 +9,7 @@ from keras_bert.checkpoints.safetensors import SafetensorsFiles
 from keras_bert.cli import main
 from keras_bert.pretraining import trainer
 from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.trainer import pretrain
 from tests.pretraining.run import SMALL, assert_same_run, config, log
@@ -264,7 +265,7 @@ def test_shares_of_masks_and_random_tokens_are_as_published(
     text_files, tmp_path, objective, replacement
 ):
     run = config(text_files, tmp_path / "run", objective=objective)
-    examples = trainer.make_examples(run, trainer.make_preprocessor(run))
+    examples = make_examples(run, make_preprocessor(run))
     assert [e.masking.replacement for e in examples] == [replacement, replacement]
 
 

@@ -13,8 +13,9 @@ import pytest
 
 import keras_bert as kb
 from keras_bert.pretraining import checkpoint, trainer
+from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.optimizers import WarmupLinearDecay
-from keras_bert.pretraining.trainer import make_examples, make_preprocessor, pretrain
+from keras_bert.pretraining.trainer import pretrain
 from tests.pretraining.run import assert_same_run, config, log
 
 

@@ -1,0 +1,71 @@
+"""Whose a directory is: a run goes on only with what it began with."""
+
+import json
+import zlib
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
+from keras_bert.pretraining.corpus import TokenizedCorpus
+
+RUN = "pretraining.json"
+"""The file by which the directory of a run is known; it holds the configuration."""
+
+
+def check_directory(directory: Path, config: PretrainingConfig) -> None:
+    """Passes for a directory that is empty, missing or of the same run.
+
+    Raises:
+        InputError: for another.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory} is a file; name a directory for the run.")
+    if not directory.exists() or not any(directory.iterdir()):
+        return
+    if not (directory / RUN).is_file():
+        raise InputError(
+            f"{directory} is not empty and holds no pretraining run; choose another output."
+        )
+    earlier = json.loads((directory / RUN).read_text())["config"]
+    now = config.to_dict()
+    for name in now:
+        if name not in MAY_CHANGE and earlier.get(name) != now[name]:
+            raise InputError(
+                f"{directory} holds a run with {name} {earlier.get(name)!r}, not {now[name]!r}; "
+                "choose another output, or set the option back to continue it."
+            )
+
+
+def claim_directory(
+    directory: Path, config: PretrainingConfig, corpus: TokenizedCorpus, model: keras.Model
+) -> None:
+    """Writes down what the run is made of, or checks that it is what was written.
+
+    Raises:
+        InputError: if it is other text or another teacher.
+    """
+    path = directory / RUN
+    made_of = {"corpus": zlib.crc32(corpus.tokens.tobytes()), "teacher": _frozen(model)}
+    if path.exists():
+        earlier = json.loads(path.read_text())
+        for name, what in (("corpus", "text or the vocabulary"), ("teacher", "teacher")):
+            if earlier.get(name) != made_of[name]:
+                raise InputError(
+                    f"The {what} has changed since the run in {directory} was begun; "
+                    "choose another output, or restore the files."
+                )
+        return
+    with replacing(path) as new:
+        new.write_text(json.dumps({"config": config.to_dict(), **made_of}, indent=2) + "\n")
+
+
+def _frozen(model: keras.Model) -> int:
+    """A checksum of the weights that take part in training and are not trained."""
+    checksum = 0
+    for weight in model.non_trainable_weights:
+        checksum = zlib.crc32(np.asarray(weight).tobytes(), checksum)
+    return checksum
