@@ -36,9 +36,11 @@ def saved_model(model: keras.Model, directory: str | os.PathLike) -> None:
         `PretrainingModel`: `mlm_logits` `[N, T, V]`, `nsp_logits` `[N, 2]`.
         `TextEmbedder`: `embedding` `[N, H]`.
         `Encoder`: `sequence_output` `[N, T, H]` and, with a pooler, `pooled_output` `[N, H]`.
-        `TokenClassifier`: `logits` `[N, T, L]`; `SpanClassifier`: `start_logits`, `end_logits`
-            `[N, T]`; `NextSentencePredictor`: `logits` `[N, 2]`; `MultipleChoice`: `logits`
-            `[N]`, one for each pair of a question and a choice.
+        `TokenClassifier`: `logits` `[N, T, L]`; with a random field also `tags` `[N, T]` int32,
+            the best sequence of labels of the tokens that begin words, -1 at all other tokens.
+        `SpanClassifier`: `start_logits`, `end_logits` `[N, T]`.
+        `NextSentencePredictor`: `logits` `[N, 2]`; `MultipleChoice`: `logits` `[N]`, one for
+            each pair of a question and a choice.
 
     To load it, a process needs TensorFlow and `import tensorflow_text`.
 

@@ -28,8 +28,8 @@ class Answers:
     """How the results of one task leave the model.
 
     Args:
-        outputs: (model, ids `[N, T]` int32 by name) to named tensors float32; every format has
-            these.
+        outputs: (model, ids `[N, T]` int32 by name) to named tensors, float32 or, if they are
+            choices, int32; every format has these.
         strings: (model, the named tensors) to further tensors of strings, for runtimes that
             have strings.
         decisions: (model, named arrays, padding mask `[N, T]`) to an array of discrete answers,
@@ -67,6 +67,32 @@ def _one_choice(model: Any, inputs: Tensors) -> Tensors:
     return {"logits": keras.ops.squeeze(model(choices, training=False), 1)}
 
 
+def _logits_and_tags(model: Any, inputs: Tensors) -> Tensors:
+    """With a random field and a tokenizer, which knows where words begin, there are tags.
+
+    `tags` `[N, T]` int32 stand at the first tokens of words; elsewhere there is -1.
+    """
+    logits = model(inputs, training=False)
+    if model.crf is None or model.preprocessor is None:
+        return {"logits": logits}
+    return {"logits": logits, "tags": model.crf.decode(logits, _begins_word(model, inputs))}
+
+
+def _begins_word(model: Any, inputs: Tensors) -> Any:
+    """1 at the first tokens of words, else 0: `[N, T]` int32."""
+    tokenizer, take = model.preprocessor.tokenizer, keras.ops.take
+    vocabulary = tokenizer.vocabulary
+    size = max(len(vocabulary), model.config.vocabulary_size)
+    continues, frame = np.ones(size, np.int32), np.zeros(size, np.int32)
+    continues[: len(vocabulary)] = tokenizer.is_continuation
+    frame[[vocabulary.pad_id, vocabulary.cls_id, vocabulary.separator_id]] = 1
+    continues, frame = take(continues, inputs["token_ids"]), take(frame, inputs["token_ids"])
+    # What follows begins a word whatever it is: byte pairs mark words by the space before them.
+    after_frame = keras.ops.pad(frame[:, :-1], ((0, 0), (1, 0)))
+    begins = keras.ops.maximum(1 - continues, after_frame)
+    return begins * (1 - frame) * inputs["padding_mask"]
+
+
 def _label_names(model: Any, outputs: Tensors) -> Tensors:
     """`labels` `[N, L]`, the names beside the scores; `label` `[N]`, the best one."""
     if model.problem_type == "regression":
@@ -98,6 +124,12 @@ def _best(*names: str) -> Callable[..., np.ndarray]:
     return decisions
 
 
+def _best_tags(model: Any, outputs: Mapping[str, np.ndarray], mask: np.ndarray) -> np.ndarray:
+    if "tags" in outputs:
+        return outputs["tags"][outputs["tags"] >= 0]
+    return outputs["logits"].argmax(-1)[mask.astype(bool)]
+
+
 def _replaced(model: Any, outputs: Mapping[str, np.ndarray], mask: np.ndarray) -> np.ndarray:
     return (outputs["logits"] > 0)[mask.astype(bool)]
 
@@ -112,7 +144,7 @@ ANSWERS: dict[type, Answers] = {
     SequenceClassifier: Answers(_logits_and_scores, _label_names, _chosen_labels),
     SpanClassifier: Answers(_named, decisions=_best("start_logits", "end_logits")),
     TextEmbedder: Answers(_embedding),
-    TokenClassifier: Answers(_logits, decisions=_best("logits")),
+    TokenClassifier: Answers(_logits_and_tags, decisions=_best_tags),
 }
 
 
