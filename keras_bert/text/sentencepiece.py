@@ -118,8 +118,8 @@ class SentencePiece(Tokenizer):
     def _build(self) -> None:
         model = self._model_of_operations()
         serialized = model.to_bytes()
-        self._separates_words = _separates_words(model)
-        is_fast = self._separates_words and _suits_fast_operation(model)
+        self._by_words = _separates_words(model)
+        is_fast = self._by_words and _suits_fast_operation(model)
         self._complete = SentencePieceOperation(serialized)
         self._fast = tf_text.FastSentencepieceTokenizer(serialized) if is_fast else None
         ids = {token: index for index, token in enumerate(self.vocabulary.tokens)}
@@ -171,16 +171,7 @@ class SentencePiece(Tokenizer):
         starts, ends = bytes_to_characters(distinct, starts, ends)
         ids = pieces.with_values(tf.gather(self._ids, pieces.values))
         ids, starts, ends = (tf.gather(x, index) for x in (ids, starts, ends))
-
-        # Words stand one space apart, some of them empty. A word's first piece covers the space
-        # before it, but what stands before a text's first word is no part of the text.
-        lengths = tf.strings.length(words.values, "UTF8_CHAR") + 1
-        first_word = tf.gather(words.row_starts(), row_ids(words))
-        word_start = tf.cumsum(lengths, exclusive=True)
-        word_start -= tf.gather(word_start, first_word)
-        empty_words = tf.range(tf.size(first_word)) - tf.cast(first_word, tf.int32)
-        has_space = word_start > empty_words
-
+        word_start, has_space = _places(words)
         word = row_ids(ids)
         is_first = tf.range(tf.size(word, tf.int64)) == tf.gather(ids.row_starts(), word)
         covers_space = is_first & tf.gather(has_space, word)
@@ -197,7 +188,7 @@ class SentencePiece(Tokenizer):
 
     def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """What is tokenized by itself, `[N, (words)]`."""
-        if self._separates_words:
+        if self._by_words:
             return tf.strings.split(texts, " ")
         return tf.RaggedTensor.from_row_lengths(texts, tf.ones_like(texts, tf.int64))
 
@@ -209,15 +200,11 @@ class SentencePiece(Tokenizer):
         return tf.strings.strip(super().detokenize(ids))
 
     def _written(self) -> list[str | bytes]:
-        bytes_of = {p: bytes([int(p[3:5], 16)]) for p in self._byte_pieces}
+        typed = zip(self._read.pieces, self._read.types, strict=True)
+        in_bytes = [p for p, kind in typed if kind == PieceType.BYTE and self.byte_fallback]
+        bytes_of = {piece: bytes([int(piece[3:5], 16)]) for piece in in_bytes}  # <0x0A>
         own = {self.vocabulary.mask: f" {self.vocabulary.mask}", **bytes_of}
         return [own.get(token, token.replace(SPACE, " ")) for token in self.vocabulary.tokens]
-
-    @property
-    def _byte_pieces(self) -> list[str]:
-        """Pieces that stand for a byte (`<0x0A>`)."""
-        typed = zip(self._read.pieces, self._read.types, strict=True)
-        return [p for p, kind in typed if kind == PieceType.BYTE and self.byte_fallback]
 
     def readable(self, token_id: int) -> str:
         """A token with `▁` read as a space."""
@@ -259,6 +246,22 @@ class SentencePiece(Tokenizer):
             return cls(path.read_bytes(), **options)
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _places(words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Where words `[N, (words)]`, some of them empty, stand in texts that were split at spaces.
+
+    Returns:
+        Their first characters, int32 `[W]`, and whether their first piece covers the space before
+        them, bool `[W]`. What stands before a text's first word is no part of the text.
+    """
+    lengths = tf.strings.length(words.values, "UTF8_CHAR") + 1
+    first_word = tf.gather(words.row_starts(), row_ids(words))
+    start = tf.cumsum(lengths, exclusive=True)
+    start -= tf.gather(start, first_word)
+    # Empty words before it take up a character each: its space.
+    words_before = tf.range(tf.size(first_word)) - tf.cast(first_word, tf.int32)
+    return start, start > words_before
 
 
 def _separates_words(model: SentencePieceModel) -> bool:
