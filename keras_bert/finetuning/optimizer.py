@@ -87,6 +87,31 @@ class AdamW(keras.optimizers.AdamW):
         gradients, variables = zip(*super()._all_reduce_sum_gradients(grads_and_vars), strict=True)
         return list(zip(super()._clip_gradients(list(gradients)), variables, strict=True))
 
+    def _backend_apply_gradients(self, grads: Any, trainable_variables: Any) -> None:
+        if not self.gradient_accumulation_steps:
+            super()._backend_apply_gradients(grads, trainable_variables)
+            return
+        pairs = zip(grads, (variable.value for variable in trainable_variables), strict=True)
+        # Keras has a condition on each replica, in which replicas cannot meet to add gradients.
+        pairs = super()._all_reduce_sum_gradients(list(pairs))
+        tf.distribute.get_replica_context().merge_call(self._accumulate, args=(pairs,))
+
+    def _accumulate(self, strategy: tf.distribute.Strategy, pairs: list[tuple[Any, Any]]) -> None:
+        parts, update = self.gradient_accumulation_steps, strategy.extended.update
+        sums = [self._accumulated_gradients[self._get_variable_index(v)].value for _, v in pairs]
+        for total, (gradient, _) in zip(sums, pairs, strict=True):
+            update(total, lambda v, more: v.assign_add(more), args=(gradient,), group=False)
+
+        def apply() -> None:
+            means = super(AdamW, self)._clip_gradients([total / parts for total in sums])
+            variables = (variable for _, variable in pairs)
+            means_and_variables = list(zip(means, variables, strict=True))
+            self._distributed_tf_update_step(strategy, means_and_variables, self.learning_rate)
+            for total in sums:
+                update(total, lambda v: v.assign(tf.zeros_like(v)), group=False)
+
+        tf.cond((self._iterations + 1) % parts == 0, apply, lambda: None)
+
     def _get_current_learning_rate(self) -> Any:
         if isinstance(self._learning_rate, keras.optimizers.schedules.LearningRateSchedule):
             return self._learning_rate(self.iterations)

@@ -134,8 +134,10 @@ def fine_tune(
                 epochs=range(done, recipe.epochs),
                 **plan_options,
             )
+            dataset = batches(train_split.rows, train_split.targets, plan)
+            _build_loss(model, dataset)
             model.fit(
-                batches(train_split.rows, train_split.targets, plan).prefetch(tf.data.AUTOTUNE),
+                dataset.prefetch(tf.data.AUTOTUNE),
                 steps_per_epoch=steps,
                 initial_epoch=done,
                 epochs=recipe.epochs,
@@ -269,6 +271,14 @@ class _Epochs(keras.callbacks.Callback):
         if math.isnan(metrics[name]):
             return False
         return math.isnan(best[name]) or metrics[name] > best[name]
+
+
+def _build_loss(model: Any, dataset: tf.data.Dataset) -> None:
+    """Spares `fit` from doing it under a strategy, where it makes floats of the token ids."""
+    if model.distribute_strategy.num_replicas_in_sync > 1:
+        with model.distribute_strategy.scope():
+            x, y, weights = next(iter(dataset))
+            model.compute_loss(x, y, model(x), weights, training=False)
 
 
 class _NothingToWriteError(Exception):

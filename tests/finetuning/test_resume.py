@@ -70,7 +70,7 @@ class Interrupted(BaseException):
     pass
 
 
-def interrupt_after(monkeypatch, epoch):
+def interrupted(monkeypatch, epoch, output, **changes):
     save = resume.save_progress
 
     def dying(output, model, progress):
@@ -78,23 +78,22 @@ def interrupt_after(monkeypatch, epoch):
         if progress["epoch"] == epoch:
             raise Interrupted
 
-    monkeypatch.setattr(training, "save_progress", dying)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "save_progress", dying)
+        with pytest.raises(Interrupted):
+            run(output, **changes)
 
 
 def test_without_validation(tmp_path, monkeypatch):
     run(tmp_path / "whole", validate=False)
-    with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        interrupt_after(patch, 3)
-        run(tmp_path / "out", validate=False)
+    interrupted(monkeypatch, 3, tmp_path / "out", validate=False)
     run(tmp_path / "out", validate=False)
     assert_same(tmp_path / "out", files(tmp_path / "whole"))
 
 
 @pytest.mark.parametrize("change", [{"learning_rate": 2e-2}, {"validate": False}])
 def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, caplog, change):
-    with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        interrupt_after(patch, 1)
-        run(tmp_path / "out")
+    interrupted(monkeypatch, 1, tmp_path / "out")
     result = run(tmp_path / "out", **change)
     assert "begins anew" in caplog.text
     assert [entry["epoch"] for entry in result.history] == [1, 2, 3, 4]
@@ -104,9 +103,7 @@ def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, ca
 
 def test_a_damaged_state_is_passed_over(uninterrupted, tmp_path, monkeypatch, caplog):
     output = tmp_path / "out"
-    with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        interrupt_after(patch, 2)
-        run(output)
+    interrupted(monkeypatch, 2, output)
     path = output / "unfinished" / "optimizer.safetensors"
     path.write_bytes(path.read_bytes()[:100])
     run(output)
