@@ -14,13 +14,19 @@ from keras_bert.layers.pooling import TextPooling
 from keras_bert.tasks.embedding_losses import (
     ContrastiveLoss,
     CosineSimilarityLoss,
+    PairLabelLoss,
     pair_features,
     unit_length,
 )
 from keras_bert.tasks.labels import label_names
 from keras_bert.tasks.task import Task, padding_mask
 
-OBJECTIVES = ("contrastive", "cosine", "softmax")
+LOSSES = {
+    "contrastive": ContrastiveLoss,
+    "cosine": CosineSimilarityLoss,
+    "softmax": PairLabelLoss,
+}
+"""By objective."""
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -37,7 +43,7 @@ class TextEmbedder(Task):
         objective: what it learns from: "contrastive", pairs that belong together (or more texts:
             one, its own, and wrong ones; see `ContrastiveLoss`); "cosine", pairs with scores (see
             `CosineSimilarityLoss`); "softmax", pairs with labels, by a linear layer on
-            [u, v, |u - v|] (section 3 there) that only training uses.
+            [u, v, |u - v|] that only training uses (see `PairLabelLoss`).
         labels: of pairs, by id; for "softmax" alone.
         score_range: for "cosine", the score of texts that have nothing in common, which becomes
             a cosine of 0, and that of texts that say the same, which becomes 1.
@@ -65,10 +71,10 @@ class TextEmbedder(Task):
         **kwargs: Any,
     ):
         super().__init__(encoder, **kwargs)
-        if objective not in OBJECTIVES:
+        if objective not in LOSSES:
             raise InputError(
-                f"There is no objective {objective!r}.{closest(objective, OBJECTIVES)} "
-                f"Choose one of {', '.join(OBJECTIVES)}."
+                f"There is no objective {objective!r}.{closest(objective, LOSSES)} "
+                f"Choose one of {', '.join(LOSSES)}."
             )
         if (objective == "softmax") != (labels is not None):
             raise InputError(
@@ -120,16 +126,12 @@ class TextEmbedder(Task):
         return ops.reshape(x, (-1, texts, self.config.hidden_size)) if grouped else x
 
     def default_loss(self) -> keras.losses.Loss:
-        """The objective's loss on vectors of groups, `[B, C, H]`.
+        """The objective's loss on vectors of groups `[B, C, H]`, with its usual options.
 
         Targets are, for "contrastive", a number for each first text, int32 `[B]`; for "cosine",
         scores from 0 to 1, float32 `[B]`; for "softmax", ids of labels, int32 `[B]`.
         """
-        if self.objective == "contrastive":
-            return ContrastiveLoss()
-        if self.objective == "cosine":
-            return CosineSimilarityLoss()
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        return LOSSES[self.objective]()
 
     def compute_loss(
         self,
@@ -159,6 +161,7 @@ class TextEmbedder(Task):
         Raises:
             InputError: if the model has no preprocessor.
         """
+        texts = [texts] if isinstance(texts, str) else list(texts)  # a tuple is no pair here
         vectors = self.predict_rows(self.rows(texts), batch_size)
         return np.reshape(vectors, (-1, self.config.hidden_size)).astype("float32")
 

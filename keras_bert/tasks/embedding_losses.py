@@ -36,7 +36,7 @@ class CosineSimilarityLoss(keras.losses.Loss):
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Targets `[B]` and vectors `[B, 2, H]` to losses `[B]`."""
         unit = unit_length(y_pred)
-        return ops.square(ops.sum(unit[:, 0] * unit[:, 1], axis=-1) - y_true)
+        return ops.square(ops.sum(unit[:, 0] * unit[:, 1], axis=-1) - ops.reshape(y_true, (-1,)))
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -90,6 +90,24 @@ class ContrastiveLoss(keras.losses.Loss):
         if self.symmetric:
             losses = (losses + _cross_entropy(ops.transpose(scores), scores)) / 2
         return losses
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class PairLabelLoss(keras.losses.Loss):
+    """The cross-entropy of the labels of pairs.
+
+    Reimers and Gurevych 2019, section 3, https://arxiv.org/abs/1908.10084. Targets are int32
+    `[B]`. A `TextEmbedder` gives it not its vectors, but the logits `[B, L]` of its layer on
+    `pair_features`.
+    """
+
+    def __init__(self, name: str = "pair_label", **kwargs: Any):
+        super().__init__(name=name, **kwargs)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Label ids `[B]` and logits `[B, L]` to losses `[B]`."""
+        ids = ops.cast(ops.reshape(y_true, (-1,)), "int32")
+        return keras.losses.sparse_categorical_crossentropy(ids, y_pred, from_logits=True)
 
 
 def _cross_entropy(scores: Any, own: Any) -> Any:

@@ -77,7 +77,7 @@ def choices(examples, wrong=2, seed=0):
 def test_scores(tmp_path):
     train, validation = pairs(("0.5", "5.0")), pairs(("1", "4.5"), 40, seed=1)
     arguments = embedder_arguments(train, validation)
-    assert arguments == {"objective": "cosine", "score_range": (0.0, 5.0)}
+    assert arguments == {"objective": "cosine", "labels": None, "score_range": (0.0, 5.0)}
     model = embedder(**arguments)
     before = evaluate(model, validation)
     result = fine_tune(model, train, validation, recipe=RECIPE, output=tmp_path, verbose=0)
@@ -112,7 +112,7 @@ def test_labels(tmp_path):
 @pytest.mark.parametrize("wrong", [0, 2])
 def test_pairs_that_belong_together(wrong, tmp_path):
     train, validation = together(), together(30, seed=1)
-    assert embedder_arguments(train) == {"objective": "contrastive"}
+    assert embedder_arguments(train) == {"objective": "contrastive", "labels": None}
     if wrong:
         train, validation = choices(train, wrong), choices(validation, wrong, seed=1)
     model = embedder()
@@ -180,9 +180,9 @@ def test_predictions_are_those_of_predict_text():
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
-        (("0", "1.0", "0.25"), {"objective": "cosine", "score_range": (0.0, 1.0)}),
-        (("1.2", "5", "4"), {"objective": "cosine", "score_range": (1.0, 5.0)}),
-        (("-1", "0.5", "1"), {"objective": "cosine", "score_range": (-1.0, 1.0)}),
+        (("0", "1.0", "0.25"), {"objective": "cosine", "labels": None, "score_range": (0.0, 1.0)}),
+        (("1.2", "5", "4"), {"objective": "cosine", "labels": None, "score_range": (1.0, 5.0)}),
+        (("-1", "0.5", "1"), {"objective": "cosine", "labels": None, "score_range": (-1.0, 1.0)}),
         (("0", "1", "1"), {"objective": "softmax", "labels": ("0", "1")}),
         (("entailed", "no", "no"), {"objective": "softmax", "labels": ("entailed", "no")}),
     ],
@@ -193,7 +193,7 @@ def test_arguments_follow_the_labels(labels, expected):
 
 def test_arguments_on_request():
     examples = tiny.examples("abc", ("0", "1", "1"), "def")
-    expected = {"objective": "cosine", "score_range": (0.0, 1.0)}
+    expected = {"objective": "cosine", "labels": None, "score_range": (0.0, 1.0)}
     assert embedder_arguments(examples, objective="cosine") == expected
 
 
@@ -215,6 +215,22 @@ def test_what_does_not_fit():
     ):
         with pytest.raises(kb.InputError, match=message):
             evaluate(embedder(**arguments), examples)
+
+
+def test_r_drop_compares_labels_not_vectors():
+    for arguments in ({}, {"objective": "softmax", "labels": ["no", "yes"]}):
+        examples = pairs(("no", "yes"), 8) if arguments else together(8)
+        with pytest.raises(kb.InputError, match="r_drop is 1"):
+            fine_tune(embedder(**arguments), examples, recipe=Recipe(r_drop=1.0))
+
+
+def test_another_objective_goes_on_with_the_same_vectors(tmp_path):
+    model = embedder(objective="softmax", labels=["no", "yes"], pooling="attention")
+    kb.save(model, tmp_path / "model")
+    scored = pairs(("0.5", "5.0"), 8)
+    again = kb.load(tmp_path / "model", task="embedder", **embedder_arguments(scored))
+    assert (again.objective, again.pooling) == ("cosine", "attention")
+    assert np.array_equal(again.encode(scored.texts), model.encode(scored.texts))
 
 
 def test_nothing_to_tell_apart():

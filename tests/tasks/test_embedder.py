@@ -113,6 +113,8 @@ def test_encode_keeps_the_order(embedder):
         alone = embedder(embedder.preprocessor([text]))[0]
         np.testing.assert_allclose(vector, alone, atol=2e-6)
     assert embedder.encode([]).shape == (0, 24)
+    assert np.array_equal(embedder.encode(tuple(texts)), embedder.encode(texts))  # no pair
+    assert embedder.encode(texts[0]).shape == (1, 24)
 
 
 def test_similarity_is_the_cosine(embedder):

@@ -8,6 +8,7 @@ import keras_bert as kb
 from keras_bert.tasks.embedding_losses import (
     ContrastiveLoss,
     CosineSimilarityLoss,
+    PairLabelLoss,
     unit_length,
 )
 from tests.jax_backend import run_on_jax
@@ -27,6 +28,8 @@ def test_cosine_similarity():
     x, scores = vectors(), np.array([0, 1, 0.5, 0.2, 0.9], "float32")
     squares = [(cosine(u, v) - s) ** 2 for (u, v), s in zip(x, scores, strict=True)]
     assert float(CosineSimilarityLoss()(scores, x)) == pytest.approx(np.mean(squares), abs=1e-6)
+    column = scores[:, None]  # not [B, B] by broadcasting
+    assert float(CosineSimilarityLoss()(column, x)) == pytest.approx(np.mean(squares), abs=1e-6)
     weights = np.array([1, 0, 2, 0, 0.5], "float32")
     expected = np.sum(squares * weights) / 5
     assert float(CosineSimilarityLoss()(scores, x, weights)) == pytest.approx(expected, abs=1e-6)
@@ -100,7 +103,11 @@ def test_softmax_on_both_vectors_and_their_difference():
 
 
 def test_losses_are_serializable():
-    for loss in (ContrastiveLoss(scale=3.0, symmetric=True), CosineSimilarityLoss()):
+    for loss in (
+        ContrastiveLoss(scale=3.0, symmetric=True),
+        CosineSimilarityLoss(),
+        PairLabelLoss(),
+    ):
         again = keras.losses.deserialize(keras.losses.serialize(loss))
         assert again.get_config() == loss.get_config()
 

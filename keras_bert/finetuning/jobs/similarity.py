@@ -44,7 +44,7 @@ def embedder_arguments(*examples: TextExamples, objective: str | None = None) ->
     if objective is None:
         scores = train.labels is not None and problem_type_of(train) == "regression"
         objective = "contrastive" if train.labels is None else "cosine" if scores else "softmax"
-    arguments: dict[str, Any] = {"objective": objective}
+    arguments: dict[str, Any] = {"objective": objective, "labels": None}
     if objective == "softmax":
         arguments["labels"] = label_names(train, "single_label")
     if objective == "cosine":
