@@ -9,7 +9,7 @@ from keras_bert.checkpoints import open_checkpoint
 from keras_bert.config import EncoderConfig, check_options, closest
 from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
-from keras_bert.pretraining.masking import UNITS
+from keras_bert.pretraining.choice import UNITS
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.option_file import read_options
 from keras_bert.pretraining.option_types import check_type, read_value, to_strings

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.pretraining.corpus import TokenizedCorpus
-from keras_bert.pretraining.hashing import random_bits, uniform
+from keras_bert.pretraining.hashing import Purpose, random_bits, uniform
 from keras_bert.pretraining.masking import TokenMasking
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.plans import EpochPlan, plan_full_sentences
@@ -137,7 +137,7 @@ class Examples:
         if objective.samples:
             row = random_bits(self.seed, epoch, number)[:, tf.newaxis]
             x["original_ids"] = token_ids
-            x["noise"] = uniform(row, _NOISE, masked["positions"])
+            x["noise"] = uniform(row, Purpose.NOISE, masked["positions"])
         weight = tf.cast(exists, tf.float32)
         labels = {"slots": masked["labels"], "examples": tf.cast(label, tf.int32)}
         weights = {
@@ -152,10 +152,6 @@ class Examples:
             return x, y, w
         (key,) = w
         return x, y[key], w[key]
-
-
-_NOISE = 16
-"""What the hash is keyed with, beside seed, epoch, example and position; masking has others."""
 
 
 def num_batches(plan: EpochPlan, batch_size: int) -> int:

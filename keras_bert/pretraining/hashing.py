@@ -4,9 +4,21 @@ A counter hash gives example 17 of epoch 3 the same numbers in any batch, on any
 and after a restart. TensorFlow's own stateless operations take one seed per call, not one per row.
 """
 
+import enum
 from typing import Any
 
 import tensorflow as tf
+
+
+class Purpose(enum.IntEnum):
+    """What a number is keyed with, beside seed, epoch, example and position."""
+
+    SCORE = 0
+    COUNT = 1
+    ACTION = 2
+    REPLACEMENT = 3
+    LENGTH = 4
+    NOISE = 16
 
 
 def mix(x: tf.Tensor) -> tf.Tensor:

@@ -2,39 +2,14 @@
 
 import dataclasses
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.hashing import random_bits, uniform
-
-# What a hash is keyed with, beside seed, epoch and example.
-_SCORE, _COUNT, _ACTION, _REPLACEMENT, _LENGTH = range(5)
-
-
-class Unit(NamedTuple):
-    """What is chosen at once: stretches of whole words, or of tokens."""
-
-    lengths: tuple[float, ...] = (1.0,)
-    """How often there are 1, 2, ... words, up to a factor."""
-    of_words: bool = True
-    """Whether a word is taken as a whole, or every token is a word of its own."""
-    replaced_together: bool = False
-    """Whether all tokens of a stretch become `[MASK]`, or are all replaced or all kept."""
-
-
-UNITS = {
-    # BERT (https://arxiv.org/abs/1810.04805), and its whole-word masking of 2019.
-    "token": Unit(of_words=False),
-    "word": Unit(),
-    # ALBERT (https://arxiv.org/abs/1909.11942): n-grams with p(n) ~ 1/n.
-    "ngram": Unit(lengths=(1, 1 / 2, 1 / 3)),
-    # SpanBERT (https://arxiv.org/abs/1907.10529): geometric(0.2), clipped at 10; 3.8 on average.
-    "span": Unit(lengths=tuple(0.8**n for n in range(10)), replaced_together=True),
-}
-"""Units of masking by name."""
+from keras_bert.pretraining.choice import UNITS, choose
+from keras_bert.pretraining.hashing import Purpose, random_bits, uniform
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -120,8 +95,9 @@ class TokenMasking:
         row = random_bits(self.seed, epoch, example)[:, tf.newaxis]  # [B, 1]
         candidate = tf.gather(self._is_ordinary, token_ids)  # [B, T]
         count = self._count(candidate, row, slots)
-        choose = self._choose_words if UNITS[self.unit].of_words else self._choose_tokens
-        positions, chosen, stretch = choose(token_ids, candidate, row, count, slots)
+        positions, chosen, stretch = choose(
+            UNITS[self.unit], candidate, tf.gather(self._continues, token_ids), row, count, slots
+        )
         positions = tf.where(chosen, positions, 0)
         labels = tf.where(chosen, tf.gather(token_ids, positions, batch_dims=1), 0)
         read = self._replace(labels, row, positions, stretch)
@@ -139,71 +115,17 @@ class TokenMasking:
         """
         candidates = tf.reduce_sum(tf.cast(candidate, tf.int32), axis=1, keepdims=True)
         expected = self.rate * tf.cast(candidates, tf.float32)
-        count = tf.cast(tf.floor(expected + uniform(row, _COUNT)), tf.int32)
+        count = tf.cast(tf.floor(expected + uniform(row, Purpose.COUNT)), tf.int32)
         return tf.minimum(tf.maximum(count, 1), tf.minimum(candidates, slots))
-
-    def _choose_tokens(
-        self, token_ids: tf.Tensor, candidate: tf.Tensor, row: tf.Tensor, count: Any, slots: int
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """The positions with the highest of random scores; results as of `_choose_words`."""
-        score = tf.where(candidate, _score(row, tf.range(token_ids.shape[1])), -1)
-        _, positions = tf.math.top_k(score, slots)
-        return positions, tf.range(slots) < count, positions
-
-    def _choose_words(
-        self, token_ids: tf.Tensor, candidate: tf.Tensor, row: tf.Tensor, count: Any, slots: int
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Stretches in random order until `count` tokens are taken, the last one cut to fit.
-
-        Returns:
-            positions `[B, P]` int32, which of them are chosen, and numbers `[B, P]` that tell the
-            stretches of an example apart.
-        """
-        length = token_ids.shape[1]
-        first = ~candidate | ~tf.gather(self._continues, token_ids)
-        first |= ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :length]  # what follows a special token
-        word = tf.cumsum(tf.cast(first, tf.int32), axis=1) - 1  # [B, T], number of the word
-        # [B, T], tokens in the word of each number; 0 for special tokens and after the last word.
-        size = _sum_by_number(tf.cast(candidate, tf.int32), word)
-        score = self._score_words(size > 0, row)
-        taken = _first_that_fit(score, size, count, min(2 * slots, length))
-        score = tf.where(candidate, tf.gather(tf.where(taken, score, 0), word, batch_dims=1), 0)
-        # In the order of the text.
-        rank = tf.where(score > 0, length - tf.range(length), 0)
-        rank, positions = tf.math.top_k(rank, slots)
-        stretch = tf.gather(score, positions, batch_dims=1) // _WORDS
-        return positions, rank > 0, stretch
-
-    def _score_words(self, is_word: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
-        """Scores `[B, T]` of words by their number, 0 where `is_word` `[B, T]` is false.
-
-        A stretch of random length and score begins at every word. Its first word has its score,
-        the next ones a little less; where stretches overlap, a word belongs to the highest.
-        """
-        number = tf.range(is_word.shape[1])
-        lengths = np.cumsum(UNITS[self.unit].lengths)
-        boundaries = (lengths / lengths[-1])[:-1].tolist()
-        left = 1 + tf.raw_ops.Bucketize(
-            input=uniform(row, _LENGTH, number), boundaries=boundaries
-        )  # words of the stretch that begins here
-        stretch = tf.where(is_word, _score(row, number) * _WORDS + left, 0)
-        score = stretch
-        for _ in boundaries:
-            # The stretches that began a word earlier; they end at what is not a word.
-            stretch = tf.pad(stretch, [[0, 0], [1, 0]])[:, :-1]
-            goes_on = is_word & (stretch % _WORDS > 1)
-            stretch = tf.where(goes_on, stretch - 1, 0)
-            score = tf.maximum(score, stretch)
-        return score
 
     def _replace(
         self, labels: tf.Tensor, row: tf.Tensor, positions: tf.Tensor, stretch: tf.Tensor
     ) -> tf.Tensor:
         """What is read in place of the labels, `[B, P]` int32."""
         together = UNITS[self.unit].replaced_together
-        action = uniform(row, _ACTION, stretch if together else positions)
+        action = uniform(row, Purpose.ACTION, stretch if together else positions)
         number = tf.cast(tf.size(self._ordinary_ids), tf.uint32)
-        drawn = tf.cast(random_bits(row, _REPLACEMENT, positions) % number, tf.int32)
+        drawn = tf.cast(random_bits(row, Purpose.REPLACEMENT, positions) % number, tf.int32)
         drawn = tf.gather(self._ordinary_ids, drawn)
         mask, random = self.replacement
         kept_or_drawn = tf.where(action < mask + random, drawn, labels)
@@ -213,39 +135,6 @@ class TokenMasking:
 def slots_for(rate: float, sequence_length: int) -> int:
     """Slots enough for `rate` of a full sequence: 20 for BERT's 15 % of 128."""
     return math.ceil(rate * sequence_length)
-
-
-_WORDS = 16
-"""A score is a random number times this, plus the words that are left of the stretch (up to 15)."""
-
-
-def _score(row: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-    """int32 in [0, 2²⁶), keyed by example and position."""
-    return tf.cast(tf.bitwise.right_shift(random_bits(row, _SCORE, position), 6), tf.int32)
-
-
-def _sum_by_number(values: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    """`[B, T]`: at i, the sum of those `values` `[B, T]` of the row whose `number` is i."""
-    rows, length = tf.shape(values)[0], values.shape[1]
-    flat = number + length * tf.range(rows)[:, tf.newaxis]
-    return tf.reshape(tf.math.unsorted_segment_sum(values, flat, rows * length), [-1, length])
-
-
-def _first_that_fit(score: tf.Tensor, size: tf.Tensor, count: tf.Tensor, most: int) -> tf.Tensor:
-    """bool `[B, T]`: words by falling score that have at most `count` `[B, 1]` tokens together.
-
-    After the first word that does not fit, those that do follow; that is done three times. Only
-    the first `most` words are looked at.
-    """
-    _, order = tf.math.top_k(score, most)
-    size = tf.gather(size, order, batch_dims=1)  # [B, most]
-    taken = tf.zeros_like(size, tf.bool)
-    for _ in range(3):
-        left = count - tf.reduce_sum(tf.where(taken, size, 0), axis=1, keepdims=True)
-        fits = ~taken & (size > 0) & (size <= left)
-        taken |= fits & (tf.cumsum(tf.where(fits, size, 0), axis=1) <= left)
-    rows = tf.zeros_like(order) + tf.range(tf.shape(order)[0])[:, tf.newaxis]
-    return tf.scatter_nd(tf.stack([rows, order], -1), taken, tf.shape(score))
 
 
 def _put(x: tf.Tensor, positions: tf.Tensor, chosen: tf.Tensor, values: tf.Tensor) -> tf.Tensor:

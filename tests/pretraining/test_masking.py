@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
+from keras_bert.pretraining.choice import UNITS, score_words
 from keras_bert.pretraining.hashing import random_bits, uniform
-from keras_bert.pretraining.masking import UNITS, TokenMasking, slots_for
+from keras_bert.pretraining.masking import TokenMasking, slots_for
 
 PAD, MASK, SPECIAL, SIZE = 0, 4, (0, 1, 2, 3, 4), 1000
 CONTINUES = np.arange(SIZE) >= 600
@@ -163,16 +164,11 @@ def laws():
 def test_lengths_follow_the_law(unit):
     """One stretch in a row, which is neither overlapped nor cut, as there is room for ten words."""
     rows, length, law = 40000, 40, laws()[unit]
-    ids = np.full((rows, length), 7, np.int32)
-    ids[:, 3::4] = 700  # every third word has two tokens
-    drawn = (
-        masking(unit=unit)
-        ._score_words(  # every word's own stretch, of the highest score
-            tf.constant(np.arange(length)[None] < np.full((rows, 1), 30)),
-            tf.constant(np.random.default_rng(0).integers(0, 2**32, (rows, 1), dtype=np.uint32)),
-        )
-        .numpy()
-    )
+    drawn = score_words(  # every word's own stretch, of the highest score
+        UNITS[unit],
+        tf.constant(np.arange(length)[None] < np.full((rows, 1), 30)),
+        tf.constant(np.random.default_rng(0).integers(0, 2**32, (rows, 1), dtype=np.uint32)),
+    ).numpy()
     stretch, left = drawn // 16, drawn % 16
     best = stretch.max(1, keepdims=True)
     first = (stretch == best).argmax(1)

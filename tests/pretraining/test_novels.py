@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from keras_bert.pretraining.choice import UNITS
 from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.examples import Examples
-from keras_bert.pretraining.masking import UNITS, TokenMasking
+from keras_bert.pretraining.masking import TokenMasking
 from keras_bert.pretraining.plans import plan_full_sentences, plan_ordered_pairs
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece import WordPiece
