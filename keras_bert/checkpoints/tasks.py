@@ -122,7 +122,8 @@ def check_expressible(
     """
     task, config = task_name(model), model.config
     if task not in tasks:
-        raise InputError(f"{library} has no {TASKS[task].__name__} of this family.")
+        advice = '; write it as "sentence-transformers"' if task == "embedder" else ""
+        raise InputError(f"{library} has no {TASKS[task].__name__} of this family{advice}.")
     fixed = {
         field.name: (family.TRAITS.get(field.name, field.default),)
         for field in dataclasses.fields(EncoderConfig)

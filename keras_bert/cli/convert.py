@@ -2,7 +2,7 @@
 
 import click
 
-FORMATS = ("native", "huggingface", "google", "keras-hub")
+FORMATS = ("native", "huggingface", "sentence-transformers", "google", "keras-hub")
 
 
 @click.command("convert")

@@ -161,6 +161,9 @@ def test_what_cannot_be_said_there(tmp_path):
     ):
         with pytest.raises(kb.InputError, match=message):
             kb.save(model, tmp_path / "model", format="sentence-transformers")
+    for library in ("huggingface", "google", "keras-hub"):
+        with pytest.raises(kb.InputError, match='no TextEmbedder.*; write it as "sentence-tr'):
+            kb.save(embedder(), tmp_path / "model", format=library)
     assert not list(tmp_path.iterdir())
 
 
