@@ -41,8 +41,8 @@ def r_drop(model: Any, weight: float) -> Iterator[None]:
         second = model(x, training=True)
         loss = (loss + single(x, y, second, sample_weight, training=training)) / 2
         outputs = zip(*map(keras.tree.flatten, (y, y_pred, second)), strict=True)
-        pairs = [_divergence(*output, sample_weight) for output in outputs]
-        return loss + weight / 2 * sum(pairs) / _replicas(model)
+        divergence = sum(_divergence(*output, weights=sample_weight) for output in outputs)
+        return loss + weight / 2 * divergence / model.distribute_strategy.num_replicas_in_sync
 
     model.compute_loss = compute_loss
     try:
@@ -65,6 +65,3 @@ def _divergence(targets: Any, first: Any, second: Any, weights: Any) -> Any:
         values = values * weights
     return ops.sum(values) / ops.maximum(ops.sum(counted), 1.0)
 
-
-def _replicas(model: Any) -> int:
-    return model.distribute_strategy.num_replicas_in_sync

@@ -101,9 +101,9 @@ def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> st
     for rows, targets in splits:
         arrays = [rows.splits, *rows.flat.values(), *keras.tree.flatten(targets.values)]
         for array in arrays:
-            digest.update(np.ascontiguousarray(array))
+            digest.update(np.asarray(array).tobytes())
     embedding = keras.ops.convert_to_numpy(model.encoder.embeddings.token_embedding)
-    digest.update(np.ascontiguousarray(embedding))
+    digest.update(np.asarray(embedding).tobytes())
     return digest.hexdigest()
 
 

@@ -56,7 +56,7 @@ def test_tokens_without_a_target_do_not_count():
     targets = np.array([[0, -1, 1], [-1, -1, -1]])
     first, second = logits(0, (2, 3, 4)), logits(1, (2, 3, 4))
     expected = divergence(first, second)[[0, 0], [0, 2]].mean()
-    value = _divergence(targets, first, second, np.ones((2, 1), "float32"))
+    value = _divergence(targets, first, second, weights=np.ones((2, 1), "float32"))
     assert float(value) == pytest.approx(expected, rel=1e-5)
 
 

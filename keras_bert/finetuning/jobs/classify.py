@@ -135,7 +135,7 @@ def weights(
             f"{model.problem_type!r}. Leave them out."
         )
     counts = np.bincount(values, minlength=model.num_labels)
-    if given == "balanced":
+    if isinstance(given, str):  # "balanced"
         by_label = len(values) / (model.num_labels * np.maximum(counts, 1))
     else:
         for label in given:

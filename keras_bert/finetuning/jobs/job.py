@@ -64,6 +64,7 @@ def no_weights(model: Any, examples: Any, targets: Targets, recipe: Any) -> np.n
             f"class_weights are given, but the classes of a {type(model).__name__} have no "
             "weights; leave them out."
         )
+    return None
 
 
 @dataclasses.dataclass(frozen=True)
