@@ -115,7 +115,7 @@ def save_tensors(
     Raises:
         InputError: if the disk refuses.
     """
-    arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    arrays = {name: np.asarray(value, order="C") for name, value in tensors.items()}
     try:
         save_file(arrays, path, metadata)
         with open(path, "rb") as file:
