@@ -58,6 +58,7 @@ class ConditionalRandomField(keras.layers.Layer):
         self.start = self.add_weight((num_labels,), name="start", **options)
         self.end = self.add_weight((num_labels,), name="end", **options)
         self.built = True
+        self._predict: Callable[..., Any] | None = None
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
@@ -67,9 +68,17 @@ class ConditionalRandomField(keras.layers.Layer):
     def get_build_config(self) -> None:
         """None: the constructor builds the layer."""
 
-    def call(self, logits: Any, mask: Any) -> Any:
-        """`decode`."""
-        return self.decode(logits, mask)
+    def call(self, logits: Any, mask: Any) -> tuple[Any, Any]:
+        """`decode` and `marginals`."""
+        return self.decode(logits, mask), self.marginals(logits, mask)
+
+    def predict(self, logits: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`decode` and `marginals` of NumPy arrays, compiled: their loops are slow otherwise."""
+        if self._predict is None:
+            inputs = keras.Input((None, self.num_labels)), keras.Input((None,), dtype="int32")
+            # Not the model itself, which Keras would take for a part of the layer.
+            self._predict = keras.Model(inputs, self(*inputs)).predict_on_batch
+        return self._predict((logits, np.asarray(mask, "int32")))
 
     def log_likelihood(self, logits: Any, tags: Any, mask: Any) -> Any:
         """Logarithm of the probability of label sequences.
@@ -80,7 +89,8 @@ class ConditionalRandomField(keras.layers.Layer):
             mask: `[B, T]`, 1 or True at the tokens that count.
 
         Returns:
-            `[B]` float32; 0 where no token counts.
+            `[B]` float32; 0 where no token counts, and -10,000 or so for every transition that is
+            not allowed.
         """
         table, lattice = self._table(), self._lattice(logits, mask)
         last, _ = _scan(_step(ops.logsumexp, table), self._boundary(lattice), lattice)

@@ -87,8 +87,7 @@ def _path(
         chosen = order[first : first + size]
         mask = np.arange(counts[chosen].max()) < counts[chosen, np.newaxis]  # [B, words]
         word = np.where(mask, begins[chosen, np.newaxis] + np.arange(mask.shape[1]), 0)
-        labels = ops.convert_to_numpy(crf.decode(logits[word], mask))
-        marginals = ops.convert_to_numpy(crf.marginals(logits[word], mask))
+        labels, marginals = crf.predict(logits[word], mask)
         word = word[mask]
         ids[word], scores[word] = _chosen(marginals[mask], labels[mask])
     return ids, scores

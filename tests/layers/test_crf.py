@@ -241,16 +241,31 @@ def test_saved_and_loaded(tmp_path):
     field = random_field(allowed=allowed)
     logits, tags, mask = random_batch(3, 6)
     inputs = (keras.Input((None, L)), keras.Input((None,), dtype="int32"))
+    field.predict(logits, mask)  # of which nothing is to be saved
     keras.Model(inputs, field(*inputs)).save(tmp_path / "a.keras")
     loaded = keras.models.load_model(tmp_path / "a.keras")
-    np.testing.assert_array_equal(
-        loaded.predict((logits, mask), verbose=0), field.decode(logits, mask)
-    )
+    decoded, marginals = loaded.predict((logits, mask), verbose=0)
+    np.testing.assert_array_equal(decoded, field.decode(logits, mask))
+    np.testing.assert_allclose(marginals, field.marginals(logits, mask), atol=1e-6)
     again = next(x for x in loaded.layers if isinstance(x, ConditionalRandomField))
     np.testing.assert_array_equal(again.allowed, allowed)
     np.testing.assert_array_equal(
         again.log_likelihood(logits, tags, mask), field.log_likelihood(logits, tags, mask)
     )
+
+
+def test_predictions_are_compiled_once():
+    field = random_field()
+    for batch, length in [(3, 4), (5, 9), (2, 7), (1, 1)]:
+        logits, _, mask = random_batch(batch, length)
+        decoded, marginals = field.predict(logits, mask == 1)
+        np.testing.assert_array_equal(decoded, field.decode(logits, mask))
+        np.testing.assert_allclose(marginals, field.marginals(logits, mask), atol=1e-6)
+    model = field._predict.__self__
+    assert model.predict_function.experimental_get_tracing_count() <= 2
+    assert len(field.weights) == 3
+    field.weights[0].assign(-field.weights[0])  # it is no copy of the weights
+    np.testing.assert_array_equal(field.predict(logits, mask)[0], field.decode(logits, mask))
 
 
 class Decoder(tf.Module):
