@@ -1,6 +1,7 @@
 """Files and lines to examples, by task."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -9,6 +10,7 @@ from keras_bert.errors import InputError
 
 TABLES = ("csv", "tsv", "jsonl")
 FORMATS = (*TABLES, "conll", "squad")
+GLUE_TASKS = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")
 
 
 class Source(NamedTuple):
@@ -39,7 +41,7 @@ def reader(task: str, *, labelled: bool = True, **options: Any) -> Callable[[str
     check_options(task, options, (*source.options, "format", "on_error"))
     if options["format"] not in (None, *source.formats):
         raise click.UsageError(
-            f"--format {options['format']} is not for this task; it reads "
+            f"--format {options['format']} is not for the task {task}; it reads "
             f"{', '.join(source.formats)}."
         )
     given = {name: value for name, value in options.items() if not is_default(value)}
@@ -119,13 +121,25 @@ def _read_texts(
     pair_column: str | None = None,
     label_column: tuple[str, ...] = (),
     no_header: bool = False,
+    glue: str | None = None,
     **options: Any,
 ) -> Any:
     from keras_bert.finetuning.examples import Columns
     from keras_bert.finetuning.readers.texts import read_examples
 
+    if glue is not None:
+        return _read_glue(glue, Path(path), options["on_error"])
     columns = Columns(text_column, pair_column, label_column)
     return read_examples(path, columns, header=not no_header, **options)
+
+
+def _read_glue(name: str, path: Path, on_error: Any) -> Any:
+    from keras_bert.finetuning.readers.glue import GLUE, read_glue
+
+    splits = {file: split for split, file in GLUE[name].files.items()}
+    if path.name not in splits:
+        raise InputError(f"{path} is none of the files of {name}: {', '.join(splits)}.")
+    return read_glue(name, splits[path.name], path.parent, on_error=on_error)
 
 
 def _read_pairs(path: str, *, labelled: bool, **options: Any) -> Any:
@@ -236,7 +250,7 @@ def _choices(cells: list[list[str]]) -> Any:
 
 _COLUMNS = ("text_column", "pair_column", "label_column", "no_header")
 SOURCES = {
-    "classify": Source(TABLES, (*_COLUMNS, "separator"), _read_texts, _texts),
+    "classify": Source(TABLES, (*_COLUMNS, "separator", "glue"), _read_texts, _texts),
     "tag": Source(
         ("conll", "jsonl"),
         ("text_column", "label_column", "comment"),

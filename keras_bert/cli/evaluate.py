@@ -7,7 +7,7 @@ import click
 
 from keras_bert.cli.data import reader, usable
 from keras_bert.cli.models import as_trained, load_model
-from keras_bert.cli.options import BATCH_SIZE, MODEL, data_options
+from keras_bert.cli.options import BATCH_SIZE, MODEL, NULL_THRESHOLD, data_options
 from keras_bert.cli.texts import write_json
 from keras_bert.errors import InputError
 
@@ -22,6 +22,7 @@ Labels: TypeAlias = list[Sequence[str]]
 @click.option(
     "--confusion", metavar="FILE.png", help="A picture of which label was taken for which."
 )
+@NULL_THRESHOLD
 @data_options
 @BATCH_SIZE
 def command(
@@ -29,6 +30,7 @@ def command(
     data: str,
     report: bool,
     confusion: str | None,
+    null_threshold: float | None,
     batch_size: int,
     **options: Any,
 ) -> None:
@@ -43,7 +45,7 @@ def command(
     from keras_bert.finetuning.evaluation import check_model
     from keras_bert.finetuning.jobs import job_of
 
-    task, tuned = load_model(model)
+    task, tuned = load_model(model, null_threshold)
     check_model(tuned)
     _check_labelling(tuned, report, confusion is not None)
     examples = as_trained(tuned, reader(task, **options)(data))
@@ -81,7 +83,9 @@ def _right(examples: Any) -> Labels:
 
 
 def _predicted(predictions: Sequence[dict[str, Any]]) -> Labels:
-    return [one.get("tags") or one.get("labels") or [one["label"]] for one in predictions]
+    names = ("tags", "labels", "label")
+    labels = [next(one[name] for name in names if name in one) for one in predictions]
+    return [(label,) if isinstance(label, str) else label for label in labels]
 
 
 def _report(model: Any, right: Labels, predicted: Labels) -> dict[str, dict[str, Any]]:

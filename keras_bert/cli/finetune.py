@@ -63,6 +63,11 @@ def command(
     options. A run that was interrupted goes on if it is started again.
     """
     task, head = _head(task, options)
+    if options["glue"] and task == "classify":
+        from keras_bert.finetuning import GLUE
+
+        head.setdefault("problem", GLUE[options["glue"]].problem_type)
+        options["metric"] = options["metric"] or GLUE[options["glue"]].metrics[0]
     recipe, options = _recipe(options)
     read = reader(task, **options)
     if curves:

@@ -26,8 +26,12 @@ class Kind(NamedTuple):
     shown: Callable[[Any, int], dict[str, Any]]
 
 
-def load_model(path: str) -> tuple[str, Any]:
+def load_model(path: str, null_threshold: float | None = None) -> tuple[str, Any]:
     """A model that was fine-tuned, and the name of its task.
+
+    Args:
+        path: of the model.
+        null_threshold: takes the place of the model's.
 
     Raises:
         InputError: if there is no model, or it is another one, or it cannot take texts.
@@ -44,6 +48,10 @@ def load_model(path: str) -> tuple[str, Any]:
         )
     if model.preprocessor is None:
         raise InputError(f"{path} has no vocabulary beside it, so it cannot take texts.")
+    if null_threshold is not None:
+        if task != "answer":
+            raise InputError(f"{path} is {KINDS[task].noun}, so it has no --null-threshold.")
+        model.null_threshold = null_threshold
     return task, model
 
 

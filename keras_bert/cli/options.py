@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import click
 
-from keras_bert.cli.data import FORMATS
+from keras_bert.cli.data import FORMATS, GLUE_TASKS
 
 MODEL = click.option(
     "--model", required=True, metavar="DIR", help="Directory of a model, or its name on the hub."
@@ -49,6 +49,11 @@ _DATA = (
         help="What stands between several labels of a text.",
     ),
     click.option(
+        "--glue",
+        type=click.Choice(GLUE_TASKS),
+        help="The files are those of this task of GLUE, under their own names.",
+    ),
+    click.option(
         "--on-error",
         type=click.Choice(["fail", "skip"]),
         default="fail",
@@ -67,6 +72,14 @@ _SPLITS = (
         help="Share of --train to hold out where there is no --validation.",
     ),
     click.option("--test", metavar="FILE", help="To measure the best epoch on."),
+)
+
+_NULL_THRESHOLD = "say nothing if that scores more than the best answer by this; default: "
+NULL_THRESHOLD = click.option(
+    "--null-threshold",
+    type=float,
+    metavar="NUMBER",
+    help=f"answer: {_NULL_THRESHOLD}the model's; evaluate says which is best.",
 )
 
 _HEAD = (
@@ -91,8 +104,7 @@ _HEAD = (
         "--null-threshold",
         type=float,
         metavar="NUMBER",
-        help="answer: say nothing if that scores more by this; default: 0 if there are questions "
-        "without answer, else never.",
+        help=f"answer: {_NULL_THRESHOLD}0 if there are questions without answer, else never.",
     ),
     click.option(
         "--loss",

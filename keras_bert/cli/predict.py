@@ -8,7 +8,7 @@ import click
 
 from keras_bert.cli.data import examples_of_lines, is_default, reader
 from keras_bert.cli.models import KINDS, load_model
-from keras_bert.cli.options import BATCH_SIZE, MODEL, data_options
+from keras_bert.cli.options import BATCH_SIZE, MODEL, NULL_THRESHOLD, data_options
 from keras_bert.cli.texts import batches, json_line, write_json
 from keras_bert.errors import InputError
 
@@ -25,6 +25,7 @@ _BATCHES_AT_ONCE = 16  # of a file, so that texts of like length share a batch
     metavar="FILE.json",
     help="Also write the answers as the official scripts of SQuAD read them.",
 )
+@NULL_THRESHOLD
 @data_options
 @BATCH_SIZE
 @click.argument("texts", nargs=-1)
@@ -34,6 +35,7 @@ def command(
     pairs: bool,
     output: str | None,
     squad_predictions: str | None,
+    null_threshold: float | None,
     batch_size: int,
     texts: tuple[str, ...],
     **options: Any,
@@ -51,7 +53,7 @@ def command(
                 raise click.UsageError(f"--{name.replace('_', '-')} is for --data.")
     from keras_bert.finetuning.evaluation import predict
 
-    task, tuned = load_model(model)
+    task, tuned = load_model(model, null_threshold)
     if squad_predictions and task != "answer":
         raise InputError(f"{model} is not a model that answers, as --squad-predictions needs.")
     answers: dict[str, str] = {}

@@ -10,6 +10,7 @@ import pytest
 
 SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 PRETRAIN = ["pretrain", "pretrain.yaml", "output=o"]
+RANGE = ["--score-range", "0", "4"]
 FINETUNE = ["finetune", "--model", "run/model", "--output", "new", "--train"]
 
 # Files that the cases below name: a function of the folder's own files, or their content.
@@ -31,6 +32,39 @@ FILES = {
     "two_classes.csv": b"text,label\nfine,a\nbad,b\ngood,a\n",
     "unknown.csv": b"text,label\nfine,praise\nbad,prase\n",
     "list.yaml": b"- a\n",
+    "empty.conll": b"",
+    "blank.conll": b"\n\n",
+    "untagged.conll": b"the O\nfilm\n",
+    "unknown.conll": b"the O\nfilm B-WERK\n",
+    "untagged.jsonl": b'{"tokens": ["a", "film"]}\n',
+    "outside.jsonl": b'{"text": "a film", "entities": [{"start": 1, "end": 4, "label": "W"}]}\n',
+    "empty.json": b"",
+    "other.json": b'{"rows": []}',
+    "elsewhere.json": json.dumps(
+        {
+            "data": [
+                {
+                    "title": "a",
+                    "paragraphs": [
+                        {
+                            "context": "it was good",
+                            "qas": [
+                                {
+                                    "id": "q7",
+                                    "question": "how ?",
+                                    "answers": [{"text": "bad", "answer_start": 7}],
+                                }
+                            ],
+                        }
+                    ],
+                }
+            ]
+        }
+    ).encode(),
+    "no_answer.csv": b"question,context\nhow ?,it was good\n",
+    "no_choice.csv": b"context,ending0,ending1,label\nit,was,is,2\n",
+    "singles.csv": b"text,label\na film,1.5\n",
+    "scores.tsv": b"sentence1\tsentence2\tscore\na\tb\t1.5\na\tc\t9.5\n",
 }
 
 CASES = {
@@ -107,6 +141,119 @@ CASES = {
         ["evaluate", "--model", "tuned/model", "--data", "unknown.csv"],
         "unknown.csv, line 3: the label 'prase' is unknown. Did you mean 'praise'",
     ),
+    "no such column": (
+        [*FINETUNE, "opinions.csv", "--text-column", "Text"],
+        "opinions.csv has no column 'Text'. Did you mean 'text'? It has 'text', 'label'",
+    ),
+    "an option of another task": (
+        [*FINETUNE, "opinions.csv", "--crf"],
+        "--crf is not for the task classify",
+    ),
+    "a format of another task": (
+        [*FINETUNE, "opinions.csv", "--format", "conll"],
+        "--format conll is not for the task classify; it reads csv, tsv, jsonl",
+    ),
+    "files of another task": ([*FINETUNE, "tags.conll"], "tags.conll has no known ending"),
+    "an unknown class for a weight": (
+        [*FINETUNE, "opinions.csv", "--class-weights", "prase=2"],
+        "class_weights has 'prase'",
+    ),
+    "a class without weight": (
+        [*FINETUNE, "opinions.csv", "--class-weights", "praise"],
+        "The class weight 'praise' is neither LABEL=NUMBER nor balanced",
+    ),
+    "class weights for tags": (
+        [*FINETUNE, "tags.conll", "--task", "tag", "--class-weights", "balanced"],
+        "class_weights",
+    ),
+    "a metric of another task": (
+        [*FINETUNE, "tags.conll", "--task", "tag", "--metric", "matthews"],
+        "matthews",
+    ),
+    "a picture that is none": (
+        [*FINETUNE, "opinions.csv", "--curves", "curves.docx"],
+        "let it end in .png",
+    ),
+    "empty file of tags": ([*FINETUNE, "empty.conll", "--task", "tag"], "empty.conll is empty"),
+    "no sentences": ([*FINETUNE, "blank.conll", "--task", "tag"], "blank.conll is empty"),
+    "a word without tag": (
+        [*FINETUNE, "untagged.conll", "--task", "tag"],
+        "untagged.conll, line 2: 1 columns",
+    ),
+    "words without tags": (
+        [*FINETUNE, "untagged.jsonl", "--task", "tag"],
+        "untagged.jsonl, line 1: the tags are missing",
+    ),
+    "an entity that is no words": (
+        [*FINETUNE, "outside.jsonl", "--task", "tag"],
+        "' fi' (W, characters 1 to 4) does not begin and end where words do",
+    ),
+    "a column that is no number": (
+        [*FINETUNE, "tags.conll", "--task", "tag", "--label-column", "tag"],
+        "columns of CoNLL files have numbers",
+    ),
+    "a column that is not there": (
+        [*FINETUNE, "tags.conll", "--task", "tag", "--label-column", "3"],
+        "tags.conll has no column",
+    ),
+    "tag unknown in test": (
+        [*FINETUNE, "tags.conll", "--task", "tag", "--test", "unknown.conll"],
+        "unknown.conll, line 1: the tag 'B-WERK' of 'film' is unknown. Did you mean 'B-WORK'",
+    ),
+    "empty file of questions": ([*FINETUNE, "empty.json", "--task", "answer"], "empty.json"),
+    "not questions": ([*FINETUNE, "other.json", "--task", "answer"], 'other.json: expected "data"'),
+    "answer not in its context": (
+        [*FINETUNE, "elsewhere.json", "--task", "answer"],
+        "elsewhere.json, question 1 (q7): the answer 'bad' is not in its context",
+    ),
+    "question without answer": (
+        [*FINETUNE, "no_answer.csv", "--task", "answer"],
+        "no_answer.csv, line 2: the answer is missing",
+    ),
+    "choice that is none": (
+        [*FINETUNE, "no_choice.csv", "--task", "choice"],
+        "no_choice.csv, line 2: the label is 2",
+    ),
+    "similarity of single texts": (
+        [*FINETUNE, "singles.csv", "--task", "similarity", "--validation", "singles.csv"],
+        "singles.csv has single texts",
+    ),
+    "scores out of range": (
+        [*FINETUNE, "pairs.tsv", "--task", "similarity", "--test", "scores.tsv", *RANGE],
+        "scores.tsv, line 3: the score 9.5 is outside",
+    ),
+    "a cross-encoder of tags": (
+        [*FINETUNE, "tags.conll", "--task", "tag", "--cross-encoder"],
+        "--cross-encoder is not for the task tag",
+    ),
+    "report of numbers": (
+        ["evaluate", "--model", "pairs/model", "--data", "pairs.tsv", "--report"],
+        "--report is for models that give labels",
+    ),
+    "confusion of numbers": (
+        ["evaluate", "--model", "pairs/model", "--data", "pairs.tsv", "--confusion", "o.png"],
+        "--confusion is for models that give one label",
+    ),
+    "questions for a classifier": (
+        ["evaluate", "--model", "tuned/model", "--data", "questions.json"],
+        "questions.json has no known ending",
+    ),
+    "texts and a file": (
+        ["predict", "--model", "tuned/model", "--data", "opinions.csv", "a text"],
+        "Give texts or --data, not both",
+    ),
+    "columns of texts": (
+        ["predict", "--model", "tuned/model", "--text-column", "text", "a text"],
+        "--text-column is for --data",
+    ),
+    "answers of a classifier": (
+        ["predict", "--model", "tuned/model", "a", "--squad-predictions", "o.json"],
+        "tuned/model is not a model that answers",
+    ),
+    "threshold of a classifier": (
+        ["predict", "--model", "tuned/model", "a", "--null-threshold", "1"],
+        "tuned/model is a classifier, so it has no --null-threshold",
+    ),
     "prediction without classifier": (
         ["predict", "--model", "run/model", "a"],
         "run/model is a PretrainingModel, which predicts nothing about texts; make a classifier",
@@ -140,6 +287,21 @@ def test_one_line_and_code_2(arguments, message, run, folder):
         str(Path(path).relative_to(folder)) for path in before
     }
     assert not {path for path in made if not path.startswith("o")}, "nothing is left behind"
+
+
+@pytest.mark.parametrize("line", ["how was it ?", "how\twas\tit ?"])
+def test_lines_that_are_no_questions(run, tuned, line):
+    result = run("predict", "--model", tuned("answer"), line)
+    assert (result.code, len(result.errors)) == (2, 1)
+    assert "expected a question and its context with a tab between" in result.errors[0]
+
+
+def test_models_of_another_task(run, folder, tuned):
+    result = run("evaluate", "--model", tuned("tag"), "--data", "questions.json")
+    assert (result.code, len(result.errors)) == (2, 1)
+    result = run("evaluate", "--model", tuned("choice"), "--data", "opinions.csv")
+    assert (result.code, len(result.errors)) == (2, 1)
+    assert "opinions.csv: which column holds the choices?" in result.errors[0]
 
 
 def test_lines_that_are_not_text(run):
