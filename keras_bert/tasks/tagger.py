@@ -36,6 +36,8 @@ class TokenClassifier(Task):
             `ConditionalRandomField` (None without).
         scheme: how labels mark entities, "iob1", "iob2" or "bioes"; the random field then finds
             only sequences that the scheme allows. None: they mean nothing to each other.
+        continue_labels: whether fine-tuning labels all tokens of a word, the others as inside of
+            an entity that begins there; else, and with a random field, the first alone.
         dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
@@ -59,6 +61,7 @@ class TokenClassifier(Task):
         labels: Sequence[str] | None = None,
         crf: bool = False,
         scheme: str | None = None,
+        continue_labels: bool = False,
         dropout: float | None = None,
         **kwargs: Any,
     ):
@@ -73,6 +76,7 @@ class TokenClassifier(Task):
                 f"Choose one of {', '.join(SCHEMES)}, or None."
             )
         self.scheme = scheme
+        self.continue_labels = continue_labels
         self.crf = None
         if crf:
             allowed = allowed_transitions(self.labels, scheme)
@@ -86,6 +90,7 @@ class TokenClassifier(Task):
             "labels": list(self.labels),
             "crf": self.crf is not None,
             "scheme": self.scheme,
+            "continue_labels": self.continue_labels,
             "dropout": self.dropout,
         }
 

@@ -134,6 +134,35 @@ def test_every_word_is_labelled_once_at_its_first_token():
         ]
 
 
+def test_labels_are_continued_on_request():
+    data = examples(
+        [["adas", "bobby", "was", "in", "oslos"]], [["B-PER", "I-PER", "O", "O", "B-LOC"]]
+    )
+    expected = {
+        False: ["B-PER", "-", "I-PER", "-", "O", "O", "B-LOC", "-"],
+        True: ["B-PER", "I-PER", "I-PER", "I-PER", "O", "O", "B-LOC", "I-LOC"],
+    }
+    for continued, labels in expected.items():
+        model = tagger(continue_labels=continued)
+        assert model.get_config()["continue_labels"] is continued
+        values = tag.targets(model, data, tag.rows(model, data)).values
+        found = ["-" if value == IGNORED else LABELS[value] for value in values]
+        assert found == ["-", *labels, "-"]
+    model, data = tagger(continue_labels=True), long_sentences()
+    rows = tag.rows(model, data)
+    values, starts = tag.targets(model, data, rows).values, rows.flat["starts"]
+    owners = np.repeat(rows.owners, rows.lengths)
+    labelled = list(zip(owners[values != IGNORED], starts[values != IGNORED], strict=True))
+    assert len(labelled) == len(set(labelled))  # no token has a label in two windows
+    for owner, start, value in zip(owners, starts, values, strict=True):
+        spans = data.words[owner]
+        word = next((i for i, (first, end) in enumerate(spans) if first <= start < end), None)
+        if value != IGNORED:
+            begins = start == spans[word][0]
+            label = data.tags[owner][word]
+            assert LABELS[value] == (label if begins else label.replace("B-", "I-"))
+
+
 def test_a_random_field_learns_no_part_of_an_entity():
     data = long_sentences()
     for scheme in ("iob2", "bioes"):

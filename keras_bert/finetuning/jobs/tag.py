@@ -26,6 +26,7 @@ def rows(model: Any, examples: TaggedExamples) -> Rows:
 def targets(model: Any, examples: TaggedExamples, rows: Rows) -> PerToken:
     """The label of each word at its first token, where that has most context.
 
+    If the model says so, the word's other tokens have it, too, but not the begin of an entity.
     For a random field the words of an entity that does not lie in one window as a whole have
     none, as no sequence of labels that its scheme allows begins or ends inside of an entity.
 
@@ -47,6 +48,11 @@ def targets(model: Any, examples: TaggedExamples, rows: Rows) -> PerToken:
         tokens[_cut(model, examples, _row_of_tokens(rows, tokens))] = -1
     values = np.full(rows.splits[-1], IGNORED, np.int32)
     values[tokens[tokens >= 0]] = labels[tokens >= 0]
+    if model.continue_labels and model.crf is None:
+        first = _first_of_word(rows, tokens, examples)
+        inside = [ids.get(label.replace("B-", "I-", 1), index) for label, index in ids.items()]
+        others = (first >= 0) & (first != np.arange(len(first)))
+        values[others] = np.array(inside, np.int32)[values[first[others]]]
     return PerToken(values, mean="tokens" if model.crf is None else "rows")
 
 
@@ -99,6 +105,24 @@ def _id(examples: TaggedExamples, index: int, word: int, tag: str, ids: dict[str
             f"The model knows {', '.join(map(repr, ids))}."
         )
     return ids[tag]
+
+
+def _first_of_word(rows: Rows, tokens: np.ndarray, examples: TaggedExamples) -> np.ndarray:
+    """For each token the first one of its word, in the same row; -1 where there is none.
+
+    Args:
+        rows: with offsets.
+        tokens: the first ones of all words, or -1.
+        examples: of which the words are.
+    """
+    ends = np.zeros(len(rows.flat["starts"]), np.int64)  # of words, at their first tokens
+    word_ends = np.array([end for words in examples.words for _, end in words], np.int64)
+    ends[tokens[tokens >= 0]] = word_ends[tokens >= 0]
+    positions = np.arange(len(ends))
+    first = np.maximum.accumulate(np.where(ends > 0, positions, 0))
+    row = _row_of_tokens(rows, positions)
+    inside = rows.flat["most_context"] & (row == row[first]) & (rows.flat["starts"] < ends[first])
+    return np.where(inside, first, -1)
 
 
 def _row_of_tokens(rows: Rows, tokens: np.ndarray) -> np.ndarray:
