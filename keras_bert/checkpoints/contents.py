@@ -29,6 +29,7 @@ class Contents(NamedTuple):
         source: the tensors.
         table: the links from our names to those of the tensors, for one more layer than there is.
         fault: why that task cannot be built here, though others can; "" where it can.
+        unless_asked: the task that is built where none is asked for, if not the saved one.
     """
 
     place: Path
@@ -39,12 +40,13 @@ class Contents(NamedTuple):
     source: TensorSource
     table: Sequence[Link]
     fault: str = ""
+    unless_asked: str | None = None
 
     def build(self, task: str | None = None, **options: Any) -> keras.Model:
         """The model without weights: shapes and names only.
 
         Args:
-            task: a key of `TASKS`; default: the saved one.
+            task: a key of `TASKS`; default: `unless_asked` or the saved one.
             **options: arguments of the constructor that replace the saved ones.
 
         Raises:
@@ -53,6 +55,7 @@ class Contents(NamedTuple):
             InputError: if the task or an option is unknown.
         """
         check_task(task)
+        task = task or self.unless_asked
         if self.fault and task in (None, self.task):
             raise CheckpointError(self.fault)
         arguments, encoder = self.arguments, self.encoder
@@ -71,7 +74,7 @@ class Contents(NamedTuple):
     def load(self, task: str | None = None, **options: Any) -> keras.Model:
         """The model with its weights; arguments and errors as in `keras_bert.load`."""
         model = self.build(task, **options)
-        another = task not in (None, self.task)
+        another = (task or self.unless_asked) not in (None, self.task)
         read_model(model, self.table, self.source, another_task=another, chosen=task is not None)
         return model
 

