@@ -1,5 +1,6 @@
 import functools
 import itertools
+import json
 import time
 
 import keras
@@ -12,6 +13,7 @@ import keras_bert as kb
 from keras_bert.layers.crf import IGNORED
 from keras_bert.tasks.entities import spans_of
 from keras_bert.text.words import split_words
+from tests.jax_backend import run_on_jax
 from tests.text import stress
 from tests.text.test_loading import KINDS
 
@@ -329,3 +331,33 @@ def test_saved_models_predict_the_same(task, tmp_path):
     for loaded in (kb.load(tmp_path / "native"), keras.models.load_model(tmp_path / "model.keras")):
         assert loaded.predict_text(texts) == expected
         assert loaded.get_config() | {"name": model.name} == model.get_config()
+
+
+JAX_PROGRAM = """
+import json, sys
+import keras, numpy as np
+import keras_bert as kb
+
+assert keras.backend.backend() == "jax"
+model = kb.load(sys.argv[1] + "/model")
+texts = json.loads(open(sys.argv[1] + "/texts.json").read())
+json.dump(model.predict_text(texts), open(sys.argv[1] + "/found.json", "w"))
+assert model.predict_text([]) == []
+inputs = model.rows(texts).padded(range(len(texts)))
+tags = np.where(inputs["padding_mask"], 1, -1)
+model.compile(keras.optimizers.Adam(0.05), model.default_loss())
+losses = model.fit(inputs, tags, epochs=10, verbose=0).history["loss"]
+assert losses[-1] < 0.5 * losses[0], losses
+"""
+
+
+def test_the_same_entities_and_training_on_jax(tmp_path):
+    model = make("tagger, crf", KINDS["wordpiece"]())
+    texts = ["the cat " * 10, "", "a x", "the a cat the"]
+    kb.save(model, tmp_path / "model")
+    (tmp_path / "texts.json").write_text(json.dumps(texts))
+    run_on_jax(JAX_PROGRAM, str(tmp_path))
+    found = json.loads((tmp_path / "found.json").read_text())
+    for one, two in zip(found, model.predict_text(texts), strict=True):
+        for a, b in zip(one["entities"], two["entities"], strict=True):
+            assert a == b | {"score": pytest.approx(b["score"], abs=1e-4)}

@@ -119,7 +119,7 @@ def _loss(outputs: Logits, positions: Mapping[str, np.ndarray]) -> float:
             logits = logits.astype("float64")
             highest = logits.max()
             total += highest + np.log(np.exp(logits - highest).sum()) - logits[position]
-    return total / max(len(outputs[OUTPUTS[0]]), 1)
+    return float(total) / len(outputs[OUTPUTS[0]])
 
 
 JOB = Job(rows, targets, predict, measure, metrics)
