@@ -9,7 +9,12 @@ FORMATS = ("native", "huggingface", "sentence-transformers", "google", "keras-hu
 @click.argument("source")
 @click.argument("target")
 @click.option("--to", "format", type=click.Choice(FORMATS), required=True, help="What to write.")
-def command(source: str, target: str, format: str) -> None:
+@click.option(
+    "--task",
+    metavar="NAME",
+    help="Of the model, such as embedder; by default the one that SOURCE was saved as.",
+)
+def command(source: str, target: str, format: str, task: str | None) -> None:
     """Write a model in the format of another library.
 
     SOURCE is a directory of ours, of Hugging Face, Google or KerasHub, or a model's name on the
@@ -17,5 +22,5 @@ def command(source: str, target: str, format: str) -> None:
     """
     import keras_bert
 
-    keras_bert.save(keras_bert.load(source), target, format=format)
+    keras_bert.save(keras_bert.load(source, task=task), target, format=format)
     click.echo(target)

@@ -9,12 +9,14 @@ from keras_bert.checkpoints.variables import named_variables
 from keras_bert.cli import convert, main
 from tests.checkpoints.test_google import VOCABULARY, google_encoder, randomised
 
+CLASSIFIERS = [format for format in FORMATS if format != "sentence-transformers"]
+
 
 def test_convert_knows_all_formats():
     assert set(convert.FORMATS) == set(FORMATS)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", CLASSIFIERS)
 def test_convert(format, tmp_path, capsys):
     model = randomised(kb.SequenceClassifier(google_encoder(), 3))
     kb.save(model, tmp_path / "source")
@@ -26,6 +28,16 @@ def test_convert(format, tmp_path, capsys):
         assert np.array_equal(variable, named_variables(loaded)[name])
 
 
+def test_convert_makes_an_embedder(tmp_path):
+    encoder = randomised(google_encoder())
+    kb.save(encoder, tmp_path / "source")
+    arguments = [str(tmp_path / "source"), str(tmp_path / "target")]
+    assert main(["convert", *arguments, "--to", "sentence-transformers", "--task", "embedder"]) == 0
+    loaded = kb.load(tmp_path / "target", task="embedder").encoder
+    for name, variable in named_variables(encoder).items():
+        assert np.array_equal(variable, named_variables(loaded)[name])
+
+
 def test_convert_refuses_in_one_line(tmp_path, capsys):
     kb.save(kb.TokenClassifier(google_encoder(), 2), tmp_path / "source")
     arguments = [str(tmp_path / "source"), str(tmp_path / "target"), "--to", "google"]
@@ -34,7 +46,7 @@ def test_convert_refuses_in_one_line(tmp_path, capsys):
     assert not (tmp_path / "target").exists()
 
 
-@pytest.mark.parametrize("format", ["keras", *FORMATS])
+@pytest.mark.parametrize("format", ["keras", *CLASSIFIERS])
 def test_inspect(format, tmp_path, capsys):
     vocabulary = kb.Vocabulary(VOCABULARY)
     encoder = google_encoder(vocabulary_size=len(vocabulary))
