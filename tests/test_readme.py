@@ -1,6 +1,7 @@
 """Every code block of README.md is executed, in its order, in one directory."""
 
 import csv
+import json
 import os
 import re
 import shutil
@@ -46,6 +47,33 @@ def user_files(directory):
         for number in range(4):
             writer.writerows([f"{text}, part {number}", "good"] for text in good)
             writer.writerows([f"{text}, part {number}", "bad"] for text in bad)
+    examples_of_tasks(directory, good, bad)
+
+
+def examples_of_tasks(directory, good, bad):
+    """A file for each other block on fine-tuning."""
+    with open(directory / "tickets.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["No.", "What they wrote", "Team (final)"])
+        for number in range(24):
+            team = ("sales", "repair")[number % 2]
+            writer.writerow([number, f"I need a {team} quote,\nplease", team])
+    names = ["Ada B-PER\nLovelace I-PER\n", "London B-LOC\n", "her O\n"]
+    sentences = [f"a O\nletter O\nfrom O\n{names[number % 3]}" for number in range(24)]
+    (directory / "names.conll").write_text("\n".join(sentences), encoding="utf-8")
+    articles = []
+    for number in range(24):
+        context = f"{good[number % 6]}, and not {bad[number % 5]}"
+        answers = [{"text": good[number % 6], "answer_start": 0}]
+        question = {"id": str(number), "question": "what was it?", "answers": answers}
+        articles.append(
+            {"title": f"{number}", "paragraphs": [{"context": context, "qas": [question]}]}
+        )
+    (directory / "questions.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
+    pairs = [f"{good[0]}\t{text}\t{score}\n" for text in good for score in ("4.5", "5.0")]
+    pairs += [f"{good[0]}\t{text}\t{score}\n" for text in bad for score in ("0.5", "1.0")]
+    lines = "".join(["sentence1\tsentence2\tscore\n", *pairs])
+    (directory / "pairs.tsv").write_text(lines, encoding="utf-8")
 
 
 def run(language, code, directory):
@@ -78,6 +106,12 @@ def test_every_block_runs(tmp_path):
     for language, code in blocks():
         run(language, code, tmp_path)
     assert (tmp_path / "serving" / "1" / "saved_model.pb").exists()
+    for name in ("names.png", "mistakes.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    teams = [json.loads(line) for line in (tmp_path / "teams.jsonl").read_text().splitlines()]
+    assert {line["label"] for line in teams} <= {"sales", "repair"}
+    assert len(teams) == 24
+    assert len(json.loads((tmp_path / "predictions.json").read_text())) == 24
 
 
 def test_every_family_has_a_row_in_the_table():

@@ -88,7 +88,7 @@ def _classify(
     return {"labels": label_names(train, problem), "problem_type": problem, "pooling": pooling}
 
 
-def _tag(train: Any, *others: Any, crf: bool = False, scheme: str | None = None) -> dict[str, Any]:
+def _tag(train: Any, *others: Any, scheme: str | None = None, **options: Any) -> dict[str, Any]:
     """All tags that the labels of entities can have, whether they occur or not.
 
     IOB1 is written as IOB2 unless it is asked for: it hardly ever needs its B, so that no model
@@ -103,7 +103,7 @@ def _tag(train: Any, *others: Any, crf: bool = False, scheme: str | None = None)
         names = sorted({name for tags in train.tags for name, *_ in spans_of(tags)})
         prefixes = "BIES" if scheme == "bioes" else "BI"
         labels = ["O", *(f"{prefix}-{name}" for name in names for prefix in prefixes)]
-    return {"labels": labels, "crf": crf, "scheme": scheme}
+    return {"labels": labels, "scheme": scheme, **options}
 
 
 def _answer(train: Any, *others: Any, null_threshold: float | None = None) -> dict[str, Any]:
@@ -148,7 +148,9 @@ KINDS = {
     "classify": Kind(
         "SequenceClassifier", "a classifier", ("problem", "pooling"), _classify, _show_text
     ),
-    "tag": Kind("TokenClassifier", "a tagger", ("crf", "scheme"), _tag, _show_text),
+    "tag": Kind(
+        "TokenClassifier", "a tagger", ("crf", "scheme", "continue_labels"), _tag, _show_text
+    ),
     "answer": Kind(
         "SpanClassifier", "a model that answers", ("null_threshold",), _answer, _show_question
     ),

@@ -96,6 +96,11 @@ _HEAD = (
     ),
     click.option("--crf", is_flag=True, help="tag: choose all tags of a text together."),
     click.option(
+        "--continue-labels",
+        is_flag=True,
+        help="tag: teach all tokens of a word, not the first alone.",
+    ),
+    click.option(
         "--scheme",
         type=click.Choice(["iob1", "iob2", "bioes"]),
         help="tag: how the model writes entities; default: bioes if the file does, else iob2.",
