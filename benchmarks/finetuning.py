@@ -162,7 +162,7 @@ def page(runs: list[dict]) -> str:
         sides = [found[task, side] for side in ("keras_bert", "transformers")]
         if not any(sides):
             continue
-        for name in sorted({n for side in sides for n in shown(side)}, key=order(plan["metric"])):
+        for name in sorted(shown(sides), key=lambda name: name != plan["metric"]):
             cells = [scores(side, name) for side in sides]
             rows.append([task, name, *cells, verdict(plan, name, sides)])
     versions = {k: v for line in runs for k, v in line["versions"].items()}
@@ -191,16 +191,13 @@ articles that were not trained on. STS-B is a cross-encoder.
 """
 
 
-def shown(side: dict) -> list[str]:
-    names = [name for run in side.values() for name in run["metrics"]]
-    return [name for name in names if name in SHOWN]
+def shown(sides: list[dict]) -> list[str]:
+    """What all runs of a task have measured."""
+    measured = [run["metrics"] for side in sides for run in side.values()]
+    return [name for name in SHOWN if all(name in metrics for metrics in measured)]
 
 
 SHOWN = ("accuracy", "f1", "spearman", "pearson", "exact_match", "precision", "recall")
-
-
-def order(first: str):
-    return lambda name: (name != first, SHOWN.index(name))
 
 
 def scores(side: dict, name: str) -> str:

@@ -6,6 +6,7 @@ checks that it got the same.
 
 import csv
 import json
+import random
 import re
 from collections import namedtuple
 from pathlib import Path
@@ -124,3 +125,18 @@ def names(labels):
     return sorted(
         found, key=lambda name: (not name.isdecimal(), len(name) if name.isdecimal() else 0, name)
     )
+
+
+def sample(examples, count):
+    """Some of the examples, by chance but always the same, in their order."""
+    return take(examples, chosen(len(examples[0]), count))
+
+
+def chosen(total, count):
+    """Indices."""
+    return sorted(random.Random(0).sample(range(total), count))
+
+
+def take(examples, indices):
+    """The examples at the indices."""
+    return type(examples)(*(part and [part[index] for index in indices] for part in examples))

@@ -79,8 +79,8 @@ def main():
     )
 
 
-def make_trainer(job, plan, options):
-    arguments = TrainingArguments(
+def make_trainer(job, plan, options, **changes):
+    arguments = dict(
         output_dir=tempfile.mkdtemp(),
         per_device_train_batch_size=plan["batch_size"],
         per_device_eval_batch_size=64,
@@ -103,7 +103,7 @@ def make_trainer(job, plan, options):
     )
     return Trainer(
         model=job.model,
-        args=arguments,
+        args=TrainingArguments(**arguments | changes),
         train_dataset=job.train,
         data_collator=job.collator,
         processing_class=job.tokenizer,

@@ -1,0 +1,223 @@
+"""Real tokens per second of fine-tuning on SST-2: ours, Hugging Face's Trainer and KerasHub.
+
+    python benchmarks/finetuning_speed.py --weights DIR --data DIR --peer-python PYTHON
+
+The same weights, texts and batch size, float32. Each side is a process of its own, one after the
+other in every round; it trains two epochs on the same examples, of which the second is measured,
+so that tracing and tokenizing beforehand do not count. KerasHub tokenizes as it goes, as it does
+in a user's `fit`. Padding is no real token: ours and the Trainer put texts of like length
+together, each in its own way; KerasHub pads all texts to one length, its default of 512 or, with
+foresight, the longest text's. PYTHON has torch and transformers; see `peers/train.py`.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from peers import data
+from peers.plan import CLIP_NORM, EPSILON, TASKS, WARMUP, WEIGHT_DECAY
+
+PLAN = TASKS["sst2"]
+KERAS_HUB_DEFAULT = 512
+SHARE_AT_DEFAULT = 16  # 512 positions for some 13 tokens take long; fewer examples do
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--weights", required=True, help="a directory of transformers'")
+    parser.add_argument("--data", required=True, help="has sst2/train.tsv and sst2/dev.tsv")
+    parser.add_argument("--peer-python", help="without it, the Trainer is left out")
+    parser.add_argument("--examples", type=int, default=6400)
+    parser.add_argument("--batch-size", type=int, default=PLAN["batch_size"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        measured = {"keras_bert": ours}.get(options.worker, keras_hub)(options)
+        print(json.dumps(measured))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        compare(options, commands(options, folder))
+
+
+def commands(options: argparse.Namespace, folder: str) -> dict[str, list[str]]:
+    """By side, what to run."""
+    common = [
+        *("--data", options.data, "--batch-size", str(options.batch_size)),
+        *("--threads", str(options.threads)),
+    ]
+    here = [sys.executable, __file__, *common]
+    plain = ["--weights", options.weights, "--examples", str(options.examples)]
+    preset = ["--weights", write_preset(options.weights, folder), "--examples"]
+    few = str(options.examples // SHARE_AT_DEFAULT)
+    peer = Path(__file__).parent / "peers" / "speed.py"
+    texts = data.sample(data.load("sst2", options.data)[0], options.examples).texts
+    longest = str(longest_of(options.weights, texts))
+    sides = {
+        "keras_bert": [*here, *plain, "--worker", "keras_bert"],
+        "transformers": [options.peer_python, str(peer), *common, *plain],
+        f"keras_hub, {longest}": [*here, *preset, str(options.examples), "--worker", longest],
+        f"keras_hub, {KERAS_HUB_DEFAULT}": [
+            *(*here, *preset, few, "--worker", str(KERAS_HUB_DEFAULT))
+        ],
+    }
+    if not options.peer_python:
+        del sides["transformers"]
+    return sides
+
+
+def compare(options: argparse.Namespace, sides: dict[str, list[str]]) -> None:
+    rates = {side: [] for side in sides}
+    for number in range(options.rounds):
+        order = list(sides) if number % 2 == 0 else list(reversed(sides))
+        for side in order:
+            rates[side].append(rate(side, sides[side], options.threads))
+        print(f"round {number + 1}:", {s: round(r[-1]) for s, r in rates.items()}, flush=True)
+    print(
+        f"\n{os.cpu_count()} processors, {options.threads} threads, batches of "
+        f"{options.batch_size}, {options.examples} examples, {options.rounds} rounds\n\n"
+        "| side | real tokens/s, median | lowest, highest | ours is faster by, median |\n"
+        "|---|---|---|---|"
+    )
+    for side, measured in rates.items():
+        ratios = [a / b for a, b in zip(rates["keras_bert"], measured, strict=True)]
+        print(
+            f"| {side} | {statistics.median(measured):.0f} | {min(measured):.0f}, "
+            f"{max(measured):.0f} | {statistics.median(ratios):.2f} |"
+        )
+
+
+def rate(side: str, command: list[str], threads: int) -> float:
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{side} failed:\n{done.stderr[-3000:]}")
+    measured = json.loads(done.stdout.strip().splitlines()[-1])
+    return measured["tokens"] / measured["seconds"]
+
+
+def ours(options: argparse.Namespace) -> dict[str, float]:
+    """Through `fine_tune`, with a clock beside its own callbacks."""
+    use_threads(options.threads)
+    import keras_bert as kb
+    from keras_bert.finetuning import Recipe, TextExamples, fine_tune
+
+    texts = data.sample(data.load("sst2", options.data)[0], options.examples)
+    model = kb.load(options.weights, task="classifier", labels=["0", "1"])
+    model.preprocessor = model.preprocessor.with_length(PLAN["length"])
+    examples = TextExamples(
+        path="train.tsv",
+        lines=tuple(range(options.examples)),
+        texts=tuple(texts.texts),
+        labels=tuple(texts.labels),
+    )
+    recipe = Recipe(
+        epochs=2,
+        batch_size=options.batch_size,
+        learning_rate=PLAN["learning_rate"],
+        warmup=WARMUP,
+        weight_decay=WEIGHT_DECAY,
+        clip_norm=CLIP_NORM,
+    )
+    clock, fit = make_clock(), model.fit
+    model.fit = lambda *args, callbacks, **kwargs: fit(
+        *args, callbacks=[*callbacks, clock], **kwargs
+    )
+    fine_tune(model, examples, recipe=recipe, verbose=0)
+    tokens = int(model.rows(examples.inputs).lengths.sum())
+    return {"tokens": tokens, "seconds": clock.times[2] - clock.times[1]}
+
+
+def keras_hub(options: argparse.Namespace) -> dict[str, float]:
+    use_threads(options.threads)
+    import keras
+    import keras_hub
+
+    texts = data.sample(data.load("sst2", options.data)[0], options.examples)
+    models = keras_hub.models
+    length = int(options.worker)
+    preprocessor = models.BertTextClassifierPreprocessor.from_preset(
+        options.weights, sequence_length=length
+    )
+    model = models.BertTextClassifier.from_preset(
+        options.weights, num_classes=2, dropout=0.1, preprocessor=preprocessor
+    )
+    steps = 2 * -(-options.examples // options.batch_size)
+    schedule = keras.optimizers.schedules.PolynomialDecay(PLAN["learning_rate"], steps, 0.0)
+    model.compile(
+        keras.optimizers.AdamW(
+            schedule, weight_decay=WEIGHT_DECAY, epsilon=EPSILON, global_clipnorm=CLIP_NORM
+        ),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    clock = make_clock()
+    labels = [int(label) for label in texts.labels]
+    model.fit(
+        x=texts.texts,
+        y=labels,
+        batch_size=options.batch_size,
+        epochs=2,
+        callbacks=[clock],
+        verbose=0,
+    )
+    # Its own count of what is no padding.
+    tokens = int(preprocessor(texts.texts)["padding_mask"].numpy().sum())
+    return {"tokens": tokens, "seconds": clock.times[2] - clock.times[1]}
+
+
+def make_clock():
+    import keras
+
+    class Clock(keras.callbacks.Callback):
+        """When epochs begin, and when the last one ends."""
+
+        def __init__(self):
+            super().__init__()
+            self.times = []
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.times.append(time.monotonic())
+
+        def on_train_end(self, logs=None):
+            self.times.append(time.monotonic())
+
+    return Clock()
+
+
+def use_threads(count: int) -> None:
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(count)
+    tf.config.threading.set_inter_op_parallelism_threads(count)
+
+
+def write_preset(weights: str, folder: str) -> str:
+    """The weights as KerasHub reads them; its BERT knows only the faster, approximate GELU."""
+    import keras_bert as kb
+
+    preset = str(Path(folder) / "preset")
+    encoder = kb.load(weights, task="encoder")
+    approximate = kb.Encoder(encoder.config.replace(activation="gelu_tanh"))
+    approximate.set_weights(encoder.get_weights())
+    approximate.preprocessor = encoder.preprocessor
+    kb.save(approximate, preset, format="keras-hub")
+    return preset
+
+
+def longest_of(weights: str, texts: list[str]) -> int:
+    import keras_bert as kb
+
+    return int(kb.load(weights, task="encoder").preprocessor.rows(texts).lengths.max())
+
+
+if __name__ == "__main__":
+    main()

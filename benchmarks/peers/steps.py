@@ -1,0 +1,70 @@
+"""The losses of the steps that `finetuning_steps.py` compares, by Hugging Face's Trainer."""
+
+import argparse
+import json
+import math
+import pathlib
+
+import torch
+from data import load, take
+from plan import EPSILON, TASKS
+from train import Questions, Texts, Words, make_trainer
+from transformers import AutoTokenizer, TrainerCallback
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("task", "weights", "data", "batches"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.set_defaults(steps=-1, seed=1)
+    options = parser.parse_args()
+
+    torch.set_num_threads(options.threads)
+    wanted = json.loads(pathlib.Path(options.batches).read_text())
+    plan = TASKS[options.task] | {"epochs": 1}
+    whole = load(options.task, options.data)[0]
+    kind = {"texts": Texts, "words": Words, "questions": Questions}[plan["job"]]
+    tokenizer = AutoTokenizer.from_pretrained(options.weights)
+    job = kind(plan, tokenizer, options.weights, whole, take(whole, [0]))
+    by_example = {row.get("owner", index): row for index, row in enumerate(job.train)}
+    rows = [by_example[index] for index in wanted["examples"]]
+    tokens = [list(row["input_ids"]) for row in rows]
+    assert tokens == wanted["token_ids"], "the two sides do not read the same tokens"
+    job.train = [rows[index] for index in wanted["order"]]
+    for module in job.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    trainer = make_trainer(
+        job, plan, options, train_sampling_strategy="sequential", warmup_steps=0, logging_steps=1
+    )
+    trainer.add_callback(KerasEpsilon())
+    losses = []
+    trainer.compute_loss = noting(trainer.compute_loss, losses)
+    trainer.train()
+    print(json.dumps(losses))
+
+
+class KerasEpsilon(TrainerCallback):
+    """Keras adds epsilon before the bias of the second moment is corrected, torch after."""
+
+    def on_step_begin(self, args, state, control, optimizer=None, **kwargs):
+        """Gives torch's what Keras' amounts to in this step."""
+        correction = math.sqrt(1 - args.adam_beta2 ** (state.global_step + 1))
+        for group in optimizer.param_groups:
+            group["eps"] = EPSILON / correction
+
+
+def noting(compute_loss, losses):
+    """The Trainer's own log has four digits."""
+
+    def compute(*args, **kwargs):
+        loss = compute_loss(*args, **kwargs)
+        losses.append(float(loss.detach()))
+        return loss
+
+    return compute
+
+
+if __name__ == "__main__":
+    main()
