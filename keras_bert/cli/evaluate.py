@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 import click
 
 from keras_bert.cli.data import reader, usable
-from keras_bert.cli.models import as_trained, load_model
-from keras_bert.cli.options import BATCH_SIZE, MODEL, NULL_THRESHOLD, data_options
+from keras_bert.cli.models import as_trained, load_model, suited
+from keras_bert.cli.options import AS_TASK, BATCH_SIZE, MODEL, NULL_THRESHOLD, data_options
 from keras_bert.cli.texts import write_json
 from keras_bert.errors import InputError
 
@@ -17,6 +17,7 @@ Labels: TypeAlias = list[Sequence[str]]
 
 @click.command("evaluate")
 @MODEL
+@AS_TASK
 @click.option("--data", required=True, metavar="FILE", help="Examples with labels.")
 @click.option("--report", is_flag=True, help="Add precision, recall and F1 of every label.")
 @click.option(
@@ -27,6 +28,7 @@ Labels: TypeAlias = list[Sequence[str]]
 @BATCH_SIZE
 def command(
     model: str,
+    as_task: str | None,
     data: str,
     report: bool,
     confusion: str | None,
@@ -45,10 +47,11 @@ def command(
     from keras_bert.finetuning.evaluation import check_model
     from keras_bert.finetuning.jobs import job_of
 
-    task, tuned = load_model(model, null_threshold)
+    task, tuned = load_model(model, as_task, null_threshold)
     check_model(tuned)
     _check_labelling(tuned, report, confusion is not None)
     examples = as_trained(tuned, reader(task, **options)(data))
+    tuned = suited(model, tuned, examples)
     examples = usable(examples, tuned, options["on_error"])
     job = job_of(tuned)
     rows = job.rows(tuned, examples)

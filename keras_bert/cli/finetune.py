@@ -56,7 +56,7 @@ def command(
     strategy: str,
     **options: Any,
 ) -> None:
-    """Fine-tune an encoder on examples; its head is new.
+    """Fine-tune an encoder on examples.
 
     Tables have a column for the text (text, sentence, ...) or two (sentence1 and sentence2,
     question and answer, ...), and one for the label (label, score, ...); other names are given by

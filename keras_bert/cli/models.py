@@ -12,6 +12,8 @@ class Kind(NamedTuple):
 
     Args:
         model: the class of its models.
+        task: their name for `keras_bert.load`.
+        goes_on: whether the head of such a model is of use to another one.
         noun: what to call one of them.
         options: names of the options that say what the model is.
         arguments: examples to learn from, others, and those options to the arguments of the
@@ -20,17 +22,22 @@ class Kind(NamedTuple):
     """
 
     model: str
+    task: str
+    goes_on: bool
     noun: str
     options: tuple[str, ...]
     arguments: Callable[..., dict[str, Any]]
     shown: Callable[[Any, int], dict[str, Any]]
 
 
-def load_model(path: str, null_threshold: float | None = None) -> tuple[str, Any]:
+def load_model(
+    path: str, as_task: str | None = None, null_threshold: float | None = None
+) -> tuple[str, Any]:
     """A model that was fine-tuned, and the name of its task.
 
     Args:
         path: of the model.
+        as_task: "similarity" opens any encoder as an embedder.
         null_threshold: takes the place of the model's.
 
     Raises:
@@ -38,13 +45,14 @@ def load_model(path: str, null_threshold: float | None = None) -> tuple[str, Any
     """
     import keras_bert
 
-    model = keras_bert.load(path)
+    model = keras_bert.load(path, task=KINDS[as_task].task if as_task else None)
     task = next((name for name, kind in KINDS.items() if kind.model == type(model).__name__), None)
     if task is None:
         *nouns, last = (kind.noun for kind in KINDS.values())
         raise InputError(
             f"{path} is a {type(model).__name__}, which predicts nothing about texts; make "
-            f"{', '.join(nouns)} or {last} of it with keras-bert finetune."
+            f"{', '.join(nouns)} or {last} of it with keras-bert finetune, or open it as an "
+            "embedder with --task similarity."
         )
     if model.preprocessor is None:
         raise InputError(f"{path} has no vocabulary beside it, so it cannot take texts.")
@@ -58,15 +66,39 @@ def load_model(path: str, null_threshold: float | None = None) -> tuple[str, Any
 def new_model(
     path: str, arguments: Mapping[str, Any], task: str, sequence_length: int | None, dtype: str
 ) -> Any:
-    """A model with the encoder that is at the path, and a new head."""
+    """A model with the encoder that is at the path, and a head: a new one if labels are its."""
     import keras_bert
 
-    encoder = keras_bert.load(path, task="encoder", dtype=dtype)
-    preprocessor = encoder.preprocessor
-    if preprocessor is not None and sequence_length:
-        preprocessor = preprocessor.with_length(sequence_length)
-    model = getattr(keras_bert, KINDS[task].model)
-    return model(encoder, preprocessor=preprocessor, **arguments)
+    kind = KINDS[task]
+    if kind.goes_on and (task == "similarity" or _saved_task(path) == kind.task):
+        model = keras_bert.load(path, task=kind.task, dtype=dtype, **arguments)
+    else:
+        encoder = keras_bert.load(path, task="encoder", dtype=dtype)
+        encoder = getattr(encoder, "encoder", encoder)  # a .keras file is opened as it is
+        constructor = getattr(keras_bert, kind.model)
+        model = constructor(encoder, preprocessor=encoder.preprocessor, **arguments)
+    if model.preprocessor is not None and sequence_length:
+        model.preprocessor = model.preprocessor.with_length(sequence_length)
+    return model
+
+
+def _saved_task(path: str) -> str:
+    """The task whose head a directory has."""
+    from keras_bert.checkpoints import open_checkpoint
+
+    return "" if path.endswith(".keras") else open_checkpoint(path)[1].task
+
+
+def suited(path: str, model: Any, examples: Any) -> Any:
+    """A model to measure on examples: an embedder that learned from pairs alone, by its cosines."""
+    scored = getattr(examples, "pairs", None) is not None and examples.labels is not None
+    if not scored or getattr(model, "objective", None) != "contrastive":
+        return model
+    import keras_bert
+    from keras_bert.finetuning.jobs.similarity import embedder_arguments
+
+    arguments = embedder_arguments(examples, objective="cosine")
+    return keras_bert.load(path, task="embedder", **arguments)
 
 
 def as_trained(model: Any, examples: Any) -> Any:
@@ -120,14 +152,11 @@ def _choice(*examples: Any) -> dict[str, Any]:
 def _similarity(
     *examples: Any,
     loss: str | None = None,
-    pooling: str = "mean",
-    score_range: tuple[float, float] | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     from keras_bert.finetuning.jobs.similarity import embedder_arguments
 
-    arguments = embedder_arguments(*examples, objective=loss)
-    given = {} if score_range is None else {"score_range": score_range}
-    return {"pooling": pooling, **arguments, **given}
+    return {**embedder_arguments(*examples, objective=loss), **options}
 
 
 def _show_text(examples: Any, index: int) -> dict[str, Any]:
@@ -146,20 +175,48 @@ def _show_context(examples: Any, index: int) -> dict[str, Any]:
 
 KINDS = {
     "classify": Kind(
-        "SequenceClassifier", "a classifier", ("problem", "pooling"), _classify, _show_text
+        model="SequenceClassifier",
+        task="classifier",
+        goes_on=False,
+        noun="a classifier",
+        options=("problem", "pooling"),
+        arguments=_classify,
+        shown=_show_text,
     ),
     "tag": Kind(
-        "TokenClassifier", "a tagger", ("crf", "scheme", "continue_labels"), _tag, _show_text
+        model="TokenClassifier",
+        task="tagger",
+        goes_on=False,
+        noun="a tagger",
+        options=("crf", "scheme", "continue_labels"),
+        arguments=_tag,
+        shown=_show_text,
     ),
     "answer": Kind(
-        "SpanClassifier", "a model that answers", ("null_threshold",), _answer, _show_question
+        model="SpanClassifier",
+        task="span",
+        goes_on=True,
+        noun="a model that answers",
+        options=("null_threshold",),
+        arguments=_answer,
+        shown=_show_question,
     ),
-    "choice": Kind("MultipleChoice", "a model that chooses", (), _choice, _show_context),
+    "choice": Kind(
+        model="MultipleChoice",
+        task="multiple_choice",
+        goes_on=True,
+        noun="a model that chooses",
+        options=(),
+        arguments=_choice,
+        shown=_show_context,
+    ),
     "similarity": Kind(
-        "TextEmbedder",
-        "an embedder",
-        ("loss", "pooling", "score_range"),
-        _similarity,
-        _show_text,
+        model="TextEmbedder",
+        task="embedder",
+        goes_on=True,
+        noun="an embedder",
+        options=("loss", "pooling", "score_range"),
+        arguments=_similarity,
+        shown=_show_text,
     ),
 }

@@ -13,6 +13,13 @@ BATCH_SIZE = click.option(
     "--batch-size", default=32, show_default=True, type=click.IntRange(1), help="Texts per step."
 )
 
+AS_TASK = click.option(
+    "--task",
+    "as_task",
+    type=click.Choice(["similarity"]),
+    help="Open any encoder as an embedder, whatever its head.",
+)
+
 _DATA = (
     click.option(
         "--text-column",
@@ -92,7 +99,7 @@ _HEAD = (
         "--pooling",
         type=click.Choice(["pooled", "first", "mean", "attention"]),
         help="classify, similarity: how tokens become one vector; default: the encoder's pooler, "
-        "if it has one, and mean for similarity.",
+        "if it has one; the embedder's, or mean.",
     ),
     click.option("--crf", is_flag=True, help="tag: choose all tags of a text together."),
     click.option(

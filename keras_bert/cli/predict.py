@@ -8,7 +8,7 @@ import click
 
 from keras_bert.cli.data import examples_of_lines, is_default, reader
 from keras_bert.cli.models import KINDS, load_model
-from keras_bert.cli.options import BATCH_SIZE, MODEL, NULL_THRESHOLD, data_options
+from keras_bert.cli.options import AS_TASK, BATCH_SIZE, MODEL, NULL_THRESHOLD, data_options
 from keras_bert.cli.texts import batches, json_line, write_json
 from keras_bert.errors import InputError
 
@@ -17,6 +17,7 @@ _BATCHES_AT_ONCE = 16  # of a file, so that texts of like length share a batch
 
 @click.command("predict")
 @MODEL
+@AS_TASK
 @click.option("--data", metavar="FILE", help="Texts; labels are not needed.")
 @click.option("--pairs", is_flag=True, help="Each text is two, with a tab between them.")
 @click.option("--output", metavar="FILE", help="Where to; default: standard output.")
@@ -31,6 +32,7 @@ _BATCHES_AT_ONCE = 16  # of a file, so that texts of like length share a batch
 @click.argument("texts", nargs=-1)
 def command(
     model: str,
+    as_task: str | None,
     data: str | None,
     pairs: bool,
     output: str | None,
@@ -53,7 +55,7 @@ def command(
                 raise click.UsageError(f"--{name.replace('_', '-')} is for --data.")
     from keras_bert.finetuning.evaluation import predict
 
-    task, tuned = load_model(model, null_threshold)
+    task, tuned = load_model(model, as_task, null_threshold)
     if squad_predictions and task != "answer":
         raise InputError(f"{model} is not a model that answers, as --squad-predictions needs.")
     answers: dict[str, str] = {}

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
 import keras_bert as kb
@@ -54,6 +55,26 @@ def test_from_file_to_prediction(run, small, tuned, name):
         line = "the film\tthe book"
         (prediction,) = json_lines(run("predict", "--model", model, "--pairs", line))
         assert prediction.keys() == {"text", "pair", PAIRS[name]}
+
+
+def test_any_encoder_is_an_embedder(run):
+    options = ["--task", "similarity", "--model", "run/model"]
+    (found,) = json_lines(run("predict", *options, "a film"))
+    assert len(found["embedding"]) == 16
+    (found,) = json_lines(run("evaluate", *options, "--data", "pairs.tsv"))
+    assert found.keys() == {"examples", "loss", "spearman", "pearson"}
+
+
+def test_what_can_answer_learns_on(run, small, tuned, tmp_path):
+    files = ["--train", "questions.json", "--output", tmp_path / "out"]
+    options = ["--epochs", "1", "--learning-rate", "1e-9", "--null-threshold", "3"]
+    before = kb.load(small / tuned("answer"))
+    command = ["finetune", "--task", "answer", "--model", tuned("answer"), *files, *options]
+    assert run(*command).code == 0
+    after = kb.load(tmp_path / "out" / "model")
+    assert after.null_threshold == 3
+    for one, two in zip(before.head.get_weights(), after.head.get_weights(), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-5)
 
 
 def test_entities_are_slices_of_the_text(run, tuned):
