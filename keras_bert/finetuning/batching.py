@@ -15,8 +15,8 @@ import tensorflow as tf
 from keras_bert.finetuning.jobs.job import IGNORED, PerToken, Targets
 from keras_bert.text.rows import Rows
 
-LENGTH_STEP = 8
-"""Batches are as long as a multiple of this, as accelerators like it."""
+ACCELERATOR_STEP = 8
+"""On accelerators batches are as long as a multiple of this, which their kernels want."""
 
 POOL = 50
 """Batches among which texts are sorted by length."""
@@ -123,6 +123,7 @@ def batches(rows: Rows, targets: Targets, plan: Plan) -> tf.data.Dataset:
         `[B, T]` or, where rows form groups of C, `[B, C, T]`; targets as they are, or `[B, T]`;
         weights float32 `[B]`, or `[B, 1]` for a mean over tokens.
     """
+    multiple = length_step()
     with tf.device("cpu:0"):
         flat = {name: tf.constant(rows.flat[name]) for name in ("token_ids", "segment_ids")}
         flat["padding_mask"] = tf.ones_like(flat["token_ids"])
@@ -136,7 +137,7 @@ def batches(rows: Rows, targets: Targets, plan: Plan) -> tf.data.Dataset:
         chosen = elements[inside]
         row = tf.reshape(chosen[:, None] * rows.group + np.arange(rows.group), [-1])
         length = tf.gather(lengths, row)
-        longest = -(-tf.reduce_max(length) // LENGTH_STEP) * LENGTH_STEP
+        longest = -(-tf.reduce_max(length) // multiple) * multiple
         position = tf.range(tf.minimum(longest, rows.longest))
         mask = position < length[:, None]
         source = tf.where(mask, tf.gather(splits, row)[:, None] + position, 0)
@@ -161,6 +162,12 @@ def batches(rows: Rows, targets: Targets, plan: Plan) -> tf.data.Dataset:
         )
 
     return tf.data.Dataset.range(plan.steps).map(batch, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def length_step() -> int:
+    """What the lengths of batches are multiples of; a processor pays for every token."""
+    accelerated = any(device.device_type != "CPU" for device in tf.config.list_logical_devices())
+    return ACCELERATOR_STEP if accelerated else 1
 
 
 def _divisors(rows: Rows, targets: Targets) -> np.ndarray:
