@@ -159,8 +159,8 @@ def _read_tagged(
     from keras_bert.finetuning.readers.tagged import read_tagged
 
     numbers = {"word_column": text_column, "tag_column": next(iter(label_column), None)}
-    columns = {key: _index(name) for key, name in numbers.items() if name is not None}
-    return read_tagged(path, **columns, **options)
+    options |= {key: _index(name) for key, name in numbers.items() if name is not None}
+    return read_tagged(path, **options)
 
 
 def _read_questions(

@@ -1,5 +1,6 @@
 """keras-bert evaluate."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -57,8 +58,10 @@ def command(
     rows = job.rows(tuned, examples)
     job.targets(tuned, examples, rows)  # what is wrong with the labels is said before the work
     outputs = tuned.predict_rows(rows, batch_size)
-    measured: dict[str, Any] = {"examples": len(examples)}
-    measured |= job.measure(tuned, examples, rows, outputs)
+    metrics = job.measure(tuned, examples, rows, outputs)
+    # JSON has no NaN, which a correlation may be.
+    known = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    measured: dict[str, Any] = {"examples": len(examples), **known}
     if report or confusion:
         right = _right(examples)
         predicted = _predicted(job.predict(tuned, examples, rows, outputs))
@@ -112,10 +115,10 @@ def _draw(model: Any, right: Labels, predicted: Labels, path: str) -> None:
     def names(labels: Sequence[str]) -> list[str]:
         return [label[2:] or label if _marks_entities(model) else label for label in labels]
 
-    one_by_one = (
+    targets, predictions = (
         [label for one in labels for label in names(one)] for labels in (right, predicted)
     )
-    plot_confusion(*one_by_one, list(dict.fromkeys(names(model.labels))), path)
+    plot_confusion(targets, predictions, list(dict.fromkeys(names(model.labels))), path)
 
 
 def _marks_entities(model: Any) -> bool:

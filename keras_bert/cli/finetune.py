@@ -89,10 +89,11 @@ def command(
     with make_strategy(strategy).scope():
         keras.utils.set_random_seed(recipe.seed)
         tuned = new_model(model, arguments, task, sequence_length, dtype)
-    parts = [
-        None if part is None else usable(as_trained(tuned, part), tuned, options["on_error"])
-        for part in (examples, held_out, tested)
-    ]
+
+    def fitting(part: Any) -> Any:
+        return part and usable(as_trained(tuned, part), tuned, options["on_error"])
+
+    parts = fitting(examples), fitting(held_out), fitting(tested)
     result = fine_tune(tuned, *parts, recipe=recipe, output=output)
     if curves:
         from keras_bert.finetuning.plots import plot_curves

@@ -129,6 +129,13 @@ def test_report_and_confusion(run, small, tuned):
     assert right == pytest.approx(found["accuracy"] * found["examples"])
 
 
+def test_what_is_no_number_is_null(run, tmp_path):
+    (tmp_path / "same.tsv").write_text("sentence1\tsentence2\tscore\na\tb\t1.5\na\tc\t1.5\n")
+    result = run("evaluate", "--model", "pairs/model", "--data", tmp_path / "same.tsv")
+    found = json.loads(result.out, parse_constant=pytest.fail)
+    assert (found["pearson"], found["spearman"]) == (None, None)
+
+
 def test_several_labels_of_a_text(run, tmp_path):
     text = "text;labels\n" + "a film;good,new\nthe book;bad\na play;\nthe song;new\n" * 5
     (tmp_path / "many.csv").write_text(text.replace(",", "|").replace(";", ","))
