@@ -230,7 +230,7 @@ def test_answers_are_found_wherever_they_stand():
         if isinstance(layer, keras.layers.LayerNormalization):
             layer.gamma.assign(np.ones(8))
     kernel = next(v for v in model.head.weights if len(v.shape) == 2)
-    kernel.assign(np.eye(8, 2) + np.eye(8, 2, -1) * 0 + np.eye(8, 1) @ np.ones((1, 2)))
+    kernel.assign(np.eye(8, 1) * np.ones(2))  # both logits are the first value
     for place in (0, 9, 10, 17, 25, 99):
         words = ["the"] * 100
         words[place] = "cat"
