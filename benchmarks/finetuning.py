@@ -4,6 +4,8 @@
     python benchmarks/peers/train.py    mrpc --seed 1 --weights DIR --data DIR --results FILE
     python benchmarks/finetuning.py table FILE --output benchmarks/results.md
 
+`finetuning_steps.py` and `finetuning_speed.py` add their lines to the same file.
+
 The peer needs an environment of its own, with torch; what both read is in `peers/plan.py` (tasks
 and hyperparameters) and `peers/data.py` (texts and labels). Every run adds a line to the file of
 results; the table takes the last one of each task and seed. WEIGHTS is the directory of
@@ -18,6 +20,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import finetuning_speed
 import numpy as np
 from peers import data
 from peers.plan import CLIP_NORM, SEEDS, TASKS, WARMUP, WEIGHT_DECAY
@@ -84,7 +87,7 @@ def run(options: argparse.Namespace) -> None:
         minutes=minutes,
         processor_minutes=(time.process_time() - processor) / 60,
         threads=options.threads,
-        loss=result.history[-1]["loss"],
+        loss=float(np.mean([epoch["loss"] for epoch in result.history])),
         metrics=metrics,
         versions={m.__name__: m.__version__ for m in (tf, keras)},
         complete=not options.examples,
@@ -155,7 +158,7 @@ def page(runs: list[dict]) -> str:
     """The table and what one has to know to read it, as Markdown."""
     found = collections.defaultdict(dict)
     for line in runs:
-        if line["complete"]:
+        if line.get("complete"):
             found[line["task"], line["side"]][line["seed"]] = line
     rows = []
     for task, plan in TASKS.items():
@@ -165,12 +168,14 @@ def page(runs: list[dict]) -> str:
         for name in sorted(shown(sides), key=lambda name: name != plan["metric"]):
             cells = [scores(side, name) for side in sides]
             rows.append([task, name, *cells, verdict(plan, name, sides)])
-    versions = {k: v for line in runs for k, v in line["versions"].items()}
+    versions = {k: v for line in runs for k, v in line.get("versions", {}).items()}
     parts = [
         HEAD,
         "| task | metric | keras_bert | transformers | difference of the means; goal |",
         "|---|---|---|---|---|",
         *("| " + " | ".join(row) + " |" for row in rows),
+        *steps_table(runs),
+        *speed_table(runs),
         *runs_table(found),
         *plan_table(),
         "",
@@ -221,6 +226,37 @@ def verdict(plan: dict, name: str, sides: list[dict]) -> str:
     return "; ".join(said)
 
 
+def steps_table(runs: list[dict]) -> list[str]:
+    latest = {run["task"]: run for run in runs if run["side"] == "steps"}
+    if not latest:
+        return []
+    lines = [
+        "",
+        "## Steps",
+        "",
+        "The first steps from the same weights and batches, without dropout, by "
+        "`benchmarks/finetuning_steps.py`: the loss of each step differs by the share given. What "
+        "differs between runs above is therefore chance: dropout and the order of the texts.",
+        "",
+        "| task | steps | first and last loss, ours | theirs | largest relative difference |",
+        "|---|---|---|---|---|",
+    ]
+    for task, run in latest.items():
+        ours, theirs = np.array(run["ours"]), np.array(run["theirs"])
+        ends = (f"{side[0]:.5f}, {side[-1]:.5f}" for side in (ours, theirs))
+        largest = np.max(np.abs(ours - theirs) / theirs)
+        lines.append(f"| {task} | {len(ours)} | {' | '.join(ends)} | {largest:.0e} |")
+    return lines
+
+
+def speed_table(runs: list[dict]) -> list[str]:
+    measured = [run for run in runs if run["side"] == "speed"]
+    if not measured:
+        return []
+    title = "Training on SST-2, by `benchmarks/finetuning_speed.py`:"
+    return ["", "## Speed", "", title, *finetuning_speed.table(measured[-1])]
+
+
 def runs_table(found: dict) -> list[str]:
     lines = [
         "",
@@ -229,7 +265,7 @@ def runs_table(found: dict) -> list[str]:
         "`--weights`, `--data` and `--results` are left out. Minutes of training are beside other "
         "work on the machine and say little; processor minutes, evaluation included, say more.",
         "",
-        "| command | processors (threads) | minutes | processor minutes | training loss |",
+        "| command | processors (threads) | minutes | processor minutes | training loss, mean |",
         "|---|---|---|---|---|",
     ]
     for (task, side), seeds in sorted(found.items()):

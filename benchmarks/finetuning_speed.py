@@ -24,6 +24,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from peers import data
 from peers.plan import CLIP_NORM, EPSILON, TASKS, WARMUP, WEIGHT_DECAY
+from peers.results import append
 
 PLAN = TASKS["sst2"]
 KERAS_HUB_DEFAULT = 512
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=PLAN["batch_size"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--results", help="the file that `finetuning.py table` reads")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -82,18 +84,30 @@ def compare(options: argparse.Namespace, sides: dict[str, list[str]]) -> None:
         for side in order:
             rates[side].append(rate(side, sides[side], options.threads))
         print(f"round {number + 1}:", {s: round(r[-1]) for s, r in rates.items()}, flush=True)
-    print(
-        f"\n{os.cpu_count()} processors, {options.threads} threads, batches of "
-        f"{options.batch_size}, {options.examples} examples, {options.rounds} rounds\n\n"
-        "| side | real tokens/s, median | lowest, highest | ours is faster by, median |\n"
-        "|---|---|---|---|"
-    )
-    for side, measured in rates.items():
-        ratios = [a / b for a, b in zip(rates["keras_bert"], measured, strict=True)]
-        print(
+    names = ("threads", "batch_size", "examples")
+    measured = {"rates": rates, **{name: getattr(options, name) for name in names}}
+    print("\n".join(["", *table({"processors": os.cpu_count(), **measured})]))
+    if options.results:
+        append(options.results, side="speed", **measured)
+
+
+def table(run: dict) -> list[str]:
+    """What one call has measured."""
+    rounds = len(run["rates"]["keras_bert"])
+    lines = [
+        f"{run['processors']} processors, {run['threads']} threads, batches of "
+        f"{run['batch_size']}, {run['examples']} examples, {rounds} rounds",
+        "",
+        "| side | real tokens/s, median | lowest, highest | ours is faster by, median |",
+        "|---|---|---|---|",
+    ]
+    for side, measured in run["rates"].items():
+        ratios = [a / b for a, b in zip(run["rates"]["keras_bert"], measured, strict=True)]
+        lines.append(
             f"| {side} | {statistics.median(measured):.0f} | {min(measured):.0f}, "
             f"{max(measured):.0f} | {statistics.median(ratios):.2f} |"
         )
+    return lines
 
 
 def rate(side: str, command: list[str], threads: int) -> float:

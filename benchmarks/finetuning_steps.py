@@ -25,6 +25,7 @@ import numpy as np
 from finetuning import examples_of, model_of
 from peers import data
 from peers.plan import CLIP_NORM, TASKS, WEIGHT_DECAY
+from peers.results import append
 
 DEFAULT = ("mrpc", "stsb", "snips-slots", "squad")
 
@@ -37,16 +38,15 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=DEFAULT)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--results", help="the file that `finetuning.py table` reads")
     options = parser.parse_args()
-    print("| task | steps | loss, first and last, ours | theirs | relative difference, each step |")
-    print("|---|---|---|---|---|", flush=True)
     for task in options.tasks:
         with tempfile.TemporaryDirectory() as folder:
             ours, theirs = losses(task, options, Path(folder))
-        differences = np.abs(ours - theirs) / theirs
-        ends = (f"{side[0]:.5f}, {side[-1]:.5f}" for side in (ours, theirs))
-        said = ", ".join(f"{difference:.0e}" for difference in differences)
-        print(f"| {task} | {len(ours)} | {' | '.join(ends)} | {said} |", flush=True)
+        run = {"task": task, "ours": list(ours), "theirs": list(theirs)}
+        print(json.dumps(run), flush=True)
+        if options.results:
+            append(options.results, side="steps", **run)
 
 
 def losses(task: str, options: argparse.Namespace, folder: Path) -> list[np.ndarray]:
@@ -55,7 +55,7 @@ def losses(task: str, options: argparse.Namespace, folder: Path) -> list[np.ndar
 
     import keras_bert as kb
     from keras_bert.finetuning import Recipe, fine_tune
-    from keras_bert.finetuning.batching import make_plan
+    from keras_bert.finetuning.batching import length_step, make_plan
     from keras_bert.finetuning.jobs import job_of
 
     plan = TASKS[task]
@@ -91,6 +91,7 @@ def losses(task: str, options: argparse.Namespace, folder: Path) -> list[np.ndar
         json.dumps(
             {
                 "examples": [int(index) for index in chosen],
+                "multiple": length_step(),
                 "order": batches.elements.tolist(),
                 "token_ids": [rows.row(i)["token_ids"].tolist() for i in range(len(rows))],
             }
