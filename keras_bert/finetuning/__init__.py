@@ -8,7 +8,7 @@ model = keras_bert.load("pretrained", task="classifier", labels=names)
 result = fine_tune(model, train, validation, recipe=Recipe(epochs=3), output="run")
 """
 
-from keras_bert.finetuning.evaluation import evaluate
+from keras_bert.finetuning.evaluation import evaluate, predict
 from keras_bert.finetuning.examples import (
     ChoiceExamples,
     Columns,
@@ -26,8 +26,9 @@ from keras_bert.finetuning.readers.snips import read_intents, read_slots
 from keras_bert.finetuning.readers.squad import write_predictions
 from keras_bert.finetuning.readers.tagged import read_tagged
 from keras_bert.finetuning.readers.texts import read_examples
+from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.targets import label_names, problem_type_of
-from keras_bert.finetuning.training import Recipe, Result, fine_tune
+from keras_bert.finetuning.training import Result, fine_tune
 
 __all__ = [
     "GLUE",
@@ -43,6 +44,7 @@ __all__ = [
     "fine_tune",
     "hold_out",
     "label_names",
+    "predict",
     "problem_type_of",
     "read_choices",
     "read_conll",
