@@ -151,6 +151,12 @@ _RECIPE = (
         help="The rate of each layer as a share of the next higher one's.",
     ),
     click.option(
+        "--crf-rate",
+        default=100.0,
+        show_default=True,
+        help="The rate of a random field's transitions, as a multiple of the others'.",
+    ),
+    click.option(
         "--frozen-layers",
         default=0,
         show_default=True,

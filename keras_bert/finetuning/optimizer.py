@@ -123,19 +123,20 @@ def adamw(model: Any, recipe: Recipe, updates: int) -> AdamW:
     schedule = WarmupLinearDecay(recipe.learning_rate, round(recipe.warmup * updates), updates)
     return AdamW(
         schedule,
-        shares={} if recipe.layer_decay == 1 else layer_shares(model, recipe.layer_decay),
+        shares=layer_shares(model, recipe.layer_decay, recipe.crf_rate),
         weight_decay=recipe.weight_decay,
         global_clipnorm=recipe.clip_norm,
         gradient_accumulation_steps=recipe.accumulation if recipe.accumulation > 1 else None,
     )
 
 
-def layer_shares(model: Any, decay: float) -> dict[str, float]:
+def layer_shares(model: Any, decay: float, crf_rate: float = 1.0) -> dict[str, float]:
     """What share of the learning rate each weight gets: `decay` to the number of layers above.
 
     Howard and Ruder 2018 (https://arxiv.org/abs/1801.06146), section 3.2. The head, and the
     pooler, get 1, the highest layer of the encoder `decay`, and what is below the lowest layer
-    the least.
+    the least. The transitions of a random field, which begin at 0 and of which there are few, get
+    `crf_rate`.
 
     Returns:
         Path of each variable of the model to its share.
@@ -147,7 +148,9 @@ def layer_shares(model: Any, decay: float) -> dict[str, float]:
     parts += [(layer.variables, len(layers) - index) for index, layer in enumerate(layers)]
     for variables, number in parts:
         above.update((variable.path, number) for variable in variables)
-    return {path: decay**number for path, number in above.items()}
+    shares = {path: decay**number for path, number in above.items()}
+    crf = getattr(model, "crf", None)
+    return shares | {variable.path: crf_rate for variable in (crf.variables if crf else ())}
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ class Recipe:
         clip_norm: largest norm of the gradient, or None.
         layer_decay: the rate of each layer as a share of the next higher one's (Howard and Ruder
             2018, https://arxiv.org/abs/1801.06146, section 3.2); 1 for the same rate everywhere.
+        crf_rate: the rate of a random field's transitions, as a multiple of the others'.
         frozen_layers: the embeddings and so many layers above them keep their weights; -1 freezes
             the embeddings alone.
         accumulation: micro-batches that a batch is worked through in, for less memory.
@@ -43,6 +44,7 @@ class Recipe:
     weight_decay: float = 0.01
     clip_norm: float | None = 1.0
     layer_decay: float = 1.0
+    crf_rate: float = 100.0
     frozen_layers: int = 0
     accumulation: int = 1
     patience: int | None = None
@@ -78,6 +80,7 @@ _RANGES: dict[str, tuple[float, float, str]] = {
     "weight_decay": (0, 10, "from 0 to 10"),
     "clip_norm": (1e-12, 1e12, "positive, or None"),
     "layer_decay": (1e-6, 1, "above 0 and at most 1"),
+    "crf_rate": (0, 1e6, "0 or more"),
     "frozen_layers": (-1, 1e6, "-1 or more"),
     "accumulation": (1, 1e6, "1 or more"),
     "patience": (1, 1e6, "1 or more, or None"),

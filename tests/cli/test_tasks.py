@@ -191,9 +191,10 @@ def test_all_of_the_recipe(run, small, tmp_path):
     pytest.importorskip("matplotlib")
     options = (
         "--epochs 2 --batch-size 8 --learning-rate 1e-3 --warmup 0.2 --weight-decay 0.1 "
-        "--clip-norm 2 --layer-decay 0.9 --frozen-layers -1 --accumulation 2 --patience 1 "
-        "--label-smoothing 0.1 --class-weights praise=2 --r-drop 0.5 --no-length-buckets "
-        "--metric macro_f1 --seed 3 --dtype mixed_bfloat16 --sequence-length 24 --pooling mean"
+        "--clip-norm 2 --layer-decay 0.9 --crf-rate 7 --frozen-layers -1 --accumulation 2 "
+        "--patience 1 --label-smoothing 0.1 --class-weights praise=2 --r-drop 0.5 "
+        "--no-length-buckets --metric macro_f1 --seed 3 --dtype mixed_bfloat16 "
+        "--sequence-length 24 --pooling mean"
     )
     files = ["--train", "opinions.csv", "--output", tmp_path / "out"]
     curves = ["--curves", tmp_path / "curves.png"]
@@ -210,6 +211,7 @@ def test_all_of_the_recipe(run, small, tmp_path):
             weight_decay=0.1,
             clip_norm=2,
             layer_decay=0.9,
+            crf_rate=7.0,
             frozen_layers=-1,
             accumulation=2,
             patience=1,

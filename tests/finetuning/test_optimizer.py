@@ -97,6 +97,13 @@ def test_the_share_of_a_layer_falls_with_the_layers_above():
     assert optimizer._share_of == [shares[v.path] for v in model.trainable_variables]
 
 
+def test_a_random_field_has_a_rate_of_its_own():
+    model = kb.TokenClassifier(tiny.encoder(), 3, crf=True)
+    shares = layer_shares(model, 0.5, 100.0)
+    assert [shares[variable.path] for variable in model.crf.variables] == [100.0] * 3
+    assert sorted(set(shares.values()))[-2:] == [1.0, 100.0]
+
+
 def changed(before, after):
     return {name for name in before if not np.array_equal(before[name], after[name])}
 

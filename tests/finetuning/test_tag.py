@@ -18,7 +18,7 @@ from tests.finetuning import tiny
 NAMES = ("ada", "bob", "rome", "oslo")
 TOKENS = (*tiny.TOKENS, *NAMES, "##s", "##by", "sir", "in", "met", ",")
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
-QUICK = Recipe(epochs=12, batch_size=8, learning_rate=1e-2)
+QUICK = Recipe(epochs=12, batch_size=8, learning_rate=1e-2, crf_rate=1)
 
 
 def tagger(length=16, **arguments):
