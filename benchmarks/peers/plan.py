@@ -22,7 +22,7 @@ TASKS = {
     "stsb": {
         "job": "texts",
         "problem": "regression",
-        "epochs": 3,
+        "epochs": 4,
         "batch_size": 32,
         "learning_rate": 1.5e-4,
         "length": 128,
