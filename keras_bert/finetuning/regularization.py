@@ -64,4 +64,3 @@ def _divergence(targets: Any, first: Any, second: Any, weights: Any) -> Any:
     if weights is not None:
         values = values * weights
     return ops.sum(values) / ops.maximum(ops.sum(counted), 1.0)
-
