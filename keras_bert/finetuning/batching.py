@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.finetuning.jobs.job import IGNORED, PerToken, Targets
+from keras_bert.finetuning.jobs.job import PerToken, Targets
+from keras_bert.layers.crf import IGNORED
 from keras_bert.text.rows import Rows
 
 ACCELERATOR_STEP = 8

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from keras_bert.finetuning.batching import batches, epoch_batches, length_step, make_plan
-from keras_bert.finetuning.jobs import IGNORED, PerRow, PerToken
+from keras_bert.finetuning.jobs import PerRow, PerToken
+from keras_bert.layers.crf import IGNORED
 from keras_bert.text.rows import Rows
 
 PAD = 9

@@ -11,7 +11,8 @@ import seqeval.metrics
 import keras_bert as kb
 from keras_bert.errors import InputError
 from keras_bert.finetuning import Recipe, TaggedExamples, evaluate, fine_tune
-from keras_bert.finetuning.jobs import IGNORED, job_of, tag
+from keras_bert.finetuning.jobs import job_of, tag
+from keras_bert.layers.crf import IGNORED
 from keras_bert.tasks.entities import spans_of
 from tests.finetuning import tiny
 

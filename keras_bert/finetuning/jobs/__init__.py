@@ -7,7 +7,7 @@ import importlib
 from typing import Any
 
 from keras_bert.errors import InputError
-from keras_bert.finetuning.jobs.job import IGNORED, Job, PerRow, PerToken, Targets
+from keras_bert.finetuning.jobs.job import Job, PerRow, PerToken, Targets
 
 MODULES = {
     "SequenceClassifier": "classify",
@@ -34,4 +34,4 @@ def job_of(model: Any) -> Job:
     )
 
 
-__all__ = ["IGNORED", "Job", "PerRow", "PerToken", "Targets", "job_of"]
+__all__ = ["Job", "PerRow", "PerToken", "Targets", "job_of"]

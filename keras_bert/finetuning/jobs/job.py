@@ -8,9 +8,6 @@ import numpy as np
 
 from keras_bert.errors import InputError
 
-IGNORED = -1
-"""The target of a token that has none."""
-
 
 @dataclasses.dataclass(frozen=True)
 class PerRow:
@@ -25,7 +22,7 @@ class PerRow:
 
 @dataclasses.dataclass(frozen=True)
 class PerToken:
-    """Targets of tokens, padded with `IGNORED` to `[B, T]` as the rows are.
+    """Targets of tokens, padded to `[B, T]` as the rows are; `layers.crf.IGNORED` is none.
 
     Args:
         values: int32 `[tokens]`, one after the other as in `rows.flat`.

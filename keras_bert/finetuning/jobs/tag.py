@@ -7,7 +7,8 @@ import numpy as np
 from keras_bert.config import closest
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import TaggedExamples
-from keras_bert.finetuning.jobs.job import IGNORED, Job, PerToken
+from keras_bert.finetuning.jobs.job import Job, PerToken
+from keras_bert.layers.crf import IGNORED
 from keras_bert.metrics.classification import accuracy
 from keras_bert.metrics.entities import entity_scores
 from keras_bert.tasks.entities import detect_scheme, spans_of, to_scheme
