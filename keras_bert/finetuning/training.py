@@ -226,6 +226,7 @@ class _Epochs(keras.callbacks.Callback):
             self.best_weights = model.get_weights()
             model.set_weights(last)
         elif self.validation is not None:
+            self.best_weights = model.get_weights()
             write_result(model, self.result, self.recipe, self.output)
         return progress["epoch"]
 

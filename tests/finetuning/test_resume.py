@@ -91,6 +91,20 @@ def test_without_validation(tmp_path, monkeypatch):
     assert_same(tmp_path / "out", files(tmp_path / "whole"))
 
 
+def test_the_last_epoch_is_the_best_and_stays_so(tmp_path, monkeypatch):
+    scores = iter([0.5, 0.9, 0.4, 0.3])
+
+    def measure(split, job, model, batch_size):
+        return {"accuracy": next(scores)}
+
+    monkeypatch.setattr(training._Split, "measure", measure)
+    run(tmp_path / "whole")
+    scores = iter([0.5, 0.9, 0.4, 0.3])
+    interrupted(monkeypatch, 2, tmp_path / "out")
+    run(tmp_path / "out")
+    assert_same(tmp_path / "out", files(tmp_path / "whole"))
+
+
 @pytest.mark.parametrize("change", [{"learning_rate": 2e-2}, {"validate": False}])
 def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, caplog, change):
     interrupted(monkeypatch, 1, tmp_path / "out")
