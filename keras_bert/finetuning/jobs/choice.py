@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import ChoiceExamples
-from keras_bert.finetuning.jobs.job import Job, PerRow
+from keras_bert.finetuning.jobs.job import Job, PerRow, measured_loss
 from keras_bert.metrics.classification import accuracy
 from keras_bert.text.rows import Rows
 
@@ -18,14 +18,9 @@ def rows(model: Any, examples: ChoiceExamples) -> Rows:
     Raises:
         InputError: if the texts have not all the same number of choices.
     """
-    counts = [len(choices) for choices in examples.choices]
-    for index, count in enumerate(counts):
-        if count != counts[0]:
-            raise InputError(
-                f"{examples.place(index)}: {count} choices, but the first example has "
-                f"{counts[0]}; give all examples as many."
-            )
-    return dataclasses.replace(model.rows(examples.inputs), group=max([1, *counts]))
+    examples.check_counts()
+    count = max([1, *map(len, examples.choices)])
+    return dataclasses.replace(model.rows(examples.inputs), group=count)
 
 
 def targets(model: Any, examples: ChoiceExamples, rows: Rows) -> PerRow:
@@ -57,11 +52,9 @@ def measure(
 ) -> dict[str, float]:
     """The loss, and the share of texts whose choice is right."""
     right = targets(model, examples, rows).values
-    logits = np.reshape(outputs, (-1, rows.group)).astype("float64")
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    log_probabilities = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    loss = -float(np.mean(log_probabilities[np.arange(len(right)), right]))
-    return {"loss": loss, "accuracy": float(accuracy(right, logits.argmax(axis=1)))}
+    logits = np.reshape(outputs, (-1, rows.group))
+    loss = measured_loss(model, right, logits)
+    return {"loss": loss, "accuracy": accuracy(right, logits.argmax(axis=1))}
 
 
 def metrics(model: Any) -> tuple[str, ...]:

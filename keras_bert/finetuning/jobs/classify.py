@@ -8,7 +8,7 @@ import numpy as np
 from keras_bert.config import closest
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import TextExamples
-from keras_bert.finetuning.jobs.job import Job, PerRow, Targets
+from keras_bert.finetuning.jobs.job import Job, PerRow, Targets, measured_loss
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.targets import targets_of
 from keras_bert.metrics import measure as measure_by_name
@@ -46,7 +46,7 @@ def measure(
     """The loss and the metrics."""
     logits = np.stack(outputs)
     right = targets_of(examples, model.labels, model.problem_type)
-    loss = float(keras.ops.convert_to_numpy(model.default_loss()(right, logits)))
+    loss = measured_loss(model, right, logits)
     answers = {
         "single_label": lambda: logits.argmax(axis=1),
         "multi_label": lambda: logits >= 0,

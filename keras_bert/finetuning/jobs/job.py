@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from keras import ops
 
 from keras_bert.errors import InputError
 
@@ -48,6 +49,11 @@ def default_loss(model: Any, recipe: Any) -> Any:
             "smooth labels; leave it at 0."
         )
     return model.default_loss()
+
+
+def measured_loss(model: Any, targets: Any, outputs: Any) -> float:
+    """The model's own loss of all examples at once."""
+    return float(ops.convert_to_numpy(model.default_loss()(targets, outputs)))
 
 
 def no_weights(model: Any, examples: Any, targets: Targets, recipe: Any) -> np.ndarray | None:
