@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from keras_bert.errors import InputError
+from keras_bert.tasks.entities import to_scheme
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +106,14 @@ class TaggedExamples(Examples):
         """What a `Preprocessor` takes."""
         return list(self.texts)
 
+    def in_scheme(self, scheme: str | None) -> Self:
+        """The examples with tags of a scheme; see `to_scheme`."""
+        if scheme is None or self.tags is None:
+            return self
+        return dataclasses.replace(
+            self, tags=tuple(tuple(to_scheme(tags, scheme)) for tags in self.tags)
+        )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionExamples(Examples):
@@ -156,6 +165,19 @@ class ChoiceExamples(Examples):
             for _ in choices
         ]
         return contexts, [choice for choices in self.choices for choice in choices]
+
+    def check_counts(self) -> None:
+        """Passes if all texts have as many choices.
+
+        Raises:
+            InputError: if one has not; the message names file and line.
+        """
+        for index, choices in enumerate(self.choices):
+            if len(choices) != len(self.choices[0]):
+                raise InputError(
+                    f"{self.place(index)}: {len(choices)} choices, but the first example has "
+                    f"{len(self.choices[0])}; give all examples as many."
+                )
 
 
 AnyExamples = TypeVar("AnyExamples", bound=Examples)

@@ -1,8 +1,10 @@
 """Words to tags: entities, parts of speech, slots."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from keras import ops
 
 from keras_bert.config import closest
 from keras_bert.errors import InputError
@@ -11,7 +13,7 @@ from keras_bert.finetuning.jobs.job import Job, PerToken
 from keras_bert.layers.crf import IGNORED
 from keras_bert.metrics.classification import accuracy
 from keras_bert.metrics.entities import entity_scores
-from keras_bert.tasks.entities import detect_scheme, spans_of, to_scheme
+from keras_bert.tasks.entities import detect_scheme, spans_of
 from keras_bert.tasks.windowed_words import entities_of
 from keras_bert.text.rows import Rows
 from keras_bert.text.words import first_tokens
@@ -36,17 +38,18 @@ def targets(model: Any, examples: TaggedExamples, rows: Rows) -> PerToken:
             message names file and line.
     """
     ids = {label: index for index, label in enumerate(model.labels)}
+    tags = _tags(model, examples)
     labels = np.array(
         [
             _id(examples, index, word, tag, ids)
-            for index, tags in enumerate(_tags(model, examples))
-            for word, tag in enumerate(tags)
+            for index, own in enumerate(tags)
+            for word, tag in enumerate(own)
         ],
         np.int32,
     )
     tokens = first_tokens(rows, examples.words)
-    if model.crf is not None:
-        tokens[_cut(model, examples, _row_of_tokens(rows, tokens))] = -1
+    if model.crf is not None and model.scheme is not None:
+        tokens[_cut(tags, _row_of_tokens(rows, tokens))] = -1
     values = np.full(rows.splits[-1], IGNORED, np.int32)
     values[tokens[tokens >= 0]] = labels[tokens >= 0]
     if model.continue_labels and model.crf is None:
@@ -91,11 +94,12 @@ def _finds_entities(model: Any) -> bool:
     return model.scheme is not None or detect_scheme([model.labels]) is not None
 
 
-def _tags(model: Any, examples: TaggedExamples) -> list[list[str]]:
+def _tags(model: Any, examples: TaggedExamples) -> tuple[tuple[str, ...], ...]:
     """The tags of each text in the scheme of the model."""
-    if examples.tags is None:
+    tags = examples.in_scheme(model.scheme).tags
+    if tags is None:
         raise InputError(f"{examples.path} has no tags; give every word one.")
-    return [to_scheme(tags, model.scheme) for tags in examples.tags]
+    return tags
 
 
 def _id(examples: TaggedExamples, index: int, word: int, tag: str, ids: dict[str, int]) -> int:
@@ -131,22 +135,20 @@ def _row_of_tokens(rows: Rows, tokens: np.ndarray) -> np.ndarray:
     return np.where(tokens < 0, -1, np.searchsorted(rows.splits, tokens, side="right") - 1)
 
 
-def _cut(model: Any, examples: TaggedExamples, row: np.ndarray) -> np.ndarray:
-    """Which words belong to an entity that does not lie in one row: bool `[W]`."""
+def _cut(tags: Iterable[Sequence[str]], row: np.ndarray) -> np.ndarray:
+    """Which words, of rows `[W]`, belong to an entity that does not lie in one: bool `[W]`."""
     cut = np.zeros(len(row), bool)
     shift = 0
-    for tags in _tags(model, examples):
-        for _, first, end in spans_of(tags) if model.scheme else ():
+    for own in tags:
+        for _, first, end in spans_of(own):
             several = row[shift + first : shift + end]
             cut[shift + first : shift + end] = (several != several[0]).any()
-        shift += len(tags)
+        shift += len(own)
     return cut
 
 
 def _loss(model: Any, rows: Rows, outputs: list[np.ndarray], values: np.ndarray) -> float:
     """That of training: the mean over labelled tokens or, with a random field, over rows."""
-    from keras import ops
-
     counts = values != IGNORED
     logits, values = np.concatenate(outputs)[counts], values[counts]
     if model.crf is None:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import TaggedExamples
-from keras_bert.tasks.entities import to_scheme, write_spans
+from keras_bert.tasks.entities import Span, write_spans
 
-Span = tuple[int, int]  # of characters: the first, and the one after the last
+Word = tuple[int, int]  # its first character, and the one after its last
 
 
 class Sentence(NamedTuple):
@@ -16,12 +16,12 @@ class Sentence(NamedTuple):
 
     line: int
     text: str
-    words: tuple[Span, ...]
+    words: tuple[Word, ...]
     tags: tuple[str, ...] | None
     document: int = 0
 
 
-def spaced(words: Sequence[str]) -> tuple[str, tuple[Span, ...]]:
+def spaced(words: Sequence[str]) -> tuple[str, tuple[Word, ...]]:
     """The text of words with one space between, and where in it the words are."""
     spans, start = [], 0
     for word in words:
@@ -31,7 +31,7 @@ def spaced(words: Sequence[str]) -> tuple[str, tuple[Span, ...]]:
 
 
 def tags_of_entities(
-    words: Sequence[Span], entities: Iterable[tuple[int, int, str]], text: str, place: str
+    words: Sequence[Word], entities: Iterable[tuple[int, int, str]], text: str, place: str
 ) -> tuple[str, ...]:
     """IOB2 tags of words, from entities by their characters.
 
@@ -46,7 +46,7 @@ def tags_of_entities(
     """
     first_words = {start: index for index, (start, _) in enumerate(words)}
     last_words = {end: index for index, (_, end) in enumerate(words)}
-    spans: list[tuple[str, int, int]] = []
+    spans: list[Span] = []
     for start, end, label in sorted(entities):
         entity = f"the entity {text[start:end]!r} ({label}, characters {start} to {end})"
         first, last = first_words.get(start), last_words.get(end)
@@ -73,9 +73,6 @@ def tagged_examples(
         unit: what the sentences' lines count.
     """
     lines, texts, words, tags, documents = zip(*sentences, strict=True)
-    labelled = None not in tags
-    if labelled:
-        tags = tuple(tuple(to_scheme(several, scheme)) for several in tags)
     return TaggedExamples(
         path=str(path),
         lines=lines,
@@ -83,5 +80,5 @@ def tagged_examples(
         groups=documents if len(set(documents)) > 1 else None,
         texts=texts,
         words=words,
-        tags=tags if labelled else None,
-    )
+        tags=None if None in tags else tags,
+    ).in_scheme(scheme)

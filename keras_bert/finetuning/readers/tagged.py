@@ -9,7 +9,7 @@ from keras_bert.finetuning.readers.conll import read_conll
 from keras_bert.finetuning.readers.faults import OnError, read_each
 from keras_bert.finetuning.readers.sentences import (
     Sentence,
-    Span,
+    Word,
     spaced,
     tagged_examples,
     tags_of_entities,
@@ -80,7 +80,7 @@ def _sentence(path: str | os.PathLike, row: Row, labelled: bool) -> Sentence:
     return Sentence(row.line, text, words, tags)
 
 
-def _of_entities(row: Row, place: str) -> tuple[str, tuple[Span, ...], tuple[str, ...] | None]:
+def _of_entities(row: Row, place: str) -> tuple[str, tuple[Word, ...], tuple[str, ...] | None]:
     text, entities = row.values.get("text"), row.values.get("entities")
     if not isinstance(text, str):
         raise InputError(f'{place}: expected "tokens", a list of words, or "text".')
