@@ -11,7 +11,7 @@ from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead
 from keras_bert.layers.pooling import TextPooling
-from keras_bert.tasks.labels import label_names
+from keras_bert.tasks.labels import resolve_labels
 from keras_bert.tasks.task import Task, padding_mask
 
 PROBLEM_TYPES = ("single_label", "multi_label", "regression")
@@ -63,7 +63,7 @@ class SequenceClassifier(Task):
                 f"There is no problem_type {problem_type!r}; it is one of "
                 f"{', '.join(PROBLEM_TYPES)}."
             )
-        self.labels = label_names(num_labels, labels)
+        self.labels = resolve_labels(num_labels, labels)
         self.num_labels = len(self.labels)
         self.problem_type = problem_type
         hidden = self.config.classifier_activation

@@ -18,7 +18,7 @@ from keras_bert.tasks.embedding_losses import (
     pair_features,
     unit_length,
 )
-from keras_bert.tasks.labels import label_names
+from keras_bert.tasks.labels import resolve_labels
 from keras_bert.tasks.task import Task, padding_mask
 
 LOSSES = {
@@ -87,7 +87,7 @@ class TextEmbedder(Task):
         self.pooling = pooling
         self.normalize = normalize
         self.objective = objective
-        self.labels = () if labels is None else label_names(None, labels)
+        self.labels = () if labels is None else resolve_labels(None, labels)
         self.score_range = (float(low), float(high))
         self.text_pooling = self.part(TextPooling, pooling, name="pooling")
         self.pair_classifier = None

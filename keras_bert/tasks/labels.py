@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from keras_bert.errors import InputError
 
 
-def label_names(num_labels: int | None, labels: Sequence[str] | None) -> tuple[str, ...]:
+def resolve_labels(num_labels: int | None, labels: Sequence[str] | None) -> tuple[str, ...]:
     """The labels' names by id, from their number, their names, or both.
 
     Raises:

@@ -15,7 +15,7 @@ from keras_bert.layers.crf import IGNORED, ConditionalRandomField
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead
 from keras_bert.tasks.entities import SCHEMES, allowed_transitions
-from keras_bert.tasks.labels import label_names
+from keras_bert.tasks.labels import resolve_labels
 from keras_bert.tasks.task import Task
 from keras_bert.tasks.windowed_words import entities_of, tag_words
 
@@ -66,7 +66,7 @@ class TokenClassifier(Task):
         **kwargs: Any,
     ):
         super().__init__(encoder, **kwargs)
-        self.labels = label_names(num_labels, labels)
+        self.labels = resolve_labels(num_labels, labels)
         self.num_labels = len(self.labels)
         self.head = self.part(ClassificationHead, self.num_labels, dropout, name="classifier")
         self.dropout = self.head.rate
