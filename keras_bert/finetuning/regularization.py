@@ -41,7 +41,8 @@ def r_drop(model: Any, weight: float) -> Iterator[None]:
         second = model(x, training=True)
         loss = (loss + single(x, y, second, sample_weight, training=training)) / 2
         outputs = zip(*map(keras.tree.flatten, (y, y_pred, second)), strict=True)
-        divergence = sum(_divergence(*output, weights=sample_weight) for output in outputs)
+        divergences = [_divergence(*output, weights=sample_weight) for output in outputs]
+        divergence = sum(divergences) / len(divergences)
         return loss + weight / 2 * divergence / model.distribute_strategy.num_replicas_in_sync
 
     model.compute_loss = compute_loss

@@ -58,12 +58,10 @@ class SpanClassifier(Task):
     def default_loss(self) -> dict[str, keras.losses.Loss]:
         """The losses of start and end; targets are the tokens' positions, int32 `[B]` each.
 
-        Where there is no answer, both are 0, the position of `[CLS]`.
+        Keras adds them up to the mean of both cross-entropies, as in BERT's `run_squad.py`. Where
+        there is no answer, both positions are 0, that of `[CLS]`.
         """
-        return {
-            name: keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-            for name in ("start_logits", "end_logits")
-        }
+        return {name: HalfCrossentropy(from_logits=True) for name in ("start_logits", "end_logits")}
 
     def predict_text(
         self,
@@ -102,6 +100,15 @@ class SpanClassifier(Task):
             choose(candidates, self.null_threshold, n_best)
             for candidates in candidates_of(rows, outputs, contexts, kept, max_answer_tokens)
         ]
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class HalfCrossentropy(keras.losses.SparseCategoricalCrossentropy):
+    """Half of the cross-entropy: one of two that make a mean."""
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Positions `[B]` and logits `[B, T]` to losses `[B]`."""
+        return super().call(y_true, y_pred) / 2
 
 
 def _pairs(texts: Any) -> list[list[str]]:

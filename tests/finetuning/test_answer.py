@@ -107,6 +107,14 @@ def test_scores_and_loss_are_those_of_the_definitions():
         for i in range(12)
     ]
     assert measured["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
+    # As in BERT's run_squad.py: the mean of both, not their sum.
+    logits = span(inputs)
+    both = [
+        np.log(np.exp(logits[name]).sum(axis=1))
+        - np.take_along_axis(np.asarray(logits[name]), targets[name][:, None], axis=1)[:, 0]
+        for name in answer.OUTPUTS
+    ]
+    assert measured["loss"] == pytest.approx(np.mean(both), rel=1e-4)
 
 
 words = st.lists(st.sampled_from(["film", "book", "x", "\u200b", "was a"]), max_size=40)

@@ -112,14 +112,14 @@ def _answers(examples: QuestionExamples) -> Answers:
 
 
 def _loss(outputs: Logits, positions: Mapping[str, np.ndarray]) -> float:
-    """Cross-entropy of start plus that of end, the mean over rows."""
+    """The mean of the cross-entropies of start and end, over rows."""
     total = 0.0
     for name in OUTPUTS:
         for logits, position in zip(outputs[name], positions[name], strict=True):
             logits = logits.astype("float64")
             highest = logits.max()
             total += highest + np.log(np.exp(logits - highest).sum()) - logits[position]
-    return float(total) / len(outputs[OUTPUTS[0]])
+    return float(total) / len(OUTPUTS) / len(outputs[OUTPUTS[0]])
 
 
 JOB = Job(rows, targets, predict, measure, metrics)
