@@ -157,6 +157,8 @@ def layer_shares(model: Any, decay: float, crf_rate: float = 1.0) -> dict[str, f
 def frozen(model: Any, layers: int) -> Iterator[None]:
     """Inside, the embeddings and so many layers keep their weights; -1: the embeddings alone.
 
+    So does a pooler of which the model makes no use: it has no gradient, of which Keras warns.
+
     Raises:
         InputError: if the encoder has fewer layers.
     """
@@ -168,6 +170,8 @@ def frozen(model: Any, layers: int) -> Iterator[None]:
         )
     below = (encoder.embeddings, encoder.projection, encoder.relative_positions)
     parts = [] if layers == 0 else [*below, *encoder.encoder_layers[: max(layers, 0)]]
+    if getattr(model, "pooling", None) != "pooled":
+        parts.append(encoder.pooler)
     parts = [part for part in parts if part is not None]
     before = [part.trainable for part in parts]
     try:

@@ -128,6 +128,17 @@ def test_frozen_layers_keep_their_weights(layers, kept):
     assert len(model.trainable_variables) == len(before)
 
 
+def test_a_pooler_without_use_is_left_alone(caplog, recwarn):
+    model = tiny.classifier(pooling="mean")
+    pooler = [variable.numpy() for variable in model.encoder.pooler.variables]
+    fine_tune(model, tiny.opinions(), recipe=Recipe(epochs=1), verbose=0)
+    assert not [warning for warning in recwarn if "Gradients" in str(warning.message)]
+    assert "Gradients do not exist" not in caplog.text
+    for variable, before in zip(model.encoder.pooler.variables, pooler, strict=True):
+        np.testing.assert_array_equal(variable, before)
+        assert variable.trainable
+
+
 def test_more_layers_than_there_are_cannot_be_frozen():
     with (
         pytest.raises(InputError, match="frozen_layers is 2, but the encoder has 1"),
