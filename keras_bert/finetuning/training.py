@@ -87,7 +87,8 @@ def fine_tune(
 
     Raises:
         InputError: if the model cannot take texts, labels are missing, unknown or all the same,
-            the recipe does not suit the model, or the output directory holds something else.
+            the recipe does not suit the model, the output directory holds something else, or
+            the loss becomes not a number.
 
     Example:
         >>> train, validation = hold_out(read_examples("train.csv"), 0.1)
@@ -244,6 +245,12 @@ class _Epochs(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         logs = {} if logs is None else logs
+        if math.isnan(logs.get("loss", 0.0)):
+            raise InputError(
+                f"The loss of epoch {epoch + 1} is not a number, so nothing can be learned any "
+                f"more; lower the learning_rate, which is {self.recipe.learning_rate:g}, or "
+                "compute in float32."
+            )
         metrics: dict[str, float] = {}
         if self.validation is not None:
             metrics = self.validation.measure(self.job, self.model, self.recipe.batch_size)

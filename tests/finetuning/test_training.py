@@ -144,6 +144,15 @@ def test_what_cannot_be_trained(change, message):
         fine_tune(**arguments, verbose=0)
 
 
+def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path):
+    model = tiny.classifier()
+    model.head.trainable_variables[0].assign(model.head.trainable_variables[0] * np.nan)
+    data = tiny.opinions()
+    with pytest.raises(InputError, match=r"The loss of epoch 1 is not a number.* lower the l"):
+        fine_tune(model, data, data, output=tmp_path / "out", verbose=0)
+    assert not (tmp_path / "out" / "model").exists()
+
+
 def test_an_output_that_is_not_ours_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="not empty and was not written by keras-bert"):
