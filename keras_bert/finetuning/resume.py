@@ -72,8 +72,14 @@ def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
                 path,
             )
             return None
+        new = [keras.ops.convert_to_numpy(v) for v in model.optimizer.variables]
         assign_tensors(_optimizer_variables(model), path / OPTIMIZER)
-        assign_tensors(named_variables(model), path / WEIGHTS)
+        try:
+            assign_tensors(named_variables(model), path / WEIGHTS)
+        except CheckpointError:
+            for variable, value in zip(model.optimizer.variables, new, strict=True):
+                variable.assign(value)
+            raise
     except (OSError, ValueError, KeyError, TypeError, CheckpointError) as error:
         logger.warning("%s is damaged, so the run begins anew: %s", path, error)
         return None

@@ -115,10 +115,11 @@ def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, ca
     assert_same(tmp_path / "out", files(tmp_path / "whole"))
 
 
-def test_a_damaged_state_is_passed_over(uninterrupted, tmp_path, monkeypatch, caplog):
+@pytest.mark.parametrize("damaged", ["optimizer", "weights"])
+def test_a_damaged_state_is_passed_over(damaged, uninterrupted, tmp_path, monkeypatch, caplog):
     output = tmp_path / "out"
     interrupted(monkeypatch, 2, output)
-    path = output / "unfinished" / "optimizer.safetensors"
+    path = output / "unfinished" / f"{damaged}.safetensors"
     path.write_bytes(path.read_bytes()[:100])
     run(output)
     assert "is damaged" in caplog.text
