@@ -11,8 +11,7 @@ import keras
 import tensorflow as tf
 
 import keras_bert as kb
-from keras_bert.finetuning import hold_out, label_names, read_examples
-from keras_bert.finetuning.targets import targets_of
+from keras_bert.finetuning import hold_out, label_names, read_examples, targets_of
 
 
 def main() -> None:

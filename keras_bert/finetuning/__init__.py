@@ -1,4 +1,4 @@
-"""From labelled texts to a classifier that is measured and saved.
+"""From labelled examples, of any task, to a model that is measured and saved.
 
 from keras_bert.finetuning import Recipe, fine_tune, hold_out, label_names, read_examples
 
@@ -18,6 +18,7 @@ from keras_bert.finetuning.examples import (
     TextExamples,
     hold_out,
 )
+from keras_bert.finetuning.plots import plot_confusion, plot_curves
 from keras_bert.finetuning.readers.choices import read_choices
 from keras_bert.finetuning.readers.conll import read_conll
 from keras_bert.finetuning.readers.glue import GLUE, read_glue
@@ -27,7 +28,12 @@ from keras_bert.finetuning.readers.squad import write_predictions
 from keras_bert.finetuning.readers.tagged import read_tagged
 from keras_bert.finetuning.readers.texts import read_examples
 from keras_bert.finetuning.recipe import Recipe
-from keras_bert.finetuning.targets import label_names, problem_type_of
+from keras_bert.finetuning.targets import (
+    embedder_arguments,
+    label_names,
+    problem_type_of,
+    targets_of,
+)
 from keras_bert.finetuning.training import Result, fine_tune
 
 __all__ = [
@@ -40,10 +46,13 @@ __all__ = [
     "Result",
     "TaggedExamples",
     "TextExamples",
+    "embedder_arguments",
     "evaluate",
     "fine_tune",
     "hold_out",
     "label_names",
+    "plot_confusion",
+    "plot_curves",
     "predict",
     "problem_type_of",
     "read_choices",
@@ -54,5 +63,6 @@ __all__ = [
     "read_questions",
     "read_slots",
     "read_tagged",
+    "targets_of",
     "write_predictions",
 ]

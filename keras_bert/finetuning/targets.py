@@ -1,6 +1,7 @@
-"""Labels as read, to what a loss and a metric take."""
+"""Labels as read: what they say of the model, and what a loss and a metric take."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -86,6 +87,33 @@ def targets_of(examples: TextExamples, names: tuple[str, ...], problem_type: str
     for index, several in enumerate(labels):
         indicators[index, [_id(examples, index, label, ids) for label in several]] = 1
     return indicators
+
+
+def embedder_arguments(*examples: TextExamples, objective: str | None = None) -> dict[str, Any]:
+    """Arguments of `TextEmbedder` that suit examples: what it learns from, labels, scores.
+
+    Args:
+        *examples: all splits; the first is what to learn from.
+        objective: None for what the labels look like: "contrastive" without labels, "cosine"
+            with numbers of which at least one is not whole, else "softmax".
+
+    Raises:
+        InputError: if the labels do not suit the objective.
+    """
+    train = examples[0]
+    if objective is None:
+        scores = train.labels is not None and problem_type_of(train) == "regression"
+        objective = "contrastive" if train.labels is None else "cosine" if scores else "softmax"
+    arguments: dict[str, Any] = {"objective": objective, "labels": None}
+    if objective == "softmax":
+        arguments["labels"] = label_names(train, "single_label")
+    if objective == "cosine":
+        values = np.concatenate([targets_of(part, (), "regression") for part in examples])
+        low, high = math.floor(min(values.min(), 0)), math.ceil(max(values.max(), 1))
+        if values.min() >= 1 and high > 2:  # grades, of which 1 is the lowest
+            low = 1
+        arguments["score_range"] = (float(low), float(high))
+    return arguments
 
 
 def _labels(examples: TextExamples) -> tuple:

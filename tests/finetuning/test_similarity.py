@@ -6,10 +6,9 @@ import pytest
 from scipy import stats
 
 import keras_bert as kb
-from keras_bert.finetuning import Recipe, evaluate, fine_tune
+from keras_bert.finetuning import Recipe, embedder_arguments, evaluate, fine_tune
 from keras_bert.finetuning.examples import ChoiceExamples, TextExamples
 from keras_bert.finetuning.jobs import job_of
-from keras_bert.finetuning.jobs.similarity import embedder_arguments
 from tests.finetuning import tiny
 
 KIND, UNKIND = ("good", "fine"), ("bad", "poor")
@@ -211,7 +210,7 @@ def test_what_does_not_fit():
         (scores, choices(plain), "choices.csv has choices, from which only"),
         (softmax, scored, "the label .* is unknown"),
         ({}, scored, "all its pairs belong together; choose 'cosine' or 'softmax'"),
-        ({}, uneven, "choices.csv, line 9: the example has 2 choices, but the first one has 3"),
+        ({}, uneven, "choices.csv, line 9: 2 choices, but the first example has 3"),
     ):
         with pytest.raises(kb.InputError, match=message):
             evaluate(embedder(**arguments), examples)

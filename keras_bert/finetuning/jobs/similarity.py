@@ -1,7 +1,6 @@
 """Pairs of texts, or more that belong together, to vectors that are near each other."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +9,9 @@ import numpy as np
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import ChoiceExamples, TextExamples
-from keras_bert.finetuning.jobs.job import Job, PerRow, Targets, no_weights
+from keras_bert.finetuning.jobs.job import Job, PerRow, Targets, measured_loss, no_weights
 from keras_bert.finetuning.recipe import Recipe
-from keras_bert.finetuning.targets import label_names, problem_type_of, targets_of
+from keras_bert.finetuning.targets import targets_of
 from keras_bert.metrics import measure as measure_by_name
 from keras_bert.metrics.retrieval import accuracy_at_1, mean_reciprocal_rank, ranks
 from keras_bert.text.rows import Rows
@@ -27,33 +26,6 @@ METRICS = {
 SimilarityExamples = TextExamples | ChoiceExamples
 """Pairs; or a text, its own, and wrong ones, which are those of the choices that are not right:
 where no label says which one is, the first."""
-
-
-def embedder_arguments(*examples: TextExamples, objective: str | None = None) -> dict[str, Any]:
-    """Arguments of `TextEmbedder` that suit examples: what it learns from, labels, scores.
-
-    Args:
-        *examples: all splits; the first is what to learn from.
-        objective: None for what the labels look like: "contrastive" without labels, "cosine"
-            with numbers of which at least one is not whole, else "softmax".
-
-    Raises:
-        InputError: if the labels do not suit the objective.
-    """
-    train = examples[0]
-    if objective is None:
-        scores = train.labels is not None and problem_type_of(train) == "regression"
-        objective = "contrastive" if train.labels is None else "cosine" if scores else "softmax"
-    arguments: dict[str, Any] = {"objective": objective, "labels": None}
-    if objective == "softmax":
-        arguments["labels"] = label_names(train, "single_label")
-    if objective == "cosine":
-        values = np.concatenate([targets_of(part, (), "regression") for part in examples])
-        low, high = math.floor(min(values.min(), 0)), math.ceil(max(values.max(), 1))
-        if values.min() >= 1 and high > 2:  # grades, of which 1 is the lowest
-            low = 1
-        arguments["score_range"] = (float(low), float(high))
-    return arguments
 
 
 def rows(model: Any, examples: SimilarityExamples) -> Rows:
@@ -122,7 +94,7 @@ def measure(
     if model.objective == "softmax":
         values = keras.ops.convert_to_numpy(model.pair_logits(vectors))
         predictions = values.argmax(axis=1)
-    loss = float(keras.ops.convert_to_numpy(model.default_loss()(right, values)))
+    loss = measured_loss(model, right, values)
     return {"loss": loss, **measure_by_name(metrics(model), right, predictions)}
 
 
@@ -158,18 +130,12 @@ def _groups(examples: SimilarityExamples) -> list[tuple[str, ...]]:
     if isinstance(examples, TextExamples):
         columns = (examples.texts,) if examples.pairs is None else (examples.texts, examples.pairs)
         return list(zip(*columns, strict=True))
-    groups = []
-    for index, (context, choices) in enumerate(
-        zip(examples.contexts, examples.choices, strict=True)
-    ):
-        if len(choices) != len(examples.choices[0]):
-            raise InputError(
-                f"{examples.place(index)}: the example has {len(choices)} choices, but the first "
-                f"one has {len(examples.choices[0])}; all must have as many."
-            )
-        right = 0 if examples.labels is None else examples.labels[index]
-        groups.append((context, choices[right], *choices[:right], *choices[right + 1 :]))
-    return groups
+    examples.check_counts()
+    labels = (0,) * len(examples) if examples.labels is None else examples.labels
+    return [
+        (context, choices[right], *choices[:right], *choices[right + 1 :])
+        for context, choices, right in zip(examples.contexts, examples.choices, labels, strict=True)
+    ]
 
 
 def _vectors(rows: Rows, outputs: Sequence[np.ndarray]) -> np.ndarray:
