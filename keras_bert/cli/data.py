@@ -87,31 +87,37 @@ def examples_of_lines(task: str, lines: Sequence[str], pairs: bool = False) -> A
 
 
 def usable(examples: Any, model: Any, on_error: str) -> Any:
-    """Examples without those that have a label that the model does not know, if so asked.
+    """Examples as a model takes them, with tags in its scheme.
 
     Args:
         examples: labelled.
         model: of their task.
-        on_error: "skip" leaves them out and logs how many they are; "fail" leaves the complaint
-            to whoever needs the labels.
+        on_error: "skip" leaves out those with a label that the model does not know, and logs how
+            many they are; "fail" leaves the complaint to whoever needs the labels.
     """
     from keras_bert.finetuning.readers.faults import read_each
 
-    labels = getattr(model, "labels", ())
-    column = getattr(examples, "tags", None) or getattr(examples, "labels", None)
+    if hasattr(examples, "tags"):
+        examples = examples.in_scheme(model.scheme)
+    known, labels = getattr(model, "labels", ()), labels_of(examples)
     numbers = getattr(model, "problem_type", "") == "regression"
-    if on_error == "fail" or not labels or not column or numbers:
+    if on_error == "fail" or not known or not labels or numbers:
         return examples
 
     def check(index: int) -> int:
-        several = column[index] if isinstance(column[index], tuple) else (column[index],)
-        for label in several:
-            if label not in labels:
+        for label in labels[index]:
+            if label not in known:
                 raise InputError(f"{examples.place(index)}: the label {label!r} is unknown.")
         return index
 
     kept = read_each(check, range(len(examples)), examples.path, "skip")
     return examples if len(kept) == len(examples) else examples.take(kept)
+
+
+def labels_of(examples: Any) -> list[Sequence[str]]:
+    """Of each example its label, its labels, or one for each word; none if there are none."""
+    labels = getattr(examples, "tags", None) or getattr(examples, "labels", None) or ()
+    return [several if isinstance(several, tuple) else (several,) for several in labels]
 
 
 def _read_texts(

@@ -6,14 +6,14 @@ from typing import Any, TypeAlias
 
 import click
 
-from keras_bert.cli.data import reader, usable
-from keras_bert.cli.models import as_trained, load_model, suited
+from keras_bert.cli.data import labels_of, reader, usable
+from keras_bert.cli.models import load_model, to_measure
 from keras_bert.cli.options import AS_TASK, BATCH_SIZE, MODEL, NULL_THRESHOLD, data_options
 from keras_bert.cli.texts import write_json
 from keras_bert.errors import InputError
 
 Labels: TypeAlias = list[Sequence[str]]
-"""Of each example: one, several, or one for each word."""
+"""Of each example its label, its labels, or one for each word."""
 
 
 @click.command("evaluate")
@@ -45,25 +45,20 @@ def command(
         from keras_bert.finetuning.plots import check_picture
 
         check_picture(confusion)
-    from keras_bert.finetuning.evaluation import check_model
-    from keras_bert.finetuning.jobs import job_of
+    from keras_bert.finetuning.evaluation import outputs_of
 
     task, tuned = load_model(model, as_task, null_threshold)
-    check_model(tuned)
     _check_labelling(tuned, report, confusion is not None)
-    examples = as_trained(tuned, reader(task, **options)(data))
-    tuned = suited(model, tuned, examples)
+    examples = reader(task, **options)(data)
+    tuned = to_measure(model, tuned, examples)
     examples = usable(examples, tuned, options["on_error"])
-    job = job_of(tuned)
-    rows = job.rows(tuned, examples)
-    job.targets(tuned, examples, rows)  # what is wrong with the labels is said before the work
-    outputs = tuned.predict_rows(rows, batch_size)
+    job, rows, outputs = outputs_of(tuned, examples, batch_size, labelled=True)
     metrics = job.measure(tuned, examples, rows, outputs)
     # JSON has no NaN, which a correlation may be.
     known = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
     measured: dict[str, Any] = {"examples": len(examples), **known}
     if report or confusion:
-        right = _right(examples)
+        right = labels_of(examples)
         predicted = _predicted(job.predict(tuned, examples, rows, outputs))
         if report:
             measured["labels"] = _report(tuned, right, predicted)
@@ -83,11 +78,6 @@ def _check_labelling(model: Any, report: bool, confusion: bool) -> None:
         raise InputError("--confusion is for models that give one label to each text or word.")
 
 
-def _right(examples: Any) -> Labels:
-    labels = examples.tags if hasattr(examples, "tags") else examples.labels
-    return [(label,) if isinstance(label, str) else label for label in labels]
-
-
 def _predicted(predictions: Sequence[dict[str, Any]]) -> Labels:
     names = ("tags", "labels", "label")
     labels = [next(one[name] for name in names if name in one) for one in predictions]
@@ -102,8 +92,9 @@ def _report(model: Any, right: Labels, predicted: Labels) -> dict[str, dict[str,
     def items(labels: Sequence[str]) -> list[tuple[str, int, int]]:
         if _marks_entities(model):
             return spans_of(labels)
-        words = hasattr(model, "scheme")
-        return [(label, word * words, word * words) for word, label in enumerate(labels)]
+        # Labels of words must agree place by place; those of a text have no order.
+        places = range(len(labels)) if hasattr(model, "scheme") else [0] * len(labels)
+        return [(label, place, place) for label, place in zip(labels, places, strict=True)]
 
     return entity_report(list(map(items, right)), list(map(items, predicted)))
 

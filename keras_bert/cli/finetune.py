@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from keras_bert.cli.data import check_options, is_default, reader, usable
-from keras_bert.cli.models import KINDS, as_trained, new_model
+from keras_bert.cli.models import KINDS, new_model
 from keras_bert.cli.options import MODEL, data_options, head_options, recipe_options, split_options
 from keras_bert.errors import InputError
 
@@ -91,7 +91,7 @@ def command(
         tuned = new_model(model, arguments, task, sequence_length, dtype)
 
     def fitting(part: Any) -> Any:
-        return part and usable(as_trained(tuned, part), tuned, options["on_error"])
+        return part and usable(part, tuned, options["on_error"])
 
     parts = fitting(examples), fitting(held_out), fitting(tested)
     result = fine_tune(tuned, *parts, recipe=recipe, output=output)

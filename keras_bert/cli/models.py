@@ -1,6 +1,5 @@
 """What the tasks of the command line need: a model, its options, and how answers are shown."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ class Kind(NamedTuple):
     Args:
         model: the class of its models.
         task: their name for `keras_bert.load`.
-        goes_on: whether the head of such a model is of use to another one.
+        keeps_head: whether a head that was trained before is trained on; else it is a new one.
         noun: what to call one of them.
         options: names of the options that say what the model is.
         arguments: examples to learn from, others, and those options to the arguments of the
@@ -23,7 +22,7 @@ class Kind(NamedTuple):
 
     model: str
     task: str
-    goes_on: bool
+    keeps_head: bool
     noun: str
     options: tuple[str, ...]
     arguments: Callable[..., dict[str, Any]]
@@ -66,11 +65,19 @@ def load_model(
 def new_model(
     path: str, arguments: Mapping[str, Any], task: str, sequence_length: int | None, dtype: str
 ) -> Any:
-    """A model with the encoder that is at the path, and a head: a new one if labels are its."""
+    """A model to train: the encoder at the path, and the head there or, for new labels, a new one.
+
+    Args:
+        path: of the encoder, whatever its head.
+        arguments: of the model's constructor.
+        task: a key of `KINDS`.
+        sequence_length: tokens of the longest text; None for the preprocessor's.
+        dtype: in which it computes.
+    """
     import keras_bert
 
     kind = KINDS[task]
-    if kind.goes_on and (task == "similarity" or _saved_task(path) == kind.task):
+    if kind.keeps_head and (task == "similarity" or _saved_task(path) == kind.task):
         model = keras_bert.load(path, task=kind.task, dtype=dtype, **arguments)
     else:
         encoder = keras_bert.load(path, task="encoder", dtype=dtype)
@@ -89,26 +96,16 @@ def _saved_task(path: str) -> str:
     return "" if path.endswith(".keras") else open_checkpoint(path)[1].task
 
 
-def suited(path: str, model: Any, examples: Any) -> Any:
-    """A model to measure on examples: an embedder that learned from pairs alone, by its cosines."""
+def to_measure(path: str, model: Any, examples: Any) -> Any:
+    """The model; where pairs have scores, an embedder that learned without is judged by cosines."""
     scored = getattr(examples, "pairs", None) is not None and examples.labels is not None
     if not scored or getattr(model, "objective", None) != "contrastive":
         return model
     import keras_bert
-    from keras_bert.finetuning.jobs.similarity import embedder_arguments
+    from keras_bert.finetuning.targets import embedder_arguments
 
     arguments = embedder_arguments(examples, objective="cosine")
     return keras_bert.load(path, task="embedder", **arguments)
-
-
-def as_trained(model: Any, examples: Any) -> Any:
-    """Examples with tags of the scheme in which the model writes them, if it has one."""
-    from keras_bert.tasks.entities import to_scheme
-
-    scheme, tags = getattr(model, "scheme", None), getattr(examples, "tags", None)
-    if scheme is None or tags is None:
-        return examples
-    return dataclasses.replace(examples, tags=tuple(tuple(to_scheme(one, scheme)) for one in tags))
 
 
 def _classify(
@@ -154,7 +151,7 @@ def _similarity(
     loss: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    from keras_bert.finetuning.jobs.similarity import embedder_arguments
+    from keras_bert.finetuning.targets import embedder_arguments
 
     return {**embedder_arguments(*examples, objective=loss), **options}
 
@@ -177,7 +174,7 @@ KINDS = {
     "classify": Kind(
         model="SequenceClassifier",
         task="classifier",
-        goes_on=False,
+        keeps_head=False,
         noun="a classifier",
         options=("problem", "pooling"),
         arguments=_classify,
@@ -186,7 +183,7 @@ KINDS = {
     "tag": Kind(
         model="TokenClassifier",
         task="tagger",
-        goes_on=False,
+        keeps_head=False,
         noun="a tagger",
         options=("crf", "scheme", "continue_labels"),
         arguments=_tag,
@@ -195,7 +192,7 @@ KINDS = {
     "answer": Kind(
         model="SpanClassifier",
         task="span",
-        goes_on=True,
+        keeps_head=True,
         noun="a model that answers",
         options=("null_threshold",),
         arguments=_answer,
@@ -204,7 +201,7 @@ KINDS = {
     "choice": Kind(
         model="MultipleChoice",
         task="multiple_choice",
-        goes_on=True,
+        keeps_head=True,
         noun="a model that chooses",
         options=(),
         arguments=_choice,
@@ -213,7 +210,7 @@ KINDS = {
     "similarity": Kind(
         model="TextEmbedder",
         task="embedder",
-        goes_on=True,
+        keeps_head=True,
         noun="an embedder",
         options=("loss", "pooling", "score_range"),
         arguments=_similarity,

@@ -81,12 +81,12 @@ _SPLITS = (
     click.option("--test", metavar="FILE", help="To measure the best epoch on."),
 )
 
-_NULL_THRESHOLD = "say nothing if that scores more than the best answer by this; default: "
+_SAYS_NOTHING = "say nothing if that scores more than the best answer by this; default: "
 NULL_THRESHOLD = click.option(
     "--null-threshold",
     type=float,
     metavar="NUMBER",
-    help=f"answer: {_NULL_THRESHOLD}the model's; evaluate says which is best.",
+    help=f"answer: {_SAYS_NOTHING}the model's; evaluate says which is best.",
 )
 
 _HEAD = (
@@ -116,7 +116,7 @@ _HEAD = (
         "--null-threshold",
         type=float,
         metavar="NUMBER",
-        help=f"answer: {_NULL_THRESHOLD}0 if there are questions without answer, else never.",
+        help=f"answer: {_SAYS_NOTHING}0 if there are questions without answer, else never.",
     ),
     click.option(
         "--loss",

@@ -4,7 +4,8 @@ from typing import Any
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Examples
-from keras_bert.finetuning.jobs import job_of
+from keras_bert.finetuning.jobs import Job, job_of
+from keras_bert.text.rows import Rows
 
 
 def evaluate(model: Any, examples: Examples, *, batch_size: int = 32) -> dict[str, float]:
@@ -21,11 +22,8 @@ def evaluate(model: Any, examples: Examples, *, batch_size: int = 32) -> dict[st
     Raises:
         InputError: if labels are missing or unknown; the message names file and line.
     """
-    job = job_of(model)
-    check_model(model)
-    rows = job.rows(model, examples)
-    job.targets(model, examples, rows)  # what is wrong with the labels is said before the work
-    return job.measure(model, examples, rows, model.predict_rows(rows, batch_size))
+    job, rows, outputs = outputs_of(model, examples, batch_size, labelled=True)
+    return job.measure(model, examples, rows, outputs)
 
 
 def predict(model: Any, examples: Examples, *, batch_size: int = 32) -> list[dict[str, Any]]:
@@ -37,10 +35,30 @@ def predict(model: Any, examples: Examples, *, batch_size: int = 32) -> list[dic
     Raises:
         InputError: if the model cannot take texts.
     """
+    job, rows, outputs = outputs_of(model, examples, batch_size)
+    return job.predict(model, examples, rows, outputs)
+
+
+def outputs_of(
+    model: Any, examples: Examples, batch_size: int, *, labelled: bool = False
+) -> tuple[Job, Rows, Any]:
+    """What a model's job measures and predicts by: itself, the rows and the outputs for them.
+
+    Args:
+        model: a task with a preprocessor.
+        examples: of the task's kind.
+        batch_size: rows per step.
+        labelled: whether what is wrong with the labels is to be said before the work.
+
+    Raises:
+        InputError: if the model cannot take texts, or something is wrong with the labels.
+    """
     job = job_of(model)
     check_model(model)
     rows = job.rows(model, examples)
-    return job.predict(model, examples, rows, model.predict_rows(rows, batch_size))
+    if labelled:
+        job.targets(model, examples, rows)
+    return job, rows, model.predict_rows(rows, batch_size)
 
 
 def check_model(model: Any) -> None:
