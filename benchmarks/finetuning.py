@@ -238,9 +238,9 @@ def steps_table(runs: list[dict]) -> list[str]:
         "## Steps",
         "",
         "The first steps from the same weights and batches, without dropout, by "
-        "`benchmarks/finetuning_steps.py`: the loss of each step differs by the share given. So what "
-        "differs between the runs above are dropout, the head's first values, and which texts "
-        "share a batch.",
+        "`benchmarks/finetuning_steps.py`: the loss of each step differs by the share given. So "
+        "what differs between the runs above are dropout, the head's first values, and which "
+        "texts share a batch.",
         "",
         "| task | steps | first and last loss, ours | theirs | largest relative difference |",
         "|---|---|---|---|---|",
