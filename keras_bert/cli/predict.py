@@ -81,8 +81,8 @@ def _inputs(
 ) -> Iterator[Any]:
     """Examples, as many as are to be predicted at once."""
     if data is None:
-        for batch in batches(texts, batch_size):
-            yield examples_of_lines(task, batch, pairs)
+        for number, batch in enumerate(batches(texts, batch_size)):
+            yield examples_of_lines(task, batch, pairs, first=1 + number * batch_size)
         return
     examples = reader(task, labelled=False, **options)(data)
     step = batch_size * _BATCHES_AT_ONCE

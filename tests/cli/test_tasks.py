@@ -100,6 +100,14 @@ def test_predictions_as_squad_wants_them(run, small, tuned):
         assert all((answer == "") == empty for answer in answers.values())
 
 
+def test_questions_on_standard_input_have_names_of_their_own(run, small, tuned):
+    options = ["--batch-size", "2", "--squad-predictions", "named.json"]
+    lines = "".join(f"how was it ?\t{SENTENCE}\n" for _ in range(5)).encode()
+    found = json_lines(run("predict", "--model", tuned("answer"), *options, stdin=lines))
+    assert [line["id"] for line in found] == ["1", "2", "3", "4", "5"]
+    assert len(json.loads((small / "named.json").read_text())) == 5
+
+
 def test_lines_are_answered_as_they_come(run):
     options = ["--model", "tuned/model", "--batch-size", "1"]
     result = run("predict", *options, stdin=b"fine\n\xff\n")
