@@ -206,6 +206,13 @@ def test_loss_is_that_of_training():
         assert found == pytest.approx(np.mean(losses), rel=1e-5)
 
 
+@pytest.mark.parametrize("crf", [False, True])
+def test_words_without_tokens_have_no_loss(crf):
+    data = examples([["\u200b"], ["\u200b"]], [["O"], ["O"]])
+    found = evaluate(tagger(crf=crf), data)
+    assert (found["loss"], found["accuracy"]) == (0, 1)
+
+
 def test_tags_of_other_schemes_are_converted():
     data = people()
     iob1 = dataclasses.replace(

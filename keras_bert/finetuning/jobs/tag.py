@@ -150,6 +150,8 @@ def _cut(tags: Iterable[Sequence[str]], row: np.ndarray) -> np.ndarray:
 def _loss(model: Any, rows: Rows, outputs: list[np.ndarray], values: np.ndarray) -> float:
     """That of training: the mean over labelled tokens or, with a random field, over rows."""
     counts = values != IGNORED
+    if not counts.any():
+        return 0.0
     logits, values = np.concatenate(outputs)[counts], values[counts]
     if model.crf is None:
         chosen = ops.take_along_axis(ops.log_softmax(logits), values[:, np.newaxis], axis=-1)
