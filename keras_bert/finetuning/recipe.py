@@ -1,7 +1,9 @@
 """How to fine-tune."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
+from numbers import Integral, Real
 
 from keras_bert.errors import InputError
 
@@ -58,13 +60,21 @@ class Recipe:
     def __post_init__(self) -> None:
         for name, (low, high, expected) in _RANGES.items():
             value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise InputError(f"{name} is {value}, but must be {expected}.")
+            kind, article = (Integral, "a whole number, ") if name in _WHOLE else (Real, "")
+            if value is not None and not (isinstance(value, kind) and low <= value <= high):
+                raise InputError(f"{name} is {value!r}, but must be {article}{expected}.")
         if self.accumulation > self.batch_size:
             raise InputError(
                 f"accumulation is {self.accumulation}, but a batch of {self.batch_size} has only "
                 f"{self.batch_size} micro-batches; lower accumulation or raise batch_size."
             )
+        if isinstance(self.class_weights, Mapping):
+            for label, weight in self.class_weights.items():
+                if not (isinstance(weight, Real) and 0 <= weight < math.inf):
+                    raise InputError(
+                        f"class_weights has {weight!r} for {label!r}, but must have numbers, 0 or "
+                        "more."
+                    )
         if isinstance(self.class_weights, str) and self.class_weights != "balanced":
             raise InputError(
                 f"class_weights is {self.class_weights!r}, but must be 'balanced' or a weight for "
@@ -72,6 +82,7 @@ class Recipe:
             )
 
 
+_WHOLE = ("epochs", "batch_size", "frozen_layers", "accumulation", "patience", "seed")
 _RANGES: dict[str, tuple[float, float, str]] = {
     "epochs": (1, 1e6, "1 or more"),
     "batch_size": (1, 1e6, "1 or more"),

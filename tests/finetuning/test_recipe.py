@@ -23,10 +23,15 @@ from tests.finetuning import tiny
         {"label_smoothing": 1.0},
         {"class_weights": "balance"},
         {"accumulation": 33},
+        {"epochs": 2.5},
+        {"batch_size": "8"},
+        {"learning_rate": float("nan")},
+        {"class_weights": {"good": -1.0}},
+        {"class_weights": {"good": float("nan")}},
     ],
 )
 def test_a_recipe_out_of_range(options):
-    with pytest.raises(InputError, match=f"{next(iter(options))} is .*"):
+    with pytest.raises(InputError, match=f"{next(iter(options))} (is|has) .*"):
         Recipe(**options)
 
 
