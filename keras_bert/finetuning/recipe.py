@@ -70,7 +70,7 @@ class Recipe:
             )
         if isinstance(self.class_weights, Mapping):
             for label, weight in self.class_weights.items():
-                if not (isinstance(weight, Real) and 0 <= weight < math.inf):
+                if not (isinstance(weight, Real) and 0 <= float(weight) < math.inf):
                     raise InputError(
                         f"class_weights has {weight!r} for {label!r}, but must have numbers, 0 or "
                         "more."
