@@ -61,7 +61,7 @@ class Recipe:
         for name, (low, high, expected) in _RANGES.items():
             value = getattr(self, name)
             kind, article = (Integral, "a whole number, ") if name in _WHOLE else (Real, "")
-            if value is not None and not (isinstance(value, kind) and low <= value <= high):
+            if value is not None and not (isinstance(value, kind) and low <= float(value) <= high):
                 raise InputError(f"{name} is {value!r}, but must be {article}{expected}.")
         if self.accumulation > self.batch_size:
             raise InputError(
