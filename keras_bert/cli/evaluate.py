@@ -1,6 +1,5 @@
 """keras-bert evaluate."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -46,6 +45,7 @@ def command(
 
         check_picture(confusion)
     from keras_bert.finetuning.evaluation import outputs_of
+    from keras_bert.finetuning.result import without_nan
 
     task, tuned = load_model(model, as_task, null_threshold)
     _check_labelling(tuned, report, confusion is not None)
@@ -54,9 +54,7 @@ def command(
     examples = usable(examples, tuned, options["on_error"])
     job, rows, outputs = outputs_of(tuned, examples, batch_size, labelled=True)
     metrics = job.measure(tuned, examples, rows, outputs)
-    # JSON has no NaN, which a correlation may be.
-    known = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-    measured: dict[str, Any] = {"examples": len(examples), **known}
+    measured: dict[str, Any] = {"examples": len(examples), **without_nan(metrics)}
     if report or confusion:
         right = labels_of(examples)
         predicted = _predicted(job.predict(tuned, examples, rows, outputs))

@@ -28,13 +28,14 @@ from keras_bert.finetuning.readers.squad import write_predictions
 from keras_bert.finetuning.readers.tagged import read_tagged
 from keras_bert.finetuning.readers.texts import read_examples
 from keras_bert.finetuning.recipe import Recipe
+from keras_bert.finetuning.result import Result
 from keras_bert.finetuning.targets import (
     embedder_arguments,
     label_names,
     problem_type_of,
     targets_of,
 )
-from keras_bert.finetuning.training import Result, fine_tune
+from keras_bert.finetuning.training import fine_tune
 
 __all__ = [
     "GLUE",

@@ -1,8 +1,6 @@
 """Fine-tuning as in the BERT paper (section A.3), with plain `model.fit`."""
 
-import contextlib
 import dataclasses
-import json
 import math
 import os
 import sys
@@ -12,8 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert.atomic import replacing
-from keras_bert.checkpoints.native import CONFIGURATION, WEIGHTS, save_native
+from keras_bert.checkpoints.native import WEIGHTS
 from keras_bert.checkpoints.safetensors import assign_tensors
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.config import closest
@@ -25,9 +22,8 @@ from keras_bert.finetuning.jobs import Job, Targets, job_of
 from keras_bert.finetuning.optimizer import adamw, frozen
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.regularization import r_drop
+from keras_bert.finetuning.result import MODEL_NAME, Result, check_output, write_result
 from keras_bert.finetuning.resume import (
-    PROGRESS,
-    UNFINISHED,
     load_progress,
     remove_progress,
     run_of,
@@ -35,26 +31,6 @@ from keras_bert.finetuning.resume import (
     set_dropout_seeds,
 )
 from keras_bert.text.rows import Rows
-
-MODEL_NAME, METRICS_NAME, HISTORY_NAME = "model", "metrics.json", "history.jsonl"
-_MARKER = f"{MODEL_NAME}/{CONFIGURATION}"
-
-
-@dataclasses.dataclass
-class Result:
-    """What came out of a fine-tuning.
-
-    Args:
-        best_epoch: from 1; its weights are those that the model has.
-        validation: the metrics of that epoch; empty without validation examples.
-        test: the metrics on the test examples, if there are any.
-        history: one entry per epoch: `epoch`, `loss`, and `validation_…`.
-    """
-
-    best_epoch: int = 0
-    validation: dict[str, float] = dataclasses.field(default_factory=dict)
-    test: dict[str, float] = dataclasses.field(default_factory=dict)
-    history: list[dict[str, float]] = dataclasses.field(default_factory=list)
 
 
 def fine_tune(
@@ -109,7 +85,7 @@ def fine_tune(
     )
     weights = job.weights(model, train, train_split.targets, recipe)
     if output is not None:
-        _check_output(Path(output))
+        check_output(Path(output))
 
     strategy = model.distribute_strategy
     plan_options = {
@@ -154,25 +130,6 @@ def fine_tune(
         write_result(model, result, recipe, output)
         remove_progress(Path(output))
     return result
-
-
-def write_result(model: Any, result: Result, recipe: Recipe, output: str | os.PathLike) -> None:
-    """Writes the model and what is known about it; other files in the directory stay.
-
-    Raises:
-        InputError: if the disk refuses.
-    """
-    summary = {
-        "best_epoch": result.best_epoch,
-        "validation": result.validation,
-        "test": result.test,
-        "recipe": dataclasses.asdict(recipe),
-    }
-    save_native(model, Path(output) / MODEL_NAME)
-    with replacing(Path(output) / METRICS_NAME) as path:
-        path.write_text(_json(summary, indent=2) + "\n", "utf-8")
-    with replacing(Path(output) / HISTORY_NAME) as path:
-        path.write_text("".join(f"{_json(entry)}\n" for entry in result.history), "utf-8")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,19 +246,6 @@ def _build_loss(model: Any, dataset: tf.data.Dataset) -> None:
             model.compute_loss(x, y, model(x), weights, training=False)
 
 
-class _NothingToWriteError(Exception):
-    pass
-
-
-def _check_output(output: Path) -> None:
-    """Finds out before hours of training, not after them, whether there is a place to write."""
-    marker = f"{UNFINISHED}/{PROGRESS}"
-    if not (output / marker).exists():
-        marker = _MARKER
-    with contextlib.suppress(_NothingToWriteError), replacing(output, marker=marker):
-        raise _NothingToWriteError
-
-
 def _check_recipe(model: Any, job: Job, recipe: Recipe) -> None:
     names = job.metrics(model)
     if recipe.metric is not None and recipe.metric not in names:
@@ -315,14 +259,3 @@ def _check_recipe(model: Any, job: Job, recipe: Recipe) -> None:
             f"batch_size is {recipe.batch_size}, too small for {devices} devices with "
             f"{recipe.accumulation} micro-batches each; raise it."
         )
-
-
-def _json(value: Any, indent: int | None = None) -> str:
-    """JSON, in which what is not a number is null."""
-
-    def clean(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: clean(item) for key, item in value.items()}
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return json.dumps(clean(value), indent=indent)

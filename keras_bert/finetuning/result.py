@@ -1,0 +1,77 @@
+"""What comes out of a fine-tuning, and the directory that it is written to."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from keras_bert.atomic import replacing
+from keras_bert.checkpoints.native import CONFIGURATION, save_native
+from keras_bert.finetuning.recipe import Recipe
+from keras_bert.finetuning.resume import PROGRESS, UNFINISHED
+
+MODEL_NAME, METRICS_NAME, HISTORY_NAME = "model", "metrics.json", "history.jsonl"
+
+
+@dataclasses.dataclass
+class Result:
+    """What came out of a fine-tuning.
+
+    Args:
+        best_epoch: from 1; its weights are those that the model has.
+        validation: the metrics of that epoch; empty without validation examples.
+        test: the metrics on the test examples, if there are any.
+        history: one entry per epoch: `epoch`, `loss`, and `validation_…`.
+    """
+
+    best_epoch: int = 0
+    validation: dict[str, float] = dataclasses.field(default_factory=dict)
+    test: dict[str, float] = dataclasses.field(default_factory=dict)
+    history: list[dict[str, float]] = dataclasses.field(default_factory=list)
+
+
+def write_result(model: Any, result: Result, recipe: Recipe, output: str | os.PathLike) -> None:
+    """Writes the model and what is known about it; other files in the directory stay.
+
+    Raises:
+        InputError: if the disk refuses.
+    """
+    summary = {
+        "best_epoch": result.best_epoch,
+        "validation": result.validation,
+        "test": result.test,
+        "recipe": dataclasses.asdict(recipe),
+    }
+    save_native(model, Path(output) / MODEL_NAME)
+    with replacing(Path(output) / METRICS_NAME) as path:
+        path.write_text(json.dumps(without_nan(summary), indent=2) + "\n", "utf-8")
+    with replacing(Path(output) / HISTORY_NAME) as path:
+        lines = (json.dumps(without_nan(entry)) for entry in result.history)
+        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def check_output(output: Path) -> None:
+    """Finds out before hours of training, not after them, whether there is a place to write.
+
+    Raises:
+        InputError: if the disk refuses, or the directory holds something else.
+    """
+    marker = f"{UNFINISHED}/{PROGRESS}"
+    if not (output / marker).exists():
+        marker = f"{MODEL_NAME}/{CONFIGURATION}"
+    with contextlib.suppress(_NothingToWriteError), replacing(output, marker=marker):
+        raise _NothingToWriteError
+
+
+class _NothingToWriteError(Exception):
+    pass
+
+
+def without_nan(value: Any) -> Any:
+    """A value for JSON, which has no NaN and no infinity: they become None."""
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
