@@ -114,10 +114,6 @@ class Task(keras.Model):
         """What `call` takes for a batch of rows, `[B, T]` int32 each."""
         return batch
 
-    def predict_texts(self, texts: Any, batch_size: int) -> np.ndarray:
-        """The outputs of a model that has one array per text, as one array `[N, ...]`."""
-        return np.array(self.predict_rows(self.rows(texts), batch_size))
-
 
 def check_pooler(encoder: Encoder, task: str) -> None:
     """Passes for an encoder with a pooler.

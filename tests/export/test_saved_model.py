@@ -30,6 +30,10 @@ np.savez(sys.argv[3], one=one["logits"], scores=one["scores"], two=two["logits"]
 """
 
 
+def predicted(model, texts):
+    return np.array(model.predict_rows(model.rows(texts)))
+
+
 def to_bytes(text):
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
@@ -49,9 +53,9 @@ def test_texts_in_a_fresh_process(classifier, exported, tmp_path):
         cwd=tmp_path,
     )
     found = np.load(tmp_path / "out.npz")
-    expected = classifier.predict_texts(HARD_TEXTS, 32)
+    expected = predicted(classifier, HARD_TEXTS)
     np.testing.assert_allclose(found["one"], expected, rtol=0, atol=1e-5)
-    pairs = classifier.predict_texts((HARD_TEXTS, HARD_TEXTS[::-1]), 32)
+    pairs = predicted(classifier, (HARD_TEXTS, HARD_TEXTS[::-1]))
     np.testing.assert_allclose(found["two"], pairs, rtol=0, atol=1e-5)
     assert found["none"].shape == (0, 3)
     answers = classifier.predict_text(HARD_TEXTS)
@@ -84,7 +88,7 @@ def test_the_loader_of_tensorflow_serving(classifier, exported):
         text=True,
     )
     assert result.returncode == 0, result.stderr
-    logits = classifier.predict_texts(request["texts"], 32)
+    logits = predicted(classifier, request["texts"])
     expected = tf.nn.softmax(logits).numpy()
     np.testing.assert_allclose(json.loads(result.stdout), expected, rtol=0, atol=1e-5)
 
@@ -108,7 +112,7 @@ def test_outputs_of_each_kind_of_classifier(problem_type, strings, preprocessor,
         text=tf.constant(["good", "bad"])
     )
     assert set(outputs) == {"logits", "scores"} | strings
-    expected = model.scores(model.predict_texts(["good", "bad"], 32))
+    expected = model.scores(predicted(model, ["good", "bad"]))
     np.testing.assert_allclose(outputs["scores"], expected, rtol=0, atol=1e-5)
 
 
