@@ -146,6 +146,8 @@ class QuestionExamples(Examples):
 class ChoiceExamples(Examples):
     """Texts with C possible continuations or answers each, for a `MultipleChoice`.
 
+    A `TextEmbedder` learns from them, too: the right choice belongs to the text.
+
     Args:
         contexts: the texts.
         choices: for each text, its C choices.
