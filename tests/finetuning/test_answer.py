@@ -79,8 +79,9 @@ def test_learns_that_there_is_no_answer(tmp_path):
     assert scores["has_answer_f1"] > 0.8
     assert scores["no_answer_f1"] > 0.8
     assert scores["best_f1"] >= scores["f1"]
-    # The threshold that is best is best when the model has it.
-    span.null_threshold = scores["best_f1_threshold"]
+    # The threshold that is best is best when the model has it. It is that of a question, which
+    # rounding, in batches of another size, must not put on the other side.
+    span.null_threshold = scores["best_f1_threshold"] + 1e-4
     assert evaluate(span, data)["f1"] == pytest.approx(scores["best_f1"])
     kb.save(span, tmp_path / "saved")
     assert kb.load(tmp_path / "saved").null_threshold == span.null_threshold
