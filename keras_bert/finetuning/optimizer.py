@@ -1,13 +1,11 @@
 """AdamW for `fit`, with rates of their own for the layers, exact under any strategy."""
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from keras_bert.errors import InputError
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.pretraining.optimizers import (
     BETA_1,
@@ -151,33 +149,3 @@ def layer_shares(model: Any, decay: float, crf_rate: float = 1.0) -> dict[str, f
     shares = {path: decay**number for path, number in above.items()}
     crf = getattr(model, "crf", None)
     return shares | {variable.path: crf_rate for variable in (crf.variables if crf else ())}
-
-
-@contextlib.contextmanager
-def frozen(model: Any, layers: int) -> Iterator[None]:
-    """Inside, the embeddings and so many layers keep their weights; -1: the embeddings alone.
-
-    So does a pooler of which the model makes no use: it has no gradient, of which Keras warns.
-
-    Raises:
-        InputError: if the encoder has fewer layers.
-    """
-    encoder = model.encoder
-    if layers > len(encoder.encoder_layers):
-        raise InputError(
-            f"frozen_layers is {layers}, but the encoder has {len(encoder.encoder_layers)} layers "
-            "of its own; freeze fewer."
-        )
-    below = (encoder.embeddings, encoder.projection, encoder.relative_positions)
-    parts = [] if layers == 0 else [*below, *encoder.encoder_layers[: max(layers, 0)]]
-    if getattr(model, "pooling", None) != "pooled":
-        parts.append(encoder.pooler)
-    parts = [part for part in parts if part is not None]
-    before = [part.trainable for part in parts]
-    try:
-        for part in parts:
-            part.trainable = False
-        yield
-    finally:
-        for part, trainable in zip(parts, before, strict=True):
-            part.trainable = trainable

@@ -18,8 +18,9 @@ from keras_bert.errors import InputError
 from keras_bert.finetuning.batching import batches, make_plan
 from keras_bert.finetuning.evaluation import check_model
 from keras_bert.finetuning.examples import Examples
+from keras_bert.finetuning.freezing import frozen
 from keras_bert.finetuning.jobs import Job, Targets, job_of
-from keras_bert.finetuning.optimizer import adamw, frozen
+from keras_bert.finetuning.optimizer import adamw
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.regularization import r_drop
 from keras_bert.finetuning.result import MODEL_NAME, Result, check_output, write_result

@@ -6,7 +6,8 @@ import tensorflow as tf
 import keras_bert as kb
 from keras_bert.errors import InputError
 from keras_bert.finetuning import Recipe, fine_tune
-from keras_bert.finetuning.optimizer import AdamW, adamw, frozen, layer_shares
+from keras_bert.finetuning.freezing import frozen
+from keras_bert.finetuning.optimizer import AdamW, adamw, layer_shares
 from keras_bert.pretraining.optimizers import WarmupLinearDecay
 from tests.finetuning import tiny
 

@@ -1,0 +1,37 @@
+"""Weights that fine-tuning leaves alone."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from keras_bert.errors import InputError
+
+
+@contextlib.contextmanager
+def frozen(model: Any, layers: int) -> Iterator[None]:
+    """Inside, the embeddings and so many layers keep their weights; -1: the embeddings alone.
+
+    So does a pooler of which the model makes no use: it has no gradient, of which Keras warns.
+
+    Raises:
+        InputError: if the encoder has fewer layers.
+    """
+    encoder = model.encoder
+    if layers > len(encoder.encoder_layers):
+        raise InputError(
+            f"frozen_layers is {layers}, but the encoder has {len(encoder.encoder_layers)} layers "
+            "of its own; freeze fewer."
+        )
+    below = (encoder.embeddings, encoder.projection, encoder.relative_positions)
+    parts = [] if layers == 0 else [*below, *encoder.encoder_layers[: max(layers, 0)]]
+    if getattr(model, "pooling", None) != "pooled":
+        parts.append(encoder.pooler)
+    parts = [part for part in parts if part is not None]
+    before = [part.trainable for part in parts]
+    try:
+        for part in parts:
+            part.trainable = False
+        yield
+    finally:
+        for part, trainable in zip(parts, before, strict=True):
+            part.trainable = trainable
