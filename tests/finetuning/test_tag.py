@@ -206,6 +206,13 @@ def test_loss_is_that_of_training():
         assert found == pytest.approx(np.mean(losses), rel=1e-5)
 
 
+def test_the_measures_do_not_depend_on_the_batches():
+    model, data = tagger(crf=True), long_sentences(20)
+    expected = evaluate(model, data)
+    for size in (1, 7):
+        assert evaluate(model, data, batch_size=size) == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("crf", [False, True])
 def test_words_without_tokens_have_no_loss(crf):
     data = examples([["\u200b"], ["\u200b"]], [["O"], ["O"]])
