@@ -52,13 +52,15 @@ def epoch_batches(
         lengths: of the elements, int `[E]`.
         batch_size: elements per batch.
         rng: chance.
-        length_buckets: whether elements are sorted by length in pools of `POOL` batches before
-            they are cut into batches, which then are shuffled.
+        length_buckets: whether elements are sorted by length in pools of `POOL` batches, and of
+            at most a quarter of all, before they are cut into batches, which then are shuffled.
     """
     order = rng.permutation(len(lengths))
     if not length_buckets:
         return _cut(order, batch_size)
-    pools = _cut(order, POOL * batch_size)
+    # Were a small set one pool, the same texts would meet in every epoch.
+    pool = min(POOL, max(len(order) // (4 * batch_size), 1))
+    pools = _cut(order, pool * batch_size)
     order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
     batches = _cut(order, batch_size)
     return [batches[index] for index in rng.permutation(len(batches))]

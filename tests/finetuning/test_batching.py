@@ -64,7 +64,7 @@ def test_batches_hold_what_rows_padded_gives():
 
 
 def test_length_buckets_save_padding_and_still_shuffle():
-    sizes = lengths(4000)
+    sizes = lengths(8000)
     rng = np.random.default_rng(0)
 
     def padded(batches):
@@ -77,6 +77,13 @@ def test_length_buckets_save_padding_and_still_shuffle():
     assert waste[1] > 0.5
     means = [sizes[batch].mean() for batch in buckets]
     assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.3
+
+
+def test_texts_of_a_small_set_meet_others_in_the_next_epoch():
+    sizes, rng = lengths(320), np.random.default_rng(0)
+    first, second = (epoch_batches(sizes, 32, rng) for _ in range(2))
+    shared = [max(len(np.intersect1d(batch, other)) for other in second) for batch in first]
+    assert np.mean(shared) < 16  # of 32; were all in one pool, some 30
 
 
 def test_rows_in_groups_stay_together():
