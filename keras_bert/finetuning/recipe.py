@@ -61,7 +61,9 @@ class Recipe:
         for name, (low, high, expected) in _RANGES.items():
             value = getattr(self, name)
             kind, article = (Integral, "a whole number, ") if name in _WHOLE else (Real, "")
-            if value is not None and not (isinstance(value, kind) and low <= float(value) <= high):
+            if value is None and name in _OPTIONAL:
+                continue
+            if not (isinstance(value, kind) and low <= float(value) <= high):
                 raise InputError(f"{name} is {value!r}, but must be {article}{expected}.")
         if self.accumulation > self.batch_size:
             raise InputError(
@@ -83,6 +85,7 @@ class Recipe:
 
 
 _WHOLE = ("epochs", "batch_size", "frozen_layers", "accumulation", "patience", "seed")
+_OPTIONAL = ("clip_norm", "patience")
 _RANGES: dict[str, tuple[float, float, str]] = {
     "epochs": (1, 1e6, "1 or more"),
     "batch_size": (1, 1e6, "1 or more"),

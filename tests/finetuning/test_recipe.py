@@ -24,6 +24,7 @@ from tests.finetuning import tiny
         {"class_weights": "balance"},
         {"accumulation": 33},
         {"epochs": 2.5},
+        {"epochs": None},
         {"batch_size": "8"},
         {"learning_rate": float("nan")},
         {"class_weights": {"good": -1.0}},

@@ -114,10 +114,11 @@ def weights(
     if model.objective == "contrastive":
         if len(np.unique(targets.values)) < 2:
             raise InputError(f"{examples.path}: all first texts are the same.")
-        if recipe.batch_size // recipe.accumulation < 2:
+        devices = model.distribute_strategy.num_replicas_in_sync
+        if recipe.batch_size // (recipe.accumulation * devices) < 2:
             raise InputError(
-                f"A batch_size of {recipe.batch_size} in {recipe.accumulation} micro-batches "
-                "leaves no other texts to tell a text's own from; enlarge it."
+                f"A batch_size of {recipe.batch_size} in {recipe.accumulation} micro-batches on "
+                f"{devices} devices leaves no other texts to tell a text's own from; enlarge it."
             )
     return no_weights(model, examples, targets, recipe)
 
