@@ -100,9 +100,9 @@ def test_the_share_of_a_layer_falls_with_the_layers_above():
 
 def test_a_random_field_has_a_rate_of_its_own():
     model = kb.TokenClassifier(tiny.encoder(), 3, crf=True)
-    shares = layer_shares(model, 0.5, 100.0)
-    assert [shares[variable.path] for variable in model.crf.variables] == [100.0] * 3
-    assert sorted(set(shares.values()))[-2:] == [1.0, 100.0]
+    shares = adamw(model, Recipe(layer_decay=0.5, crf_rate=70), 10).shares
+    assert [shares[variable.path] for variable in model.crf.variables] == [70] * 3
+    assert sorted(set(shares.values()))[-2:] == [1, 70]
 
 
 def changed(before, after):
