@@ -4,7 +4,7 @@ import functools
 import keras
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import keras_bert as kb
@@ -121,12 +121,15 @@ def test_scores_and_loss_are_those_of_the_definitions():
 words = st.lists(st.sampled_from(["film", "book", "x", "\u200b", "was a"]), max_size=40)
 
 
-@given(words, st.data())
+@given(words, st.integers(0, 250), st.integers(1, 12))
+# What ends the answer and its window is a space; a character that the tokenizer drops.
+@example(["film", "x", "x", "was a", "was a", "film"], 9, 12)
+@example(["film", "x", "x", "was a", "was a", "\u200b", "film"], 9, 13)
 @settings(max_examples=60, deadline=None)
-def test_targets_are_the_answer_where_it_is_shown(words, data):
+def test_targets_are_the_answer_where_it_is_shown(words, start, length):
     context = " ".join(words)
-    start = data.draw(st.integers(0, max(len(context) - 1, 0)))
-    text = context[start : start + data.draw(st.integers(1, 12))]
+    start %= len(context) or 1
+    text = context[start : start + length]
     examples = questions([context], [[(text, start)]] if text.strip() else [[]])
     span = narrow_model()
     rows = answer.rows(span, examples)

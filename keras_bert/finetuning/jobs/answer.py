@@ -33,33 +33,38 @@ def targets(model: Any, examples: QuestionExamples, rows: Rows) -> PerRow:
     """
     answers = _answers(examples)
     positions = np.zeros((len(rows), 2), np.int32)
-    is_last = np.append(rows.owners[1:] != rows.owners[:-1], True)
-    is_first = np.roll(is_last, 1)
-    for index, owner in enumerate(rows.owners):
-        if answers[owner]:
-            text, start = answers[owner][0]
-            span = (start, start + len(text))
-            positions[index] = _tokens(rows.row(index), span, is_first[index], is_last[index])
+    bounds = np.searchsorted(rows.owners, np.arange(len(answers) + 1))
+    for several, begin, end in zip(answers, bounds[:-1], bounds[1:], strict=True):
+        if several:
+            text, start = several[0]
+            windows = [rows.row(index) for index in range(begin, end)]
+            positions[begin:end] = _positions(windows, (start, start + len(text)))
     return PerRow(dict(zip(OUTPUTS, positions.T, strict=True)))
 
 
-def _tokens(
-    row: Mapping[str, np.ndarray], span: tuple[int, int], is_first: bool, is_last: bool
-) -> tuple[int, int]:
-    """First and last token of the characters in a window, or (0, 0).
+def _positions(
+    windows: Sequence[Mapping[str, np.ndarray]], span: tuple[int, int]
+) -> list[tuple[int, int]]:
+    """First and last token of the characters in each window, or (0, 0).
 
-    `is_first` and `is_last` say where nothing stands outside of the window, so that characters
-    of which the tokenizer leaves nothing may be missing.
+    What all windows together show of the characters is all that the tokenizer leaves of them.
     """
-    shown = np.flatnonzero(row["starts"] >= 0)
-    after_start = shown[row["ends"][shown] > span[0]]
-    before_end = shown[row["starts"][shown] < span[1]]
-    if not len(after_start) or not len(before_end):
-        return 0, 0
-    first, last = after_start[0], before_end[-1]
-    begins = first > shown[0] or is_first or row["starts"][first] <= span[0]
-    ends = last < shown[-1] or is_last or row["ends"][last] >= span[1]
-    return (first, last) if begins and ends and first <= last else (0, 0)
+    touched = [
+        np.flatnonzero((row["starts"] >= 0) & (row["ends"] > span[0]) & (row["starts"] < span[1]))
+        for row in windows
+    ]
+    shown = [
+        (row["starts"][tokens[0]], row["ends"][tokens[-1]])
+        for row, tokens in zip(windows, touched, strict=True)
+        if len(tokens)
+    ]
+    whole = (min(start for start, _ in shown), max(end for _, end in shown)) if shown else None
+    return [
+        (tokens[0], tokens[-1])
+        if len(tokens) and (row["starts"][tokens[0]], row["ends"][tokens[-1]]) == whole
+        else (0, 0)
+        for row, tokens in zip(windows, touched, strict=True)
+    ]
 
 
 def predict(
