@@ -148,6 +148,7 @@ def model_of(plan: dict, weights: str, train):
         options = {
             "labels": label_names(train, plan["problem"]),
             "problem_type": plan["problem"],
+            "pooling": plan.get("pooling"),
         }
     elif plan["job"] == "words":
         options = {"labels": data.names(train.tags)}

@@ -6,9 +6,7 @@
 Both sides start from the same weights, head included, and take the same batches, which are ours,
 length buckets and all, without dropout and warm-up. What is left are tokens, targets, losses, the
 mean over a batch, clipping, the learning rate, weight decay and AdamW; and how sums are rounded,
-which grows from step to step. Keras' AdamW adds its epsilon before the bias of the second moment is
-corrected, torch's after; here torch is given what Keras' amounts to. PYTHON has torch and
-transformers; see `peers/train.py`.
+which grows from step to step. PYTHON has torch and transformers; see `peers/train.py`.
 """
 
 import argparse

@@ -2,14 +2,13 @@
 
 import argparse
 import json
-import math
 import pathlib
 
 import torch
 from data import load, take
-from plan import EPSILON, TASKS
+from plan import TASKS
 from train import Questions, Texts, Words, make_trainer
-from transformers import AutoTokenizer, TrainerCallback
+from transformers import AutoTokenizer
 
 
 def main():
@@ -39,21 +38,10 @@ def main():
     trainer = make_trainer(
         job, plan, options, train_sampling_strategy="sequential", warmup_steps=0, logging_steps=1
     )
-    trainer.add_callback(KerasEpsilon())
     losses = []
     trainer.compute_loss = noting(trainer.compute_loss, losses)
     trainer.train()
     print(json.dumps(losses))
-
-
-class KerasEpsilon(TrainerCallback):
-    """Keras adds epsilon before the bias of the second moment is corrected, torch after."""
-
-    def on_step_begin(self, args, state, control, optimizer=None, **kwargs):
-        """Gives torch's what Keras' amounts to in this step."""
-        correction = math.sqrt(1 - args.adam_beta2 ** (state.global_step + 1))
-        for group in optimizer.param_groups:
-            group["eps"] = EPSILON / correction
 
 
 def noting(compute_loss, losses):

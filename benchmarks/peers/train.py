@@ -19,6 +19,7 @@ import torch
 import transformers
 from answers import best_answers, exact_match_and_f1
 from data import load, names
+from mean_pooled import MeanPooledClassifier
 from plan import CLIP_NORM, EPSILON, SEEDS, TASKS, WARMUP, WEIGHT_DECAY
 from results import append
 from scipy.stats import pearsonr, spearmanr
@@ -36,6 +37,7 @@ from transformers import (
     TrainingArguments,
 )
 
+ARCHITECTURES = {"pooled": AutoModelForSequenceClassification, "mean": MeanPooledClassifier}
 INPUTS = ("input_ids", "token_type_ids", "attention_mask")
 
 
@@ -136,9 +138,8 @@ class Texts:
         self.names = ["score"] if self.regression else names(train.labels)
         self.train, self.test = (self._rows(part, plan["length"]) for part in (train, test))
         self.collator = DataCollatorWithPadding(tokenizer)
-        self.model = AutoModelForSequenceClassification.from_pretrained(
-            weights, num_labels=len(self.names)
-        )
+        architecture = ARCHITECTURES[plan.get("pooling", "pooled")]
+        self.model = architecture.from_pretrained(weights, num_labels=len(self.names))
 
     def _rows(self, part, length):
         encoded = self.tokenizer(part.texts, part.pairs, truncation=True, max_length=length)

@@ -85,7 +85,7 @@ class AdamW:
             decay = self.weight_decay if decays(name) else 0.0
             strategy.extended.update(
                 variable,
-                _update,
+                adamw_update,
                 args=(gradients[name], self.momentums[name], self.velocities[name]),
                 kwargs={"rate": rate, "powers": powers, "decay": decay},
                 group=False,
@@ -95,7 +95,7 @@ class AdamW:
         )
 
 
-def _update(
+def adamw_update(
     variable: tf.Variable,
     gradient: tf.Tensor,
     momentum: tf.Variable,
@@ -104,9 +104,25 @@ def _update(
     rate: tf.Tensor,
     powers: tuple[tf.Tensor, tf.Tensor],
     decay: float,
+    betas: tuple[float, float] = (BETA_1, BETA_2),
+    epsilon: float = EPSILON,
 ) -> None:
+    """Updates a variable and its moments on one device, as algorithm 2 of the paper.
+
+    Args:
+        variable: the variable, of any shape; the others have the same.
+        gradient: of the loss.
+        momentum: first moment.
+        velocity: second moment.
+        rate: learning rate, scalar.
+        powers: of `betas`, for the number of this update, counted from 1.
+        decay: per unit of learning rate.
+        betas: of the moments.
+        epsilon: beside the root of the corrected second moment.
+    """
     if decay:
         variable.assign_sub(variable * (rate * decay))
+    beta_1, beta_2 = (tf.cast(beta, variable.dtype) for beta in betas)
     tf.raw_ops.ResourceApplyAdam(
         var=variable.handle,
         m=momentum.handle,
@@ -114,9 +130,10 @@ def _update(
         beta1_power=powers[0],
         beta2_power=powers[1],
         lr=rate,
-        beta1=BETA_1,
-        beta2=BETA_2,
-        epsilon=EPSILON,
+        beta1=beta_1,
+        beta2=beta_2,
+        # The kernel adds it before the second moment is corrected: far more, in the first steps.
+        epsilon=tf.cast(epsilon, variable.dtype) * tf.sqrt(1 - powers[1]),
         grad=gradient,
     )
 

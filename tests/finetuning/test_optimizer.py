@@ -9,6 +9,7 @@ from keras_bert.finetuning import Recipe, fine_tune
 from keras_bert.finetuning.freezing import frozen
 from keras_bert.finetuning.optimizer import AdamW, adamw, layer_shares
 from keras_bert.pretraining.optimizers import WarmupLinearDecay
+from tests.adamw import adamw as adamw_of_the_paper
 from tests.finetuning import tiny
 
 PATHS = ("encoder/embeddings/token", "encoder/layer_0/kernel", "classifier/bias")
@@ -23,40 +24,25 @@ def variables(seed=0):
     return made
 
 
-def reference(weights, gradients, *, schedule, shares, decay, clip):
-    """Loshchilov and Hutter 2017, algorithm 2, as it stands there, with rates by weight."""
-    weights = [np.array(weight, np.float64) for weight in weights]
-    first, second = ([np.zeros_like(weight) for weight in weights] for _ in range(2))
-    for step, several in enumerate(gradients):
-        norm = np.sqrt(sum((gradient**2).sum() for gradient in several))
-        for index, gradient in enumerate(several):
-            gradient = gradient * min(1, clip / norm)
-            rate = schedule[step] * shares[index]
-            first[index] = 0.9 * first[index] + 0.1 * gradient
-            second[index] = 0.999 * second[index] + 0.001 * gradient**2
-            mean = first[index] / (1 - 0.9 ** (step + 1))
-            # TensorFlow adds epsilon before the bias of the root is corrected.
-            correction = np.sqrt(1 - 0.999 ** (step + 1))
-            root = (np.sqrt(second[index]) + 1e-6) / correction
-            decayed = rate * decay * weights[index] * (index != 2)
-            weights[index] = weights[index] - decayed - rate * mean / root
-    return weights
-
-
 @pytest.mark.parametrize("graph", [True, False])
 def test_updates_equal_the_paper_with_rates_by_layer(graph):
     trained, rng = variables(), np.random.default_rng(1)
-    gradients = [[rng.normal(size=v.shape) for v in trained] for _ in range(6)]
+    # Small ones show where epsilon stands.
+    sizes = [1e-5, 1.0, 1.0]
+    gradients = [
+        [size * rng.normal(size=v.shape) for size, v in zip(sizes, trained, strict=True)]
+        for _ in range(6)
+    ]
     shares = {PATHS[0]: 0.25, PATHS[1]: 0.5}
     schedule = WarmupLinearDecay(1e-1, 2, 6)
     optimizer = AdamW(schedule, shares=shares, weight_decay=0.1, global_clipnorm=1.5)
     optimizer.build(trained)
-    expected = reference(
+    expected = adamw_of_the_paper(
         [v.numpy() for v in trained],
         gradients,
-        schedule=[0.05, 0.1, 0.1, 0.075, 0.05, 0.025],
+        rates=[0.05, 0.1, 0.1, 0.075, 0.05, 0.025],
         shares=(0.25, 0.5, 1),
-        decay=0.1,
+        decays=(0.1, 0.1, 0),
         clip=1.5,
     )
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay, decays
 from keras_bert.pretraining.step import trainable_variables
+from tests.adamw import adamw
 from tests.pretraining import small
 
 DEFAULT = tf.distribute.get_strategy()
@@ -131,28 +132,30 @@ def test_dropout_repeats_itself_and_changes_nothing_that_is_saved(objective, ten
         assert_close(results[0], ten_steps[1], tolerance=1e-4)
 
 
-def test_optimizer_is_keras_adamw():
-    ours, theirs = (small.make_step(DEFAULT).model for _ in range(2))
+def test_optimizer_is_that_of_the_paper():
     schedule = WarmupLinearDecay(1e-2, 3, 20)
-    optimizer = AdamW(trainable_variables(ours), schedule, weight_decay=0.1)
-    reference = keras.optimizers.AdamW(schedule, weight_decay=0.1, epsilon=1e-6)
-    reference.exclude_from_weight_decay(
-        [v for v in theirs.trainable_variables if v.name in ("bias", "gamma", "beta")]
-    )
-    reference.build(theirs.trainable_variables)
-    names = list(optimizer.variables)
-    by_name = dict(zip(names, (v.shape for v in optimizer.variables.values()), strict=True))
+    variables = trainable_variables(small.make_step(DEFAULT).model)
+    optimizer = AdamW(variables, schedule, weight_decay=0.1)
+    before, names = [v.numpy() for v in variables.values()], [*variables]
     rng = np.random.default_rng(0)
-    for _ in range(5):
-        gradients = {n: tf.constant(rng.normal(size=s), tf.float32) for n, s in by_name.items()}
-        tf.function(DEFAULT.run)(optimizer.apply, args=(gradients,))
-        variables = trainable_variables(theirs)
-        keras_variables = {id(v.value): v for v in theirs.trainable_variables}
-        pairs = [(gradients[n], keras_variables[id(v)]) for n, v in variables.items()]
-        reference.apply([g for g, _ in pairs], [v for _, v in pairs])
+    sizes = 10.0 ** rng.integers(-6, 1, len(names))  # small ones show where epsilon stands
+    gradients = [
+        [size * rng.normal(size=w.shape) for w, size in zip(before, sizes, strict=True)]
+        for _ in range(5)
+    ]
+    for several in gradients:
+        tensors = (tf.constant(gradient, tf.float32) for gradient in several)
+        tf.function(DEFAULT.run)(optimizer.apply, args=(dict(zip(names, tensors, strict=True)),))
     assert int(optimizer.iterations) == 5
-    expected = {n: v.numpy() for n, v in trainable_variables(theirs).items()}
-    assert_close({n: v.numpy() for n, v in optimizer.variables.items()}, expected, 1e-5)
+    expected = adamw(
+        before,
+        gradients,
+        rates=[float(schedule(step)) for step in range(5)],
+        shares=[1] * len(names),
+        decays=[0.1 * decays(name) for name in names],
+    )
+    after = {n: v.numpy() for n, v in optimizer.variables.items()}
+    assert_close(after, dict(zip(names, expected, strict=True)), 1e-5)
 
 
 def test_what_decays():

@@ -1,0 +1,25 @@
+"""BERT's classifier on the mean of the tokens, which sentence encoders were trained to fill."""
+
+from torch.nn import functional
+from transformers import BertForSequenceClassification
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+
+class MeanPooledClassifier(BertForSequenceClassification):
+    """As the class above it, without the pooler."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.bert.pooler = None
+
+    def forward(self, input_ids, attention_mask, token_type_ids, labels=None):
+        """Tensors `[B, T]` and labels `[B]` to the loss and logits `[B, labels]`."""
+        states = self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state
+        mask = attention_mask[..., None].to(states.dtype)
+        logits = self.classifier(self.dropout((states * mask).sum(1) / mask.sum(1)))
+        loss = None
+        if labels is not None and self.num_labels == 1:
+            loss = functional.mse_loss(logits[:, 0], labels)
+        elif labels is not None:
+            loss = functional.cross_entropy(logits, labels)
+        return SequenceClassifierOutput(loss=loss, logits=logits)
