@@ -201,14 +201,16 @@ class _Epochs(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         set_dropout_seeds(self.model, self.recipe.seed, epoch)
 
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        if math.isnan((logs or {}).get("loss", 0.0)):  # the mean of the epoch so far
+            raise InputError(
+                f"The loss is not a number from step {batch + 1} of this epoch on, so nothing "
+                f"can be learned any more; lower the learning_rate, which is "
+                f"{self.recipe.learning_rate:g}, or compute in float32."
+            )
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         logs = {} if logs is None else logs
-        if math.isnan(logs.get("loss", 0.0)):
-            raise InputError(
-                f"The loss of epoch {epoch + 1} is not a number, so nothing can be learned any "
-                f"more; lower the learning_rate, which is {self.recipe.learning_rate:g}, or "
-                "compute in float32."
-            )
         metrics: dict[str, float] = {}
         if self.validation is not None:
             metrics = self.validation.measure(self.job, self.model, self.recipe.batch_size)
