@@ -107,6 +107,7 @@ def embedder_arguments(*examples: TextExamples, objective: str | None = None) ->
     arguments: dict[str, Any] = {"objective": objective, "labels": None}
     if objective == "softmax":
         arguments["labels"] = label_names(train, "single_label")
+        arguments["normalize"] = False  # the paper's layer sees the vectors as they are
     if objective == "cosine":
         values = np.concatenate([targets_of(part, (), "regression") for part in examples])
         low, high = math.floor(min(values.min(), 0)), math.ceil(max(values.max(), 1))

@@ -96,8 +96,8 @@ def test_scores(tmp_path):
 def test_labels(tmp_path):
     train, validation = pairs(("no", "yes")), pairs(("no", "yes"), 40, seed=1)
     arguments = embedder_arguments(train)
-    assert arguments == {"objective": "softmax", "labels": ("no", "yes")}
-    model = embedder(**arguments, normalize=False)
+    assert arguments == softmax(("no", "yes"))
+    model = embedder(**arguments)
     recipe = dataclasses.replace(RECIPE, epochs=20, learning_rate=1e-2)
     result = fine_tune(model, train, validation, recipe=recipe, output=tmp_path, verbose=0)
     assert result.validation["accuracy"] > 0.9
@@ -176,14 +176,18 @@ def test_predictions_are_those_of_predict_text():
         model.predict_text((["a", "b"], ["c"]))
 
 
+def softmax(labels):
+    return {"objective": "softmax", "labels": labels, "normalize": False}
+
+
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
         (("0", "1.0", "0.25"), {"objective": "cosine", "labels": None, "score_range": (0.0, 1.0)}),
         (("1.2", "5", "4"), {"objective": "cosine", "labels": None, "score_range": (1.0, 5.0)}),
         (("-1", "0.5", "1"), {"objective": "cosine", "labels": None, "score_range": (-1.0, 1.0)}),
-        (("0", "1", "1"), {"objective": "softmax", "labels": ("0", "1")}),
-        (("entailed", "no", "no"), {"objective": "softmax", "labels": ("entailed", "no")}),
+        (("0", "1", "1"), softmax(("0", "1"))),
+        (("entailed", "no", "no"), softmax(("entailed", "no"))),
     ],
 )
 def test_arguments_follow_the_labels(labels, expected):
