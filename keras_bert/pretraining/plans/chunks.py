@@ -5,11 +5,16 @@ of the corpus at once: what would happen if a chunk began at a unit is computed 
 which chunks do begin is a chain to follow.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_bert.pretraining.corpus import TokenizedCorpus
+if TYPE_CHECKING:
+    from keras_bert.pretraining.corpus import TokenizedCorpus
+
 
 SHORTER = 0.1
 """Share of chunks filled to a random smaller length, so that such lengths are seen in training."""
@@ -32,7 +37,7 @@ class Chunks:
         """bool `[N]`: chunks of one unit."""
         return self.split == self.end
 
-    def take(self, chosen: np.ndarray) -> "Chunks":
+    def take(self, chosen: np.ndarray) -> Chunks:
         """Some of the chunks."""
         return Chunks(*(column[chosen] for column in dataclasses.astuple(self)))
 

@@ -1,9 +1,15 @@
 """Sequences packed across documents ("FULL-SENTENCES", https://arxiv.org/abs/1907.11692)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.plans.plan import EpochPlan, follow, generator, shuffled_stretches
+
+if TYPE_CHECKING:
+    from keras_bert.pretraining.corpus import TokenizedCorpus
 
 EARLIER = 0.1
 """Share of sequences that leave their last unit to the next, so that epochs cut differently."""

@@ -1,11 +1,17 @@
 """Pairs for BERT's next sentence objective (https://arxiv.org/abs/1810.04805, section 3.1)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.plans.chunks import chunks_at_every_unit, split_tokens, truncate
 from keras_bert.pretraining.plans.plan import EpochPlan, follow, generator, shuffled_pairs
+
+if TYPE_CHECKING:
+    from keras_bert.pretraining.corpus import TokenizedCorpus
 
 
 def plan_pairs(

@@ -1,9 +1,15 @@
 """Single stretches of a document ("DOC-SENTENCES", https://arxiv.org/abs/1907.11692)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.plans.plan import EpochPlan, generator, shuffled_stretches
+
+if TYPE_CHECKING:
+    from keras_bert.pretraining.corpus import TokenizedCorpus
 
 
 def plan_segments(

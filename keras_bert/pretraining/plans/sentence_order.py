@@ -5,11 +5,17 @@ beyond the length, so second parts are longer, and lengths alone tell 60 to 66 %
 stretches are whole units, and in one half of each document they are filled from its end.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.plans.chunks import SHORTER, Chunks, split_tokens, truncate
 from keras_bert.pretraining.plans.plan import EpochPlan, follow, generator, shuffled_pairs
+
+if TYPE_CHECKING:
+    from keras_bert.pretraining.corpus import TokenizedCorpus
 
 
 def plan_ordered_pairs(
