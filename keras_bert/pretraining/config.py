@@ -2,20 +2,17 @@
 
 import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert.checkpoints import open_checkpoint
-from keras_bert.config import EncoderConfig, check_options, closest
+from keras_bert.config import EncoderConfig, check_options
 from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
-from keras_bert.pretraining.choice import UNITS
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.option_file import read_options
+from keras_bert.pretraining.option_ranges import check_ranges
 from keras_bert.pretraining.option_types import check_type, read_value, to_strings
-from keras_bert.pretraining.strategy import STRATEGIES
-
-PRECISIONS = ("float32", "mixed_bfloat16")
 
 DEFAULT_PRESET = "bert_mini"
 
@@ -35,6 +32,7 @@ MAY_CHANGE = (
     "steps",
     "epochs",
     "strategy",
+    "cluster",
     "checkpoint_every",
     "keep_checkpoints",
     "evaluate_every",
@@ -87,7 +85,11 @@ class PretrainingConfig:
         weight_decay: decoupled, not on biases and layer normalizations.
         clip_norm: largest norm of the gradient, or None.
         seed: of weights, pairs, masks and dropout.
-        strategy: "default" (one device) or "mirrored" (all of this machine).
+        strategy: "default" (one device), "mirrored" (all of this machine), "multi_worker" (several
+            processes, the same command for each; the first one writes, and all read `output`) or
+            "tpu".
+        cluster: where the others are: for "multi_worker" "tf_config" (the default, from that
+            environment variable), "slurm" or "kubernetes"; for "tpu" its name.
         precision: "float32" or "mixed_bfloat16".
         checkpoint_every: steps from one checkpoint to the next.
         keep_checkpoints: how many are kept.
@@ -128,6 +130,7 @@ class PretrainingConfig:
     clip_norm: float | None = 1.0
     seed: int = 0
     strategy: str = "default"
+    cluster: str = ""
     precision: str = "float32"
     checkpoint_every: int = 1000
     keep_checkpoints: int = 2
@@ -143,17 +146,7 @@ class PretrainingConfig:
         if not self.corpus:
             raise InputError("corpus is empty, but must name text files.")
         self._choose_objective()
-        for name, choices in _CHOICES.items():
-            value = getattr(self, name)
-            if value is not None and value not in choices:
-                raise InputError(
-                    f"{name} is {value!r}.{closest(value, choices)}"
-                    f" Choose one of {', '.join(choices)}."
-                )
-        for name, (low, high, expected) in _RANGES.items():
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise InputError(f"{name} is {value!r}, but must be {expected}.")
+        check_ranges(self)
         if (self.steps is None) == (self.epochs is None):
             raise InputError("Give either steps or epochs, the length of the run.")
         if self.batch_size % self.accumulation:
@@ -267,41 +260,3 @@ class PretrainingConfig:
             InputError: if the file or an option cannot be used.
         """
         return cls.from_dict(read_options(path, overrides))
-
-
-_CHOICES: dict[str, Collection[str]] = {
-    "family": FAMILIES,
-    "masking": UNITS,
-    "objective": OBJECTIVES,
-    "precision": PRECISIONS,
-    "strategy": STRATEGIES,
-}
-
-_MANY = 2**31
-_COUNT = (1, _MANY, "1 or more")
-_RANGES: dict[str, tuple[float, float, str]] = {
-    "sequence_length": (8, _MANY, "8 or more"),
-    "masking_rate": (1e-3, 0.9, "from 0.001 to 0.9"),
-    "validation_share": (0, 0.5, "from 0 to 0.5"),
-    "warmup_steps": (0, _MANY, "0 or more"),
-    "learning_rate": (0, 10, "from 0 to 10"),
-    "weight_decay": (0, 10, "from 0 to 10"),
-    "clip_norm": (1e-12, 1e12, "positive, or null"),
-    "epochs": (1e-6, _MANY, "positive"),
-    "generator_size": (1e-3, 1, "positive and at most 1"),
-    "generator_depth": (1e-3, 1, "positive and at most 1"),
-    "seed": (0, _MANY - 1, "from 0 to 2147483647"),
-    **dict.fromkeys(
-        (
-            "batch_size",
-            "accumulation",
-            "steps",
-            "checkpoint_every",
-            "keep_checkpoints",
-            "evaluate_every",
-            "steps_per_loop",
-            "validation_examples",
-        ),
-        _COUNT,
-    ),
-}

@@ -1,0 +1,68 @@
+"""What the values of options may be: one of several names, or a number in a range."""
+
+from collections.abc import Collection
+from typing import Any
+
+from keras_bert.config import closest
+from keras_bert.errors import InputError
+from keras_bert.families import FAMILIES
+from keras_bert.pretraining.choice import UNITS
+from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.strategy import STRATEGIES
+
+PRECISIONS = ("float32", "mixed_bfloat16")
+
+CHOICES: dict[str, Collection[str]] = {
+    "family": FAMILIES,
+    "masking": UNITS,
+    "objective": OBJECTIVES,
+    "precision": PRECISIONS,
+    "strategy": STRATEGIES,
+}
+
+_MANY = 2**31
+_COUNT = (1, _MANY, "1 or more")
+RANGES: dict[str, tuple[float, float, str]] = {
+    "sequence_length": (8, _MANY, "8 or more"),
+    "masking_rate": (1e-3, 0.9, "from 0.001 to 0.9"),
+    "validation_share": (0, 0.5, "from 0 to 0.5"),
+    "warmup_steps": (0, _MANY, "0 or more"),
+    "learning_rate": (0, 10, "from 0 to 10"),
+    "weight_decay": (0, 10, "from 0 to 10"),
+    "clip_norm": (1e-12, 1e12, "positive, or null"),
+    "epochs": (1e-6, _MANY, "positive"),
+    "generator_size": (1e-3, 1, "positive and at most 1"),
+    "generator_depth": (1e-3, 1, "positive and at most 1"),
+    "seed": (0, _MANY - 1, "from 0 to 2147483647"),
+    **dict.fromkeys(
+        (
+            "batch_size",
+            "accumulation",
+            "steps",
+            "checkpoint_every",
+            "keep_checkpoints",
+            "evaluate_every",
+            "steps_per_loop",
+            "validation_examples",
+        ),
+        _COUNT,
+    ),
+}
+
+
+def check_ranges(options: Any) -> None:
+    """Passes where every attribute is one of its choices or in its range, or None.
+
+    Raises:
+        InputError: for the first that is not.
+    """
+    for name, choices in CHOICES.items():
+        value = getattr(options, name)
+        if value is not None and value not in choices:
+            raise InputError(
+                f"{name} is {value!r}.{closest(value, choices)} Choose one of {', '.join(choices)}."
+            )
+    for name, (low, high, expected) in RANGES.items():
+        value = getattr(options, name)
+        if value is not None and not low <= value <= high:
+            raise InputError(f"{name} is {value!r}, but must be {expected}.")
