@@ -13,6 +13,7 @@ from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.option_file import read_options
 from keras_bert.pretraining.option_ranges import check_ranges
 from keras_bert.pretraining.option_types import check_type, read_value, to_strings
+from keras_bert.pretraining.updates import BETA_1, BETA_2, EPSILON
 
 DEFAULT_PRESET = "bert_mini"
 
@@ -81,7 +82,14 @@ class PretrainingConfig:
         masking: what is masked at once: "token", "word", "ngram" (one to three words) or "span"
             (one to ten); None means as the family does.
         learning_rate: at the end of the warm-up.
-        warmup_steps: steps of linear rise.
+        warmup_steps: steps of linear rise; or
+        warmup_share: the same as a share of the run.
+        decay: how the learning rate falls after that: "linear", "cosine" or "constant" (not).
+        final_learning_rate: at the end of the run.
+        optimizer: "adamw" or "lamb", for large batches.
+        beta_1: of the first moment.
+        beta_2: of the second.
+        epsilon: beside the root of the second.
         weight_decay: decoupled, not on biases and layer normalizations.
         clip_norm: largest norm of the gradient, or None.
         seed: of weights, pairs, masks and dropout.
@@ -90,7 +98,7 @@ class PretrainingConfig:
             "tpu".
         cluster: where the others are: for "multi_worker" "tf_config" (the default, from that
             environment variable), "slurm" or "kubernetes"; for "tpu" its name.
-        precision: "float32" or "mixed_bfloat16".
+        precision: "float32", "mixed_bfloat16" or, with a dynamic loss scale, "mixed_float16".
         checkpoint_every: steps from one checkpoint to the next.
         keep_checkpoints: how many are kept.
         evaluate_every: steps from one evaluation to the next; None for only before and after.
@@ -126,6 +134,13 @@ class PretrainingConfig:
     masking: str | None = None
     learning_rate: float = 1e-4
     warmup_steps: int = 0
+    warmup_share: float | None = None
+    decay: str = "linear"
+    final_learning_rate: float = 0.0
+    optimizer: str = "adamw"
+    beta_1: float = BETA_1
+    beta_2: float = BETA_2
+    epsilon: float = EPSILON
     weight_decay: float = 0.01
     clip_norm: float | None = 1.0
     seed: int = 0
@@ -149,6 +164,13 @@ class PretrainingConfig:
         check_ranges(self)
         if (self.steps is None) == (self.epochs is None):
             raise InputError("Give either steps or epochs, the length of the run.")
+        if self.warmup_steps and self.warmup_share is not None:
+            raise InputError("Give either warmup_steps or warmup_share, and unset the other.")
+        if self.final_learning_rate > self.learning_rate:
+            raise InputError(
+                f"final_learning_rate {self.final_learning_rate} is more than learning_rate "
+                f"{self.learning_rate}; it must not be."
+            )
         if self.batch_size % self.accumulation:
             raise InputError(
                 f"batch_size {self.batch_size} cannot be divided into {self.accumulation} parts "

@@ -1,41 +1,23 @@
-"""AdamW with warm-up and linear decay, as BERT's (section A.2), exact under any strategy."""
+"""AdamW, as BERT's (section A.2), and LAMB, exact under any strategy."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
-import keras
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
 import tensorflow as tf
-from keras import ops
+
+from keras_bert.pretraining.loss_scale import LossScale
+from keras_bert.pretraining.schedules import DECAYS, WarmupLinearDecay
+from keras_bert.pretraining.updates import BETA_1, BETA_2, EPSILON, adamw_update, lamb_update
+
+if TYPE_CHECKING:
+    from keras_bert.pretraining.config import PretrainingConfig
+
+__all__ = ["LAMB", "OPTIMIZERS", "AdamW", "WarmupLinearDecay", "decays", "make_optimizer"]
 
 NOT_DECAYED = ("bias", "layer_norm")
 """Parts of the names of weights that do not decay."""
-
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-6
-
-
-@keras.saving.register_keras_serializable(package="keras_bert")
-class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises from 0 to `peak` in `warmup_steps`, then falls to 0 at `total_steps`, both linearly."""
-
-    def __init__(self, peak: float, warmup_steps: int, total_steps: int):
-        self.peak = peak
-        self.warmup_steps = warmup_steps
-        self.total_steps = total_steps
-
-    def __call__(self, step: Any) -> Any:
-        """The rate for a step, counted from 0, float32."""
-        step = ops.cast(step, "float32")
-        rise = (step + 1.0) / max(self.warmup_steps, 1)
-        fall = (self.total_steps - step) / max(self.total_steps - self.warmup_steps, 1)
-        return self.peak * ops.clip(ops.minimum(rise, fall), 0.0, 1.0)
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {
-            "peak": self.peak,
-            "warmup_steps": self.warmup_steps,
-            "total_steps": self.total_steps,
-        }
 
 
 def decays(name: str) -> bool:
@@ -54,87 +36,124 @@ class AdamW:
         variables: name to variable, made under the strategy in whose scope this is called.
         schedule: step, from 0, to learning rate.
         weight_decay: per unit of learning rate, on the weights that `decays` names.
+        betas: of the moments.
+        epsilon: beside the root of the corrected second moment.
+        loss_scale: what the loss was multiplied by, for float16: gradients come divided by it
+            again, and where one is not finite, nothing but the scale changes.
     """
 
     def __init__(
-        self, variables: Mapping[str, tf.Variable], schedule: Any, *, weight_decay: float = 0.01
+        self,
+        variables: Mapping[str, tf.Variable],
+        schedule: Any,
+        *,
+        weight_decay: float = 0.01,
+        betas: tuple[float, float] = (BETA_1, BETA_2),
+        epsilon: float = EPSILON,
+        loss_scale: LossScale | None = None,
     ):
         self.variables = dict(variables)
         self.schedule = schedule
         self.weight_decay = weight_decay
+        self.betas = betas
+        self.epsilon = epsilon
+        self.loss_scale = loss_scale
         self.iterations = tf.Variable(0, dtype=tf.int64, trainable=False, name="iterations")
         self.momentums = {name: _zeros_like(v) for name, v in self.variables.items()}
         self.velocities = {name: _zeros_like(v) for name, v in self.variables.items()}
 
     @property
+    def update(self) -> Callable[..., None]:
+        """Updates one variable on one device; arguments as `adamw_update`."""
+        return adamw_update
+
+    @property
     def state(self) -> dict[str, tf.Variable]:
-        """Name to moment variable, for a checkpoint."""
+        """Name to variable, for a checkpoint: the moments and, if there is one, the loss scale."""
         moments = {"momentum": self.momentums, "velocity": self.velocities}
-        return {f"{kind}/{name}": v for kind, vs in moments.items() for name, v in vs.items()}
+        state = {f"{kind}/{name}": v for kind, vs in moments.items() for name, v in vs.items()}
+        return state | (self.loss_scale.state if self.loss_scale else {})
 
-    def apply(self, gradients: Mapping[str, tf.Tensor]) -> None:
-        """Updates every variable; called on every replica, with the same gradients."""
-        tf.distribute.get_replica_context().merge_call(self._apply, args=(dict(gradients),))
+    @property
+    def scale(self) -> Any:
+        """What the loss is to be multiplied by."""
+        return self.loss_scale.value.read_value() if self.loss_scale else 1.0
 
-    def _apply(self, strategy: tf.distribute.Strategy, gradients: Mapping[str, Any]) -> None:
-        step = self.iterations.read_value()
-        rate = tf.cast(self.schedule(step), tf.float32)
-        count = tf.cast(step + 1, tf.float32)
-        powers = (tf.pow(BETA_1, count), tf.pow(BETA_2, count))
-        for name, variable in self.variables.items():
-            decay = self.weight_decay if decays(name) else 0.0
-            strategy.extended.update(
-                variable,
-                adamw_update,
-                args=(gradients[name], self.momentums[name], self.velocities[name]),
-                kwargs={"rate": rate, "powers": powers, "decay": decay},
-                group=False,
-            )
+    def apply(self, gradients: Mapping[str, tf.Tensor], finite: Any = True) -> None:
+        """Updates every variable; called on every replica, with the same gradients.
+
+        Args:
+            gradients: by name of the variable.
+            finite: whether all of them are, a bool scalar; used where there is a loss scale.
+        """
+        replica = tf.distribute.get_replica_context()
+        replica.merge_call(self._apply, args=(dict(gradients), finite))
+
+    def _apply(
+        self, strategy: tf.distribute.Strategy, gradients: Mapping[str, Any], finite: Any
+    ) -> None:
+        if self.loss_scale is None:
+            self._update_all(strategy, gradients)
+        else:
+            finite = tf.convert_to_tensor(strategy.experimental_local_results(finite)[0])
+            tf.cond(finite, lambda: self._update_all(strategy, gradients), lambda: None)
+            self.loss_scale.update(strategy, finite)
         strategy.extended.update(
             self.iterations, lambda iterations: iterations.assign_add(1), group=False
         )
 
+    def _update_all(self, strategy: tf.distribute.Strategy, gradients: Mapping[str, Any]) -> None:
+        step = self.iterations.read_value()
+        rate = tf.cast(self.schedule(step), tf.float32)
+        count = tf.cast(step + 1, tf.float32)
+        if self.loss_scale is not None:  # the moments know nothing of what was left out
+            count -= self.loss_scale.skipped.read_value()
+        powers = tuple(tf.pow(beta, count) for beta in self.betas)
+        for name, variable in self.variables.items():
+            strategy.extended.update(
+                variable,
+                self.update,
+                args=(gradients[name], self.momentums[name], self.velocities[name]),
+                kwargs={
+                    "rate": rate,
+                    "powers": powers,
+                    "decay": self.weight_decay if decays(name) else None,
+                    "betas": self.betas,
+                    "epsilon": self.epsilon,
+                },
+                group=False,
+            )
 
-def adamw_update(
-    variable: tf.Variable,
-    gradient: tf.Tensor,
-    momentum: tf.Variable,
-    velocity: tf.Variable,
-    *,
-    rate: tf.Tensor,
-    powers: tuple[tf.Tensor, tf.Tensor],
-    decay: float,
-    betas: tuple[float, float] = (BETA_1, BETA_2),
-    epsilon: float = EPSILON,
-) -> None:
-    """Updates a variable and its moments on one device, as algorithm 2 of the paper.
 
-    Args:
-        variable: the variable, of any shape; the others have the same.
-        gradient: of the loss.
-        momentum: first moment.
-        velocity: second moment.
-        rate: learning rate, scalar.
-        powers: of `betas`, for the number of this update, counted from 1.
-        decay: per unit of learning rate.
-        betas: of the moments.
-        epsilon: beside the root of the corrected second moment.
+class LAMB(AdamW):
+    """Adam whose steps are as long as the weights, for large batches.
+
+    You et al. 2019 (https://arxiv.org/abs/1904.00962, algorithm 2). As in the authors' code,
+    the weights that do not decay are updated as by Adam.
     """
-    if decay:
-        variable.assign_sub(variable * (rate * decay))
-    beta_1, beta_2 = (tf.cast(beta, variable.dtype) for beta in betas)
-    tf.raw_ops.ResourceApplyAdam(
-        var=variable.handle,
-        m=momentum.handle,
-        v=velocity.handle,
-        beta1_power=powers[0],
-        beta2_power=powers[1],
-        lr=rate,
-        beta1=beta_1,
-        beta2=beta_2,
-        # The kernel adds it before the second moment is corrected: far more, in the first steps.
-        epsilon=tf.cast(epsilon, variable.dtype) * tf.sqrt(1 - powers[1]),
-        grad=gradient,
+
+    @property
+    def update(self) -> Callable[..., None]:
+        """As `lamb_update`."""
+        return lamb_update
+
+
+OPTIMIZERS: dict[str, type[AdamW]] = {"adamw": AdamW, "lamb": LAMB}
+"""Optimizers by name."""
+
+
+def make_optimizer(
+    run: PretrainingConfig, variables: Mapping[str, tf.Variable], steps: int
+) -> AdamW:
+    """The optimizer of a run of so many steps."""
+    warmup = run.warmup_steps if run.warmup_share is None else round(run.warmup_share * steps)
+    return OPTIMIZERS[run.optimizer](
+        variables,
+        DECAYS[run.decay](run.learning_rate, warmup, steps, run.final_learning_rate),
+        weight_decay=run.weight_decay,
+        betas=(run.beta_1, run.beta_2),
+        epsilon=run.epsilon,
+        loss_scale=LossScale() if run.precision == "mixed_float16" else None,
     )
 
 

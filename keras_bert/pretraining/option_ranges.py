@@ -8,14 +8,18 @@ from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
 from keras_bert.pretraining.choice import UNITS
 from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.optimizers import OPTIMIZERS
+from keras_bert.pretraining.schedules import DECAYS
 from keras_bert.pretraining.strategy import STRATEGIES
 
-PRECISIONS = ("float32", "mixed_bfloat16")
+PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
 CHOICES: dict[str, Collection[str]] = {
+    "decay": DECAYS,
     "family": FAMILIES,
     "masking": UNITS,
     "objective": OBJECTIVES,
+    "optimizer": OPTIMIZERS,
     "precision": PRECISIONS,
     "strategy": STRATEGIES,
 }
@@ -27,7 +31,12 @@ RANGES: dict[str, tuple[float, float, str]] = {
     "masking_rate": (1e-3, 0.9, "from 0.001 to 0.9"),
     "validation_share": (0, 0.5, "from 0 to 0.5"),
     "warmup_steps": (0, _MANY, "0 or more"),
+    "warmup_share": (0, 1, "from 0 to 1"),
     "learning_rate": (0, 10, "from 0 to 10"),
+    "final_learning_rate": (0, 10, "from 0 to 10"),
+    "beta_1": (0, 1 - 1e-6, "from 0 to below 1"),
+    "beta_2": (0, 1 - 1e-6, "from 0 to below 1"),
+    "epsilon": (1e-30, 1, "positive and at most 1"),
     "weight_decay": (0, 10, "from 0 to 10"),
     "clip_norm": (1e-12, 1e12, "positive, or null"),
     "epochs": (1e-6, _MANY, "positive"),

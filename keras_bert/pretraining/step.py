@@ -103,15 +103,17 @@ class TrainingStep:
         variables = self.optimizer.variables
         values = [tf.convert_to_tensor(variable) for variable in variables.values()]
         counts = replica.all_reduce(tf.distribute.ReduceOp.SUM, self._counts(batch))
-        scale = self._weights / tf.maximum(counts[:-1], 1.0)
+        scale = self._weights * self.optimizer.scale / tf.maximum(counts[:-1], 1.0)
         tokens = tf.cast(counts[-1], tf.int64)
         gradients, sums = self._accumulate(values, batch, scale, replica.replica_id_in_sync_group)
         gradients, sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, [gradients, sums])
-        norm = tf.linalg.global_norm(gradients)
+        factor = 1.0 / self.optimizer.scale
+        norm = tf.linalg.global_norm(gradients) * factor
+        finite = tf.math.is_finite(norm)
         if self.clip_norm is not None:
-            factor = self.clip_norm / tf.maximum(norm, self.clip_norm)
-            gradients = [gradient * factor for gradient in gradients]
-        self.optimizer.apply(dict(zip(variables, gradients, strict=True)))
+            factor *= self.clip_norm / tf.maximum(norm, self.clip_norm)
+        gradients = [gradient * factor for gradient in gradients]
+        self.optimizer.apply(dict(zip(variables, gradients, strict=True)), finite)
         return sums, tokens, norm
 
     @property

@@ -22,7 +22,7 @@ from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.interruption import stop_requests
 from keras_bert.pretraining.journal import Journal
 from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
+from keras_bert.pretraining.optimizers import make_optimizer
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.strategy import make_strategy
 from keras_bert.text.preprocessor import Preprocessor
@@ -94,11 +94,8 @@ class _Run:
         with strategy.scope():
             policy = keras.dtype_policies.get(config.precision)
             self.model = self.objective.model(encoder_config, config, preprocessor, policy)
-            self.optimizer = AdamW(
-                trainable_variables(self.model),
-                WarmupLinearDecay(config.learning_rate, config.warmup_steps, self.steps),
-                weight_decay=config.weight_decay,
-            )
+            variables = trainable_variables(self.model)
+            self.optimizer = make_optimizer(config, variables, self.steps)
         self.training_step = TrainingStep(
             self.model,
             self.optimizer,

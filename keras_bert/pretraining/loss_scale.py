@@ -1,0 +1,46 @@
+"""What float16 needs: the loss is made larger, so that small gradients do not vanish."""
+
+import tensorflow as tf
+
+INITIAL = 2.0**15
+PATIENCE = 2000
+
+
+class LossScale:
+    """A power of two that is halved where a gradient overflows, and doubled when none does.
+
+    Micikevicius et al. 2017 (https://arxiv.org/abs/1710.03740, section 3.2).
+
+    Args:
+        initial: the first scale.
+        patience: after how many finite steps it is doubled.
+    """
+
+    def __init__(self, initial: float = INITIAL, patience: int = PATIENCE):
+        self.patience = patience
+        self.value = tf.Variable(initial, trainable=False, name="loss_scale")
+        self.finite = tf.Variable(0.0, trainable=False, name="finite_steps")
+        self.skipped = tf.Variable(0.0, trainable=False, name="skipped_steps")
+
+    @property
+    def state(self) -> dict[str, tf.Variable]:
+        """Name to variable, float32 scalars, for a checkpoint."""
+        return {
+            "loss_scale/value": self.value,
+            "loss_scale/finite": self.finite,
+            "loss_scale/skipped": self.skipped,
+        }
+
+    def update(self, strategy: tf.distribute.Strategy, finite: tf.Tensor) -> None:
+        """After a step, of which it is known whether all gradients were finite; across replicas."""
+        value, steps = self.value.read_value(), self.finite.read_value() + 1
+        double = steps >= self.patience
+        fine = (tf.where(double, 2 * value, value), tf.where(double, 0.0, steps))
+        overflown = (tf.maximum(value / 2, 1.0), tf.zeros([]))
+        value, steps = (tf.where(finite, *pair) for pair in zip(fine, overflown, strict=True))
+        skipped = self.skipped.read_value() + tf.cast(~finite, tf.float32)
+        news = ((self.value, value), (self.finite, steps), (self.skipped, skipped))
+        for variable, new in news:
+            strategy.extended.update(
+                variable, lambda v, new: v.assign(new), args=(new,), group=False
+            )

@@ -1,0 +1,69 @@
+"""Learning rates over a run: a linear rise, then one of several ways down."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Rises linearly from 0 to `peak` in `warmup_steps`, then falls to `final` at `total_steps`.
+
+    BERT (section A.2). Subclasses fall in other ways.
+    """
+
+    def __init__(self, peak: float, warmup_steps: int, total_steps: int, final: float = 0.0):
+        self.peak = peak
+        self.warmup_steps = warmup_steps
+        self.total_steps = total_steps
+        self.final = final
+
+    def __call__(self, step: Any) -> Any:
+        """The rate for a step, counted from 0, float32."""
+        step = ops.cast(step, "float32")
+        rise = (step + 1.0) / max(self.warmup_steps, 1)
+        ahead = (self.total_steps - step) / max(self.total_steps - self.warmup_steps, 1)
+        height = self.height(ops.clip(ahead, 0.0, 1.0))
+        return ops.minimum(
+            self.peak * ops.minimum(rise, 1.0), self.final + (self.peak - self.final) * height
+        )
+
+    def height(self, ahead: Any) -> Any:
+        """How far above the final rate, as a share: from 1 to 0 as `ahead` goes from 1 to 0."""
+        return ahead
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {
+            "peak": self.peak,
+            "warmup_steps": self.warmup_steps,
+            "total_steps": self.total_steps,
+            "final": self.final,
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class WarmupCosineDecay(WarmupLinearDecay):
+    """Falls by half a period of the cosine (https://arxiv.org/abs/1608.03983, without restarts)."""
+
+    def height(self, ahead: Any) -> Any:
+        """As the cosine goes from 1 to -1."""
+        return 0.5 - 0.5 * ops.cos(ahead * 3.141592653589793)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class WarmupConstant(WarmupLinearDecay):
+    """Stays at the peak."""
+
+    def height(self, ahead: Any) -> Any:
+        """All the way."""
+        return ops.ones_like(ahead)
+
+
+DECAYS: dict[str, type[WarmupLinearDecay]] = {
+    "linear": WarmupLinearDecay,
+    "cosine": WarmupCosineDecay,
+    "constant": WarmupConstant,
+}
+"""Ways down by name."""
