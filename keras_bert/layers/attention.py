@@ -43,7 +43,8 @@ class SelfAttention(Configured, keras.layers.Layer):
         Args:
             x: `[B * T, H]`: all positions of all texts as one matrix, which is what products with
                 weights want.
-            bias: `[B, 1, 1, T]` float, added to the logits: 0, or very negative at padding.
+            bias: `[B, 1, 1, T]` or `[B, 1, T, T]` float, added to the logits: 0, or very negative
+                where a position (of the last axis) is not attended to.
             relative: embeddings of relative positions, for the attention that has such.
             queries: `[B * T, H]`, what attends to `x`; None means `x` itself.
 

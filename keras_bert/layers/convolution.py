@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_bert.layers.activations import ACTIVATION_FUNCTIONS
 from keras_bert.layers.configured import Configured
+from keras_bert.layers.documents import neighbours
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -33,18 +34,40 @@ class TokenConvolution(Configured, keras.layers.Layer):
         self.normalization.build(hidden)
         self.dropout_layer = self.dropout(config.hidden_dropout, "dropout")
 
-    def call(self, x: Any, residual: Any, padding_mask: Any, training: bool | None = None) -> Any:
+    def call(
+        self,
+        x: Any,
+        residual: Any,
+        padding_mask: Any,
+        document_ids: Any = None,
+        training: bool | None = None,
+    ) -> Any:
         """Adds what the neighbours say.
 
         Args:
             x: `[B, T, H]`, the first layer's input.
             residual: `[B, T, H]`, the first layer's output.
             padding_mask: `[B, T]`, 1 at tokens; padding counts as zeros, as beyond the ends.
+            document_ids: `[B, T]` int32, where rows hold several documents; the others count as
+                zeros, too.
 
         Returns:
             `[B, T, H]`.
         """
-        x = x * ops.cast(ops.expand_dims(padding_mask, -1), x.dtype)
-        x = self.dropout_layer(self.convolution(x), training=training)
+        if document_ids is None:
+            x = self.convolution(x * ops.cast(ops.expand_dims(padding_mask, -1), x.dtype))
+        else:
+            x = self._within_documents(x, document_ids)
+        x = self.dropout_layer(x, training=training)
         x = ACTIVATION_FUNCTIONS[self.config.convolution_activation](x)
         return self.normalization(residual + x)
+
+    def _within_documents(self, x: Any, document_ids: Any) -> Any:
+        """The convolution as a sum of products, one for each neighbour of the same document."""
+        kernel = ops.cast(self.convolution.kernel, x.dtype)
+        middle = self.config.convolution_size // 2
+        result = ops.cast(self.convolution.bias, x.dtype)
+        for index in range(self.config.convolution_size):
+            neighbour = neighbours(x, document_ids, index - middle)
+            result = result + ops.matmul(neighbour, kernel[index])
+        return result

@@ -70,7 +70,7 @@ class EmbeddingSum(Configured, keras.layers.Layer):
         Raises:
             InputError: if T is known and larger than `config.max_positions`.
         """
-        x = ops.take(_dense_gradient(self.token_embedding), token_ids, axis=0)
+        x = ops.take(dense_gradient(self.token_embedding), token_ids, axis=0)
         if self.segment_embedding is not None:
             x = x + self._segments(token_ids, segment_ids)
         if self.position_embedding is not None:
@@ -106,10 +106,10 @@ class EmbeddingSum(Configured, keras.layers.Layer):
                 return ops.convert_to_tensor(table)[offset : offset + ops.shape(token_ids)[1]]
             mask = ops.cast(padding_mask, "int32")
             position_ids = ops.cumsum(mask, axis=1) * mask + (offset - 1)
-        return ops.take(_dense_gradient(table), position_ids, axis=0)
+        return ops.take(dense_gradient(table), position_ids, axis=0)
 
 
-def _dense_gradient(table: Any) -> Any:
+def dense_gradient(table: Any) -> Any:
     """The table, with a gradient that Keras' optimizers handle.
 
     TensorFlow's gradient of a lookup is a list of rows in which repeated ids stand repeatedly;

@@ -10,7 +10,8 @@ from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
 from keras_bert.layers.configured import Configured
 from keras_bert.layers.convolution import TokenConvolution
-from keras_bert.layers.embeddings import EmbeddingSum
+from keras_bert.layers.documents import restarted_positions, same_document
+from keras_bert.layers.embeddings import EmbeddingSum, dense_gradient
 from keras_bert.layers.encoder_layer import EncoderLayer
 from keras_bert.layers.pooling import FirstTokenPooler
 from keras_bert.layers.relative_positions import RelativePositions
@@ -109,7 +110,9 @@ class Encoder(Configured, keras.Model):
         Args:
             inputs: `token_ids` `[B, T]` int32; optionally `segment_ids` `[B, T]` int32 (default
                 zeros), `padding_mask` `[B, T]` int32, 1 at tokens and 0 at padding (default
-                ones), and `position_ids` `[B, T]` int32, rows of the position table. Other
+                ones), and `position_ids` `[B, T]` int32, rows of the position table. Where rows
+                hold several documents, `document_ids` `[B, T]` int32, their numbers from 1, and 0
+                at padding: none attends to another, and positions begin anew in each. Other
                 entries are ignored.
             training: whether dropout is active.
             return_hidden_states: whether to return every layer's output.
@@ -120,9 +123,9 @@ class Encoder(Configured, keras.Model):
 
         Returns:
             `sequence_output` `[B, T, H]`; `pooled_output` `[B, H]` if the configuration has a
-            pooler; if asked for, `hidden_states`, a list of the embedding and each layer's
-            output `[B, T, H]`, and `attentions`, a list of `[B, N, T, T]`; `decoded_output`
-            `[B, T, H]` if there are `decoder_positions`.
+            pooler, of a row's first document; if asked for, `hidden_states`, a list of the
+            embedding and each layer's output `[B, T, H]`, and `attentions`, a list of
+            `[B, N, T, T]`; `decoded_output` `[B, T, H]` if there are `decoder_positions`.
 
         Raises:
             InputError: if `token_ids` are missing or longer than the positions.
@@ -133,12 +136,19 @@ class Encoder(Configured, keras.Model):
         padding_mask = inputs.get("padding_mask")
         if padding_mask is None:
             padding_mask = ops.ones_like(token_ids)
-        bias = self._attention_bias(padding_mask)
+        documents, position_ids = inputs.get("document_ids"), inputs.get("position_ids")
+        if documents is None:
+            bias = self._attention_bias(padding_mask)
+        else:
+            bias = self._attention_bias(same_document(documents))
+            restarted = restarted_positions(documents)
+            if position_ids is None:
+                position_ids = restarted + self.config.position_offset
         x = self.embeddings(
             token_ids,
             inputs.get("segment_ids"),
             inputs.get("padding_mask"),
-            inputs.get("position_ids"),
+            position_ids,
             training=training,
         )
         if self.projection is not None:
@@ -153,7 +163,9 @@ class Encoder(Configured, keras.Model):
             x, probabilities = self.encoder_layers[index](before, bias, relative, training=training)
             x = ops.reshape(x, (batch, length, hidden_size))
             if self.convolution is not None and not attentions:
-                x = self.convolution(hidden_states[0], x, padding_mask, training=training)
+                x = self.convolution(
+                    hidden_states[0], x, padding_mask, documents, training=training
+                )
             hidden_states.append(x)
             attentions.append(probabilities)
         outputs = {"sequence_output": x}
@@ -165,7 +177,11 @@ class Encoder(Configured, keras.Model):
                     f"The sequence has {length} tokens, but the mask decoder has "
                     f"{decoder_positions.shape[0]} positions; shorten the sequence_length."
                 )
-            queries = ops.reshape(hidden_states[-2] + decoder_positions[:length], matrix)
+            if documents is None:
+                absolute = decoder_positions[:length]
+            else:
+                absolute = ops.take(dense_gradient(decoder_positions), restarted, axis=0)
+            queries = ops.reshape(hidden_states[-2] + absolute, matrix)
             for _ in range(2):
                 queries, _ = self.encoder_layers[index](
                     before, bias, relative, queries, training=training
@@ -177,7 +193,14 @@ class Encoder(Configured, keras.Model):
             outputs["attentions"] = attentions
         return outputs
 
-    def _attention_bias(self, padding_mask: Any) -> Any:
-        """`[B, 1, 1, T]` float32: 0 at tokens, `mask_value` at padding."""
-        padding = 1.0 - ops.cast(padding_mask, "float32")
-        return ops.expand_dims(padding * self.config.mask_value, axis=(1, 2))
+    def _attention_bias(self, mask: Any) -> Any:
+        """0 where `mask` is true, `mask_value` elsewhere, float32.
+
+        Args:
+            mask: `[B, T]`, for all positions alike, or `[B, T, T]`, rows being those that attend.
+
+        Returns:
+            `[B, 1, 1, T]` or `[B, 1, T, T]`.
+        """
+        hidden = 1.0 - ops.cast(mask, "float32")
+        return ops.expand_dims(hidden * self.config.mask_value, (1, 2) if mask.ndim == 2 else 1)

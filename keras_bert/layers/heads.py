@@ -8,6 +8,7 @@ from keras import ops
 from keras_bert.config import EncoderConfig
 from keras_bert.layers.activations import ACTIVATION_FUNCTIONS
 from keras_bert.layers.configured import Configured
+from keras_bert.layers.documents import first_of_document
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -163,9 +164,11 @@ class ReplacedTokenHead(Configured, keras.layers.Layer):
         self.logits = self.dense(1, "logits")
         self.logits.build((None, None, size))
 
-    def call(self, sequence_output: Any) -> Any:
-        """`[B, T, H]` to `[B, T]` float32."""
+    def call(self, sequence_output: Any, document_ids: Any = None) -> Any:
+        """`[B, T, H]` to `[B, T]` float32; `document_ids` `[B, T]` as of the encoder."""
         x = sequence_output
         if self.context:
-            x = self.normalization(x + x[:, :1])
+            packed = document_ids is not None
+            first = first_of_document(x, document_ids) if packed else x[:, :1]
+            x = self.normalization(x + first)
         return ops.cast(self.logits(self.hidden(x))[..., 0], "float32")

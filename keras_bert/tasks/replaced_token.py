@@ -33,4 +33,5 @@ class ReplacedTokenDetector(Task):
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """The encoder's inputs to logits `[B, T]` float32, positive at replaced tokens."""
-        return self.head(self.encoder(inputs, training=training)["sequence_output"])
+        outputs = self.encoder(inputs, training=training)
+        return self.head(outputs["sequence_output"], inputs.get("document_ids"))
