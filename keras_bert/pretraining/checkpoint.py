@@ -61,6 +61,12 @@ def save_checkpoint(
     return path
 
 
+def remove_scratch(directory: Path) -> None:
+    """Removes what a run left that was killed while it wrote."""
+    for scratch in directory.glob(".step-*"):
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
 def restore_checkpoint(directory: Path, optimizer: AdamW) -> dict[str, Any] | None:
     """Loads the last checkpoint that is whole; a damaged one is logged and passed over.
 
@@ -70,8 +76,6 @@ def restore_checkpoint(directory: Path, optimizer: AdamW) -> dict[str, Any] | No
     Raises:
         CheckpointError: if there are checkpoints, but none can be used.
     """
-    for scratch in directory.glob(".step-*"):  # left by a run that was killed while writing
-        shutil.rmtree(scratch, ignore_errors=True)
     paths = _paths(directory)
     failure: CheckpointError | None = None
     for path in reversed(paths):

@@ -2,7 +2,9 @@
 
 import json
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -40,27 +42,39 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
             )
 
 
-def claim_directory(
-    directory: Path, config: PretrainingConfig, corpus: TokenizedCorpus, model: keras.Model
-) -> None:
+def describe_run(
+    config: PretrainingConfig, corpus: TokenizedCorpus, model: keras.Model
+) -> dict[str, Any]:
+    """What a run is made of: its options, and checksums of its text and its teacher."""
+    return {
+        "config": config.to_dict(),
+        "corpus": zlib.crc32(corpus.tokens.tobytes()),
+        "teacher": _frozen(model),
+    }
+
+
+def claim_directory(directory: Path, run: Mapping[str, Any]) -> None:
     """Writes down what the run is made of, or checks that it is what was written.
+
+    Args:
+        directory: of the run.
+        run: as `describe_run` tells it.
 
     Raises:
         InputError: if it is other text or another teacher.
     """
     path = directory / RUN
-    made_of = {"corpus": zlib.crc32(corpus.tokens.tobytes()), "teacher": _frozen(model)}
     if path.exists():
         earlier = json.loads(path.read_text())
         for name, what in (("corpus", "text or the vocabulary"), ("teacher", "teacher")):
-            if earlier.get(name) != made_of[name]:
+            if earlier.get(name) != run[name]:
                 raise InputError(
                     f"The {what} has changed since the run in {directory} was begun; "
                     "choose another output, or restore the files."
                 )
         return
     with replacing(path) as new:
-        new.write_text(json.dumps({"config": config.to_dict(), **made_of}, indent=2) + "\n")
+        new.write_text(json.dumps(run, indent=2) + "\n")
 
 
 def _frozen(model: keras.Model) -> int:

@@ -22,11 +22,15 @@ class Journal:
     Args:
         directory: of the run.
         step: from which the run continues; 0 starts a new log.
+        writes: whether this process writes; another one only knows what is in the log.
     """
 
-    def __init__(self, directory: Path, step: int):
+    def __init__(self, directory: Path, step: int, writes: bool = True):
         self._path = directory / LOG
         self.rows = [row for row in read_log(self._path) if row["step"] <= step]
+        self._writes = writes
+        if not writes:
+            return
         boards = directory / "tensorboard"
         shutil.rmtree(boards, ignore_errors=True)
         self._writer = tf.summary.create_file_writer(str(boards))
@@ -40,6 +44,8 @@ class Journal:
     def write(self, row: dict[str, Any]) -> None:
         """Adds a row, which has "event" and "step"."""
         self.rows.append(row)
+        if not self._writes:
+            return
         try:
             self._file.write(_line(row))
         except OSError as error:
@@ -62,6 +68,8 @@ class Journal:
 
     def close(self) -> None:
         """Ends the log."""
+        if not self._writes:
+            return
         self.flush()
         self._file.close()
         self._writer.close()

@@ -6,24 +6,74 @@ import tensorflow as tf
 
 from keras_bert.config import closest
 from keras_bert.errors import InputError
+from keras_bert.pretraining.cluster import CLUSTERS, find_cluster
 
 
-def _mirrored() -> tf.distribute.Strategy:
+def _default(cluster: str) -> tf.distribute.Strategy:
+    return tf.distribute.get_strategy()
+
+
+def _mirrored(cluster: str) -> tf.distribute.Strategy:
     """All GPUs or, where there is none, all logical CPUs."""
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     devices = tf.config.list_logical_devices(kind)
     return tf.distribute.MirroredStrategy([f"{kind}:{n}" for n in range(len(devices))])
 
 
-STRATEGIES: dict[str, Callable[[], tf.distribute.Strategy]] = {
-    "default": tf.distribute.get_strategy,
+def _multi_worker(cluster: str) -> tf.distribute.Strategy:
+    """All GPUs or the CPU of every worker."""
+    found = find_cluster(cluster or "tf_config")
+    workers, index = found.workers, found.index
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": list(workers)}),
+        task_type="worker",
+        task_id=index,
+        num_accelerators={"GPU": len(tf.config.list_physical_devices("GPU"))},
+        rpc_layer="grpc",
+    )
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    except (RuntimeError, tf.errors.OpError) as error:
+        raise InputError(
+            f"Worker {index} of {len(workers)} cannot join the others as {workers[index]}: "
+            f"{_first_line(error)}. Every worker needs an address of its own that is free and "
+            "that the others reach, and a process in which TensorFlow has done nothing yet."
+        ) from error
+
+
+def _tpu(cluster: str) -> tf.distribute.Strategy:
+    """A TPU, by its name; by default the one of this machine, a TPU VM."""
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=cluster or "local")
+        if cluster not in ("", "local"):
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        return tf.distribute.TPUStrategy(resolver)
+    except Exception as error:  # of the network, of Google's client, of the runtime
+        raise InputError(
+            f"There is no TPU {cluster or 'on this machine'}: {_first_line(error)}. Run on a TPU "
+            "VM, name the TPU with the option cluster, or choose another strategy."
+        ) from error
+
+
+STRATEGIES: dict[str, Callable[[str], tf.distribute.Strategy]] = {
+    "default": _default,
     "mirrored": _mirrored,
+    "multi_worker": _multi_worker,
+    "tpu": _tpu,
 }
 """Name to constructor: "default" is one device, "mirrored" all of this machine."""
 
 
-def make_strategy(name: str) -> tf.distribute.Strategy:
+def make_strategy(name: str, cluster: str = "") -> tf.distribute.Strategy:
     """The strategy of that name.
+
+    "multi_worker" and "tpu" must be made before TensorFlow does anything else.
+
+    Args:
+        name: one of `STRATEGIES`.
+        cluster: where the others are: for "multi_worker" one of `CLUSTERS`, by default "tf_config";
+            for "tpu" its name, by default that of this machine.
 
     Raises:
         InputError: if there is none.
@@ -33,4 +83,15 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
             f"There is no strategy {name!r}.{closest(name, STRATEGIES)}"
             f" Choose one of {', '.join(STRATEGIES)}."
         )
-    return STRATEGIES[name]()
+    if name == "multi_worker" and cluster and cluster not in CLUSTERS:
+        raise InputError(
+            f"cluster is {cluster!r}.{closest(cluster, CLUSTERS)}"
+            f" With the strategy 'multi_worker', choose one of {', '.join(CLUSTERS)}."
+        )
+    if cluster and name not in ("multi_worker", "tpu"):
+        raise InputError(f"The strategy {name!r} has no cluster; leave that option out.")
+    return STRATEGIES[name](cluster)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

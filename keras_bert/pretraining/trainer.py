@@ -1,8 +1,10 @@
 """Pretraining from a configuration to a model."""
 
+import json
 import logging
 import math
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,13 @@ from tqdm import tqdm
 from keras_bert.checkpoints import save
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
-from keras_bert.pretraining.checkpoint import restore_checkpoint, save_checkpoint
+from keras_bert.pretraining.checkpoint import (
+    remove_scratch,
+    restore_checkpoint,
+    save_checkpoint,
+)
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.directory import check_directory, claim_directory
+from keras_bert.pretraining.directory import check_directory, claim_directory, describe_run
 from keras_bert.pretraining.examples import Examples, num_batches
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.interruption import stop_requests
@@ -25,6 +31,7 @@ from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import make_optimizer
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.strategy import make_strategy
+from keras_bert.pretraining.workers import Workers
 from keras_bert.text.preprocessor import Preprocessor
 
 logger = logging.getLogger(__name__)
@@ -55,16 +62,17 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         >>> pretrain(config)["after"]["mlm_loss"]
     """
     started = time.monotonic()
-    directory = Path(config.output)
-    check_directory(directory, config)
+    strategy = make_strategy(config.strategy, config.cluster)
+    workers = Workers(strategy)
+    if workers.is_chief:
+        check_directory(Path(config.output), config)
     preprocessor = make_preprocessor(config)
     encoder_config = config.encoder_config(len(preprocessor.vocabulary))
-    strategy = make_strategy(config.strategy)
     _check_batch(config, strategy.num_replicas_in_sync)
     training, validation = make_examples(config, preprocessor)
-    run = _Run(config, strategy, training, validation, preprocessor, encoder_config)
-    with stop_requests() as stop_requested:
-        finished = run.train(stop_requested, progress)
+    with workers.together(), stop_requests() as stop_requested:
+        run = _Run(config, strategy, workers, training, validation, preprocessor, encoder_config)
+        finished = run.train(lambda: workers.any(stop_requested()), progress and workers.is_chief)
     return {**run.results(), "finished": finished, "seconds": time.monotonic() - started}
 
 
@@ -75,6 +83,7 @@ class _Run:
         self,
         config: PretrainingConfig,
         strategy: tf.distribute.Strategy,
+        workers: Workers,
         training: Examples,
         validation: Examples | None,
         preprocessor: Preprocessor,
@@ -83,6 +92,7 @@ class _Run:
         self.config = config
         self.objective = OBJECTIVES[config.objective]
         self.strategy = strategy
+        self.workers = workers
         self.training = training
         self.validation = validation
         self.directory = Path(config.output)
@@ -106,11 +116,16 @@ class _Run:
             clip_norm=config.clip_norm,
             jit=_has_accelerator() if config.jit is None else config.jit,
         )
-        claim_directory(self.directory, config, training.corpus, self.model)
+        run = describe_run(config, training.corpus, self.model)
+        workers.check_same(zlib.crc32(json.dumps(run).encode()), "options, text and vocabulary")
+        if workers.is_chief:
+            claim_directory(self.directory, run)
+            remove_scratch(self._checkpoints)
         place = restore_checkpoint(self._checkpoints, self.optimizer)
         place = place or {"step": 0, "epoch": 0, "batch": 0}
         self.step, self.epoch, self.batch = place["step"], place["epoch"], place["batch"]
-        self.journal = Journal(self.directory, self.step)
+        workers.check_same(self.step, "checkpoints; output must be a directory that all share")
+        self.journal = Journal(self.directory, self.step, writes=workers.is_chief)
 
     @property
     def _checkpoints(self) -> Path:
@@ -131,8 +146,9 @@ class _Run:
         self._evaluate_if_due()
         self._save()
         self.journal.close()
-        if finished:
+        if finished and self.workers.is_chief:
             save(self.objective.kept(self.model), self.directory / "model")
+        self.workers.meet()  # so that all have finished only if the chief has
         return finished
 
     def results(self) -> dict[str, Any]:
@@ -233,7 +249,7 @@ class _Run:
         return iter(self.strategy.distribute_datasets_from_function(dataset))
 
     def _save(self) -> None:
-        if (self._checkpoints / f"step-{self.step:08d}").exists():
+        if not self.workers.is_chief or (self._checkpoints / f"step-{self.step:08d}").exists():
             return
         self.journal.flush()
         place = {"step": self.step, "epoch": self.epoch, "batch": self.batch}

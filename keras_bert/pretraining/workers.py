@@ -1,0 +1,90 @@
+"""What processes that train together agree on between two steps."""
+
+import contextlib
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+
+_LOST = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.InternalError,
+    tf.errors.UnavailableError,
+)
+"""What an all-reduce ends with when another worker has died."""
+
+
+class Workers:
+    """The processes of a strategy; one of them is the chief, which alone writes.
+
+    Args:
+        strategy: any; all but that of several workers have one process.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy):
+        resolver = strategy.cluster_resolver
+        cluster = resolver.cluster_spec().as_dict() if resolver else {}
+        several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        self.number = len(cluster["worker"]) if several else 1
+        self.index = resolver.task_id if several else 0
+        self._strategy = strategy
+        self._add = tf.function(self._sum_of_replicas)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes."""
+        return self.index == 0
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is true on at least one worker; all must ask."""
+        return self._sum(int(flag)) > 0
+
+    def meet(self) -> None:
+        """Waits for all workers to come here."""
+        self._sum(0)
+
+    def check_same(self, number: int, what: str) -> None:
+        """Passes where all workers come with the same number.
+
+        Raises:
+            InputError: for others; `what` says what differs.
+        """
+        if self._sum(number) != number * self._strategy.num_replicas_in_sync:
+            raise InputError(f"The workers do not have the same {what}.")
+
+    def _sum(self, number: int) -> int:
+        """Over all replicas, each of which has its worker's number."""
+        if self.number == 1:
+            return number * self._strategy.num_replicas_in_sync
+        result = self._add(tf.constant(number, tf.int64))
+        return int(self._strategy.experimental_local_results(result)[0])
+
+    def _sum_of_replicas(self, number: tf.Tensor) -> tf.Tensor:
+        def add() -> tf.Tensor:
+            replica = tf.distribute.get_replica_context()
+            # By a copy on this device: a tensor from outside says nothing about where to add.
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(number))
+
+        return self._strategy.run(add)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Says in one sentence that another worker has died, should that happen in the block.
+
+        Raises:
+            InputError: if it does.
+        """
+        try:
+            yield
+        except _LOST as error:
+            if self.number == 1:
+                raise
+            raise InputError(
+                f"Worker {self.index} of {self.number} stops, since another one has stopped or "
+                "cannot be reached; see what that one says, and start all of them again: they go "
+                "on from the last checkpoint."
+            ) from error
