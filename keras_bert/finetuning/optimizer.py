@@ -7,9 +7,9 @@ import keras
 import tensorflow as tf
 
 from keras_bert.finetuning.recipe import Recipe
-from keras_bert.pretraining.optimizers import decays
+from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON, decays
 from keras_bert.pretraining.schedules import WarmupLinearDecay
-from keras_bert.pretraining.updates import BETA_1, BETA_2, EPSILON, adamw_update
+from keras_bert.pretraining.updates import adamw_update
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -8,21 +8,14 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from keras_bert.pretraining.loss_scale import LossScale
+from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON, decays
 from keras_bert.pretraining.schedules import DECAYS, WarmupLinearDecay
-from keras_bert.pretraining.updates import BETA_1, BETA_2, EPSILON, adamw_update, lamb_update
+from keras_bert.pretraining.updates import adamw_update, lamb_update
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.config import PretrainingConfig
 
 __all__ = ["LAMB", "OPTIMIZERS", "AdamW", "WarmupLinearDecay", "decays", "make_optimizer"]
-
-NOT_DECAYED = ("bias", "layer_norm")
-"""Parts of the names of weights that do not decay."""
-
-
-def decays(name: str) -> bool:
-    """Whether weight decay applies to the weight of this name."""
-    return not any(part in name for part in NOT_DECAYED)
 
 
 class AdamW:

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-6
+from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON
 
 
 def adamw_update(
