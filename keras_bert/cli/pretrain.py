@@ -4,12 +4,19 @@ import click
 
 
 @click.command("pretrain")
-@click.argument("config", metavar="CONFIG.yaml")
+@click.argument("config", metavar="CONFIG.yaml|RECIPE")
 @click.argument("overrides", metavar="[KEY=VALUE]...", nargs=-1)
 def command(config: str, overrides: tuple[str, ...]) -> None:
     """Pretrain an encoder on text, or continue to.
 
     The run goes on where it stopped if it is started again with the same output directory.
+
+    A RECIPE is a file of options that comes with this package, with what the papers have:
+    bert_base_phase1, bert_base_phase2, bert_large_phase1, bert_large_phase2,
+    bert_large_lamb_phase1, bert_large_lamb_phase2, roberta_base, albert_base, electra_small,
+    electra_base, distilbert (needs a teacher), deberta_v3_base, and fast, a small model in hours.
+
+    keras-bert pretrain fast corpus="text/*.txt" vocabulary=vocab.txt output=run
     """
     run(config, overrides)
 

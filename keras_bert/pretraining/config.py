@@ -5,28 +5,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_bert.checkpoints import open_checkpoint
 from keras_bert.config import EncoderConfig, check_options
 from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
+from keras_bert.pretraining.architecture import encoder_config, family_of, objective_of
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.option_file import read_options
 from keras_bert.pretraining.option_ranges import check_ranges
 from keras_bert.pretraining.option_types import check_type, read_value, to_strings
-from keras_bert.pretraining.updates import BETA_1, BETA_2, EPSILON
-
-DEFAULT_PRESET = "bert_mini"
-
-SIZES = (
-    "vocabulary_size",
-    "embedding_size",
-    "hidden_size",
-    "num_layers",
-    "num_heads",
-    "intermediate_size",
-    "max_positions",
-)
-"""What a preset gives to another family."""
+from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON
 
 MAY_CHANGE = (
     "output",
@@ -52,13 +39,17 @@ class PretrainingConfig:
             line or the end of the file.
         vocabulary: of any tokenizer: `vocab.txt`, `vocab.json` with `merges.txt` beside it, a
             `*.model` of SentencePiece, or a directory of one of them or of a model. It may be left
-            out where there is a teacher, for the teacher's.
+            out where there is a model to start from or to learn from, for that model's.
         output: directory of the run: checkpoints, logs and, at the end, `model`.
         family: of the encoder, a name in `keras_bert.families`; "" means the preset's or, where
             there is a teacher and no preset, the one whose own objective is distillation.
         preset: size of the encoder, a name that `EncoderConfig.preset` takes; None means that of
             "bert_mini" or, where there is a teacher, the teacher's with half of its layers.
+        initial: a model to start from, any that `keras_bert.load` opens: continued pretraining, or
+            a second phase on longer sequences. Sizes are its own, in place of a preset's.
         encoder: options of `EncoderConfig` that differ from the preset.
+        vocabulary_size_multiple: the token embedding gets rows for a multiple of this number, which
+            matrix units like; no token has those beyond the vocabulary.
         lowercase: whether WordPiece lowercases the text and strips accents; None means yes. Other
             tokenizers say it themselves.
         objective: a name in `OBJECTIVES`; "" means the family's own or, where there is a teacher,
@@ -75,6 +66,9 @@ class PretrainingConfig:
         across_documents: whether a sequence goes on into the next document, as RoBERTa's "full
             sentences"; not for objectives with pairs of texts. None means as the family does where
             the objective allows it.
+        packed: whether a sequence is filled with several documents, each with its own `[CLS]`,
+            `[SEP]` and positions, which do not attend to one another; not for objectives with
+            pairs of texts, and in place of `across_documents`.
         accumulation: number of parts in which a replica works through its share of a batch.
         steps: length of the run; or
         epochs: the same in passes through the corpus.
@@ -115,7 +109,9 @@ class PretrainingConfig:
     output: str
     family: str = ""
     preset: str | None = None
+    initial: str | None = None
     encoder: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    vocabulary_size_multiple: int = 1
     lowercase: bool | None = None
     objective: str = ""
     generator_size: float | None = None
@@ -126,6 +122,7 @@ class PretrainingConfig:
     validation_examples: int = 1024
     sequence_length: int = 128
     across_documents: bool | None = None
+    packed: bool = False
     batch_size: int = 32
     accumulation: int = 1
     steps: int | None = None
@@ -178,30 +175,12 @@ class PretrainingConfig:
             )
 
     def encoder_config(self, vocabulary_size: int) -> EncoderConfig:
-        """The encoder's configuration.
+        """The encoder's configuration, for a vocabulary of so many tokens.
 
         Raises:
             InputError: if it is not possible, or the sequence is longer than the positions.
         """
-        objective = OBJECTIVES[self.objective]
-        values = self._sizes_and_traits()
-        if not self._is_half_a_teacher:  # whose vocabulary may have been padded
-            values["vocabulary_size"] = vocabulary_size
-        if not objective.pairs:
-            values["pooler"] = False  # nothing would train it
-        config = EncoderConfig.from_dict(values | dict(self.encoder))
-        objective.check_encoder(self.objective, config)
-        if self.sequence_length > config.max_positions:
-            raise InputError(
-                f"sequence_length is {self.sequence_length}, but the encoder has "
-                f"{config.max_positions} positions; lower it, or raise encoder.max_positions."
-            )
-        if config.vocabulary_size < vocabulary_size:
-            raise InputError(
-                f"encoder.vocabulary_size is {config.vocabulary_size}, but the vocabulary has "
-                f"{vocabulary_size} tokens."
-            )
-        return config
+        return encoder_config(self, vocabulary_size)
 
     def _choose_objective(self) -> None:
         """Fills in what is the family's where it is not given, and checks what belongs together."""
@@ -210,44 +189,30 @@ class PretrainingConfig:
                 "encoder.family alone does not make an encoder of that family; give the option "
                 "family instead."
             )
-        family, objective = self.family, self.objective
-        if self.teacher and not objective:
-            objective = "distillation"
-        if self.teacher and not family and self.preset is None:
-            family = next(n for n, f in FAMILIES.items() if f.OBJECTIVES[0] == "distillation")
-        if not family:
-            family = EncoderConfig.preset(self.preset or DEFAULT_PRESET).family
-        if not objective and family in FAMILIES:
-            objective = FAMILIES[family].OBJECTIVES[0]
+        if self.initial == "":
+            raise InputError(
+                "initial is empty, but must name the model to start from; in a second phase that "
+                "of the first one, RUN/model."
+            )
+        if self.initial and (self.preset or self.teacher):
+            other = "preset" if self.preset else "teacher"
+            raise InputError(
+                f"{self.initial} has its sizes and weights already; set {other} to null, or leave "
+                "initial out."
+            )
+        family = self.family or family_of(self)
         object.__setattr__(self, "family", family)
-        object.__setattr__(self, "objective", objective)
-        if family not in FAMILIES or objective not in OBJECTIVES:
+        if family in FAMILIES and not self.objective:
+            object.__setattr__(self, "objective", objective_of(self, family))
+        if family not in FAMILIES or self.objective not in OBJECTIVES:
             return  # which is told below
         own = FAMILIES[family].PRETRAINING
-        if OBJECTIVES[objective].pairs:
+        if OBJECTIVES[self.objective].pairs or self.packed:
             own = own | {"across_documents": False}
         for name, value in own.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
-        OBJECTIVES[objective].check_run(self)
-
-    @property
-    def _is_half_a_teacher(self) -> bool:
-        return bool(self.teacher) and self.preset is None
-
-    def _sizes_and_traits(self) -> dict[str, Any]:
-        """The fields of an `EncoderConfig`: of the preset or, of another family, only its sizes."""
-        if self._is_half_a_teacher:
-            config = EncoderConfig.from_dict(open_checkpoint(str(self.teacher))[1].encoder)
-            config = config.replace(num_layers=max(1, config.num_layers // 2))
-        else:
-            config = EncoderConfig.preset(self.preset or DEFAULT_PRESET)
-        values = config.to_dict()
-        if config.embedding_size == config.hidden_size:
-            values["embedding_size"] = 0  # also where the options name another hidden_size
-        if config.family == self.family:
-            return values
-        return {name: values[name] for name in SIZES} | FAMILIES[self.family].TRAITS
+        OBJECTIVES[self.objective].check_run(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The options as JSON and YAML can hold them."""
@@ -262,8 +227,9 @@ class PretrainingConfig:
             InputError: if an option is unknown, missing or out of range.
         """
         fields = {field.name: field for field in dataclasses.fields(cls)}
-        if values.get("teacher"):
-            values = {"vocabulary": values["teacher"]} | dict(values)
+        given = values.get("initial") or values.get("teacher")
+        if given:
+            values = {"vocabulary": given} | dict(values)
         check_options("Pretraining", values, fields.values())
         return cls(**{name: read_value(fields[name], value) for name, value in values.items()})
 
@@ -274,7 +240,7 @@ class PretrainingConfig:
         """Reads a YAML file.
 
         Args:
-            path: the file, a mapping of option to value.
+            path: the file, a mapping of option to value, or the name of a recipe of this package.
             overrides: "option=value", the value as in YAML; "encoder.option=value" for the
                 encoder.
 

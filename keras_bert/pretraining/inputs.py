@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from keras_bert.checkpoints import open_checkpoint
+from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
+from keras_bert.pretraining.architecture import encoder_fields
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.examples import Examples
@@ -10,18 +13,46 @@ from keras_bert.pretraining.masking import TokenMasking, slots_for
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.preprocessor import Preprocessor
+from keras_bert.text.tokenizer import Tokenizer
 
 
 def make_preprocessor(config: PretrainingConfig) -> Preprocessor:
-    """Texts to inputs, as the run's tokenizer and family want it."""
-    lowercase: dict[str, Any] = {} if config.lowercase is None else {"lowercase": config.lowercase}
-    family = FAMILIES[config.family]
+    """Texts to inputs, as the run's tokenizer and family want it.
+
+    Raises:
+        InputError: if the vocabulary cannot be used, or is another than that of the model to start
+            from.
+    """
+    encoder = encoder_fields(config, config.family)
     return Preprocessor(
-        load_tokenizer(config.vocabulary, **lowercase),
+        _tokenizer(config),
         config.sequence_length,
-        separators_in_pair=family.TEXT["separators_in_pair"],
-        num_segments=(family.TRAITS | dict(config.encoder)).get("num_segments", 2),
+        separators_in_pair=FAMILIES[config.family].TEXT["separators_in_pair"],
+        num_segments=encoder.get("num_segments", 2),
     )
+
+
+def _tokenizer(config: PretrainingConfig) -> Tokenizer:
+    """That of the vocabulary or, where it is a model's, as that model has it."""
+    given = config.initial or config.teacher
+    own = open_checkpoint(given)[1].preprocessor if given else None
+    if own is not None and config.vocabulary == given and config.lowercase is None:
+        return own.tokenizer
+    lowercase: dict[str, Any] = {} if config.lowercase is None else {"lowercase": config.lowercase}
+    tokenizer = load_tokenizer(config.vocabulary, **lowercase)
+    tokens = tokenizer.vocabulary.tokens
+    if config.initial and own is not None and own.vocabulary.tokens != tokens:
+        raise InputError(
+            f"{config.initial} has another vocabulary than {config.vocabulary}, so its token "
+            "embedding would be of no use; leave the option vocabulary out to take its own."
+        )
+    rows = encoder_fields(config, config.family)["vocabulary_size"]
+    if config.initial and own is None and rows != len(tokens):
+        raise InputError(
+            f"{config.initial} has no vocabulary beside it and rows for {rows} tokens, but "
+            f"{config.vocabulary} has {len(tokens)}; name the vocabulary that it was trained with."
+        )
+    return tokenizer
 
 
 def make_examples(
@@ -58,6 +89,7 @@ def make_examples(
             sequence_length=config.sequence_length,
             objective=config.objective,
             across_documents=bool(config.across_documents),
+            packed=config.packed,
             seed=config.seed,
         )
         for corpus in corpora

@@ -20,6 +20,7 @@ from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.pretraining import losses
 from keras_bert.pretraining.distillation import DistillationModel, copy_from_teacher
+from keras_bert.pretraining.initial import load_initial
 from keras_bert.pretraining.plans import plan_ordered_pairs, plan_pairs, plan_segments
 from keras_bert.pretraining.replaced_token import ReplacedTokenModel, generator_config
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
@@ -96,6 +97,16 @@ class Objective:
                 "together, so its sequences cannot go across documents; set across_documents to "
                 "false."
             )
+        if self.pairs and run.packed:
+            raise InputError(
+                f"The objective {run.objective!r} has two texts in a sequence, which cannot be "
+                "packed with others; set packed to false, or choose another objective."
+            )
+        if run.packed and run.across_documents:
+            raise InputError(
+                "Packed documents do not see one another, and across_documents lets a sequence go "
+                "on into the next; set one of packed and across_documents to false."
+            )
         if self.teacher and not run.teacher:
             raise InputError(
                 f"The objective {run.objective!r} needs a teacher; name the directory of a model."
@@ -148,14 +159,20 @@ def _masked_language_model(
     config: EncoderConfig, run: PretrainingConfig, preprocessor: Any, dtype: Any
 ) -> MaskedLanguageModel:
     # Where absolute positions are not added at the input, the head has them.
+    enhanced = not config.position_input
+    if run.initial:
+        head = {"enhanced": enhanced}
+        return load_initial(run.initial, "masked_lm", config, preprocessor, dtype, head)
     return MaskedLanguageModel(
-        Encoder(config, dtype=dtype), preprocessor=preprocessor, enhanced=not config.position_input
+        Encoder(config, dtype=dtype), preprocessor=preprocessor, enhanced=enhanced
     )
 
 
 def _pretraining_model(
     config: EncoderConfig, run: PretrainingConfig, preprocessor: Any, dtype: Any
 ) -> PretrainingModel:
+    if run.initial:
+        return load_initial(run.initial, "pretraining", config, preprocessor, dtype)
     return PretrainingModel(Encoder(config, dtype=dtype), preprocessor=preprocessor)
 
 
@@ -171,13 +188,18 @@ def _replaced_token_model(
 ) -> ReplacedTokenModel:
     size = size if run.generator_size is None else run.generator_size
     depth = depth if run.generator_depth is None else run.generator_depth
-    return ReplacedTokenModel(
+    model = ReplacedTokenModel(
         config,
         generator_config(config, size, depth),
         disentangled=disentangled,
         preprocessor=preprocessor,
         dtype=dtype,
     )
+    if run.initial:
+        head = {"context": not config.position_input}
+        detector = load_initial(run.initial, "replaced_token", config, preprocessor, dtype, head)
+        model.start_from(detector)
+    return model
 
 
 def _distillation_model(

@@ -2,26 +2,34 @@
 
 import os
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from keras_bert.config import closest
 from keras_bert.errors import InputError
+
+
+def recipes() -> dict[str, Path]:
+    """The files of options that come with the package, by name."""
+    folder = Path(str(files("keras_bert") / "recipes"))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def read_options(path: str | os.PathLike, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Reads a mapping of option to value.
 
     Args:
-        path: a YAML file.
+        path: a YAML file or, where there is no such file, the name of one of `recipes`.
         overrides: "option=value", the value as in YAML; "encoder.option=value" for the encoder.
 
     Raises:
         InputError: if the file or an override cannot be read.
     """
     try:
-        options = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        options = yaml.safe_load(_find(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
@@ -31,6 +39,18 @@ def read_options(path: str | os.PathLike, overrides: Sequence[str] = ()) -> dict
     for override in overrides:
         _override(options, override)
     return options
+
+
+def _find(path: str | os.PathLike) -> Path:
+    name = os.fspath(path)
+    if Path(name).is_file() or Path(name).suffix or len(Path(name).parts) > 1:
+        return Path(name)
+    if name not in recipes():
+        raise InputError(
+            f"There is neither a file nor a recipe {name!r}.{closest(name, recipes())}"
+            f" The recipes are {', '.join(recipes())}."
+        )
+    return recipes()[name]
 
 
 def _override(options: dict[str, Any], override: str) -> None:

@@ -53,6 +53,7 @@ RANGES: dict[str, tuple[float, float, str]] = {
             "evaluate_every",
             "steps_per_loop",
             "validation_examples",
+            "vocabulary_size_multiple",
         ),
         _COUNT,
     ),

@@ -1,5 +1,6 @@
 """Generator and discriminator, trained together (ELECTRA, DeBERTa-v3)."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from keras_bert.layers.embeddings import EmbeddingSum
 from keras_bert.layers.encoder import Encoder
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.replaced_token import ReplacedTokenDetector
+
+logger = logging.getLogger(__name__)
 
 SHARED_TABLES = ("token_embedding", "position_embedding")
 
@@ -81,6 +84,20 @@ class ReplacedTokenModel(keras.Model):
         rtd_logits = self.detector({**detected, "token_ids": token_ids}, training=training)
         replaced = ops.cast(ops.not_equal(token_ids, original), "int32")
         return {"mlm_logits": mlm_logits, "rtd_logits": rtd_logits, "replaced": replaced}
+
+    def start_from(self, detector: ReplacedTokenDetector) -> None:
+        """Takes over a detector. The generator is new, but for the embeddings that both share."""
+        values = named_variables(detector)
+        ours = named_variables(self.detector)
+        if self.disentangled:  # the sums are to be the detector's; their differences are zero
+            generator = self.generator.encoder.embeddings
+            for table in SHARED_TABLES:
+                if ours.pop(f"encoder/embeddings/{table}", None) is not None:
+                    value = ops.convert_to_numpy(values[f"encoder/embeddings/{table}"])
+                    getattr(generator, table).assign(value)
+        for name, variable in ours.items():
+            variable.assign(ops.convert_to_numpy(values[name]))
+        logger.warning("The generator is not in the checkpoint and begins anew.")
 
     def kept(self) -> ReplacedTokenDetector:
         """What remains when training ends: the detector, with embeddings of its own."""

@@ -1,0 +1,191 @@
+"""The recipes say what the papers say, and run."""
+
+import tomllib
+from pathlib import Path
+
+import keras
+import pytest
+
+import keras_bert as kb
+from keras_bert.errors import InputError
+from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.option_file import read_options, recipes
+from keras_bert.pretraining.trainer import pretrain
+from tests.pretraining import run
+
+SLOW = pytest.mark.slow
+
+# Of the papers, by recipe: learning rate, batch, steps (or epochs), length, second beta, masks and,
+# unless it starts from a model, layers, width, heads, embedding.
+BERT_BASE, BERT_LARGE = (12, 768, 12, 768), (24, 1024, 16, 1024)
+PAPERS = {
+    "bert_base_phase1": (1e-4, 256, 900_000, 128, 0.999, 0.15, *BERT_BASE),
+    "bert_base_phase2": (1e-5, 256, 100_000, 512, 0.999, 0.15),
+    "bert_large_phase1": (1e-4, 256, 900_000, 128, 0.999, 0.15, *BERT_LARGE),
+    "bert_large_phase2": (1e-5, 256, 100_000, 512, 0.999, 0.15),
+    "bert_large_lamb_phase1": (6e-3, 2**16, 7038, 128, 0.999, 0.15, *BERT_LARGE),
+    "bert_large_lamb_phase2": (4e-3, 2**15, 8599 - 7038, 512, 0.999, 0.15),
+    "roberta_base": (6e-4, 8192, 500_000, 512, 0.98, 0.15, *BERT_BASE),
+    "albert_base": (0.00176, 4096, 125_000, 512, 0.999, 0.15, 12, 768, 12, 128),
+    "electra_small": (5e-4, 128, 1_000_000, 128, 0.999, 0.15, 12, 256, 4, 128),
+    "electra_base": (2e-4, 256, 766_000, 512, 0.999, 0.15, *BERT_BASE),
+    "distilbert": (5e-4, 4000, 3, 512, 0.98, 0.15),
+    "deberta_v3_base": (6e-4, 8192, 500_000, 512, 0.98, 0.15, *BERT_BASE),
+    "fast": (1e-3, 64, 10_000, 128, 0.98, 0.3, 4, 256, 4, 256),
+}
+WARMUP = {  # steps, or a share of the run
+    "bert_base_phase1": 10_000,
+    "bert_large_phase1": 10_000,
+    "bert_large_lamb_phase1": 0.2843,
+    "bert_large_lamb_phase2": 0.128,
+    "roberta_base": 24_000,
+    "albert_base": 3125,
+    "electra_small": 10_000,
+    "electra_base": 10_000,
+    "distilbert": 0.05,
+    "deberta_v3_base": 10_000,
+    "fast": 0.06,
+}
+WEIGHT_DECAY, CLIP_NORM = {"distilbert": 0.0}, {"distilbert": 5.0, "roberta_base": None}
+OBJECTIVE = {
+    "roberta_base": ("roberta", "mlm", "token", True),
+    "albert_base": ("albert", "mlm+sop", "ngram", False),
+    "electra_small": ("electra", "rtd", "token", False),
+    "electra_base": ("electra", "rtd", "token", False),
+    "distilbert": ("distilbert", "distillation", "token", False),
+    "deberta_v3_base": ("deberta-v2", "rtd+gdes", "token", False),
+    "fast": ("bert", "mlm", "token", True),
+}
+LAMB = ("albert_base", "bert_large_lamb_phase1", "bert_large_lamb_phase2")
+
+
+FROM_A_MODEL = [name for name, values in PAPERS.items() if len(values) == 6]
+
+SMALL = [f"encoder.{name}={value}" for name, value in run.SMALL.items()]
+SHORT = ["sequence_length=32", "batch_size=16", "epochs=null", "steps=2", "validation_share=0.1"]
+
+
+@pytest.fixture(scope="module")
+def model(text_files, tmp_path_factory):
+    """A model of two layers to start from, or to learn from."""
+    keras.utils.set_random_seed(0)
+    vocabulary = kb.Vocabulary.from_file(text_files / "vocab.txt")
+    config = kb.EncoderConfig(vocabulary_size=len(vocabulary), **run.SMALL | {"num_layers": 2})
+    preprocessor = kb.Preprocessor(kb.WordPiece(vocabulary), 32)
+    path = tmp_path_factory.mktemp("models") / "model"
+    kb.save(kb.PretrainingModel(kb.Encoder(config), preprocessor=preprocessor), path)
+    return path
+
+
+def recipe(name, text_files, model, output, *overrides):
+    given = {"corpus": text_files / "corpus.txt", "output": output}
+    if name == "distilbert":
+        given["teacher"] = model
+    elif name in FROM_A_MODEL:
+        given["initial"] = model
+    else:
+        given["vocabulary"] = text_files / "vocab.txt"
+    given = [f"{option}={value}" for option, value in given.items()]
+    return PretrainingConfig.from_yaml(name, [*given, *overrides])
+
+
+def test_every_recipe_is_in_the_table():
+    assert recipes().keys() == PAPERS.keys()
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_values_are_those_of_the_papers(name, text_files, model, tmp_path):
+    read = recipe(name, text_files, model, tmp_path)
+    rate, batch, length_of_run, length, beta_2, masks, *sizes = PAPERS[name]
+    assert (read.learning_rate, read.batch_size) == (rate, batch)
+    assert (read.steps or read.epochs) == length_of_run
+    assert (read.sequence_length, read.masking_rate) == (length, masks)
+    assert (read.beta_1, read.beta_2, read.epsilon, read.decay) == (0.9, beta_2, 1e-6, "linear")
+    assert (read.warmup_steps or read.warmup_share or 0) == WARMUP.get(name, 0)
+    assert read.weight_decay == WEIGHT_DECAY.get(name, 0.01)
+    assert read.clip_norm == CLIP_NORM.get(name, 1.0)
+    assert read.optimizer == ("lamb" if name in LAMB else "adamw")
+    objective = (read.family, read.objective, read.masking, read.across_documents)
+    assert objective == OBJECTIVE.get(name, ("bert", "mlm+nsp", "token", False))
+    if sizes:
+        encoder = read.encoder_config(30522)
+        assert [
+            encoder.num_layers,
+            encoder.hidden_size,
+            encoder.num_heads,
+            encoder.embedding_size,
+        ] == sizes
+        assert encoder.max_positions == 512  # in the first phase, too
+        assert encoder.vocabulary_size == (30528 if name == "fast" else 30522)
+        assert encoder.attention_dropout == (0.0 if name == "fast" else 0.1)
+
+
+def test_generators():
+    small, base, deberta = (
+        (read["generator_size"], read["generator_depth"])
+        for read in map(read_options, ("electra_small", "electra_base", "deberta_v3_base"))
+    )
+    assert small == (1 / 4, 1)
+    assert base == (pytest.approx(1 / 3, rel=1e-3), 1)
+    assert deberta == (1, 1 / 2)
+
+
+def test_both_phases_are_one_decay():
+    first, second = (read_options(f"bert_base_phase{phase}") for phase in (1, 2))
+    assert first["steps"] + second["steps"] == 1_000_000
+    assert first["final_learning_rate"] == second["learning_rate"]
+    assert second.get("final_learning_rate", 0) == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("fast", "bert_large_lamb_phase2") else pytest.param(name, marks=SLOW)
+        for name in PAPERS
+    ],
+)
+def test_two_steps(name, text_files, model, tmp_path):
+    sizes = [] if name in FROM_A_MODEL else SMALL
+    if name == "distilbert":
+        sizes = ["sequence_length=32"]
+    results = pretrain(
+        recipe(name, text_files, model, tmp_path / "run", *SHORT, *sizes), progress=False
+    )
+    assert results["finished"]
+    assert results["step"] == 2
+    trained = kb.load(results["model"])
+    assert trained.config.family == OBJECTIVE.get(name, ("bert",))[0]
+    assert trained.preprocessor is not None
+
+
+def test_names():
+    with pytest.raises(
+        InputError, match="nor a recipe 'robertabase'.*'roberta_base'"
+    ):
+        read_options("robertabase")
+    with pytest.raises(InputError, match="Cannot read fast.yaml"):
+        read_options("fast.yaml")
+    with pytest.raises(InputError, match="Pretraining needs these options: corpus, vocabulary"):
+        PretrainingConfig.from_yaml("fast")
+
+
+def test_a_file_comes_before_a_recipe_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "distilbert").mkdir()  # say, the output of another run
+    assert read_options("distilbert")["batch_size"] == 4000
+    (tmp_path / "fast").write_text("steps: 5")
+    assert read_options("fast") == {"steps": 5}
+
+
+def test_models_that_are_asked_for():
+    given = ["corpus=a", "vocabulary=v", "output=o"]
+    with pytest.raises(InputError, match="initial is empty.*RUN/model"):
+        PretrainingConfig.from_yaml("bert_large_phase2", given)
+    with pytest.raises(InputError, match="needs a teacher"):
+        PretrainingConfig.from_yaml("distilbert", given)
+
+
+def test_recipes_are_installed():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    patterns = project["tool"]["setuptools"]["package-data"]["keras_bert"]
+    assert "recipes/*.yaml" in patterns
