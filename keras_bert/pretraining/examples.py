@@ -1,16 +1,20 @@
 """From a plan to batches: index arithmetic and one gather, in the graph."""
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.hashing import Purpose, random_bits, uniform
+from keras_bert.pretraining.layout import arrange, plan_columns
 from keras_bert.pretraining.masking import TokenMasking
 from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.plans import EpochPlan, plan_full_sentences
+from keras_bert.pretraining.plans import EpochPlan, PackedPlan, plan_full_sentences, plan_packed
 from keras_bert.text.vocabulary import Vocabulary
+
+Plan = EpochPlan | PackedPlan
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -25,6 +29,7 @@ class Examples:
         objective: a name in `OBJECTIVES`.
         across_documents: whether stretches of text go on into the next document, in place of the
             objective's plan; for objectives without pairs.
+        packed: whether rows are filled with several documents, the same.
         seed: of the plan and of the noise that a model samples with.
     """
 
@@ -34,13 +39,16 @@ class Examples:
     sequence_length: int
     objective: str = "mlm+nsp"
     across_documents: bool = False
+    packed: bool = False
     seed: int = 0
 
-    def plan(self, epoch: int) -> EpochPlan:
+    def plan(self, epoch: int) -> Plan:
         """The plan of an epoch."""
         objective = OBJECTIVES[self.objective]
         special = 3 if objective.pairs else 2
-        plan = plan_full_sentences if self.across_documents else objective.plan
+        plan: Callable[..., Plan] = objective.plan
+        if self.across_documents or self.packed:
+            plan = plan_packed if self.packed else plan_full_sentences
         return plan(self.corpus, self.sequence_length - special, seed=self.seed, epoch=epoch)
 
     def dataset(
@@ -49,7 +57,7 @@ class Examples:
         *,
         epoch: int = 0,
         start: int = 0,
-        plan: EpochPlan | None = None,
+        plan: Plan | None = None,
         parts: int = 1,
         first_part: int = 0,
         local_parts: int | None = None,
@@ -71,8 +79,9 @@ class Examples:
 
         Returns:
             Elements of x: `token_ids`, `segment_ids`, `padding_mask` `[B, T]` int32 and
-            `masked_positions` `[B, P]` int32; if the objective samples, also `original_ids`
-            `[B, T]` int32 and `noise` `[B, P]` float32. y: labels by head, for instance
+            `masked_positions` `[B, P]` int32; if rows are packed, also `document_ids` `[B, T]`
+            int32; if the objective samples, `original_ids` `[B, T]` int32 and `noise` `[B, P]`
+            float32. y: labels by head, for instance
             `mlm_logits` `[B, P]` and `nsp_logits` `[B]` int32. w: weights by head, float32. Where
             there is one head, y and w are its arrays alone.
         """
@@ -81,65 +90,48 @@ class Examples:
         rows = batch_size // parts
         batches = num_batches(plan, batch_size)
         # Captured tensors are passed to the pipeline, not copied into its graph.
-        tokens = tf.constant(self._with_special_tokens())
-        columns = [tf.constant(column) for column in dataclasses.astuple(plan)]
+        tokens, columns = tf.constant(self.corpus.tokens), plan_columns(plan)
 
         def batch(index: tf.Tensor) -> Any:
             part = first_part + index % local_parts
             first = (index // local_parts) * batch_size + part * rows
             wanted = first + tf.range(rows, dtype=tf.int64)
             number = tf.minimum(wanted, len(plan) - 1)
-            example = [tf.gather(column, number) for column in columns]
-            return self._example(tokens, epoch, number, wanted < len(plan), *example)
+            return self._example(tokens, columns, epoch, number, wanted < len(plan))
 
         indices = tf.data.Dataset.range(start * local_parts, batches * local_parts)
         dataset = indices.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         return dataset.prefetch(tf.data.AUTOTUNE)
 
-    def _with_special_tokens(self) -> Any:
-        vocabulary = self.vocabulary
-        special = [vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id]
-        return tf.concat([tf.constant(self.corpus.tokens), tf.constant(special, tf.int32)], 0)
-
     def _example(
         self,
         tokens: tf.Tensor,
+        plan: Mapping[str, tf.Tensor],
         epoch: int,
         number: tf.Tensor,
         exists: tf.Tensor,
-        a_start: tf.Tensor,
-        a_length: tf.Tensor,
-        b_start: tf.Tensor,
-        b_length: tf.Tensor,
-        label: tf.Tensor,
     ) -> Any:
-        cls = tf.size(tokens, tf.int64) - 3
-        separator, pad = cls + 1, cls + 2
-        position = tf.range(self.sequence_length, dtype=tf.int64)
-        a_start, a_length, b_start, b_length = (
-            x[:, tf.newaxis] for x in (a_start, a_length, b_start, b_length)
-        )
-        a_end = a_length + 1  # where the first [SEP] stands
-        objective = OBJECTIVES[self.objective]
-        end = a_end + b_length + 1 if objective.pairs else a_end  # where the last one stands
-        index = tf.where(position <= a_end, a_start + position - 1, b_start + position - a_end - 1)
-        index = tf.where((position == a_end) | (position == end), separator, index)
-        index = tf.where(position == 0, cls, index)
-        index = tf.where(position > end, pad, index)  # [B, T]
-        token_ids = tf.gather(tokens, index)
+        layout = arrange(plan, number, self.sequence_length, self.vocabulary)
+        text = tf.gather(tokens, layout.index)
+        token_ids = tf.where(layout.special < 0, text, layout.special)
         masked = self.masking(token_ids, epoch, number)
         x = {
             "token_ids": masked["token_ids"],
-            "segment_ids": tf.cast((position > a_end) & (position <= end), tf.int32),
-            "padding_mask": tf.cast(position <= end, tf.int32),
+            "segment_ids": layout.segment_ids,
+            "padding_mask": tf.minimum(layout.document_ids, 1),
             "masked_positions": masked["positions"],
         }
+        if self.packed:
+            x["document_ids"] = layout.document_ids
+        objective = OBJECTIVES[self.objective]
         if objective.samples:
             row = random_bits(self.seed, epoch, number)[:, tf.newaxis]
             x["original_ids"] = token_ids
             x["noise"] = uniform(row, Purpose.NOISE, masked["positions"])
         weight = tf.cast(exists, tf.float32)
-        labels = {"slots": masked["labels"], "examples": tf.cast(label, tf.int32)}
+        labels = {"slots": masked["labels"]}
+        if objective.pairs:
+            labels["examples"] = tf.cast(tf.gather(plan["label"], number), tf.int32)
         weights = {
             "slots": masked["weights"] * weight[:, tf.newaxis],
             "tokens": tf.cast(x["padding_mask"], tf.float32) * weight[:, tf.newaxis],
@@ -154,6 +146,6 @@ class Examples:
         return x, y[key], w[key]
 
 
-def num_batches(plan: EpochPlan, batch_size: int) -> int:
+def num_batches(plan: Plan, batch_size: int) -> int:
     """Batches in an epoch, the last of which may not be full."""
     return -(-len(plan) // batch_size)

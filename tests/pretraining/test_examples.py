@@ -9,7 +9,7 @@ LENGTH = 32
 
 @pytest.fixture(scope="module")
 def make_examples(make_corpus, vocabulary):
-    def make(objective="mlm+nsp", **options):
+    def make(objective="mlm+nsp", packed=False, **options):
         corpus = make_corpus()
         masking = TokenMasking(
             mask_id=vocabulary.mask_id,
@@ -24,6 +24,7 @@ def make_examples(make_corpus, vocabulary):
             masking=masking,
             sequence_length=LENGTH,
             objective=objective,
+            packed=packed,
         )
 
     return make
@@ -80,9 +81,13 @@ def test_shapes_and_types_are_static(make_examples):
     }
 
 
-@pytest.mark.parametrize("objective", ["mlm+nsp", "rtd"])
-def test_any_batch_size_start_and_number_of_parts_gives_the_same_examples(make_examples, objective):
-    examples = make_examples(objective, unit="word")
+@pytest.mark.parametrize(
+    ("objective", "packed"), [("mlm+nsp", False), ("rtd", False), ("rtd", True)]
+)
+def test_any_batch_size_start_and_number_of_parts_gives_the_same_examples(
+    make_examples, objective, packed
+):
+    examples = make_examples(objective, packed, unit="word")
     size = len(examples.plan(0))
     whole = collect(examples.dataset(16))
     other = collect(examples.dataset(10))
@@ -139,3 +144,24 @@ def test_number_of_batches(make_examples):
     examples = make_examples()
     plan = examples.plan(0)
     assert num_batches(plan, 7) == len(list(examples.dataset(7))) == -(-len(plan) // 7)
+
+
+def test_packed_rows_are_what_the_plan_says(make_examples, vocabulary):
+    examples = make_examples("rtd", packed=True)
+    plan = examples.plan(1)
+    rows = collect(examples.dataset(16, epoch=1))
+    assert rows["document_ids"].dtype == np.int32
+    tokens = examples.corpus.tokens
+    for n in range(len(plan)):
+        ids, documents = [], []
+        for number, m in enumerate(range(*plan.row_splits[n : n + 2]), start=1):
+            assert plan.cell[m] == n * LENGTH + len(ids)
+            text = tokens[plan.start[m] : plan.start[m] + plan.length[m]].tolist()
+            ids += [vocabulary.cls_id, *text, vocabulary.separator_id]
+            documents += [number] * (len(text) + 2)
+        padding = [0] * (LENGTH - len(ids))
+        assert rows["original_ids"][n].tolist() == ids + [vocabulary.pad_id] * len(padding)
+        assert rows["document_ids"][n].tolist() == documents + padding
+        assert rows["padding_mask"][n].tolist() == [1] * len(ids) + padding
+    assert not rows["segment_ids"].any()
+    assert rows["document_ids"].max() > 2

@@ -200,6 +200,11 @@ NEEDED = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "s
         ({"family": "distilbert"}, "'distillation' needs a teacher"),
         ({"objective": "mlm", "teacher": "dir"}, "'mlm' has no use for a teacher"),
         ({"across_documents": True}, "cannot go across documents"),
+        ({"packed": True}, "'mlm\\+nsp' has two texts.*cannot be packed"),
+        (
+            {"family": "roberta", "packed": True, "across_documents": True},
+            "set one of packed and across_documents to false",
+        ),
         ({"family": "albrt"}, "family is 'albrt'. Did you mean 'albert'"),
         ({"objective": "rdt"}, "objective is 'rdt'. Did you mean 'rtd'"),
         (
@@ -242,6 +247,7 @@ def test_family_and_objective_by_default(options, family, objective):
         ({"family": "xlm-roberta", "masking": "span"}, "span", True),
         ({"family": "camembert", "across_documents": False}, "token", False),
         ({"family": "roberta", "objective": "mlm+nsp"}, "token", False),
+        ({"family": "roberta", "packed": True}, "token", False),
         ({"family": "electra", "masking": None, "across_documents": True}, "token", True),
     ],
 )

@@ -9,10 +9,12 @@ from keras_bert.pretraining.plans import (
     next_sentence,
     plan_full_sentences,
     plan_ordered_pairs,
+    plan_packed,
     plan_pairs,
     plan_segments,
     sentence_order,
 )
+from keras_bert.pretraining.plans.packed import best_fit
 
 CORPUS = {  # of `make_corpus`
     "seed": st.integers(0, 1000),
@@ -247,3 +249,49 @@ def test_full_sentences_of_epochs_are_cut_differently(make_corpus):
     assert len(starts[0] & starts[1]) < 0.9 * len(starts[0])
     # One sequence in ten lacks its last unit, so the text fills nearly as much as it could.
     assert plans[0].a_length.mean() > 126 - 10.5 - 0.1 * 10.5 - 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(**CORPUS, max_tokens=st.integers(3, 60))
+def test_packed_rows_hold_every_token_once(make_corpus, seed, max_tokens, **options):
+    corpus = make_corpus(seed, **options)
+    plan = plan_packed(corpus, max_tokens, seed=seed)
+    document, length = document_of_token(corpus), max_tokens + 2
+    uses = np.zeros(len(corpus.tokens), int)
+    cells = np.zeros(len(plan) * length, int)
+    for start, size, cell in zip(plan.start, plan.length, plan.cell, strict=True):
+        uses[start : start + size] += 1
+        cells[cell : cell + size + 2] += 1
+        assert document[start] == document[start + size - 1]
+        assert cell // length == (cell + size + 1) // length  # in one row
+    assert (uses == 1).all()
+    assert cells.max() == 1
+    row = np.repeat(np.arange(len(plan)), np.diff(plan.row_splits))
+    np.testing.assert_array_equal(row, plan.cell // length)
+    assert (np.diff(plan.row_splits) > 0).all()
+
+
+def test_packed_rows_are_dense(make_corpus):
+    """Padding of short documents nearly disappears; one row more than the least would be dear."""
+    corpus = make_corpus(documents=4000, most_units=4, most_tokens=30)
+    alone, packed = plan_segments(corpus, 126), plan_packed(corpus, 126)
+    tokens = len(corpus.tokens) + 2 * len(alone)
+    assert tokens / (128 * len(alone)) < 0.4
+    assert tokens / (128 * len(packed)) > 0.99
+
+
+@pytest.mark.parametrize(("sizes", "rows"), [([5, 5, 5, 5], 2), ([7, 6, 3, 4], 2), ([10, 1], 2)])
+def test_best_fit_by_hand(sizes, rows):
+    row = best_fit(np.array(sizes), 10)
+    assert sorted(set(row)) == list(range(rows))
+    assert np.bincount(row, sizes).max() <= 10
+
+
+def test_who_meets_whom_changes_with_the_epoch(make_corpus):
+    corpus = make_corpus(documents=2000, most_units=3, most_tokens=10)
+    together = []
+    for epoch in (0, 1):
+        plan = plan_packed(corpus, 62, epoch=epoch)
+        pairs = np.flatnonzero(np.diff(plan.cell // 64) == 0)
+        together.append(set(zip(plan.start[pairs], plan.start[pairs + 1], strict=True)))
+    assert len(together[0] & together[1]) < 0.02 * len(together[0])

@@ -5,14 +5,17 @@ Every draw is a function of (seed, epoch, unit), so a plan can be made anywhere 
 
 from keras_bert.pretraining.plans.full_sentences import plan_full_sentences
 from keras_bert.pretraining.plans.next_sentence import plan_pairs
+from keras_bert.pretraining.plans.packed import PackedPlan, plan_packed
 from keras_bert.pretraining.plans.plan import EpochPlan
 from keras_bert.pretraining.plans.segments import plan_segments
 from keras_bert.pretraining.plans.sentence_order import plan_ordered_pairs
 
 __all__ = [
     "EpochPlan",
+    "PackedPlan",
     "plan_full_sentences",
     "plan_ordered_pairs",
+    "plan_packed",
     "plan_pairs",
     "plan_segments",
 ]

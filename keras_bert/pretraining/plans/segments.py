@@ -21,6 +21,13 @@ def plan_segments(
     shorter at random, so that epochs cut differently.
     """
     rng = generator(seed, epoch)
+    return shuffled_stretches(rng, *stretches_of_documents(corpus, max_tokens, rng))
+
+
+def stretches_of_documents(
+    corpus: TokenizedCorpus, max_tokens: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the stretches begin, and how many tokens they have, `[N]` int64, in order."""
     document_start = corpus.unit_splits[corpus.document_splits]
     length = np.diff(document_start)
     first = np.minimum(rng.integers(1, max_tokens + 1, len(length)), length)
@@ -31,4 +38,4 @@ def plan_segments(
     offset = np.where(number > 0, first[document] + (number - 1) * max_tokens, 0)
     size = np.where(number > 0, max_tokens, first[document])
     size = np.minimum(size, length[document] - offset)
-    return shuffled_stretches(rng, document_start[document] + offset, size)
+    return document_start[document] + offset, size
