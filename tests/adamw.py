@@ -3,7 +3,9 @@
 import numpy as np
 
 
-def adamw(weights, gradients, *, rates, shares, decays, clip=np.inf):
+def adamw(
+    weights, gradients, *, rates, shares, decays, clip=np.inf, betas=(0.9, 0.999), epsilon=1e-6
+):
     """Loshchilov and Hutter 2017, algorithm 2, after clipping by the norm of all gradients.
 
     Args:
@@ -13,6 +15,8 @@ def adamw(weights, gradients, *, rates, shares, decays, clip=np.inf):
         shares: of the rate, of the weights.
         decays: of the weights.
         clip: largest norm.
+        betas: of the moments.
+        epsilon: beside the root.
     """
     weights = [np.array(weight, np.float64) for weight in weights]
     first, second = ([np.zeros_like(weight) for weight in weights] for _ in range(2))
@@ -21,10 +25,10 @@ def adamw(weights, gradients, *, rates, shares, decays, clip=np.inf):
         for index, gradient in enumerate(several):
             gradient = gradient * min(1, clip / norm)
             rate = rates[step - 1] * shares[index]
-            first[index] = 0.9 * first[index] + 0.1 * gradient
-            second[index] = 0.999 * second[index] + 0.001 * gradient**2
-            mean = first[index] / (1 - 0.9**step)
-            root = np.sqrt(second[index] / (1 - 0.999**step)) + 1e-6
+            first[index] = betas[0] * first[index] + (1 - betas[0]) * gradient
+            second[index] = betas[1] * second[index] + (1 - betas[1]) * gradient**2
+            mean = first[index] / (1 - betas[0] ** step)
+            root = np.sqrt(second[index] / (1 - betas[1] ** step)) + epsilon
             decayed = rate * decays[index] * weights[index]
             weights[index] = weights[index] - decayed - rate * mean / root
     return weights

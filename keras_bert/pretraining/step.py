@@ -114,6 +114,8 @@ class TrainingStep:
             factor *= self.clip_norm / tf.maximum(norm, self.clip_norm)
         gradients = [gradient * factor for gradient in gradients]
         self.optimizer.apply(dict(zip(variables, gradients, strict=True)), finite)
+        if self.optimizer.loss_scale is not None:
+            norm = tf.where(finite, norm, 0.0)  # of what was applied
         return sums, tokens, norm
 
     @property

@@ -1,0 +1,205 @@
+import os
+import signal
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.pretraining import optimizers
+from keras_bert.pretraining.loss_scale import LossScale
+from keras_bert.pretraining.optimizers import LAMB, AdamW, decays, make_optimizer
+from keras_bert.pretraining.run import Run
+from keras_bert.pretraining.schedules import DECAYS, WarmupConstant, WarmupCosineDecay
+from keras_bert.pretraining.trainer import pretrain
+from tests.adamw import adamw
+from tests.pretraining.run import assert_same_run, config, log
+
+OPTIONS = {"weight_decay": 0.1, "betas": (0.8, 0.95), "epsilon": 1e-4}
+SHAPES = {
+    "dense/kernel": (4, 3),
+    "new/kernel": (3, 2),
+    "dense/bias": (3,),
+    "layer_norm/gamma": (3,),
+}
+
+
+def variables():
+    rng = np.random.default_rng(0)
+    values = {name: rng.normal(size=shape) for name, shape in SHAPES.items()}
+    values["new/kernel"] *= 0  # a layer of zeros has no length to scale by
+    return {name: tf.Variable(value.astype("float32")) for name, value in values.items()}
+
+
+def random_gradients(steps, seed=1):
+    rng = np.random.default_rng(seed)
+    return [{name: rng.normal(size=shape) for name, shape in SHAPES.items()} for _ in range(steps)]
+
+
+def apply(optimizer, gradients, finite=True, strategy=None):
+    """One update, on every replica."""
+    tensors = {name: tf.constant(value, tf.float32) for name, value in gradients.items()}
+    run = (strategy or tf.distribute.get_strategy()).run
+    tf.function(run)(optimizer.apply, args=(tensors, tf.constant(finite)))
+
+
+def values(optimizer):
+    return {name: variable.numpy() for name, variable in optimizer.variables.items()}
+
+
+def lamb(weights, gradients, *, rate, weight_decay, betas, epsilon):
+    """You et al. 2019, algorithm 2, in float64; phi is the identity."""
+    weights = {name: np.array(weight, np.float64) for name, weight in weights.items()}
+    first, second = ({name: 0.0 * w for name, w in weights.items()} for _ in range(2))
+    for step, several in enumerate(gradients, start=1):
+        for name, gradient in several.items():
+            first[name] = betas[0] * first[name] + (1 - betas[0]) * gradient
+            second[name] = betas[1] * second[name] + (1 - betas[1]) * gradient**2
+            mean, square = (
+                first[name] / (1 - betas[0] ** step),
+                second[name] / (1 - betas[1] ** step),
+            )
+            update = mean / (np.sqrt(square) + epsilon)
+            if name.endswith("kernel"):
+                update = update + weight_decay * weights[name]
+                size = np.linalg.norm(weights[name])
+                update = update * (size / np.linalg.norm(update) if size else 1)
+            weights[name] = weights[name] - rate * update
+    return weights
+
+
+def test_lamb_is_that_of_the_paper():
+    optimizer = LAMB(variables(), lambda step: 0.02, **OPTIONS)
+    gradients = random_gradients(5)
+    expected = lamb(values(optimizer), gradients, rate=0.02, **OPTIONS)
+    for several in gradients:
+        apply(optimizer, several)
+    for name, value in values(optimizer).items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-6, err_msg=name)
+
+
+def test_betas_and_epsilon_of_adamw():
+    optimizer = AdamW(variables(), lambda step: 0.02, **OPTIONS)
+    gradients = random_gradients(5)
+    expected = adamw(
+        values(optimizer).values(),
+        [several.values() for several in gradients],
+        rates=[0.02] * 5,
+        shares=[1] * 4,
+        decays=[0.1 * decays(name) for name in SHAPES],
+        betas=OPTIONS["betas"],
+        epsilon=OPTIONS["epsilon"],
+    )
+    for several in gradients:
+        apply(optimizer, several)
+    for value, wanted in zip(values(optimizer).values(), expected, strict=True):
+        np.testing.assert_allclose(value, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("decay", "middle", "end"), [("linear", 0.6, 0.2), ("cosine", 0.6, 0.2), ("constant", 1, 1)]
+)
+def test_schedules(decay, middle, end):
+    schedule = DECAYS[decay](1.0, 10, 110, 0.2)
+    rates = [float(schedule(step)) for step in (0, 9, 10, 60, 110, 200)]
+    np.testing.assert_allclose(rates, [0.1, 1.0, 1.0, middle, end, end], atol=1e-6)
+    again = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
+    assert type(again) is DECAYS[decay]
+    assert float(again(35)) == float(schedule(35))
+
+
+def test_cosine():
+    rates = [float(WarmupCosineDecay(1.0, 0, 100)(step)) for step in (0, 25, 50, 75)]
+    np.testing.assert_allclose(rates, 0.5 + 0.5 * np.cos(np.pi * np.array([0, 0.25, 0.5, 0.75])))
+
+
+def test_options_reach_the_optimizer(text_files, tmp_path):
+    options = {"optimizer": "lamb", "decay": "constant", "warmup_steps": 0, "warmup_share": 0.25}
+    options |= {"beta_1": 0.8, "beta_2": 0.95, "epsilon": 1e-4, "final_learning_rate": 1e-5}
+    optimizer = make_optimizer(config(text_files, tmp_path, **options), variables(), 200)
+    assert type(optimizer) is LAMB
+    assert type(optimizer.schedule) is WarmupConstant
+    schedule = {"peak": 1e-2, "warmup_steps": 50, "total_steps": 200, "final": 1e-5}
+    assert optimizer.schedule.get_config() == schedule
+    assert (optimizer.betas, optimizer.epsilon) == ((0.8, 0.95), 1e-4)
+    assert optimizer.loss_scale is None
+    half = make_optimizer(config(text_files, tmp_path, precision="mixed_float16"), variables(), 200)
+    assert half.scale == 2.0**15
+
+
+@pytest.mark.parametrize("kind", [AdamW, LAMB])
+def test_steps_that_overflow_leave_no_trace(kind):
+    """But in the scale: the rest of the steps do what they do without them."""
+    scale = LossScale(8.0, patience=2)
+    optimizer = kind(variables(), lambda step: 0.02, loss_scale=scale, **OPTIONS)
+    plain = kind(variables(), lambda step: 0.02, **OPTIONS)
+    scales = []
+    for finite, gradients in zip(
+        (False, True, True, False, True), random_gradients(5), strict=True
+    ):
+        if finite:
+            apply(plain, gradients)
+        else:
+            gradients = {name: value * np.inf for name, value in gradients.items()}
+        apply(optimizer, gradients, finite)
+        scales.append(float(optimizer.scale))
+        for name, value in values(plain).items():
+            np.testing.assert_array_equal(values(optimizer)[name], value)
+    assert scales == [4, 4, 8, 4, 4]
+    assert (int(optimizer.iterations), float(scale.skipped)) == (5, 2)
+    assert "loss_scale/value" in optimizer.state
+
+
+@pytest.mark.slow
+def test_float16_continues_exactly(text_files, tmp_path, monkeypatch):
+    """The first steps overflow; the run is interrupted between them and the scale's next change."""
+    monkeypatch.setattr(optimizers, "LossScale", lambda: LossScale(2.0**30, patience=4))
+    options = {"precision": "mixed_float16", "checkpoint_every": 5}
+    whole = pretrain(config(text_files, tmp_path / "whole", **options), progress=False)
+    assert whole["after"]["mlm_loss"] < whole["before"]["mlm_loss"]
+    norms = [row["gradient_norm"] for row in log(tmp_path / "whole") if row["event"] == "train"]
+    assert np.isfinite(norms).all()
+    run = config(text_files, tmp_path / "parts", **options)
+    train_steps = Run._train_steps
+
+    def interrupted(self, *arguments):
+        train_steps(self, *arguments)
+        if self.step == 10:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_train_steps", interrupted)
+        assert not pretrain(run, progress=False)["finished"]
+    pretrain(run, progress=False)
+    assert_same_run(tmp_path / "parts", tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_replicas_skip_together():
+    command = [sys.executable, "-m", "tests.pretraining.test_optimizers"]
+    subprocess.run(command, check=True, timeout=300)
+
+
+def replicas():
+    """Under a strategy with two replicas: as on one device, and the same on both."""
+    device = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(device, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    for kind in (AdamW, LAMB):
+        alone = kind(variables(), lambda step: 0.02, loss_scale=LossScale(8.0), **OPTIONS)
+        with strategy.scope():
+            both = kind(variables(), lambda step: 0.02, loss_scale=LossScale(8.0), **OPTIONS)
+        for finite, gradients in zip((True, False, True), random_gradients(3), strict=True):
+            apply(alone, gradients, finite)
+            apply(both, gradients, finite, strategy)
+        state = {"iterations": alone.iterations, **alone.variables, **alone.state}
+        others = {"iterations": both.iterations, **both.variables, **both.state}
+        for name, variable in state.items():
+            for copy in others[name].values:
+                np.testing.assert_allclose(copy.numpy(), variable.numpy(), rtol=1e-6, err_msg=name)
+
+
+if __name__ == "__main__":
+    replicas()
