@@ -1,4 +1,4 @@
-"""Files and lines to examples, by task."""
+"""Files to examples, by task."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,15 +20,11 @@ class Source(NamedTuple):
         formats: of files.
         options: names of those that apply.
         read: path and options to examples.
-        of_lines: texts, each split at its tabs, and the number of the first to examples.
-        line: what a text must look like, for messages; "" if it is one text.
     """
 
     formats: tuple[str, ...]
     options: tuple[str, ...]
     read: Callable[..., Any]
-    of_lines: Callable[[list[list[str]], int], Any]
-    line: str = ""
 
 
 def reader(task: str, *, labelled: bool = True, **options: Any) -> Callable[[str], Any]:
@@ -62,29 +58,6 @@ def check_options(task: str, options: Mapping[str, Any], allowed: Iterable[str])
 def is_default(value: Any) -> bool:
     """Whether an option was left out."""
     return value is None or value is False or value == ()
-
-
-def examples_of_lines(task: str, lines: Sequence[str], pairs: bool = False, first: int = 1) -> Any:
-    """Texts from the command line or standard input as examples without labels.
-
-    Args:
-        task: the task.
-        lines: at least one.
-        pairs: whether each is two texts with a tab between; some tasks say so themselves.
-        first: number of the first line.
-
-    Raises:
-        InputError: if a line is not what the task needs.
-    """
-    source = SOURCES[task]
-    if not source.line and not pairs:
-        return source.of_lines([[line] for line in lines], first)
-    cells = [line.split("\t") for line in lines]
-    for line, several in zip(lines, cells, strict=True):
-        if len(several) < 2 or (task != "choice" and len(several) > 2):
-            expected = source.line or "two texts with a tab between"
-            raise InputError(f"{line[:50]!r} cannot be used: expected {expected}.")
-    return source.of_lines(cells, first)
 
 
 def usable(examples: Any, model: Any, on_error: str) -> Any:
@@ -220,64 +193,15 @@ def _index(name: str) -> int:
     return int(name) - 1
 
 
-def _numbers(cells: list[list[str]], first: int) -> dict[str, Any]:
-    return {"path": "The input", "lines": tuple(range(first, first + len(cells)))}
-
-
-def _texts(cells: list[list[str]], first: int) -> Any:
-    from keras_bert.finetuning.examples import TextExamples
-
-    texts, *pairs = zip(*cells, strict=True)
-    return TextExamples(**_numbers(cells, first), texts=texts, pairs=pairs[0] if pairs else None)
-
-
-def _tagged(cells: list[list[str]], first: int) -> Any:
-    from keras_bert.finetuning.examples import TaggedExamples
-    from keras_bert.text.words import split_words
-
-    texts = tuple(text for (text,) in cells)
-    words = tuple(tuple(split_words(text)) for text in texts)
-    return TaggedExamples(**_numbers(cells, first), texts=texts, words=words)
-
-
-def _questions(cells: list[list[str]], first: int) -> Any:
-    from keras_bert.finetuning.examples import QuestionExamples
-
-    questions, contexts = zip(*cells, strict=True)
-    numbers = _numbers(cells, first)
-    ids = tuple(map(str, numbers["lines"]))
-    return QuestionExamples(**numbers, ids=ids, questions=questions, contexts=contexts)
-
-
-def _choices(cells: list[list[str]], first: int) -> Any:
-    from keras_bert.finetuning.examples import ChoiceExamples
-
-    contexts, choices = zip(*((context, tuple(rest)) for context, *rest in cells), strict=True)
-    return ChoiceExamples(**_numbers(cells, first), contexts=contexts, choices=choices)
-
-
 _COLUMNS = ("text_column", "pair_column", "label_column", "no_header")
 SOURCES = {
-    "classify": Source(TABLES, (*_COLUMNS, "separator", "glue"), _read_texts, _texts),
-    "tag": Source(
-        ("conll", "jsonl"),
-        ("text_column", "label_column", "comment"),
-        _read_tagged,
-        _tagged,
-    ),
-    "answer": Source(
-        ("squad", *TABLES),
-        _COLUMNS,
-        _read_questions,
-        _questions,
-        "a question and its context with a tab between",
-    ),
+    "classify": Source(TABLES, (*_COLUMNS, "separator", "glue"), _read_texts),
+    "tag": Source(("conll", "jsonl"), ("text_column", "label_column", "comment"), _read_tagged),
+    "answer": Source(("squad", *TABLES), _COLUMNS, _read_questions),
     "choice": Source(
         TABLES,
         ("text_column", "choice_column", "label_column", "no_header", "first_index"),
         _read_choices,
-        _choices,
-        "a context and its choices with tabs between",
     ),
-    "similarity": Source(TABLES, (*_COLUMNS, "choice_column"), _read_pairs, _texts),
+    "similarity": Source(TABLES, (*_COLUMNS, "choice_column"), _read_pairs),
 }

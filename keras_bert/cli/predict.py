@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.data import examples_of_lines, is_default, reader
+from keras_bert.cli.data import is_default, reader
+from keras_bert.cli.lines import examples_of_lines
 from keras_bert.cli.models import KINDS, load_model
 from keras_bert.cli.options import AS_TASK, BATCH_SIZE, MODEL, NULL_THRESHOLD, data_options
 from keras_bert.cli.texts import batches, json_line, write_json
