@@ -49,6 +49,8 @@ class ReplacedTokenModel(keras.Model):
         super().__init__(dtype=dtype, autocast=False)
         self.config = config
         self.disentangled = disentangled
+        # Of the token embedding's rows, there may be some that no token has.
+        self.num_tokens = len(preprocessor.vocabulary) if preprocessor else config.vocabulary_size
         if disentangled:
             maker = Encoder(generator, name="generator", dtype=dtype)
             embeddings = DisentangledEmbedding(
@@ -79,7 +81,8 @@ class ReplacedTokenModel(keras.Model):
         """
         mlm_logits = self.generator(inputs, training=training)
         original, positions = inputs["original_ids"], inputs["masked_positions"]
-        token_ids = put(original, positions, sample(mlm_logits, inputs["noise"]))
+        drawn = sample(mlm_logits[..., : self.num_tokens], inputs["noise"])
+        token_ids = put(original, positions, drawn)
         detected = {k: v for k, v in inputs.items() if k != "masked_positions"}
         rtd_logits = self.detector({**detected, "token_ids": token_ids}, training=training)
         replaced = ops.cast(ops.not_equal(token_ids, original), "int32")

@@ -1,0 +1,178 @@
+"""Runs that start from a model."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_bert as kb
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.errors import InputError
+from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.inputs import make_preprocessor
+from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.trainer import pretrain
+from keras_bert.tasks.fill_mask import fill_mask
+from tests.pretraining import run
+
+INPUTS = {
+    "token_ids": np.arange(5, 17, dtype="int32").reshape(2, 6),
+    "padding_mask": np.ones((2, 6), "int32"),
+}
+
+
+@pytest.fixture(scope="module")
+def make(text_files, tmp_path_factory):
+    """Writes a model and returns it and its directory."""
+
+    def make(task, *arguments, family="bert", format="native", vocabulary=True, **options):
+        keras.utils.set_random_seed(1)
+        words = kb.Vocabulary.from_file(text_files / "vocab.txt")
+        preprocessor = kb.Preprocessor(kb.WordPiece(words, lowercase=False), 32)
+        config = kb.EncoderConfig.preset(
+            {"bert": "bert_tiny", "electra": "electra_small", "deberta-v2": "deberta_v3_xsmall"}[
+                family
+            ],
+            vocabulary_size=len(words),
+            activation="gelu_tanh" if format == "google" else "gelu",
+            **run.SMALL | ({"embedding_size": 8} if family == "electra" else {}),
+        )
+        model = task(kb.Encoder(config), *arguments, **options)
+        model.preprocessor = preprocessor if vocabulary else None
+        for weight in model.weights:  # biases and layer normalizations, too
+            weight.assign_add(keras.random.normal(weight.shape, stddev=0.1, seed=2))
+        path = tmp_path_factory.mktemp("models") / "model"
+        kb.save(model, path, format=format)
+        return model, path
+
+    return make
+
+
+def options(path, text_files, tmp_path, **changes):
+    values = {"corpus": str(text_files / "corpus.txt"), "output": str(tmp_path / "run")}
+    values |= {"initial": str(path), "steps": 2, "sequence_length": 16}
+    return PretrainingConfig.from_dict(values | changes)
+
+
+def built(config):
+    """The model that a run would train."""
+    preprocessor = make_preprocessor(config)
+    encoder = config.encoder_config(len(preprocessor.vocabulary))
+    return OBJECTIVES[config.objective].model(encoder, config, preprocessor, None)
+
+
+def assert_holds(model, other, beginning=""):
+    """That the model has the weights of the other whose names begin so."""
+    ours, theirs = named_variables(model), named_variables(other)
+    names = [name for name in theirs if name.startswith(beginning)]
+    assert names
+    for name in names:
+        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+
+
+@pytest.mark.parametrize("format", ["native", "huggingface", "google"])
+def test_any_checkpoint(format, make, text_files, tmp_path):
+    model, path = make(kb.PretrainingModel, format=format)
+    config = options(path, text_files, tmp_path)
+    assert (config.family, config.objective) == ("bert", "mlm+nsp")
+    assert_holds(built(config), model)
+    tokenizer = make_preprocessor(config).tokenizer
+    assert not tokenizer.lowercase  # which the file of the vocabulary does not say
+    masked = options(path, text_files, tmp_path, objective="mlm", encoder={"hidden_dropout": 0.0})
+    assert built(masked).config.hidden_dropout == 0
+    assert_holds(model, built(masked))
+
+
+def test_a_head_that_is_missing_is_new(make, text_files, tmp_path, caplog):
+    model, path = make(kb.SequenceClassifier, 2)
+    started = built(options(path, text_files, tmp_path, objective="mlm"))
+    assert_holds(started, model, "encoder/layer_")
+    lines = [r.getMessage() for r in caplog.records if "initialised at random" in r.getMessage()]
+    assert len(lines) == 1
+    assert "masked_lm/bias" in lines[0]
+
+
+def test_without_a_pooler_only_tokens_are_guessed(make, text_files, tmp_path):
+    model, path = make(kb.MaskedLanguageModel, format="huggingface")
+    config = options(path, text_files, tmp_path)
+    assert config.objective == "mlm"
+    assert_holds(model, built(config))
+    with pytest.raises(InputError, match="by means of the pooler"):
+        built(options(path, text_files, tmp_path, objective="mlm+nsp"))
+
+
+@pytest.mark.parametrize("family", ["electra", "deberta-v2"])
+def test_a_detector_goes_on(family, make, text_files, tmp_path, caplog):
+    model, path = make(kb.ReplacedTokenDetector, family=family, context=family == "deberta-v2")
+    config = options(path, text_files, tmp_path)
+    assert OBJECTIVES[config.objective].samples
+    started = built(config)
+    np.testing.assert_allclose(started.detector(INPUTS), model(INPUTS), atol=1e-6)
+    np.testing.assert_allclose(started.kept()(INPUTS), model(INPUTS), atol=1e-6)
+    assert_holds(started.kept(), model)
+    table = started.generator.encoder.embeddings.token_embedding
+    np.testing.assert_array_equal(table, model.encoder.embeddings.token_embedding)
+    assert "generator" in caplog.text
+
+
+def test_a_second_phase_begins_where_the_first_ended(text_files, tmp_path):
+    first = pretrain(run.config(text_files, tmp_path / "first", steps=4), progress=False)
+    changes = {"steps": 1, "initial": first["model"], "encoder": {}, "learning_rate": 1e-3}
+    config = run.config(text_files, tmp_path / "second", **changes)
+    second = pretrain(config, progress=False)
+    for name, value in first["after"].items():
+        if name.endswith(("loss", "accuracy")):
+            assert second["before"][name] == pytest.approx(value, rel=1e-5)
+
+
+def test_what_does_not_go_together(make, text_files, tmp_path):
+    _, path = make(kb.PretrainingModel)
+
+    def refused(match, **changes):
+        with pytest.raises(InputError, match=match):
+            built(options(changes.pop("path", path), text_files, tmp_path, **changes))
+
+    refused("set preset to null", preset="bert_tiny")
+    refused("set teacher to null", teacher=str(path))
+    refused("is of the family 'bert'", family="roberta")
+    refused("nowhere", path=tmp_path / "nowhere")
+    refused(r"sequence_length is 64.*32 positions; lower it\.$", sequence_length=64)
+    refused("shape", encoder={"hidden_size": 32, "embedding_size": 32})
+    other = tmp_path / "vocab.txt"
+    words = (text_files / "vocab.txt").read_text()
+    other.write_text(words.replace("moon", "star"))
+    refused("another vocabulary.*leave the option vocabulary out", vocabulary=str(other))
+    other.write_text(words + "star\n")
+    _, bare = make(kb.PretrainingModel, vocabulary=False)
+    refused(r"no vocabulary beside it and rows for \d+ tokens", path=bare, vocabulary=str(other))
+    assert options(bare, text_files, tmp_path, vocabulary=str(text_files / "vocab.txt"))
+    refused("no tokenizer", path=bare)
+
+
+def test_rows_beyond_the_vocabulary_are_no_trouble(text_files, tmp_path):
+    """Neither when masks are filled nor when the training goes on."""
+    words = kb.Vocabulary.from_file(text_files / "vocab.txt")
+    config = run.config(text_files, tmp_path / "run", steps=1, vocabulary_size_multiple=64)
+    preprocessor, sizes = make_preprocessor(config), config.encoder
+    encoder = config.encoder_config(len(words))
+    assert (len(words), encoder.vocabulary_size) == (20, 64)
+    model = OBJECTIVES["mlm"].model(encoder, config, preprocessor, None)
+    model.head.bias.assign(np.arange(64.0))  # the rows beyond are the likeliest
+    kb.save(model, tmp_path / "model")
+    ((filled,),) = fill_mask(kb.load(tmp_path / "model"), ["sun [MASK]"], top_k=20)
+    assert {guess["token"] for guess in filled} == set(words.tokens)
+    again = options(tmp_path / "model", text_files, tmp_path)
+    assert again.encoder_config(len(words)).vocabulary_size == 64
+    assert_holds(built(again), model)
+    config = run.config(
+        text_files, tmp_path / "run", family="electra", vocabulary_size_multiple=64, encoder=sizes
+    )
+    encoder = config.encoder_config(len(words))
+    generating = OBJECTIVES["rtd"].model(encoder, config, preprocessor, None)
+    generating.generator.head.bias.assign(np.arange(64.0))
+    noise = np.full((2, 3), 1 - 1e-7, "float32")
+    positions = np.tile(np.arange(1, 4, dtype="int32"), (2, 1))
+    inputs = INPUTS | {"original_ids": 0 * INPUTS["token_ids"], "noise": noise}
+    drawn = {}
+    generating.detector = lambda inputs, training: drawn.update(inputs)
+    generating({**inputs, "masked_positions": positions})
+    assert drawn["token_ids"].numpy().max() == 19  # nor when a generator draws them
