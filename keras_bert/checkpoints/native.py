@@ -6,6 +6,7 @@ preprocessor.json, vocab.txt    the text format, if the model has a preprocessor
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,12 @@ def save_native(model: keras.Model, directory: str | os.PathLike) -> None:
         write_native(model, path)
 
 
-def write_native(model: keras.Model, path: Path) -> None:
-    """Writes the model's files into a new directory."""
+def write_native(
+    model: keras.Model, path: Path, tensors: Mapping[str, Any] | None = None
+) -> None:
+    """Writes the model's files into a new directory, with these weights if they are given."""
     path.mkdir()
-    save_tensors(named_variables(model), path / WEIGHTS)
+    save_tensors(named_variables(model) if tensors is None else tensors, path / WEIGHTS)
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None:
         preprocessor.save(path)

@@ -8,14 +8,17 @@
 A directory gets its name when it is complete; a run killed while writing leaves none.
 """
 
+import dataclasses
 import hashlib
 import json
 import logging
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.native import WEIGHTS, write_native
@@ -29,40 +32,71 @@ REST, MOMENTS, PROGRESS = "training.safetensors", "optimizer.safetensors", "prog
 logger = logging.getLogger(__name__)
 
 
-def save_checkpoint(
-    directory: Path, model: keras.Model, optimizer: AdamW, progress: dict[str, Any], *, keep: int
-) -> Path:
-    """Writes a checkpoint and deletes all but the last `keep`.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """What a checkpoint holds, copied, so that the training may go on.
+
+    Args:
+        model: the model that is to remain; its weights are not looked at any more.
+        tensors: name of a file to name to array.
+        progress: "step", and what else the run wants back.
+    """
+
+    model: keras.Model
+    tensors: Mapping[str, Mapping[str, np.ndarray]]
+    progress: Mapping[str, Any]
+
+
+def take_snapshot(model: keras.Model, optimizer: AdamW, progress: Mapping[str, Any]) -> Snapshot:
+    """Copies what is to be saved.
+
+    Args:
+        model: the model that is to remain.
+        optimizer: of all weights that are trained.
+        progress: as in `Snapshot`.
+    """
+    saved = {name: variable.value for name, variable in named_variables(model).items()}
+    rest = {name: v for name, v in optimizer.variables.items() if saved.get(name) is not v}
+    files = {WEIGHTS: saved, REST: rest, MOMENTS: optimizer.state}
+    tensors = {
+        file: {name: np.array(variable.numpy()) for name, variable in variables.items()}
+        for file, variables in files.items()
+        if variables
+    }
+    return Snapshot(model=model, tensors=tensors, progress=progress)
+
+
+def write_checkpoint(
+    directory: Path, snapshot: Snapshot, *, keep: int, best: int | None = None
+) -> None:
+    """Writes a checkpoint, then deletes all but the last `keep` and the best one.
 
     Args:
         directory: of all checkpoints of the run.
-        model: the model that is to remain.
-        optimizer: of all weights that are trained.
-        progress: "step", and what else the run wants back.
+        snapshot: what is to be saved.
         keep: number of checkpoints to keep.
+        best: step of another one to keep.
 
     Raises:
         InputError: if the disk refuses; earlier checkpoints stay.
     """
-    path = directory / f"step-{progress['step']:08d}"
-    saved = {name: variable.value for name, variable in named_variables(model).items()}
-    rest = {name: v for name, v in optimizer.variables.items() if saved.get(name) is not v}
-    with replacing(path, marker=PROGRESS) as new:
-        write_native(model, new)
-        tensors = {REST: rest, MOMENTS: optimizer.state}
-        for name, variables in tensors.items():
-            if variables:
-                save_tensors({k: v.numpy() for k, v in variables.items()}, new / name)
+    tensors = dict(snapshot.tensors)
+    with replacing(checkpoint_path(directory, snapshot.progress["step"]), marker=PROGRESS) as new:
+        write_native(snapshot.model, new, tensors.pop(WEIGHTS))
+        for file, arrays in tensors.items():
+            save_tensors(arrays, new / file)
         checksums = {file.name: _checksum(file) for file in sorted(new.glob("*.safetensors"))}
-        description = json.dumps({**progress, "checksums": checksums}, indent=2)
+        description = json.dumps({**snapshot.progress, "checksums": checksums}, indent=2)
         (new / PROGRESS).write_text(description + "\n")
-    for old in _paths(directory)[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
-    return path
+    for path in checkpoint_paths(directory)[:-keep]:
+        if best is None or path != checkpoint_path(directory, best):
+            doomed = path.with_name(f".{path.name}.old")  # so that none is ever half deleted
+            path.rename(doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
 
 
 def remove_scratch(directory: Path) -> None:
-    """Removes what a run left that was killed while it wrote."""
+    """Removes what a run left that was killed while it wrote or deleted."""
     for scratch in directory.glob(".step-*"):
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -76,9 +110,8 @@ def restore_checkpoint(directory: Path, optimizer: AdamW) -> dict[str, Any] | No
     Raises:
         CheckpointError: if there are checkpoints, but none can be used.
     """
-    paths = _paths(directory)
     failure: CheckpointError | None = None
-    for path in reversed(paths):
+    for path in reversed(checkpoint_paths(directory)):
         try:
             progress = _verified_progress(path)
             _restore(path, optimizer)
@@ -91,6 +124,17 @@ def restore_checkpoint(directory: Path, optimizer: AdamW) -> dict[str, Any] | No
     if failure is not None:
         raise failure
     return None
+
+
+def checkpoint_path(directory: Path, step: int) -> Path:
+    """Where the checkpoint of a step stands."""
+    return directory / f"step-{step:08d}"
+
+
+def checkpoint_paths(directory: Path, last_step: int | None = None) -> list[Path]:
+    """The checkpoints that are there, in order; those up to a step, if one is given."""
+    paths = sorted(directory.glob("step-*"))
+    return [p for p in paths if last_step is None or p <= checkpoint_path(directory, last_step)]
 
 
 def _restore(path: Path, optimizer: AdamW) -> None:
@@ -115,10 +159,6 @@ def _verified_progress(path: Path) -> dict[str, Any]:
             raise
         raise CheckpointError(f"{path} is not a whole checkpoint: {error!r}.") from error
     return progress
-
-
-def _paths(directory: Path) -> list[Path]:
-    return sorted(directory.glob("step-*"))
 
 
 def _checksum(path: Path) -> str:

@@ -57,6 +57,11 @@ class Journal:
         rows = [r for r in self.rows if r["event"] == event and step in (None, r["step"])]
         return rows[-1] if rows else None
 
+    def best_step(self) -> int | None:
+        """The step after which the held-out loss was lowest."""
+        rows = [row for row in self.rows if row["event"] == "validation" and row["step"]]
+        return min(rows, key=lambda row: row["loss"])["step"] if rows else None
+
     def flush(self) -> None:
         """Brings everything to the disk."""
         try:

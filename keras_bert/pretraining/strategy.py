@@ -93,5 +93,25 @@ def make_strategy(name: str, cluster: str = "") -> tf.distribute.Strategy:
     return STRATEGIES[name](cluster)
 
 
+def has_accelerator() -> bool:
+    """Whether this process has more than CPUs."""
+    return any(device.device_type != "CPU" for device in tf.config.list_logical_devices())
+
+
+def check_batch(strategy: tf.distribute.Strategy, batch_size: int, accumulation: int) -> None:
+    """Passes for a batch that can be divided among the replicas.
+
+    Raises:
+        InputError: for another.
+    """
+    replicas = strategy.num_replicas_in_sync
+    if batch_size % (replicas * accumulation):
+        raise InputError(
+            f"batch_size {batch_size} cannot be divided among {replicas} replicas and "
+            f"{accumulation} parts (accumulation); choose a multiple of "
+            f"{replicas * accumulation}."
+        )
+
+
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

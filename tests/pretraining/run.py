@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from keras_bert.pretraining import checkpoint, trainer
+from keras_bert.pretraining import checkpoint
 from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.run import Run
+from keras_bert.pretraining.trainer import pretrain
 
 SMALL = {
     "hidden_size": 16,
@@ -69,14 +71,14 @@ def die():
 
 
 def die_after(step, seconds):
-    train_steps = trainer._Run._train_steps
+    train_steps = Run._train_steps
 
     def dying(run, *arguments):
         train_steps(run, *arguments)
         if run.step >= step:
             threading.Timer(seconds, die).start() if seconds else die()
 
-    trainer._Run._train_steps = dying
+    Run._train_steps = dying
 
 
 def die_while_writing(number):
@@ -97,4 +99,4 @@ if __name__ == "__main__":
         die_while_writing(int(fate[0].removeprefix("during-")))
     elif fate:
         die_after(int(fate[0]), float(fate[1]) if fate[1:] else 0)
-    trainer.pretrain(config(text, output), progress=False)
+    pretrain(config(text, output), progress=False)

@@ -7,10 +7,10 @@ import yaml
 import keras_bert as kb
 from keras_bert.checkpoints.safetensors import SafetensorsFiles
 from keras_bert.cli import main
-from keras_bert.pretraining import trainer
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.run import Run
 from keras_bert.pretraining.trainer import pretrain
 from tests.pretraining.run import SMALL, assert_same_run, config, log
 
@@ -40,7 +40,7 @@ class AccidentError(Exception):
 
 def pretrain_with_an_accident(run, step, monkeypatch):
     """Two parts of a run; the first ends without any farewell after a step."""
-    train_steps = trainer._Run._train_steps
+    train_steps = Run._train_steps
 
     def train_until(self, *arguments):
         train_steps(self, *arguments)
@@ -48,7 +48,7 @@ def pretrain_with_an_accident(run, step, monkeypatch):
             raise AccidentError
 
     with monkeypatch.context() as patch:
-        patch.setattr(trainer._Run, "_train_steps", train_until)
+        patch.setattr(Run, "_train_steps", train_until)
         with pytest.raises(AccidentError):
             pretrain(run, progress=False)
     return pretrain(run, progress=False)

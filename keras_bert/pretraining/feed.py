@@ -1,0 +1,47 @@
+"""Batches on their way to the replicas."""
+
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from keras_bert.pretraining.examples import Examples
+from keras_bert.pretraining.plans import EpochPlan
+
+
+def distributed_batches(
+    strategy: tf.distribute.Strategy,
+    examples: Examples,
+    batch_size: int,
+    *,
+    epoch: int = 0,
+    start: int = 0,
+    plan: EpochPlan | None = None,
+    limit: int | None = None,
+) -> Iterator:
+    """The batches of an epoch, every replica of every worker getting its part, in order.
+
+    Args:
+        strategy: whose replicas.
+        examples: of all of them; a worker makes its own part only.
+        batch_size: over all replicas.
+        epoch: number of the epoch.
+        start: number of the first batch.
+        plan: `examples.plan(epoch)`, if it is at hand.
+        limit: number of batches, from the beginning of the epoch; None means all.
+    """
+    replicas = strategy.num_replicas_in_sync
+
+    def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        local = replicas // context.num_input_pipelines
+        batches = examples.dataset(
+            batch_size,
+            epoch=epoch,
+            start=start,
+            plan=plan,
+            parts=replicas,
+            first_part=context.input_pipeline_id * local,
+            local_parts=local,
+        )
+        return batches if limit is None else batches.take(limit * local)
+
+    return iter(strategy.distribute_datasets_from_function(dataset))

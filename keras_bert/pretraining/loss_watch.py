@@ -1,0 +1,49 @@
+"""A run that has lost its way, told by its losses."""
+
+import math
+from collections import deque
+from collections.abc import Mapping
+
+LOOKS = 10
+
+
+class LossWatch:
+    """Follows the loss of a run from one look to the next.
+
+    The loss diverges where its mean over `LOOKS` looks is more than twice the lowest such mean and
+    more than half of what it was at first: far from noise, and well before it is not finite.
+    """
+
+    def __init__(self) -> None:
+        self.good_step = 0
+        self._first = math.inf
+        self._lowest = math.inf
+        self._recent: deque[float] = deque(maxlen=LOOKS)
+
+    def trouble(self, step: int, numbers: Mapping[str, float]) -> str:
+        """What is wrong with a look, or nothing.
+
+        `good_step` is then the last one until which all was well.
+
+        Args:
+            step: after which was looked.
+            numbers: "loss", and others that must be finite.
+        """
+        loss = numbers["loss"]
+        if not all(map(math.isfinite, numbers.values())):
+            return f"The loss is no longer finite at step {step}"
+        if math.isinf(self._first):
+            self._first = loss
+        self._recent.append(loss)
+        if len(self._recent) < LOOKS:
+            self.good_step = step
+            return ""
+        mean = sum(self._recent) / LOOKS
+        if mean > max(2 * self._lowest, self._first / 2):
+            return (
+                f"The loss diverges: its mean is {mean:.3g} at step {step} and was "
+                f"{self._lowest:.3g} at step {self.good_step}"
+            )
+        if mean < self._lowest:
+            self._lowest, self.good_step = mean, step
+        return ""

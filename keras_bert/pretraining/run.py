@@ -1,0 +1,239 @@
+"""The loop of a run: train, look, evaluate, save, until the end or a wish to stop."""
+
+import json
+import logging
+import math
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+from tqdm import tqdm
+
+from keras_bert.checkpoints import save
+from keras_bert.config import EncoderConfig
+from keras_bert.errors import InputError
+from keras_bert.pretraining.background import Background
+from keras_bert.pretraining.checkpoint import (
+    checkpoint_path,
+    checkpoint_paths,
+    remove_scratch,
+    restore_checkpoint,
+    take_snapshot,
+    write_checkpoint,
+)
+from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.directory import claim_directory, describe_run
+from keras_bert.pretraining.examples import Examples, num_batches
+from keras_bert.pretraining.feed import distributed_batches
+from keras_bert.pretraining.journal import Journal
+from keras_bert.pretraining.loss_watch import LossWatch
+from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.optimizers import make_optimizer
+from keras_bert.pretraining.step import TrainingStep, trainable_variables
+from keras_bert.pretraining.strategy import has_accelerator
+from keras_bert.pretraining.workers import Workers
+from keras_bert.text.preprocessor import Preprocessor
+
+logger = logging.getLogger(__name__)
+
+
+class Run:
+    """A run while it runs: where it stands, and what it needs to go on."""
+
+    def __init__(
+        self,
+        config: PretrainingConfig,
+        strategy: tf.distribute.Strategy,
+        workers: Workers,
+        training: Examples,
+        validation: Examples | None,
+        preprocessor: Preprocessor,
+        encoder_config: EncoderConfig,
+    ):
+        self.config = config
+        self.objective = OBJECTIVES[config.objective]
+        self.strategy = strategy
+        self.workers = workers
+        self.training = training
+        self.validation = validation
+        self.directory = Path(config.output)
+        self.plan = training.plan(0)
+        self.validation_plan = validation.plan(0) if validation else None
+        self.examples_per_epoch = len(self.plan)
+        self.steps = config.steps or _steps(config, self.plan)
+        keras.utils.set_random_seed(config.seed)
+        with strategy.scope():
+            policy = keras.dtype_policies.get(config.precision)
+            self.model = self.objective.model(encoder_config, config, preprocessor, policy)
+            variables = trainable_variables(self.model)
+            self.optimizer = make_optimizer(config, variables, self.steps)
+        self.training_step = TrainingStep(
+            self.model,
+            self.optimizer,
+            strategy,
+            objective=self.objective,
+            seed=config.seed,
+            accumulation=config.accumulation,
+            clip_norm=config.clip_norm,
+            jit=has_accelerator() if config.jit is None else config.jit,
+        )
+        run = describe_run(config, training.corpus, self.model)
+        workers.check_same(zlib.crc32(json.dumps(run).encode()), "options, text and vocabulary")
+        if workers.is_chief:
+            claim_directory(self.directory, run)
+            remove_scratch(self._checkpoints)
+        place = restore_checkpoint(self._checkpoints, self.optimizer)
+        place = place or {"step": 0, "epoch": 0, "batch": 0}
+        self.step, self.epoch, self.batch = place["step"], place["epoch"], place["batch"]
+        workers.check_same(self.step, "checkpoints; output must be a directory that all share")
+        self.saved = self.step
+        self.journal = Journal(self.directory, self.step, writes=workers.is_chief)
+        self.background = Background()
+        self.watch = LossWatch()
+        for row in self.journal.rows:
+            if row["event"] == "train":
+                self.watch.trouble(row["step"], {"loss": row["loss"]})
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.directory / "checkpoints"
+
+    def train(self, stop_requested: Callable[[], bool], progress: bool) -> bool:
+        """To the end, or until a stop is requested; returns whether the end was reached."""
+        if self.step:
+            logger.info("Continuing %s from step %d.", self.directory, self.step)
+        self._evaluate_if_due()
+        bar = tqdm(
+            total=self.steps, initial=self.step, unit="step", disable=not progress, smoothing=0.1
+        )
+        with bar, self.background:
+            while self.step < self.steps and not stop_requested():
+                self._train_epoch(stop_requested, bar)
+            self._evaluate_if_due()
+            self._save()
+        self.journal.close()
+        finished = self.step >= self.steps
+        if finished and self.workers.is_chief:
+            save(self.objective.kept(self.model), self.directory / "model")
+        self.workers.meet()  # so that all have finished only if the chief has
+        return finished
+
+    def results(self) -> dict[str, Any]:
+        """What `pretrain` returns of the run."""
+        model, best = self.directory / "model", self.journal.best_step()
+        return {
+            "step": self.step,
+            "steps": self.steps,
+            "model": str(model) if self.step >= self.steps else None,
+            "before": self.journal.find("validation", 0),
+            "after": self.journal.find("validation", self.steps),
+            "train": self.journal.find("train"),
+            "examples_per_epoch": self.examples_per_epoch,
+            "best": None if best is None else str(checkpoint_path(self._checkpoints, best)),
+        }
+
+    def _train_epoch(self, stop_requested: Callable[[], bool], bar: tqdm) -> None:
+        """From the current batch to the end of the epoch."""
+        self.plan = self.training.plan(self.epoch) if self.epoch else self.plan
+        batches = num_batches(self.plan, self.config.batch_size)
+        iterator = distributed_batches(
+            self.strategy,
+            self.training,
+            self.config.batch_size,
+            epoch=self.epoch,
+            start=self.batch,
+            plan=self.plan,
+        )
+        while self.batch < batches and self.step < self.steps and not stop_requested():
+            count = min(self._until_next_event(), batches - self.batch)
+            self._train_steps(iterator, count, bar)
+            if self.batch == batches:
+                self.epoch, self.batch = self.epoch + 1, 0
+            is_best = self._evaluate_if_due() and self.journal.best_step() == self.step
+            if is_best or self.step % self.config.checkpoint_every == 0:
+                self._save()
+            if self.batch == 0:
+                return
+
+    def _train_steps(self, iterator: Iterator, count: int, bar: tqdm) -> None:
+        began = time.monotonic()
+        result = self.training_step.train(iterator, tf.constant(count, tf.int32))
+        self.step += count
+        self.batch += count
+        measures = self.objective.measures(result["sums"].numpy().tolist())
+        gradient_norm = float(result["gradient_norm"])
+        self._check_losses(measures, gradient_norm)
+        tokens_per_second = int(result["tokens"]) / (time.monotonic() - began)
+        row = {
+            "event": "train",
+            "step": self.step,
+            "epoch": self.epoch,
+            **measures,
+            "gradient_norm": gradient_norm,
+            "learning_rate": float(self.optimizer.schedule(self.step - 1)),
+            "tokens_per_second": tokens_per_second,
+        }
+        self.journal.write(row)
+        shown = {name: f"{value:.3f}" for name, value in measures.items() if name != "loss"}
+        bar.set_postfix({**shown, "tokens/s": f"{tokens_per_second:.0f}"}, refresh=False)
+        bar.update(count)
+
+    def _check_losses(self, measures: Mapping[str, float], gradient_norm: float) -> None:
+        trouble = self.watch.trouble(self.step, {**measures, "gradient_norm": gradient_norm})
+        if trouble:
+            self.background.wait()
+            good = checkpoint_paths(self._checkpoints, self.watch.good_step)
+            raise InputError(
+                f"{trouble}. The last good checkpoint is {good[-1] if good else 'none'}; begin "
+                f"another run with {'it as initial and ' if good else ''}a lower learning_rate."
+            )
+
+    def _until_next_event(self) -> int:
+        """Steps to the next look, evaluation, checkpoint or end, whichever comes first.
+
+        It depends on the step alone, so a run that continues logs what it would have logged.
+        """
+        config = self.config
+        intervals = (config.steps_per_loop, config.checkpoint_every, config.evaluate_every)
+        distances = [every - self.step % every for every in intervals if every]
+        return min(*distances, self.steps - self.step)
+
+    def _evaluate_if_due(self) -> bool:
+        every = self.config.evaluate_every
+        due = self.step in (0, self.steps) or (every and self.step % every == 0)
+        if self.validation is None or not due or self.journal.find("validation", self.step):
+            return False
+        size = self.config.batch_size
+        batches = distributed_batches(
+            self.strategy,
+            self.validation,
+            size,
+            plan=self.validation_plan,
+            limit=math.ceil(self.config.validation_examples / size),
+        )
+        total = sum(map(self.training_step.evaluate, batches))
+        measures = self.objective.measures(total.numpy().tolist())
+        self.journal.write({"event": "validation", "step": self.step, **measures})
+        return True
+
+    def _save(self) -> None:
+        if not self.workers.is_chief or self.saved == self.step:
+            return
+        self.saved = self.step
+        self.journal.flush()
+        self.background.wait()  # rather than hold two copies
+        place = {"step": self.step, "epoch": self.epoch, "batch": self.batch}
+        snapshot = take_snapshot(self.objective.kept(self.model), self.optimizer, place)
+        keep, best = self.config.keep_checkpoints, self.journal.best_step()
+        self.background.start(
+            lambda: write_checkpoint(self._checkpoints, snapshot, keep=keep, best=best)
+        )
+
+
+def _steps(config: PretrainingConfig, first_plan: Any) -> int:
+    """Epochs as steps; epochs differ a little in length, the first one is the measure."""
+    return max(1, round((config.epochs or 0) * num_batches(first_plan, config.batch_size)))
