@@ -72,6 +72,7 @@ TASKS = {
         "batch_size": 32,
         "learning_rate": 1e-4,
         "length": 128,
+        "pooling": "mean",
         "metric": "accuracy",
         "goal": 0.90,
     },
