@@ -1,0 +1,31 @@
+#!/bin/sh
+# All chips of one TPU VM, for instance the four or eight of a v5litepod-8.
+#
+# Run here: no, there is no TPU here. The training step itself is compiled for a v5e by
+# `make tpu-check`. The commands of Google Cloud are from its documentation, from memory.
+#
+#   examples/launch/tpu_vm.sh NAME ZONE GS://BUCKET/FOLDER
+#
+# The folder holds text/*.txt and vocab.txt; what comes of the run is copied back there.
+set -eu
+
+usage="usage: tpu_vm.sh NAME ZONE GS://BUCKET/FOLDER"
+name=${1:?$usage} zone=${2:?$usage} folder=${3:?$usage}
+
+gcloud compute tpus tpu-vm create "$name" --zone "$zone" \
+    --accelerator-type v5litepod-8 --version v2-alpha-tpuv5-lite
+
+# tensorflow-tpu ends at 2.20, and takes a libtpu that is too new for it unless told otherwise;
+# tensorflow-text would bring another tensorflow.
+gcloud compute tpus tpu-vm ssh "$name" --zone "$zone" --command "
+    set -eu
+    python3 -m venv bert && . bert/bin/activate
+    pip install tensorflow-tpu==2.20.0 'libtpu>=0.0.14,<0.0.32' \
+        -f https://storage.googleapis.com/libtpu-tf-releases/index.html
+    pip install --no-deps tensorflow-text==2.20.1 keras-bert-encoders
+    pip install click 'keras>=3.12' 'ml-dtypes>=0.4' pyyaml safetensors tqdm
+    gcloud storage cp --recursive '$folder/text' '$folder/vocab.txt' .
+    keras-bert pretrain bert_base_phase1 'corpus=text/*.txt' vocabulary=vocab.txt output=phase1 \
+        strategy=tpu precision=mixed_bfloat16 steps_per_loop=100
+    gcloud storage cp --recursive phase1 '$folder'
+"

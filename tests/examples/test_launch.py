@@ -1,0 +1,141 @@
+"""What starts runs on several machines: run where it can be, and read where it cannot."""
+
+import dataclasses
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import keras_bert as kb
+from keras_bert.pretraining.cluster import from_kubernetes
+from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.option_file import recipes
+
+LAUNCH = Path(__file__).parents[2] / "examples" / "launch"
+FILES = sorted(LAUNCH.iterdir())
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """With our command, and stand-ins for what is not here: each writes down how it was called."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+
+    def stand_in(name, code):
+        (folder / name).write_text(f"#!/bin/sh\necho {name} \"$@\" >> '{folder}/calls'\n{code}\n")
+        (folder / name).chmod(0o755)
+
+    path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return folder, stand_in, os.environ | {"PATH": path, "CUDA_VISIBLE_DEVICES": "-1"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_each_says_whether_it_was_run_and_names_options_that_there_are(file):
+    text = file.read_text()
+    assert re.search(r"^# Run here: (yes|no),", text, re.MULTILINE)
+    code = re.sub(r"^\s*#.*|\\\n", "", text, flags=re.MULTILINE)
+    fields = {field.name for field in dataclasses.fields(PretrainingConfig)}
+    commands = re.findall(r"keras-bert pretrain (.*)|args:((?:\s+- \S+=.*)+)", code)
+    assert commands
+    for command in map("".join, commands):
+        used = re.findall(r"(?:^|[\s'\"])([a-z_]+)=", command)
+        assert used
+        assert set(used) <= fields, file
+    assert set(re.findall(r"keras-bert,? pretrain,? (\w+)", code)) <= recipes().keys()
+
+
+def test_kubernetes_file_fits_together():
+    service, job = yaml.safe_load_all((LAUNCH / "kubernetes.yaml").read_text())
+    name, pods = job["metadata"]["name"], job["spec"]["template"]["spec"]
+    (container,) = pods["containers"]
+    assert service["spec"]["selector"] == {"job-name": name}
+    assert service["metadata"]["name"] == pods["subdomain"]
+    assert service["spec"]["clusterIP"] == "None"
+    assert job["spec"]["completionMode"] == "Indexed"
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    assert int(variables["WORKERS"]) == job["spec"]["completions"] == job["spec"]["parallelism"]
+    host = f"{name}-1.{pods['subdomain']}.default.svc.cluster.local"  # so is a pod called there
+    cluster = from_kubernetes(variables | {"POD_NAME": host})
+    assert cluster.index == 1
+    assert cluster.workers[1] == f"{host}:{container['ports'][0]['containerPort']}"
+    program, verb, recipe = container["command"]
+    assert (program, verb) == ("keras-bert", "pretrain")
+    config = PretrainingConfig.from_yaml(recipe, container["args"])
+    assert (config.strategy, config.cluster) == ("multi_worker", "kubernetes")
+
+
+@pytest.mark.parametrize(("status", "queued"), [(0, False), (2, False), (130, True)])
+def test_a_slurm_job_that_was_interrupted_queues_again(status, queued, environment, tmp_path):
+    folder, stand_in, variables = environment
+    stand_in("srun", f"exit {status}")
+    stand_in("scontrol", "")
+    variables |= {"SLURM_JOB_ID": "7", "HOME": str(tmp_path)}
+    done = subprocess.run(["bash", str(LAUNCH / "slurm.sbatch")], env=variables, timeout=60)
+    calls = (folder / "calls").read_text()
+    assert "srun keras-bert pretrain bert_base_phase1 corpus=" in calls
+    assert ("scontrol requeue 7" in calls) == queued
+    assert done.returncode == (0 if queued else status)
+
+
+@pytest.mark.parametrize("script", ["tpu_vm.sh", "tpu_pod.sh"])
+def test_tpu_scripts_are_whole(script, environment):
+    """The commands for the other machine are a shell's, with what was given in them."""
+    folder, stand_in, variables = environment
+    stand_in("gcloud", 'for last; do :; done; [ "$4" = create ] || sh -n -c "$last"')
+    command = [str(LAUNCH / script), "name", "zone", "gs://bucket/folder"]
+    subprocess.run(command, env=variables, check=True, timeout=60)
+    calls = (folder / "calls").read_text()
+    assert "gcloud compute tpus tpu-vm create name --zone zone" in calls
+    assert "gcloud storage cp --recursive phase1 'gs://bucket/folder'" in calls
+    assert subprocess.run([command[0]], env=variables, stderr=subprocess.DEVNULL).returncode
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@pytest.mark.slow
+def test_two_workers_on_loopback(environment, tmp_path):
+    """As in two terminals: both end well, and one model comes of it."""
+    words = ("sun", "moon", "sea", "wind")
+    (tmp_path / "text.txt").write_text(
+        "\n\n".join(f"{a} {b}\n{b} {a}" for a in words for b in words)
+    )
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    kb.Vocabulary(vocabulary).save(tmp_path / "vocab.txt")
+    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    options = f"""fast corpus={tmp_path}/text.txt vocabulary={tmp_path}/vocab.txt
+        output={tmp_path}/run encoder.hidden_size=8 encoder.num_layers=1 encoder.num_heads=2
+        encoder.intermediate_size=16 sequence_length=8 batch_size=4 steps=3 validation_share=0"""
+    processes = [
+        subprocess.Popen(
+            [str(LAUNCH / "multi_worker.sh"), str(index), *workers, "--", *shlex.split(options)],
+            env=environment[2],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in (0, 1)
+    ]
+    errors = [process.communicate(timeout=300)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+    assert kb.load(tmp_path / "run" / "model").config.vocabulary_size == 64
+
+
+def test_a_worker_without_a_command_is_told_how():
+    done = subprocess.run(
+        [str(LAUNCH / "multi_worker.sh"), "0", "a:8888"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "usage: multi_worker.sh INDEX" in done.stderr
