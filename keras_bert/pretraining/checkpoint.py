@@ -25,9 +25,10 @@ from keras_bert.checkpoints.native import WEIGHTS, write_native
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors, save_tensors
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
+from keras_bert.pretraining.initial import REST
 from keras_bert.pretraining.optimizers import AdamW
 
-REST, MOMENTS, PROGRESS = "training.safetensors", "optimizer.safetensors", "progress.json"
+MOMENTS, PROGRESS = "optimizer.safetensors", "progress.json"
 
 logger = logging.getLogger(__name__)
 

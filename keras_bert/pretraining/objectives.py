@@ -20,7 +20,7 @@ from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.pretraining import losses
 from keras_bert.pretraining.distillation import DistillationModel, copy_from_teacher
-from keras_bert.pretraining.initial import load_initial
+from keras_bert.pretraining.initial import load_initial, load_rest
 from keras_bert.pretraining.plans import plan_ordered_pairs, plan_pairs, plan_segments
 from keras_bert.pretraining.replaced_token import ReplacedTokenModel, generator_config
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
@@ -199,6 +199,7 @@ def _replaced_token_model(
         head = {"context": not config.position_input}
         detector = load_initial(run.initial, "replaced_token", config, preprocessor, dtype, head)
         model.start_from(detector)
+        load_rest(model, run.initial)
     return model
 
 

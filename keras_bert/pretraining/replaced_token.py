@@ -1,6 +1,5 @@
 """Generator and discriminator, trained together (ELECTRA, DeBERTa-v3)."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +12,6 @@ from keras_bert.layers.embeddings import EmbeddingSum
 from keras_bert.layers.encoder import Encoder
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.replaced_token import ReplacedTokenDetector
-
-logger = logging.getLogger(__name__)
 
 SHARED_TABLES = ("token_embedding", "position_embedding")
 
@@ -100,7 +97,6 @@ class ReplacedTokenModel(keras.Model):
                     getattr(generator, table).assign(value)
         for name, variable in ours.items():
             variable.assign(ops.convert_to_numpy(values[name]))
-        logger.warning("The generator is not in the checkpoint and begins anew.")
 
     def kept(self) -> ReplacedTokenDetector:
         """What remains when training ends: the detector, with embeddings of its own."""

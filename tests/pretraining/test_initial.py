@@ -7,9 +7,12 @@ import pytest
 import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
+from keras_bert.pretraining.checkpoint import take_snapshot, write_checkpoint
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.inputs import make_preprocessor
 from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.optimizers import AdamW
+from keras_bert.pretraining.step import trainable_variables
 from keras_bert.pretraining.trainer import pretrain
 from keras_bert.tasks.fill_mask import fill_mask
 from tests.pretraining import run
@@ -112,6 +115,18 @@ def test_a_detector_goes_on(family, make, text_files, tmp_path, caplog):
     table = started.generator.encoder.embeddings.token_embedding
     np.testing.assert_array_equal(table, model.encoder.embeddings.token_embedding)
     assert "generator" in caplog.text
+
+
+@pytest.mark.parametrize("family", ["electra", "deberta-v2"])
+def test_a_generator_goes_on_from_the_checkpoint_of_a_run(family, make, text_files, tmp_path):
+    _, path = make(kb.ReplacedTokenDetector, family=family, context=family == "deberta-v2")
+    trained = built(options(path, text_files, tmp_path))
+    for weight in trained.trainable_weights:
+        weight.assign_add(keras.random.normal(weight.shape, stddev=0.1, seed=3))
+    optimizer = AdamW(trainable_variables(trained), lambda step: 0.0)
+    snapshot = take_snapshot(trained.kept(), optimizer, {"step": 7})
+    write_checkpoint(tmp_path, snapshot, keep=1)
+    assert_holds(built(options(tmp_path / "step-00000007", text_files, tmp_path)), trained)
 
 
 def test_a_second_phase_begins_where_the_first_ended(text_files, tmp_path):
