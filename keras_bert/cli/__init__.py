@@ -14,6 +14,7 @@ import click
 from keras_bert import __version__
 from keras_bert.cli import (
     convert,
+    data_service,
     distill,
     evaluate,
     export,
@@ -22,6 +23,7 @@ from keras_bert.cli import (
     inspect,
     predict,
     pretrain,
+    tokenize,
     vocab,
 )
 from keras_bert.cli.quiet import quiet
@@ -40,7 +42,9 @@ def group() -> None:
 
 for _module in (
     vocab,
+    tokenize,
     pretrain,
+    data_service,
     distill,
     finetune,
     evaluate,

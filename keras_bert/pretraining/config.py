@@ -21,6 +21,7 @@ MAY_CHANGE = (
     "epochs",
     "strategy",
     "cluster",
+    "data_service",
     "checkpoint_every",
     "keep_checkpoints",
     "evaluate_every",
@@ -36,7 +37,7 @@ class PretrainingConfig:
 
     Args:
         corpus: globs of text files, one sentence or paragraph a line, documents ended by a blank
-            line or the end of the file.
+            line or the end of the file; or directories that `keras-bert tokenize` wrote.
         vocabulary: of any tokenizer: `vocab.txt`, `vocab.json` with `merges.txt` beside it, a
             `*.model` of SentencePiece, or a directory of one of them or of a model. It may be left
             out where there is a model to start from or to learn from, for that model's.
@@ -58,7 +59,7 @@ class PretrainingConfig:
             published for the objective. Only for objectives with replaced tokens.
         generator_depth: its number of layers, the same.
         teacher: directory of the model to learn from, for distillation.
-        validation: globs of held-out text files.
+        validation: held-out text, as the corpus.
         validation_share: share of the corpus to hold out where no files are named.
         validation_examples: how many held-out examples to evaluate on, at most.
         sequence_length: tokens per example, special tokens included.
@@ -92,6 +93,8 @@ class PretrainingConfig:
             "tpu".
         cluster: where the others are: for "multi_worker" "tf_config" (the default, from that
             environment variable), "slurm" or "kubernetes"; for "tpu" its name.
+        data_service: `HOST:PORT` of each `keras-bert data-service` that makes batches, where one
+            machine is too slow for its accelerators; the corpus must be tokenized.
         precision: "float32", "mixed_bfloat16" or, with a dynamic loss scale, "mixed_float16".
         checkpoint_every: steps from one checkpoint to the next.
         keep_checkpoints: how many are kept.
@@ -143,6 +146,7 @@ class PretrainingConfig:
     seed: int = 0
     strategy: str = "default"
     cluster: str = ""
+    data_service: tuple[str, ...] = ()
     precision: str = "float32"
     checkpoint_every: int = 1000
     keep_checkpoints: int = 2
@@ -151,7 +155,7 @@ class PretrainingConfig:
     jit: bool | None = None
 
     def __post_init__(self) -> None:
-        for name in ("corpus", "validation"):
+        for name in ("corpus", "validation", "data_service"):
             object.__setattr__(self, name, to_strings(name, getattr(self, name)))
         for field in dataclasses.fields(self):
             check_type(field, getattr(self, field.name))

@@ -48,7 +48,7 @@ def describe_run(
     """What a run is made of: its options, and checksums of its text and its teacher."""
     return {
         "config": config.to_dict(),
-        "corpus": zlib.crc32(corpus.tokens.tobytes()),
+        "corpus": corpus.checksum,
         "teacher": _frozen(model),
     }
 

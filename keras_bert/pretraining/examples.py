@@ -6,15 +6,16 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert.errors import InputError
 from keras_bert.pretraining.corpus import TokenizedCorpus
+from keras_bert.pretraining.data_service import map_on_hosts
 from keras_bert.pretraining.hashing import Purpose, random_bits, uniform
 from keras_bert.pretraining.layout import arrange, plan_columns
+from keras_bert.pretraining.mapped_tokens import MappedTokens, token_reader
 from keras_bert.pretraining.masking import TokenMasking
 from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.plans import EpochPlan, PackedPlan, plan_full_sentences, plan_packed
+from keras_bert.pretraining.plans import Plan, plan_full_sentences, plan_packed
 from keras_bert.text.vocabulary import Vocabulary
-
-Plan = EpochPlan | PackedPlan
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,7 +31,11 @@ class Examples:
         across_documents: whether stretches of text go on into the next document, in place of the
             objective's plan; for objectives without pairs.
         packed: whether rows are filled with several documents, the same.
+        data_service: addresses of the hosts that make the batches; none means that it is done here.
         seed: of the plan and of the noise that a model samples with.
+
+    Raises:
+        InputError: if there are hosts to which the tokens would have to be sent.
     """
 
     corpus: TokenizedCorpus
@@ -40,7 +45,15 @@ class Examples:
     objective: str = "mlm+nsp"
     across_documents: bool = False
     packed: bool = False
+    data_service: tuple[str, ...] = ()
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.data_service and not isinstance(self.corpus.tokens, MappedTokens):
+            raise InputError(
+                "data_service has hosts that read records, so corpus must be a directory of "
+                "keras-bert tokenize, and across_documents, which puts something in, be false."
+            )
 
     def plan(self, epoch: int) -> Plan:
         """The plan of an epoch."""
@@ -90,7 +103,7 @@ class Examples:
         rows = batch_size // parts
         batches = num_batches(plan, batch_size)
         # Captured tensors are passed to the pipeline, not copied into its graph.
-        tokens, columns = tf.constant(self.corpus.tokens), plan_columns(plan)
+        tokens, columns = token_reader(self.corpus.tokens), plan_columns(plan)
 
         def batch(index: tf.Tensor) -> Any:
             part = first_part + index % local_parts
@@ -100,20 +113,22 @@ class Examples:
             return self._example(tokens, columns, epoch, number, wanted < len(plan))
 
         indices = tf.data.Dataset.range(start * local_parts, batches * local_parts)
-        dataset = indices.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        if self.data_service:
+            dataset = map_on_hosts(indices, batch, self.data_service)
+        else:
+            dataset = indices.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         return dataset.prefetch(tf.data.AUTOTUNE)
 
     def _example(
         self,
-        tokens: tf.Tensor,
+        tokens: Callable[[tf.Tensor], tf.Tensor],
         plan: Mapping[str, tf.Tensor],
         epoch: int,
         number: tf.Tensor,
         exists: tf.Tensor,
     ) -> Any:
         layout = arrange(plan, number, self.sequence_length, self.vocabulary)
-        text = tf.gather(tokens, layout.index)
-        token_ids = tf.where(layout.special < 0, text, layout.special)
+        token_ids = tf.where(layout.special < 0, tokens(layout.index), layout.special)
         masked = self.masking(token_ids, epoch, number)
         x = {
             "token_ids": masked["token_ids"],

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from keras_bert.pretraining.examples import Examples
-from keras_bert.pretraining.plans import EpochPlan
+from keras_bert.pretraining.plans import Plan
 
 
 def distributed_batches(
@@ -15,7 +15,7 @@ def distributed_batches(
     *,
     epoch: int = 0,
     start: int = 0,
-    plan: EpochPlan | None = None,
+    plan: Plan | None = None,
     limit: int | None = None,
 ) -> Iterator:
     """The batches of an epoch, every replica of every worker getting its part, in order.

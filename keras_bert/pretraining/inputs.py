@@ -7,10 +7,10 @@ from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
 from keras_bert.pretraining.architecture import encoder_fields
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.examples import Examples
 from keras_bert.pretraining.masking import TokenMasking, slots_for
 from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.records import open_corpus
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.preprocessor import Preprocessor
 from keras_bert.text.tokenizer import Tokenizer
@@ -61,10 +61,10 @@ def make_examples(
     """The examples to train on and, unless the share is 0, the held-out ones."""
     tokenizer = preprocessor.tokenizer
     unit = max(config.sequence_length // 2, 4)  # so that two units fit into a sequence
-    corpus = TokenizedCorpus.from_files(config.corpus, tokenizer, max_unit_tokens=unit)
+    corpus = open_corpus(config.corpus, tokenizer, max_unit_tokens=unit)
     held_out = None
     if config.validation:
-        held_out = TokenizedCorpus.from_files(config.validation, tokenizer, max_unit_tokens=unit)
+        held_out = open_corpus(config.validation, tokenizer, max_unit_tokens=unit)
     elif config.validation_share:
         corpus, held_out = corpus.split(config.validation_share)
     vocabulary = tokenizer.vocabulary
@@ -90,6 +90,7 @@ def make_examples(
             objective=config.objective,
             across_documents=bool(config.across_documents),
             packed=config.packed,
+            data_service=config.data_service if corpus is corpora[0] else (),
             seed=config.seed,
         )
         for corpus in corpora

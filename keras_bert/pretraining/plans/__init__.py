@@ -10,9 +10,12 @@ from keras_bert.pretraining.plans.plan import EpochPlan
 from keras_bert.pretraining.plans.segments import plan_segments
 from keras_bert.pretraining.plans.sentence_order import plan_ordered_pairs
 
+Plan = EpochPlan | PackedPlan
+
 __all__ = [
     "EpochPlan",
     "PackedPlan",
+    "Plan",
     "plan_full_sentences",
     "plan_ordered_pairs",
     "plan_packed",

@@ -1,0 +1,22 @@
+"""keras-bert data-service."""
+
+import click
+
+
+@click.command("data-service")
+@click.option("--port", default=5050, show_default=True, help="That runs name; 0 for any.")
+@click.option("--worker-port", default=5051, show_default=True, help="Of the batches; 0 for any.")
+@click.option("--host", help="Name by which the runs reach this machine; default: its own.")
+def command(port: int, worker_port: int, host: str | None) -> None:
+    """Make batches for pretraining on other machines, until stopped.
+
+    To be started on every machine that is to help; a run names all of them, in any number:
+    data_service=[HOST:PORT, HOST:PORT]. The records must lie under the same name everywhere.
+    """
+    import socket
+
+    from keras_bert.pretraining.data_service import DataHost
+
+    server = DataHost(port, worker_port, host or socket.gethostname())
+    click.echo(f"{server.address}: ready")
+    server.join()

@@ -1,0 +1,58 @@
+"""keras-bert tokenize."""
+
+from typing import Any
+
+import click
+
+
+@click.command("tokenize")
+@click.argument("corpus", nargs=-1, required=True)
+@click.option(
+    "--vocabulary",
+    required=True,
+    metavar="PATH",
+    help="Of any tokenizer: vocab.txt, vocab.json, *.model, or a directory of one or of a model.",
+)
+@click.option("--output", required=True, metavar="DIRECTORY", help="Where to.")
+@click.option(
+    "--workers", type=click.IntRange(1), help="Processes; by default one for each processor."
+)
+@click.option(
+    "--shard-size",
+    default=64,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Megabytes of text in a file of records.",
+)
+@click.option("--cased", is_flag=True, help="Keep upper case and accents (WordPiece).")
+def command(
+    corpus: tuple[str, ...],
+    vocabulary: str,
+    output: str,
+    workers: int | None,
+    shard_size: int,
+    cased: bool,
+) -> None:
+    """Turn text into token ids once, for all runs to come.
+
+    CORPUS are names or globs of text files, plain or gzip. The output directory is what `corpus`
+    names in the file of a run, with the same vocabulary. A pass that was interrupted goes on where
+    it stopped if the same command is given again.
+    """
+    from keras_bert.pretraining.tokenization import MEGABYTE, tokenize
+    from keras_bert.text.loading import load_tokenizer
+
+    options: dict[str, Any] = {"lowercase": False} if cased else {}
+    tokenizer = load_tokenizer(vocabulary, **options)
+    try:
+        manifest = tokenize(
+            corpus, tokenizer, output, workers=workers, shard_size=shard_size * MEGABYTE
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"Interrupted; what is made is in {output}, give the same command to go on."
+        ) from None
+    click.echo(
+        f"{output}: {manifest['documents']} documents, {manifest['lines']} lines, "
+        f"{manifest['tokens']} tokens in {len(manifest['shards'])} files"
+    )

@@ -1,0 +1,79 @@
+"""Batches made on other hosts, by `tf.data` service, in the order in which they would be made here.
+
+One dispatcher with many workers gives batches in any order, and a worker that comes back begins
+anew. Here every host has a dispatcher and a worker of its own, and the hosts make the batches in
+turn: their order is the plan's, whatever the hosts are, and a run may be continued at any batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.data.experimental import service
+
+PROTOCOL = "grpc"
+
+logger = logging.getLogger(__name__)
+
+
+class DataHost:
+    """A dispatcher and its only worker, in this process, until it is stopped.
+
+    Args:
+        port: of the dispatcher, which runs name; 0 means any.
+        worker_port: of the worker, the same.
+        host: the name by which others reach this machine.
+    """
+
+    def __init__(self, port: int = 0, worker_port: int = 0, host: str = "localhost"):
+        self._dispatcher = service.DispatchServer(
+            service.DispatcherConfig(port=port, protocol=PROTOCOL)
+        )
+        port = int(self._dispatcher.target.rpartition(":")[2])
+        self._worker = service.WorkerServer(
+            service.WorkerConfig(
+                dispatcher_address=f"localhost:{port}",
+                worker_address=f"{host}:%port%",
+                port=worker_port,
+                protocol=PROTOCOL,
+            )
+        )
+        self.address = f"{PROTOCOL}://{host}:{port}"
+
+    def join(self) -> None:
+        """Waits for ever."""
+        self._dispatcher.join()
+
+
+def map_on_hosts(
+    indices: tf.data.Dataset, make: Callable[[tf.Tensor], Any], hosts: Sequence[str]
+) -> tf.data.Dataset:
+    """`indices.map(make)`, computed by hosts in turn; in the order of the indices.
+
+    Args:
+        indices: int64, ascending one by one.
+        make: what becomes of an index. All that it holds is sent to the hosts.
+        hosts: addresses of `DataHost`s.
+    """
+
+    def numbered(index: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        return index, make(index)
+
+    def checked(index: tf.Tensor, answer: tuple[tf.Tensor, Any]) -> Any:
+        number, made = answer
+        message = "A data service gave another batch than was wanted; start the run again."
+        with tf.control_dependencies([tf.debugging.assert_equal(number, index, message)]):
+            return tf.nest.map_structure(tf.identity, made)
+
+    parts = []
+    for turn, host in enumerate(hosts):
+        part = indices.shard(len(hosts), turn)
+        part = part.map(numbered, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        address = host if "://" in host else f"{PROTOCOL}://{host}"
+        parts.append(part.apply(service.distribute(service.ShardingPolicy.OFF, address)))
+    turns = indices.enumerate().map(lambda number, _: number % len(hosts))
+    made = tf.data.Dataset.choose_from_datasets(parts, turns, stop_on_empty_dataset=False)
+    return tf.data.Dataset.zip(indices, made).map(checked)

@@ -1,0 +1,137 @@
+"""Text that `keras-bert tokenize` turned into token ids, in files of their own.
+
+A directory has shards, one safetensors file for each part of the text, all int32, and
+`manifest.json`, which is written last. A shard is mapped into memory and read where it is looked
+at, by NumPy and in the graph: what TFRecord, made to be read from its beginning to its end, cannot
+do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+from keras_bert.pretraining.corpus import TokenizedCorpus
+from keras_bert.pretraining.lines import Lines
+from keras_bert.pretraining.mapped_tokens import MappedFile, MappedTokens
+from keras_bert.text.tokenizer import Tokenizer
+
+MANIFEST = "manifest.json"
+SOURCE = "source.json"
+"""What the records are made of, written first: a directory with this alone is not finished."""
+
+
+def open_corpus(
+    names: Sequence[str], tokenizer: Tokenizer, *, max_unit_tokens: int = 64
+) -> TokenizedCorpus:
+    """The corpus of text files, or of directories of records.
+
+    Args:
+        names: globs of text files; or directories.
+        tokenizer: strings to ids.
+        max_unit_tokens: see `TokenizedCorpus.from_files`.
+
+    Raises:
+        InputError: if there are both, or a file or directory cannot be used.
+    """
+    directories = [Path(name) for name in names if (Path(name) / SOURCE).is_file()]
+    if not directories:
+        return TokenizedCorpus.from_files(names, tokenizer, max_unit_tokens=max_unit_tokens)
+    if len(directories) < len(names):
+        raise InputError(
+            f"{directories[0]} has been tokenized, and others of {', '.join(names)} have not; name "
+            "only directories of keras-bert tokenize, or only text."
+        )
+    files = [file for directory in directories for file in _files(directory, tokenizer)]
+    parts = [Lines(*map(file.vector, Lines._fields)) for file in files]
+    return TokenizedCorpus.from_lines(
+        parts, MappedTokens(files), tokenizer, max_unit_tokens=max_unit_tokens
+    )
+
+
+def fingerprint(tokenizer: Tokenizer) -> dict[str, str]:
+    """What tells tokenizers apart: their kind, and hashes of their tokens and of all options."""
+    tokens, config = "\n".join(tokenizer.vocabulary.tokens), tokenizer.get_config()
+    return {
+        "kind": tokenizer.kind,
+        "vocabulary": _hash(tokens),
+        "options": _hash(json.dumps(config, sort_keys=True)),
+    }
+
+
+def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> dict[str, Any]:
+    """Writes a file of records.
+
+    Args:
+        path: of the file.
+        lines: what it holds.
+        text: checksum of the text that they were made of.
+
+    Returns:
+        Its entry in the manifest.
+    """
+    # In one entry, since safetensors writes several in any order, and files are to be the same.
+    checksums = {"checksums": f"{text} {zlib.crc32(lines.tokens.data)}"}
+    with replacing(path) as new:
+        save_file(lines._asdict(), new, checksums)
+    return entry(Path(path))
+
+
+def entry(path: Path) -> dict[str, Any]:
+    """The entry of a file of records in the manifest."""
+    file = MappedFile(path)
+    return {
+        "name": path.name,
+        "tokens": len(file.vector("tokens")),
+        "lines": len(file.vector("lengths")),
+        "bytes": path.stat().st_size,
+    }
+
+
+def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
+    """The files of a directory, which must be whole and made by the same tokenizer."""
+    if not (directory / MANIFEST).is_file():
+        raise InputError(
+            f"{directory} is not finished; give the same keras-bert tokenize once more, which goes "
+            "on where it stopped."
+        )
+    manifest = json.loads((directory / MANIFEST).read_text())
+    for name, now in fingerprint(tokenizer).items():
+        if manifest["tokenizer"][name] != now:
+            raise InputError(
+                f"{directory} was made by a tokenizer with another {name} than this run's; name "
+                "the vocabulary that keras-bert tokenize was given (and lowercase, if it was), or "
+                "tokenize the text anew."
+            )
+    for shard in manifest["shards"]:
+        path = directory / shard["name"]
+        if not path.is_file() or path.stat().st_size != shard["bytes"]:
+            raise InputError(
+                f"{path} is missing or damaged; delete it with {directory / MANIFEST} and give the "
+                "same keras-bert tokenize once more, which makes what is missing."
+            )
+    return [MappedFile(directory / shard["name"]) for shard in manifest["shards"]]
+
+
+def count_documents(files: Sequence[MappedFile]) -> int:
+    """Documents with text in files that follow each other."""
+    breaks, lines = [np.zeros(1, np.int64)], 0
+    for file in files:
+        breaks.append(lines + file.vector("breaks").astype(np.int64))
+        lines += len(file.vector("lengths"))
+    starts = np.unique(np.concatenate(breaks))
+    return int((starts < lines).sum())
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

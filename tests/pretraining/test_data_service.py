@@ -1,0 +1,93 @@
+import contextlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+from keras_bert.pretraining.data_service import DataHost, map_on_hosts
+from keras_bert.pretraining.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.tokenization import tokenize
+from keras_bert.pretraining.trainer import pretrain
+from tests.pretraining.run import assert_same_run, config
+
+PACKED = {"objective": "mlm", "packed": True}
+
+
+@pytest.fixture(scope="module")
+def records(text_files, tmp_path_factory):
+    output = tmp_path_factory.mktemp("records") / "all"
+    tokenizer = make_preprocessor(config(text_files, "unused")).tokenizer
+    tokenize(
+        text_files / "corpus.txt", tokenizer, output, workers=1, shard_size=4096, progress=False
+    )
+    return str(output)
+
+
+def test_two_hosts_give_every_index_once_and_in_order():
+    hosts = [DataHost() for _ in range(2)]
+    addresses = [hosts[0].address, hosts[1].address.removeprefix("grpc://")]
+    for start, end in ((0, 21), (7, 21), (20, 21)):
+        indices = tf.data.Dataset.range(start, end)
+        made = map_on_hosts(indices, lambda n: {"square": n * n}, addresses)
+        squares = [int(x["square"]) for x in made]
+        assert squares == [n * n for n in range(start, end)]
+
+
+def test_another_batch_than_the_wanted_one_is_not_taken(monkeypatch):
+    """As after a worker that has died and begins anew."""
+    host = DataHost()
+    shard = tf.data.Dataset.shard
+    monkeypatch.setattr(tf.data.Dataset, "shard", lambda *a: shard(*a).shuffle(50, seed=1))
+    made = map_on_hosts(tf.data.Dataset.range(50), lambda n: n, [host.address])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="another batch than was wanted"):
+        list(made)
+
+
+def test_only_records_can_be_read_elsewhere(text_files, tmp_path):
+    run = config(text_files, tmp_path, data_service="localhost:1", **PACKED)
+    with pytest.raises(InputError, match="corpus must be a directory of keras-bert tokenize"):
+        make_examples(run, make_preprocessor(run))
+
+
+@contextlib.contextmanager
+def started_hosts(number):
+    """Addresses of processes that `keras-bert data-service` starts."""
+    program = [sys.executable, "-c", "from keras_bert.cli import main; main()", "data-service"]
+    options = ["--host", "localhost", "--port", "0", "--worker-port", "0"]
+    hosts = [
+        subprocess.Popen([*program, *options], stdout=subprocess.PIPE, text=True)
+        for _ in range(number)
+    ]
+    try:
+        yield [re.match(r"(grpc://\S+): ready", host.stdout.readline())[1] for host in hosts]
+    finally:
+        for host in hosts:
+            host.kill()
+            host.wait()
+
+
+@pytest.mark.slow
+def test_a_run_fed_by_two_processes_is_the_run_fed_here(text_files, records, tmp_path):
+    """To the last bit, and from any batch on."""
+    options = {"corpus": [records], "validation_share": 0.1, **PACKED}
+    here = config(text_files, tmp_path / "here", **options)
+    local, _ = make_examples(here, make_preprocessor(here))
+    expected = tokens(local.dataset(4))
+    assert len(expected) > 8
+    assert len({batch.tobytes() for batch in expected}) == len(expected)
+    with started_hosts(2) as hosts:
+        there = config(text_files, tmp_path / "there", data_service=hosts, **options)
+        served, _ = make_examples(there, make_preprocessor(there))
+        for start in (0, 3):
+            np.testing.assert_array_equal(tokens(served.dataset(4, start=start)), expected[start:])
+        pretrain(there, progress=False)
+    pretrain(here, progress=False)
+    assert_same_run(tmp_path / "there", tmp_path / "here")
+
+
+def tokens(dataset):
+    return [x["token_ids"] for x, *_ in dataset.as_numpy_iterator()]

@@ -1,0 +1,185 @@
+import contextlib
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.cli import main
+from keras_bert.errors import InputError
+from keras_bert.pretraining import tokenization
+from keras_bert.pretraining.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.records import open_corpus
+from keras_bert.pretraining.tokenization import tokenize
+from keras_bert.text.wordpiece import WordPiece
+from tests.pretraining.run import config
+
+WORDS = ("sun", "suns", "moon.", "sea", "tree", "birds", "rises!", "sings", "falls", "xyz")
+SHARD = 1500  # bytes of text, which cuts documents and makes a dozen shards
+
+
+@pytest.fixture(scope="module")
+def tokenizer(vocabulary):
+    return WordPiece(vocabulary)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory, vocabulary):
+    """Files with what is hard: long lines, lines without tokens, documents without any."""
+    rng = np.random.default_rng(3)
+    folder = tmp_path_factory.mktemp("text")
+    for number in range(3):
+        lines = []
+        for _ in range(60):
+            words = rng.choice(WORDS, rng.integers(1, 40))
+            lines.append(rng.choice(["", "\n\n\u200b", "\u200b\n"], p=[0.8, 0.1, 0.1]))
+            lines.append(" ".join(words))
+            lines.extend([""] * (rng.random() < 0.15))
+        (folder / f"{number}.txt").write_text("\n".join(lines))
+    vocabulary.save(folder / "vocab.txt")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def records(text, tokenizer, tmp_path_factory):
+    output = tmp_path_factory.mktemp("records") / "all"
+    manifest = tokenize(
+        f"{text}/?.txt", tokenizer, output, workers=1, shard_size=SHARD, progress=False
+    )
+    return output, manifest
+
+
+@pytest.mark.parametrize("unit", [6, 64])
+def test_the_same_corpus_as_of_the_text(text, records, tokenizer, unit):
+    output, manifest = records
+    raw = open_corpus([f"{text}/?.txt"], tokenizer, max_unit_tokens=unit)
+    mapped = open_corpus([str(output)], tokenizer, max_unit_tokens=unit)
+    assert len(manifest["shards"]) > 10
+    assert len(mapped.tokens) == len(raw.tokens) == manifest["tokens"]
+    assert raw.num_documents == manifest["documents"]
+    for name in ("tokens", "unit_splits", "document_splits", "is_continuation", "word_starts"):
+        np.testing.assert_array_equal(np.asarray(getattr(mapped, name)), getattr(raw, name))
+    assert np.asarray(mapped.tokens).dtype == np.int32
+
+
+RUNS = {
+    "packed, every second document held out": {
+        **{"objective": "mlm", "packed": True},
+        "validation_share": 0.5,
+    },
+    "pairs, the ends of documents held out": {},
+    "across documents": {"family": "roberta"},
+}
+
+
+@pytest.mark.parametrize("options", RUNS.values(), ids=RUNS)
+def test_the_same_examples_as_of_the_text(text, records, tmp_path, options):
+    run = config(text, tmp_path, corpus=[f"{text}/?.txt"], **options)
+    of_text = make_examples(run, make_preprocessor(run))
+    run = config(text, tmp_path, corpus=[str(records[0])], **options)
+    of_records = make_examples(run, make_preprocessor(run))
+    for raw, mapped in zip(of_text, of_records, strict=True):
+        batches = zip(raw.dataset(8, epoch=1), mapped.dataset(8, epoch=1), strict=True)
+        for ours, theirs in batches:
+            tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
+    assert of_text[0].corpus.checksum != of_records[1].corpus.checksum
+
+
+def test_the_files_are_read_where_they_are_looked_at(records, tokenizer):
+    """Neither the corpus nor its held-out part is an array; the graph knows names of files."""
+    corpus = open_corpus([str(records[0])], tokenizer)
+    for part in corpus.split(0.3):
+        assert not isinstance(part.tokens, np.ndarray)
+    graph = tf.function(corpus.tokens.gather).get_concrete_function(tf.range(3, dtype=tf.int64))
+    files = [n for n in graph.graph.as_graph_def().node if n.op == "ImmutableConst"]
+    assert len(files) == len(records[1]["shards"])
+    assert graph.graph.as_graph_def().ByteSize() < 100_000
+
+
+def test_interrupted_and_given_again(text, records, tokenizer, tmp_path, monkeypatch):
+    make, made = tokenization.processes, []
+
+    @contextlib.contextmanager
+    def interrupted(*arguments):
+        def submit_five(path, part):
+            if len(made) == 5:
+                raise KeyboardInterrupt
+            made.append(path)
+            return submit(path, part)
+
+        with make(*arguments) as submit:
+            yield submit_five
+
+    arguments = (f"{text}/?.txt", tokenizer, tmp_path / "out")
+    options = {"workers": 1, "shard_size": SHARD, "progress": False}
+    monkeypatch.setattr(tokenization, "processes", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tokenize(*arguments, **options)
+    with pytest.raises(InputError, match="is not finished.*once more"):
+        open_corpus([str(tmp_path / "out")], tokenizer)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("shard-*")}
+    assert len(before) == 5
+    monkeypatch.setattr(tokenization, "processes", make)
+    manifest = tokenize(*arguments, **options)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert manifest == records[1]
+    for path in records[0].iterdir():
+        assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
+    assert tokenize(*arguments, **options) == manifest  # it is complete
+
+
+@pytest.mark.slow
+def test_several_processes_make_the_same(text, records, tokenizer, tmp_path):
+    corpus = f"{text}/?.txt"
+    tokenize(corpus, tokenizer, tmp_path / "o", workers=2, shard_size=SHARD, progress=False)
+    for path in records[0].iterdir():
+        assert (tmp_path / "o" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_what_does_not_belong_to_a_directory_is_refused(text, vocabulary, tokenizer, tmp_path):
+    file, output = tmp_path / "a.txt", tmp_path / "out"
+    options = {"workers": 1, "progress": False}
+    file.write_text("sun rises\n\nmoon falls\n")
+    tokenize(file, tokenizer, output, **options)
+
+    def again(match, tokenizer=tokenizer, **changes):
+        with pytest.raises(InputError, match=match):
+            tokenize(file, tokenizer, output, **options | changes)
+
+    again("other options of the tokenizer", WordPiece(vocabulary, lowercase=False))
+    again("another size of the shards", shard_size=7)
+    file.write_text("sun rises\n\nmoon falls!\n")
+    again("other text files, or of other sizes")
+    file.write_text("sun rises\n\nbird falls\n")
+    (output / "manifest.json").unlink()
+    again("text has changed since .*shard-00000")
+    with pytest.raises(InputError, match="was not made by keras-bert tokenize"):
+        tokenize(file, tokenizer, text, **options)
+    file.write_text("\u200b\n")
+    with pytest.raises(InputError, match="no tokens"):
+        tokenize(file, tokenizer, tmp_path / "empty", **options)
+
+
+def test_what_a_run_cannot_use_is_refused(records, vocabulary, tokenizer, tmp_path):
+    names = [str(records[0])]
+    with pytest.raises(InputError, match="another options than this run's"):
+        open_corpus(names, WordPiece(vocabulary, lowercase=False))
+    with pytest.raises(InputError, match="only directories of keras-bert tokenize, or only text"):
+        open_corpus([*names, "a.txt"], tokenizer)
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    for path in records[0].iterdir():
+        (damaged / path.name).write_bytes(
+            path.read_bytes()[:-4] if "3." in path.name else path.read_bytes()
+        )
+    with pytest.raises(InputError, match="shard-00003.safetensors is missing or damaged"):
+        open_corpus([str(damaged)], tokenizer)
+
+
+def test_command(text, tmp_path, capsys):
+    arguments = ["tokenize", f"{text}/?.txt", "--vocabulary", str(text / "vocab.txt")]
+    assert main([*arguments, "--output", str(tmp_path / "out"), "--workers", "1"]) == 0
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert f"{manifest['tokens']} tokens in 1 files" in capsys.readouterr().out
+    assert main([*arguments, "--output", str(text)]) == 2
+    assert "choose another output" in capsys.readouterr().err
