@@ -1,6 +1,7 @@
 """A run that has lost its way, told by its losses."""
 
 import math
+import statistics
 from collections import deque
 from collections.abc import Mapping
 
@@ -10,8 +11,9 @@ LOOKS = 10
 class LossWatch:
     """Follows the loss of a run from one look to the next.
 
-    The loss diverges where its mean over `LOOKS` looks is more than twice the lowest such mean and
-    more than half of what it was at first: far from noise, and well before it is not finite.
+    The loss diverges where its median over `LOOKS` looks is more than twice the lowest such median
+    and more than half of what it was at first: a single bad batch does not count, but a run that
+    has forgotten most of what it learned does, well before its loss is not finite.
     """
 
     def __init__(self) -> None:
@@ -38,12 +40,12 @@ class LossWatch:
         if len(self._recent) < LOOKS:
             self.good_step = step
             return ""
-        mean = sum(self._recent) / LOOKS
-        if mean > max(2 * self._lowest, self._first / 2):
+        median = statistics.median(self._recent)
+        if median > max(2 * self._lowest, self._first / 2):
             return (
-                f"The loss diverges: its mean is {mean:.3g} at step {step} and was "
+                f"The loss diverges: its median is {median:.3g} at step {step} and was "
                 f"{self._lowest:.3g} at step {self.good_step}"
             )
-        if mean < self._lowest:
-            self._lowest, self.good_step = mean, step
+        if median < self._lowest:
+            self._lowest, self.good_step = median, step
         return ""

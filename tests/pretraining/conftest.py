@@ -4,16 +4,12 @@ import numpy as np
 import pytest
 
 from keras_bert.pretraining.corpus import TokenizedCorpus
-from keras_bert.text.vocabulary import Vocabulary
-
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDS = ("sun", "moon", "sea", "wind", "tree", "bird", "rises", "sings", "falls", "sleeps")
-PIECES = ("##s", "##ing", "##ed")
+from tests.pretraining.text import SPECIAL, VOCABULARY, write_text
 
 
 @pytest.fixture(scope="session")
 def vocabulary():
-    return Vocabulary([*SPECIAL, ".", '"', *WORDS, *PIECES])
+    return VOCABULARY
 
 
 @pytest.fixture(scope="session")
@@ -43,14 +39,6 @@ def make_corpus(is_continuation):
 
 
 @pytest.fixture(scope="session")
-def text_files(tmp_path_factory, vocabulary):
+def text_files(tmp_path_factory):
     """A corpus of 40 documents of sentences, and the vocabulary."""
-    rng = np.random.default_rng(0)
-    folder = tmp_path_factory.mktemp("text")
-    documents = []
-    for _ in range(40):
-        lines = [" ".join(rng.choice(WORDS, rng.integers(2, 12))) + "." for _ in range(8)]
-        documents.append("\n".join(lines))
-    (folder / "corpus.txt").write_text("\n\n".join(documents) + "\n")
-    vocabulary.save(folder / "vocab.txt")
-    return folder
+    return write_text(tmp_path_factory.mktemp("text"))

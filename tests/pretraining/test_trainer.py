@@ -3,8 +3,6 @@ import os
 import random
 import resource
 import signal
-import subprocess
-import sys
 import threading
 
 import keras
@@ -17,6 +15,7 @@ from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.optimizers import WarmupLinearDecay
 from keras_bert.pretraining.run import Run
 from keras_bert.pretraining.trainer import pretrain
+from tests.pretraining import processes
 from tests.pretraining.run import assert_same_run, config, log
 
 
@@ -62,33 +61,17 @@ def test_a_finished_run_is_left_alone(finished, text_files):
         assert again[key] == results[key]
 
 
-def start(text, output, *fate):
-    command = [sys.executable, "-m", "tests.pretraining.run", str(text), str(output), *fate]
-    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
-
-
-@pytest.mark.parametrize("fate", ["any step", "during-3"])
+@pytest.mark.parametrize("fate", ["after", "during"])
 def test_killed_and_continued(finished, text_files, tmp_path, fate):
-    if fate == "any step":
-        fate = str(random.randrange(1, 24))
-    process = start(text_files, tmp_path / "run", fate)
-    assert process.wait(300) == -signal.SIGKILL, fate
-    results = pretrain(config(text_files, tmp_path / "run"), progress=False)
-    assert results["finished"]
+    run = config(text_files, tmp_path / "run")
+    if fate == "after":
+        fate = ("after", random.randrange(1, 24), 0, signal.SIGKILL)
+    else:
+        fate = ("during", random.randrange(1, 5))
+    assert processes.launch(run, {0: fate}) == [processes.KILLED], fate
+    assert pretrain(run, progress=False)["finished"]
     assert_same_run(tmp_path / "run", finished[0])
     assert not list((tmp_path / "run" / "checkpoints").glob(".*"))
-
-
-@pytest.mark.slow
-def test_five_kills_at_random_moments(finished, text_files, tmp_path):
-    output = tmp_path / "run"
-    for step in sorted(random.sample(range(1, 23), 5)):
-        seconds = random.uniform(0.001, 0.1)  # into a step, an evaluation or a checkpoint
-        assert start(text_files, output, str(step), str(seconds)).wait(300) == -signal.SIGKILL
-        checkpoints = sorted(path.name for path in output.glob("checkpoints/*"))
-        print(f"killed {seconds:.3f} s after step {step}, leaving {checkpoints}")
-    pretrain(config(text_files, output), progress=False)
-    assert_same_run(output, finished[0])
 
 
 def test_an_interrupted_run_saves_and_continues(finished, text_files, tmp_path, monkeypatch):

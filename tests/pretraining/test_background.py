@@ -1,0 +1,29 @@
+import threading
+
+import pytest
+
+from keras_bert.pretraining.background import Background
+
+
+def test_only_the_next_work_or_the_end_waits():
+    free, done = threading.Event(), []
+    with Background() as background:
+        background.start(lambda: done.append(free.wait(60)))
+        assert not done  # and this thread goes on
+        free.set()
+        background.start(lambda: done.append("second"))
+        assert done[0] is True
+    assert done == [True, "second"]
+
+
+def test_what_the_work_raises_is_raised_by_whoever_waits():
+    def fail():
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"), Background() as background:
+        background.start(fail)
+    with Background() as background:
+        background.start(fail)
+        with pytest.raises(OSError, match="full"):
+            background.wait()
+        background.wait()  # told once
