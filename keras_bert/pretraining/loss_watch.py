@@ -37,15 +37,15 @@ class LossWatch:
         if math.isinf(self._first):
             self._first = loss
         self._recent.append(loss)
-        if len(self._recent) < LOOKS:
+        limit = max(2 * self._lowest, self._first / 2)
+        if loss <= limit:
             self.good_step = step
-            return ""
-        median = statistics.median(self._recent)
-        if median > max(2 * self._lowest, self._first / 2):
-            return (
-                f"The loss diverges: its median is {median:.3g} at step {step} and was "
-                f"{self._lowest:.3g} at step {self.good_step}"
-            )
-        if median < self._lowest:
-            self._lowest, self.good_step = median, step
+        if len(self._recent) == LOOKS:
+            median = statistics.median(self._recent)
+            if median > limit:
+                return (
+                    f"The loss diverges: its median is {median:.3g} at step {step} and was "
+                    f"{self._lowest:.3g}"
+                )
+            self._lowest = min(self._lowest, median)
         return ""
