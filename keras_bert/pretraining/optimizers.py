@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from keras_bert.pretraining.config import PretrainingConfig
 
 __all__ = ["LAMB", "OPTIMIZERS", "AdamW", "WarmupLinearDecay", "decays", "make_optimizer"]
+
+logger = logging.getLogger(__name__)
 
 
 class AdamW:
@@ -140,6 +143,11 @@ def make_optimizer(
 ) -> AdamW:
     """The optimizer of a run of so many steps."""
     warmup = run.warmup_steps if run.warmup_share is None else round(run.warmup_share * steps)
+    if warmup >= steps:
+        logger.warning(
+            "The warm-up of %d steps takes the whole run of %d; give warmup_steps, too.",
+            *(warmup, steps),
+        )
     return OPTIMIZERS[run.optimizer](
         variables,
         DECAYS[run.decay](run.learning_rate, warmup, steps, run.final_learning_rate),

@@ -115,7 +115,7 @@ def test_cosine():
     np.testing.assert_allclose(rates, 0.5 + 0.5 * np.cos(np.pi * np.array([0, 0.25, 0.5, 0.75])))
 
 
-def test_options_reach_the_optimizer(text_files, tmp_path):
+def test_options_reach_the_optimizer(text_files, tmp_path, caplog):
     options = {"optimizer": "lamb", "decay": "constant", "warmup_steps": 0, "warmup_share": 0.25}
     options |= {"beta_1": 0.8, "beta_2": 0.95, "epsilon": 1e-4, "final_learning_rate": 1e-5}
     optimizer = make_optimizer(config(text_files, tmp_path, **options), variables(), 200)
@@ -127,6 +127,9 @@ def test_options_reach_the_optimizer(text_files, tmp_path):
     assert optimizer.loss_scale is None
     half = make_optimizer(config(text_files, tmp_path, precision="mixed_float16"), variables(), 200)
     assert half.scale == 2.0**15
+    assert not caplog.records
+    make_optimizer(config(text_files, tmp_path, warmup_steps=200), variables(), 200)
+    assert "takes the whole run" in caplog.text
 
 
 @pytest.mark.parametrize("kind", [AdamW, LAMB])

@@ -31,7 +31,7 @@ PAPERS = {
     "electra_base": (2e-4, 256, 766_000, 512, 0.999, 0.15, *BERT_BASE),
     "distilbert": (5e-4, 4000, 3, 512, 0.98, 0.15),
     "deberta_v3_base": (6e-4, 8192, 500_000, 512, 0.98, 0.15, *BERT_BASE),
-    "fast": (1e-3, 64, 10_000, 128, 0.98, 0.3, 4, 256, 4, 256),
+    "fast": (1e-3, 64, 5000, 128, 0.98, 0.3, 4, 256, 4, 256),
 }
 WARMUP = {  # steps, or a share of the run
     "bert_base_phase1": 10_000,
