@@ -36,6 +36,7 @@ class SelfAttention(Configured, keras.layers.Layer):
         bias: Any,
         relative: Any = None,
         queries: Any = None,
+        need_probabilities: bool = True,
         training: bool | None = None,
     ) -> tuple[Any, Any]:
         """Lets every position attend to every other.
@@ -47,15 +48,23 @@ class SelfAttention(Configured, keras.layers.Layer):
                 where a position (of the last axis) is not attended to.
             relative: embeddings of relative positions, for the attention that has such.
             queries: `[B * T, H]`, what attends to `x`; None means `x` itself.
+            need_probabilities: without them, a fused kernel does it all where there is one.
 
         Returns:
             The output `[B * T, H]` and the attention probabilities `[B, N, T, T]`, rows being
-            the positions that attend.
+            the positions that attend, or None.
         """
         batch, length = ops.shape(bias)[0], ops.shape(bias)[3]
         heads = (batch, length, self.config.num_heads, self.config.head_size)
-        query = self.query(x if queries is None else queries) * self.scale
-        query, key, value = (split_heads(y, heads) for y in (query, self.key(x), self.value(x)))
+        query = self.query(x if queries is None else queries)
+        key, value = self.key(x), self.value(x)
+        dropped = training and self.config.attention_dropout > 0
+        if not (need_probabilities or dropped) and relative is None and has_flash_attention():
+            query, key, value = (ops.reshape(y, heads) for y in (query, key, value))
+            bias = ops.broadcast_to(bias, (batch, 1, length, length))  # the kernel wants it so
+            context = ops.dot_product_attention(query, key, value, bias=bias, scale=self.scale)
+            return self.output_projection(ops.reshape(context, ops.shape(x))), None
+        query, key, value = (split_heads(y, heads) for y in (query * self.scale, key, value))
         logits = self.logits(query, key, relative, training)
         # Half precision is too coarse for the sum in the softmax; Keras casts what goes into a
         # layer, hence also the bias.
@@ -75,6 +84,17 @@ class SelfAttention(Configured, keras.layers.Layer):
     def logits(self, query: Any, key: Any, relative: Any, training: bool | None) -> Any:
         """Scaled queries and keys `[B, N, T, D]` to logits `[B, N, T, T]`."""
         return ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+
+
+def has_flash_attention() -> bool:
+    """Whether attention without dropout runs as one kernel (Dao 2023, arXiv 2307.08691).
+
+    Keras has one that heeds the bias on JAX with GPUs, for half precision; its kernel for TPUs
+    leaves the bias out (3.15). `keras.config.disable_flash_attention()` does without.
+    """
+    if keras.backend.backend() != "jax" or keras.config.is_flash_attention_enabled() is False:
+        return False
+    return keras.distribution.list_devices()[0].startswith(("gpu", "cuda"))
 
 
 def split_heads(x: Any, heads: tuple) -> Any:

@@ -160,7 +160,9 @@ class Encoder(Configured, keras.Model):
         hidden_states, attentions = [x], list[Any]()
         for index in self.config.layer_order:
             before = ops.reshape(x, matrix)
-            x, probabilities = self.encoder_layers[index](before, bias, relative, training=training)
+            x, probabilities = self.encoder_layers[index](
+                before, bias, relative, need_probabilities=return_attentions, training=training
+            )
             x = ops.reshape(x, (batch, length, hidden_size))
             if self.convolution is not None and not attentions:
                 x = self.convolution(
@@ -184,7 +186,7 @@ class Encoder(Configured, keras.Model):
             queries = ops.reshape(hidden_states[-2] + absolute, matrix)
             for _ in range(2):
                 queries, _ = self.encoder_layers[index](
-                    before, bias, relative, queries, training=training
+                    before, bias, relative, queries, need_probabilities=False, training=training
                 )
             outputs["decoded_output"] = ops.reshape(queries, (batch, length, hidden_size))
         if return_hidden_states:

@@ -41,13 +41,16 @@ class EncoderLayer(Configured, keras.layers.Layer):
         bias: Any,
         relative: Any = None,
         queries: Any = None,
+        need_probabilities: bool = True,
         training: bool | None = None,
     ) -> tuple[Any, Any]:
         """Arguments and results are those of `SelfAttention`.
 
         Given `queries`, they are what is transformed, and `x` is what they attend to.
         """
-        attended, probabilities = self.attention(x, bias, relative, queries, training=training)
+        attended, probabilities = self.attention(
+            x, bias, relative, queries, need_probabilities=need_probabilities, training=training
+        )
         x = x if queries is None else queries
         x = self.attention_norm(x + self.attention_dropout(attended, training=training))
         output = self.output_projection(self.intermediate(x))

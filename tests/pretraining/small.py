@@ -1,4 +1,4 @@
-"""Small models, synthetic examples and the trainer's step on one or two logical CPUs.
+"""The trainer's step with small models, on one or two logical CPUs.
 
 Run as a program with a number of CPUs and a directory, it writes there what ten steps of each
 objective do. Logical devices can only be made before TensorFlow starts.
@@ -6,76 +6,18 @@ objective do. Logical devices can only be made before TensorFlow starts.
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.config import EncoderConfig
-from keras_bert.layers.encoder import Encoder
-from keras_bert.pretraining.distillation import DistillationModel
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.strategy import make_strategy
-from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from tests.pretraining.models import BATCH, COMPARED, LENGTH, batches, make_model
 
-BATCH, LENGTH, SLOTS, SIZE = 8, 12, 3, 30
-COMPARED = ("mlm+nsp", "rtd", "rtd+gdes", "distillation")
-
-
-def config(dropout=0.0):
-    return EncoderConfig(
-        vocabulary_size=SIZE,
-        hidden_size=16,
-        num_layers=2,
-        num_heads=2,
-        intermediate_size=32,
-        max_positions=LENGTH,
-        hidden_dropout=dropout,
-        attention_dropout=dropout,
-    )
-
-
-def make_model(objective, dropout=0.0):
-    if OBJECTIVES[objective].teacher:
-        teacher, student = (MaskedLanguageModel(Encoder(config(dropout))) for _ in range(2))
-        return DistillationModel(student, teacher, every_token=True)
-    run = SimpleNamespace(generator_size=0.5, generator_depth=None, initial=None)
-    return OBJECTIVES[objective].model(config(dropout), run, None, None)
-
-
-def batches(number, seed=0, objective="mlm+nsp"):
-    """Global batches `(x, y, w)`; the numbers of masked tokens differ much between rows."""
-    rng = np.random.default_rng(seed)
-    heads = [head for head in OBJECTIVES[objective].heads if head.key]
-    for _ in range(number):
-        weights = np.arange(SLOTS) < rng.integers(0, SLOTS + 1, (BATCH, 1))
-        positions = 1 + rng.permuted(np.tile(np.arange(LENGTH - 1), (BATCH, 1)), axis=1)[:, :SLOTS]
-        length = rng.integers(5, LENGTH + 1, (BATCH, 1)) if len(heads) > 2 else LENGTH
-        x = {
-            # Few different ids, so that many repeat.
-            "token_ids": rng.integers(5, 9, (BATCH, LENGTH)).astype("int32"),
-            "segment_ids": rng.integers(0, 2, (BATCH, LENGTH)).astype("int32"),
-            "padding_mask": (np.arange(LENGTH) < length).astype("int32")
-            * np.ones((BATCH, 1), "int32"),
-            "masked_positions": positions.astype("int32"),
-        }
-        labels = {
-            "slots": rng.integers(5, SIZE, (BATCH, SLOTS)).astype("int32"),
-            "examples": rng.integers(0, 2, BATCH).astype("int32"),
-        }
-        if OBJECTIVES[objective].samples:
-            x["original_ids"] = rng.integers(5, 9, (BATCH, LENGTH)).astype("int32")
-            x["noise"] = rng.random((BATCH, SLOTS)).astype("float32")
-        all_weights = {
-            "slots": weights.astype("float32"),
-            "tokens": x["padding_mask"].astype("float32"),
-            "examples": np.ones(BATCH, "float32"),
-        }
-        y = {head.key: labels[head.over] for head in heads if head.labelled}
-        yield x, y, {head.key: all_weights[head.over] for head in heads}
+__all__ = ["BATCH", "COMPARED", "LENGTH", "batches", "make_model"]
 
 
 def distributed(strategy, examples):

@@ -1,0 +1,57 @@
+"""Steps on Keras' JAX backend: `python -m tests.pretraining.jax_run DIRECTORY OBJECTIVE...`.
+
+XLA_FLAGS must make two CPU devices. Reads the first weights of each objective there, and writes
+what ten steps on both devices do; then, with dropout, what some do on both and on one.
+"""
+
+import sys
+from pathlib import Path
+
+import jax
+import keras
+import numpy as np
+
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.pretraining.jax_step import JaxTrainingStep
+from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.schedules import WarmupLinearDecay
+from tests.pretraining.models import batches, make_model
+
+
+def train(objective, weights, number, devices, dropout=0.0):
+    devices = [f"cpu:{index}" for index in range(devices)]
+    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices))
+    model = make_model(objective, dropout)
+    variables = named_variables(model)
+    for name, weight in weights.items():
+        variables[name].assign(weight)
+    step = JaxTrainingStep(
+        model,
+        WarmupLinearDecay(1e-2, 3, 20),
+        objective=OBJECTIVES[objective],
+        weight_decay=0.1,
+        clip_norm=0.05,
+    )
+    state, results = step.start(), []
+    for batch in batches(number, objective=objective):
+        state, result = step(state, batch)
+        results.append(jax.device_get(result))
+    assert all(len(value.sharding.device_set) == len(devices) for value in state.values)
+    step.finish(state)
+    return {
+        "sums": np.stack([result["sums"] for result in results]),
+        "norms": np.stack([result["gradient_norm"] for result in results]),
+        **{name: np.asarray(variables[name].value) for name in step.names},
+    }
+
+
+if __name__ == "__main__":
+    directory, *objectives = sys.argv[1:]
+    for objective in objectives:
+        weights = dict(np.load(Path(directory) / f"{objective}.npz"))
+        after = train(objective, weights, number=10, devices=2)
+        np.savez(Path(directory) / f"{objective}-after.npz", **after)
+    for devices in (1, 2):
+        after = train(objective, weights, number=3, devices=devices, dropout=0.2)
+        np.savez(Path(directory) / f"dropout-{devices}.npz", **after)
+    assert "tensorflow" not in sys.modules

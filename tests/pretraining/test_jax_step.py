@@ -1,0 +1,60 @@
+"""The step on Keras' JAX backend, over two devices: against TensorFlow's, and against one."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.checkpoints.variables import named_variables
+from tests.pretraining import small
+from tests.pretraining.models import COMPARED, batches
+
+pytest.importorskip("jax")
+
+DEFAULT = tf.distribute.get_strategy()
+ENVIRONMENT = {
+    "KERAS_BACKEND": "jax",
+    "JAX_PLATFORMS": "cpu",
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # compiles faster
+    "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+}
+
+
+@pytest.fixture(
+    scope="module", params=[COMPARED[:1], pytest.param(COMPARED[1:], marks=pytest.mark.slow)]
+)
+def both(request, tmp_path_factory):
+    """TensorFlow's steps by objective, and what they do on JAX."""
+    directory = tmp_path_factory.mktemp("jax")
+    steps = {name: small.make_step(DEFAULT, objective=name) for name in request.param}
+    for objective, step in steps.items():
+        weights = {n: v.numpy() for n, v in named_variables(step.model).items() if "seed" not in n}
+        np.savez(directory / f"{objective}.npz", **weights)
+    command = [sys.executable, "-m", "tests.pretraining.jax_run", str(directory), *steps]
+    subprocess.run(command, env=os.environ | ENVIRONMENT, check=True, timeout=900)
+    return steps, lambda name: dict(np.load(directory / f"{name}.npz"))
+
+
+def test_same_losses_and_weights_as_on_tensorflow(both):
+    steps, on_jax = both
+    for objective, step in steps.items():
+        jax = on_jax(f"{objective}-after")
+        iterator = small.distributed(DEFAULT, batches(10, objective=objective))
+        for sums, norm in zip(jax.pop("sums"), jax.pop("norms"), strict=True):
+            result = step.train(iterator, tf.constant(1))
+            np.testing.assert_allclose(sums, result["sums"], rtol=1e-5)
+            np.testing.assert_allclose(norm, result["gradient_norm"], rtol=1e-4)
+        weights = small.weights(step)
+        assert jax.keys() == weights.keys()
+        for name, weight in weights.items():
+            np.testing.assert_allclose(jax[name], weight, atol=1e-5, rtol=0, err_msg=name)
+
+
+def test_two_devices_train_as_one_does_with_dropout(both):
+    one, two = (both[1](f"dropout-{devices}") for devices in (1, 2))
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        np.testing.assert_allclose(two[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
