@@ -37,6 +37,8 @@ def run(config: str, overrides: tuple[str, ...]) -> None:
             f"Interrupted at step {results['step']} of {results['steps']}, which is saved; "
             "give the same command to go on."
         )
+    if not results["chief"]:
+        return  # one of the workers says it
     for when in ("before", "after"):
         if results[when]:
             measured = {k: v for k, v in results[when].items() if "_" in k}  # of each head

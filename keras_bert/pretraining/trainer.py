@@ -31,7 +31,8 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         `finished` (false if interrupted), `step`, `steps`, `model` (its directory, when
         finished), `before` and `after` (held-out losses and accuracies, or None), `train` (the
         last losses and accuracies), `examples_per_epoch`, `best` (the checkpoint with the lowest
-        held-out loss, or None), `seconds` (this session's).
+        held-out loss, or None), `chief` (whether this is the process that writes), `seconds` (this
+        session's).
 
     Raises:
         InputError: if the text, the vocabulary, the options or the directory cannot be used, the
@@ -53,4 +54,5 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
     with workers.together(), stop_requests() as stop_requested:
         run = Run(config, strategy, workers, training, validation, preprocessor, encoder_config)
         finished = run.train(lambda: workers.any(stop_requested()), progress and workers.is_chief)
-    return {**run.results(), "finished": finished, "seconds": time.monotonic() - started}
+    seconds = time.monotonic() - started
+    return {**run.results(), "finished": finished, "chief": workers.is_chief, "seconds": seconds}
