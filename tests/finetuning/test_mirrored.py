@@ -12,7 +12,6 @@ import pytest
 from safetensors.numpy import load_file
 
 OPTIONS = {
-    "plain": {},
     # Micro-batches, and a last batch that the devices cannot share evenly.
     "accumulation": {"accumulation": 2, "batch_size": 9, "r_drop": 0.5},
     "frozen": {"frozen_layers": 1, "class_weights": "balanced", "label_smoothing": 0.1},

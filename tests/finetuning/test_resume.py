@@ -53,7 +53,10 @@ def uninterrupted(tmp_path_factory):
     return files(output)
 
 
-@pytest.mark.parametrize("moment", ["saved-2", "unsaved-2", "begun-3"])
+SLOW = [pytest.param(moment, marks=pytest.mark.slow) for moment in ("unsaved-2", "begun-3")]
+
+
+@pytest.mark.parametrize("moment", ["saved-2", *SLOW])
 def test_killed_and_started_again_is_uninterrupted(uninterrupted, tmp_path, moment):
     output = tmp_path / "out"
     command = [sys.executable, "-m", "tests.finetuning.test_resume", str(output), moment]
