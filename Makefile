@@ -64,6 +64,17 @@ test-parity: $(INSTALLED) $(PARITY_VENV)/installed ## what we write, opened by t
 	$(PARITY_VENV)/bin/python -m pytest -p no:cacheprovider tests/parity/check_transformers.py
 	$(RUN) -m pytest tests/parity/check_keras_hub.py
 
+TPU_VENV := .venv-tpu
+$(TPU_VENV)/installed: benchmarks/tpu/requirements.txt
+	$(PYTHON) -m venv $(TPU_VENV)
+	$(TPU_VENV)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
+CASES ?= small
+.PHONY: tpu-check
+tpu-check: $(TPU_VENV)/installed ## training steps compiled for a TPU v5e, without one (CASES=...)
+	@$(TPU_VENV)/bin/python -m benchmarks.tpu.check $(CASES)
+
 .PHONY: lock
 lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-header \
@@ -71,4 +82,4 @@ lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 
 .PHONY: clean
 clean: ## remove what was built, and the virtual environment
-	rm -rf $(VENV) $(PARITY_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PARITY_VENV) $(TPU_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -76,8 +76,11 @@ class JaxTrainingStep:
     def start(self) -> TrainingState:
         """The model's weights, before the first step."""
         values = [variable.value for variable in self._variables.values()]
-        zeros = [[jnp.zeros_like(v, device=v.sharding) for v in values] for _ in range(2)]
-        return TrainingState([jnp.copy(v) for v in values], *zeros, jnp.zeros((), jnp.int32))
+        momentums, velocities = (
+            [jnp.zeros_like(value, device=value.sharding) for value in values] for _ in range(2)
+        )
+        values = [jnp.copy(value) for value in values]
+        return TrainingState(values, momentums, velocities, jnp.zeros((), jnp.int32))
 
     def __call__(
         self, state: TrainingState, batch: tuple[Any, Any, Any]

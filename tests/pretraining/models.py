@@ -30,7 +30,7 @@ def config(dropout=0.0):
 def make_model(objective, dropout=0.0):
     if OBJECTIVES[objective].teacher:
         teacher, student = (MaskedLanguageModel(Encoder(config(dropout))) for _ in range(2))
-        return DistillationModel(student, teacher, every_token=True)
+        return DistillationModel(student, teacher, every_token=objective == "distillation")
     run = SimpleNamespace(generator_size=0.5, generator_depth=None, initial=None)
     return OBJECTIVES[objective].model(config(dropout), run, None, None)
 

@@ -1,0 +1,211 @@
+"""Pretraining on Keras' JAX backend, beside Hugging Face's BERT with torch.compile, on one machine.
+
+    python -m benchmarks.jax_pretraining                     # BERT large, 128 and 512 tokens
+    python -m benchmarks.jax_pretraining --layers 2 --hidden 128 --lengths 128 --tokens 512
+
+Needs jax and keras; the peer, torch and transformers, and is left out where they are missing. Each
+measurement is a process of its own, one after the other. Both train on random tokens, in bfloat16
+with float32 weights: forward and backward pass, clipping and AdamW, masked tokens and the next
+sentence, dropout, a mask for padding (of which there is none), and attention without dropout, for
+which both have a fused kernel. Ours scores the masked tokens alone, Hugging Face's all of them.
+
+Utilisation is of the accelerators' published peak, by the formula of
+`keras_bert.pretraining.flops`: the products of matrices that each of both computes.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
+
+import keras
+
+import keras_bert as kb
+from benchmarks.synthetic import random_batch
+from keras_bert.pretraining.flops import training_flops
+from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.schedules import WarmupLinearDecay
+
+PEAKS = {
+    "H200": 989e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "v5 lite": 197e12,
+    "v5p": 459e12,
+    "v6 lite": 918e12,
+}
+"""Part of a device's name to floating-point operations per second, bfloat16, dense."""
+
+VOCABULARY, LEARNING_RATE, WARMUP, STEPS = 30528, 1e-4, 10_000, 1_000_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--layers", type=int, default=24)
+    parser.add_argument("--hidden", type=int, default=1024)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512])
+    parser.add_argument("--tokens", type=int, default=2**15, help="of a batch")
+    parser.add_argument("--dropout", type=float, default=0.1, help="but of the attention")
+    parser.add_argument("--steps", type=int, default=20, help="of a measurement")
+    parser.add_argument("--peak", type=float, help="of all devices, in TFLOP/s")
+    parser.add_argument("--no-flash", action="store_true", help="attention op by op, ours alone")
+    parser.add_argument("--measure", choices=list(PREPARATIONS), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure(options)))
+        return
+    print("| | device | tokens | batch | sequences/s | ms/step | loss | utilisation |")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
+    for length in options.lengths:
+        for name in PREPARATIONS:
+            print_row(name, length, options.peak)
+
+
+def print_row(name: str, length: int, peak: float | None) -> None:
+    missing = [m for m in NEEDED[name] if importlib.util.find_spec(m) is None]
+    if missing:
+        print(f"| {name} | left out: {' and '.join(missing)} cannot be imported |")
+        return
+    command = [sys.executable, "-m", "benchmarks.jax_pretraining", *sys.argv[1:]]
+    run = subprocess.run(
+        [*command, "--measure", name, "--lengths", str(length)], stdout=subprocess.PIPE, text=True
+    )
+    if run.returncode:
+        print(f"| {name} | failed, see above |", flush=True)
+        return
+    result = json.loads(run.stdout.strip().split("\n")[-1])
+    peaks = [value for part, value in PEAKS.items() if part in result["device"]]
+    whole = peak * 1e12 if peak else result["devices"] * peaks[0] if peaks else None
+    used = f"{result['flops'] / result['seconds'] / whole:.1%}" if whole else "peak not known"
+    print(
+        f"| {name} | {result['devices']} x {result['device']} | {length} | {result['batch']} "
+        f"| {result['batch'] / result['seconds']:.1f} | {result['seconds'] * 1e3:.1f} "
+        f"| {result['loss']:.3f} | {used} |",
+        flush=True,
+    )
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of a step, after some that compile."""
+    length = options.lengths[0]
+    batch_size, slots = options.tokens // length, int(0.15 * length) + 1
+    config = kb.EncoderConfig(
+        vocabulary_size=VOCABULARY,
+        hidden_size=options.hidden,
+        num_layers=options.layers,
+        num_heads=options.hidden // 64,
+        intermediate_size=4 * options.hidden,
+        hidden_dropout=options.dropout,
+        attention_dropout=0.0,
+    )
+    batch = random_batch(OBJECTIVES["mlm+nsp"], VOCABULARY, batch_size, length, slots)
+    run, facts = PREPARATIONS[options.measure](config, batch, options)
+    run(3)
+    began = time.perf_counter()
+    loss = run(options.steps)
+    seconds = (time.perf_counter() - began) / options.steps
+    return {"batch": batch_size, "seconds": seconds, "loss": loss, **facts}
+
+
+def prepare_ours(
+    config: kb.EncoderConfig, batch: Any, options: argparse.Namespace
+) -> tuple[Callable[[int], float], dict[str, Any]]:
+    import jax
+
+    from keras_bert.pretraining.jax_step import JaxTrainingStep, divided
+
+    if options.no_flash:
+        keras.config.disable_flash_attention()
+    keras.distribution.set_distribution(keras.distribution.DataParallel())
+    policy = keras.DTypePolicy("mixed_bfloat16")
+    model = kb.PretrainingModel(kb.Encoder(config, dtype=policy), dtype=policy)
+    step = JaxTrainingStep(model, WarmupLinearDecay(LEARNING_RATE, WARMUP, STEPS))
+    state, batch = step.start(), jax.tree.map(divided, batch)
+
+    def run(steps: int) -> float:
+        nonlocal state
+        for _ in range(steps):
+            state, results = step(state, batch)
+        sums = jax.device_get(jax.block_until_ready((state, results)))[1]["sums"]
+        return float((sums[:, 0] / sums[:, 2]).sum())
+
+    x = batch[0]
+    flops = training_flops(model, *x["token_ids"].shape, x["masked_positions"].shape[1])
+    assert "tensorflow" not in sys.modules
+    return run, {
+        "flops": flops,
+        "device": jax.devices()[0].device_kind,
+        "devices": jax.device_count(),
+    }
+
+
+def prepare_hugging_face(
+    config: kb.EncoderConfig, batch: Any, options: argparse.Namespace
+) -> tuple[Callable[[int], float], dict[str, Any]]:
+    import torch
+    from transformers import BertConfig, BertForPreTraining
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    theirs = BertConfig(
+        vocab_size=config.vocabulary_size,
+        hidden_size=config.hidden_size,
+        num_hidden_layers=config.num_layers,
+        num_attention_heads=config.num_heads,
+        intermediate_size=config.intermediate_size,
+        hidden_dropout_prob=config.hidden_dropout,
+        attention_probs_dropout_prob=config.attention_dropout,
+        attn_implementation="sdpa",
+    )
+    model = BertForPreTraining(theirs).to(device).train()
+    torch.set_float32_matmul_precision("high")
+    compiled = torch.compile(model)
+    decayed = [p for p in model.parameters() if p.ndim > 1]
+    others = [p for p in model.parameters() if p.ndim <= 1]
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}],
+        lr=LEARNING_RATE / WARMUP,
+        eps=1e-6,
+        fused=True,
+    )
+    x, y, _ = batch
+    ids, positions = (torch.tensor(x[k]).long() for k in ("token_ids", "masked_positions"))
+    labels = torch.full_like(ids, -100).scatter(1, positions, torch.tensor(y["mlm_logits"]).long())
+    inputs = {
+        "input_ids": ids,
+        "token_type_ids": torch.tensor(x["segment_ids"]).long(),
+        "attention_mask": torch.tensor(x["padding_mask"]).long(),
+        "labels": labels,
+        "next_sentence_label": torch.tensor(y["nsp_logits"]).long(),
+    }
+    inputs = {name: value.to(device) for name, value in inputs.items()}
+
+    def run(steps: int) -> float:
+        for _ in range(steps):
+            with torch.autocast(device, dtype=torch.bfloat16):
+                loss = compiled(**inputs).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return float(loss)  # waits
+
+    # Its head scores all positions; the formula only looks at the sizes of a model.
+    flops = training_flops(kb.PretrainingModel(kb.Encoder(config)), *ids.shape, ids.shape[1])
+    name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    return run, {"flops": flops, "device": name, "devices": 1}
+
+
+OURS, THEIRS = "keras_bert, JAX", "Hugging Face, torch.compile"
+PREPARATIONS = {OURS: prepare_ours, THEIRS: prepare_hugging_face}
+NEEDED = {OURS: ("jax", "keras"), THEIRS: ("torch", "transformers")}
+
+
+if __name__ == "__main__":
+    main()

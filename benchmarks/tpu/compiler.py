@@ -1,0 +1,117 @@
+"""XLA modules compiled for one chip of a TPU v5e by libtpu, on a machine without a TPU.
+
+`python -m benchmarks.tpu.compiler FILE LOOPS` prints what comes out, as JSON.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+# The accelerator is named, so that libtpu does not look for it.
+os.environ.update(
+    JAX_PLATFORMS="cpu",
+    TPU_SKIP_MDS_QUERY="1",
+    TPU_ACCELERATOR_TYPE="v5litepod-4",
+    TPU_WORKER_HOSTNAMES="localhost",
+    ALLOW_MULTIPLE_LIBTPU_LOAD="1",
+    JAX_OPTIMIZATION_LEVEL="O1",  # compiles in a fraction of the time
+)
+
+import numpy as np
+from jax._src import compiler  # the versions are pinned, so what is private stays what it is
+from jax._src.interpreters import mlir
+from jax._src.lib import _jax
+from jax.experimental import topologies
+from jaxlib.mlir import ir
+
+TOPOLOGY = "v5e:2x2"
+
+
+def compile_for_tpu(module: bytes, loops: int = 1) -> dict[str, Any]:
+    """Compiles a module.
+
+    Args:
+        module: a serialized XLA module.
+        loops: how often its loops run.
+
+    Returns:
+        `products`, the floating-point operations of the products of matrices in the module;
+        `flops` of the compiled program, as the compiler counts them, and its `arguments`,
+        `temporaries` and `memory` (with what is neither) in bytes; `seconds` of compiling. If the
+        chip's memory is too small, `products` and `refused`, what the compiler says.
+    """
+    device = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGY).devices[0]
+    options = compiler.get_compile_options(
+        num_replicas=1, num_partitions=1, device_assignment=np.array([[device.id]])
+    )
+    with mlir.make_ir_context():
+        program = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module))
+        operations = list(_operations(program.operation))
+        products = sum(_flops(o) * (loops if inside else 1) for o, inside in operations)
+        for copy in [o for o, _ in operations if o.name == "mhlo.copy"]:  # libtpu knows it not
+            copy.results[0].replace_all_uses_with(copy.operands[0])
+            copy.erase()
+        began = time.process_time()
+        try:
+            compiled = device.client.compile(
+                program,
+                executable_devices=_jax.DeviceList((device,)),
+                compile_options=options,
+            )
+        except _jax.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            used = re.search(r"Used (\S+) of (\S+) hbm", str(error))
+            return {"products": products, "refused": used[0] if used else str(error)[:200]}
+    memory = compiled.get_compiled_memory_stats()
+    arguments, temporaries = memory.argument_size_in_bytes, memory.temp_size_in_bytes
+    results = memory.output_size_in_bytes - memory.alias_size_in_bytes
+    return {
+        "products": products,
+        "flops": int(compiled.cost_analysis()["flops"]),
+        "arguments": arguments,
+        "temporaries": temporaries,
+        "memory": arguments + temporaries + results + memory.generated_code_size_in_bytes,
+        "seconds": round(time.process_time() - began),
+    }
+
+
+def _operations(operation: Any, inside: bool = False) -> Iterator[tuple[Any, bool]]:
+    """All operations in one, each with whether it stands in a loop."""
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation, inside
+                loop = inside or inner.operation.name == "stablehlo.while"
+                yield from _operations(inner.operation, loop)
+
+
+def _flops(operation: Any) -> int:
+    """Of a product of matrices; 0 for anything else."""
+    if operation.name == "stablehlo.dot":
+        contracted = [ir.RankedTensorType(operation.operands[0].type).shape[-1]]
+    elif operation.name == "stablehlo.dot_general":
+        numbers = operation.attributes["dot_dimension_numbers"]
+        shape = ir.RankedTensorType(operation.operands[0].type).shape
+        dimensions = _contracting(str(numbers))
+        contracted = [shape[dimension] for dimension in dimensions]
+    elif operation.name == "stablehlo.convolution":
+        raise NotImplementedError("A convolution: count it, too.")
+    else:
+        return 0
+    result = ir.RankedTensorType(operation.results[0].type).shape
+    return 2 * int(np.prod(result)) * int(np.prod(contracted))
+
+
+def _contracting(numbers: str) -> list[int]:
+    found = re.search(r"lhs_contracting_dimensions = \[([\d, ]*)\]", numbers)
+    return [int(dimension) for dimension in found[1].split(",")] if found else []
+
+
+if __name__ == "__main__":
+    print(json.dumps(compile_for_tpu(Path(sys.argv[1]).read_bytes(), int(sys.argv[2]))))

@@ -1,0 +1,65 @@
+"""How a training step leaves TensorFlow: `python -m benchmarks.tpu.steps CASE FILE`."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import keras
+import tensorflow as tf
+
+from benchmarks.synthetic import random_batch
+from benchmarks.tpu.cases import CASES, SMALL, Case
+from keras_bert.config import EncoderConfig
+from keras_bert.families import FAMILIES
+from keras_bert.layers.encoder import Encoder
+from keras_bert.pretraining.distillation import DistillationModel
+from keras_bert.pretraining.flops import training_flops
+from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
+from keras_bert.pretraining.step import TrainingStep, trainable_variables
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
+
+
+def lower(case: Case) -> tuple[bytes, int]:
+    """The step that `tf.distribute` runs on each replica, optimizer included, in bfloat16.
+
+    TensorFlow only lowers functions with variables for devices that it has, so this is the
+    lowering for CPUs; nothing in it is of CPUs alone, else the compiler for TPUs refused it.
+
+    Returns:
+        An XLA module, and what the formula says of its floating-point operations.
+    """
+    objective, strategy = OBJECTIVES[case.objective], tf.distribute.get_strategy()
+    config = EncoderConfig.preset(case.size) if case.size else _small(case.family)
+    model = _model(case.objective, config)
+    optimizer = AdamW(trainable_variables(model), WarmupLinearDecay(1e-4, 100, 1000))
+    step = TrainingStep(
+        model, optimizer, strategy, objective=objective, accumulation=case.accumulation
+    )
+    batch = tf.nest.map_structure(
+        tf.constant, random_batch(objective, config.vocabulary_size, *case.sizes)
+    )
+    function = tf.function(lambda batch: strategy.run(step._step, args=(batch,)), jit_compile=True)
+    module = function.experimental_get_compiler_ir(batch)(stage="hlo_serialized")
+    return module, training_flops(model, *case.sizes)
+
+
+def _small(family: str) -> EncoderConfig:
+    return EncoderConfig(**(FAMILIES[family].TRAITS | SMALL))
+
+
+def _model(objective: str, config: EncoderConfig) -> keras.Model:
+    policy = keras.DTypePolicy("mixed_bfloat16")
+    if OBJECTIVES[objective].teacher:
+        student, teacher = (
+            MaskedLanguageModel(Encoder(config, dtype=policy), dtype=policy) for _ in range(2)
+        )
+        return DistillationModel(student, teacher, every_token=objective == "distillation")
+    run = SimpleNamespace(generator_size=None, generator_depth=None, initial=None)
+    return OBJECTIVES[objective].model(config, run, None, policy)
+
+
+if __name__ == "__main__":
+    module, formula = lower(CASES[sys.argv[1]])
+    Path(sys.argv[2]).write_bytes(module)
+    print(formula)
