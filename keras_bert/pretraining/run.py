@@ -34,7 +34,7 @@ from keras_bert.pretraining.loss_watch import LossWatch
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import make_optimizer
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
-from keras_bert.pretraining.strategy import has_accelerator
+from keras_bert.pretraining.strategy import profits_from_xla
 from keras_bert.pretraining.workers import Workers
 from keras_bert.text.preprocessor import Preprocessor
 
@@ -79,7 +79,7 @@ class Run:
             seed=config.seed,
             accumulation=config.accumulation,
             clip_norm=config.clip_norm,
-            jit=has_accelerator() if config.jit is None else config.jit,
+            jit=profits_from_xla() if config.jit is None else config.jit,
         )
         run = describe_run(config, training.corpus, self.model)
         workers.check_same(zlib.crc32(json.dumps(run).encode()), "options, text and vocabulary")
