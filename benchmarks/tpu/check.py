@@ -32,7 +32,9 @@ TOLERANCE = 0.03
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("cases", nargs="*", help="what to compile: names of cases, or their first words")
+    parser.add_argument(
+        "cases", nargs="*", help="what to compile: names of cases, or their first words"
+    )
     wanted = parser.parse_args().cases
     for name in [name for name in CASES if name in wanted or name.split()[0] in wanted]:
         print(f"{name} ...", file=sys.stderr, flush=True)
