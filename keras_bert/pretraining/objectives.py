@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from keras_bert.checkpoints import open_checkpoint
-from keras_bert.checkpoints.tasks import LANGUAGE_MODELS
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
-from keras_bert.layers.encoder import Encoder
 from keras_bert.pretraining import losses
-from keras_bert.pretraining.distillation import DistillationModel, copy_from_teacher
-from keras_bert.pretraining.initial import load_initial, load_rest
+from keras_bert.pretraining.models import (
+    distillation_model,
+    masked_language_model,
+    pretraining_model,
+    replaced_token_model,
+)
 from keras_bert.pretraining.plans import plan_ordered_pairs, plan_pairs, plan_segments
-from keras_bert.pretraining.replaced_token import ReplacedTokenModel, generator_config
-from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.pretraining.replaced_token import ReplacedTokenModel
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.config import PretrainingConfig
@@ -155,86 +154,6 @@ class Objective:
         return measures
 
 
-def _masked_language_model(
-    config: EncoderConfig, run: PretrainingConfig, preprocessor: Any, dtype: Any
-) -> MaskedLanguageModel:
-    # Where absolute positions are not added at the input, the head has them.
-    enhanced = not config.position_input
-    if run.initial:
-        head = {"enhanced": enhanced}
-        return load_initial(run.initial, "masked_lm", config, preprocessor, dtype, head)
-    return MaskedLanguageModel(
-        Encoder(config, dtype=dtype), preprocessor=preprocessor, enhanced=enhanced
-    )
-
-
-def _pretraining_model(
-    config: EncoderConfig, run: PretrainingConfig, preprocessor: Any, dtype: Any
-) -> PretrainingModel:
-    if run.initial:
-        return load_initial(run.initial, "pretraining", config, preprocessor, dtype)
-    return PretrainingModel(Encoder(config, dtype=dtype), preprocessor=preprocessor)
-
-
-def _replaced_token_model(
-    config: EncoderConfig,
-    run: PretrainingConfig,
-    preprocessor: Any,
-    dtype: Any,
-    *,
-    disentangled: bool,
-    size: float,
-    depth: float,
-) -> ReplacedTokenModel:
-    size = size if run.generator_size is None else run.generator_size
-    depth = depth if run.generator_depth is None else run.generator_depth
-    model = ReplacedTokenModel(
-        config,
-        generator_config(config, size, depth),
-        disentangled=disentangled,
-        preprocessor=preprocessor,
-        dtype=dtype,
-    )
-    if run.initial:
-        head = {"context": not config.position_input}
-        detector = load_initial(run.initial, "replaced_token", config, preprocessor, dtype, head)
-        model.start_from(detector)
-        load_rest(model, run.initial)
-    return model
-
-
-def _distillation_model(
-    config: EncoderConfig,
-    run: PretrainingConfig,
-    preprocessor: Any,
-    dtype: Any,
-    *,
-    every_token: bool,
-) -> DistillationModel:
-    _, saved = open_checkpoint(str(run.teacher))
-    if saved.task not in LANGUAGE_MODELS:
-        raise InputError(
-            f"The teacher {run.teacher} is a {saved.task!r}, which does not guess masked tokens; "
-            "name a masked language model."
-        )
-    teacher = saved.load("masked_lm", dtype=dtype)
-    theirs = teacher.preprocessor
-    if theirs is not None and theirs.vocabulary.tokens != preprocessor.vocabulary.tokens:
-        raise InputError(
-            f"The teacher {run.teacher} has another vocabulary than {run.vocabulary}; leave the "
-            "option vocabulary out, and the teacher's is taken."
-        )
-    if teacher.config.max_positions < run.sequence_length:
-        raise InputError(
-            f"sequence_length is {run.sequence_length}, but the teacher {run.teacher} has "
-            f"{teacher.config.max_positions} positions; lower it."
-        )
-    student = _masked_language_model(config, run, preprocessor, dtype)
-    model = DistillationModel(student, teacher, every_token=every_token)
-    copy_from_teacher(student, teacher)
-    return model
-
-
 def _cross_entropy(key: str) -> Sums:
     return lambda outputs, y, w: losses.cross_entropy(outputs[key], y[key], w[key])
 
@@ -288,7 +207,7 @@ _REPLACED = Objective(
     # google-research/electra, pretrain_helpers.mask: 15 % stay as they are.
     masked=(0.85, 0.0),
     samples=True,
-    model=partial(_replaced_token_model, disentangled=False, size=0.25, depth=1.0),
+    model=partial(replaced_token_model, disentangled=False, size=0.25, depth=1.0),
     kept=ReplacedTokenModel.kept,
 )
 
@@ -306,13 +225,13 @@ _DISTILLED = (
 )
 
 OBJECTIVES = {
-    "mlm": Objective(heads=(_MASKED,), model=_masked_language_model),
+    "mlm": Objective(heads=(_MASKED,), model=masked_language_model),
     "mlm+nsp": Objective(
-        heads=(_MASKED, _NEXT), model=_pretraining_model, plan=plan_pairs, pairs=True
+        heads=(_MASKED, _NEXT), model=pretraining_model, plan=plan_pairs, pairs=True
     ),
     "mlm+sop": Objective(
         heads=(_MASKED, dataclasses.replace(_NEXT, name="sop")),
-        model=_pretraining_model,
+        model=pretraining_model,
         plan=plan_ordered_pairs,
         pairs=True,
     ),
@@ -321,18 +240,18 @@ OBJECTIVES = {
     "rtd+gdes": dataclasses.replace(
         _REPLACED,
         masked=(1.0, 0.0),
-        model=partial(_replaced_token_model, disentangled=True, size=1.0, depth=0.5),
+        model=partial(replaced_token_model, disentangled=True, size=1.0, depth=0.5),
     ),
     "distillation": Objective(
         heads=_DISTILLED,
         teacher=True,
-        model=partial(_distillation_model, every_token=True),
+        model=partial(distillation_model, every_token=True),
         kept=lambda model: model.student,
     ),
     "distillation-masked": Objective(
         heads=(dataclasses.replace(_DISTILLED[0], over="slots"), *_DISTILLED[1:]),
         teacher=True,
-        model=partial(_distillation_model, every_token=False),
+        model=partial(distillation_model, every_token=False),
         kept=lambda model: model.student,
     ),
 }

@@ -1,8 +1,13 @@
 """Runs that start from a model."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
@@ -129,6 +134,32 @@ def test_a_generator_goes_on_from_the_checkpoint_of_a_run(family, make, text_fil
     assert_holds(built(options(tmp_path / "step-00000007", text_files, tmp_path)), trained)
 
 
+@pytest.mark.slow
+def test_every_replica_starts_from_it(make, text_files):
+    for task, family in ((kb.PretrainingModel, "bert"), (kb.ReplacedTokenDetector, "electra")):
+        _, path = make(task, family=family)
+        command = [sys.executable, "-m", "tests.pretraining.test_initial", path, text_files]
+        subprocess.run(command, check=True, timeout=300)
+
+
+def replicas(path, text_files):
+    device = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(device, [tf.config.LogicalDeviceConfiguration()] * 2)
+    started = built(options(path, text_files, path))
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        both = built(options(path, text_files, path))
+    theirs = named_variables(kb.load(path))
+    alone = named_variables(started)
+    for name, variable in named_variables(both).items():
+        copies = [copy.numpy() for copy in variable.value.values]
+        assert len(copies) == 2
+        np.testing.assert_array_equal(*copies, err_msg=name)
+        assert copies[0].shape == tuple(alone[name].shape)
+        if name in theirs:
+            np.testing.assert_array_equal(copies[0], theirs.pop(name), err_msg=name)
+    assert not theirs
+
+
 def test_a_second_phase_begins_where_the_first_ended(text_files, tmp_path):
     first = pretrain(run.config(text_files, tmp_path / "first", steps=4), progress=False)
     changes = {"steps": 1, "initial": first["model"], "encoder": {}, "learning_rate": 1e-3}
@@ -191,3 +222,7 @@ def test_rows_beyond_the_vocabulary_are_no_trouble(text_files, tmp_path):
     generating.detector = lambda inputs, training: drawn.update(inputs)
     generating({**inputs, "masked_positions": positions})
     assert drawn["token_ids"].numpy().max() == 19  # nor when a generator draws them
+
+
+if __name__ == "__main__":
+    replicas(*map(Path, sys.argv[1:]))
