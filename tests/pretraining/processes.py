@@ -42,12 +42,15 @@ def launch(config, fates=None):
         fates: index of a process to ("after", step, seconds, signal), a signal so long after a
             step, or ("during", n), a SIGKILL after the n-th file of a checkpoint.
     """
-    addresses = [f"localhost:{port}" for port in _free_ports(PROCESSES[config.strategy])]
+    fates = fates or {}
+    return run_all(config.strategy, _work, config.to_dict(), fates, time.time())
+
+
+def run_all(strategy, work, *arguments):
+    """Calls `work(index, *arguments)` in all processes of a strategy; returns their exit codes."""
+    addresses = [f"localhost:{port}" for port in _free_ports(PROCESSES[strategy])]
     processes = [
-        _context.Process(
-            target=_work,
-            args=(config.to_dict(), addresses, index, (fates or {}).get(index), time.time()),
-        )
+        _context.Process(target=_join, args=(strategy, addresses, index, work, *arguments))
         for index in range(len(addresses))
     ]
     for process in processes:
@@ -90,20 +93,25 @@ def examples_of(config, epoch):
     return counts
 
 
-def _work(options, addresses, index, fate, launched):
-    config = PretrainingConfig.from_dict(options)
-    with open(f"{config.output}.{SAID}{index}", "wb") as output:
-        for descriptor in (1, 2):
-            os.dup2(output.fileno(), descriptor)
-    if config.strategy == "mirrored":
+def _join(strategy, addresses, index, work, *arguments):
+    if strategy == "mirrored":
         cpu = tf.config.list_physical_devices("CPU")[0]
         two = [tf.config.LogicalDeviceConfiguration()] * 2
         tf.config.set_logical_device_configuration(cpu, two)
     cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
     os.environ["TF_CONFIG"] = json.dumps(cluster)
+    work(index, *arguments)
+
+
+def _work(index, options, fates, launched):
+    config = PretrainingConfig.from_dict(options)
+    with open(f"{config.output}.{SAID}{index}", "wb") as output:
+        for descriptor in (1, 2):
+            os.dup2(output.fileno(), descriptor)
     _record_examples(Path(f"{config.output}.{SEEN}"), launched)
-    if fate:
-        {"after": _die_after, "during": _die_while_writing}[fate[0]](*fate[1:])
+    if index in fates:
+        kind, *when = fates[index]
+        {"after": _die_after, "during": _die_while_writing}[kind](*when)
     try:
         finished = pretrain(config, progress=False)["finished"]
     except InputError as error:
