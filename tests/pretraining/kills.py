@@ -25,12 +25,12 @@ def survive(config, kills, rng):
     for _ in range(kills):
         last = max([int(p.name.removeprefix("step-")) for p in checkpoints.glob("step-*")] or [0])
         victim = rng.randrange(processes.PROCESSES[config.strategy])
-        fate = ("after", last + rng.randint(1, 6), rng.uniform(0, 0.2), signal.SIGKILL)
+        fate = ("after", last + rng.randint(1, 6), rng.uniform(0, 0.05), signal.SIGKILL)
         if victim == 0 and rng.random() < 0.4:  # only the first one writes
             fate = ("during", rng.randint(1, 4))
         codes = processes.launch(config, {victim: fate})
         if not any(codes):
-            break
+            break  # it was faster
         assert codes[victim] == processes.KILLED, (codes, processes.said(config, victim))
         for index, code in enumerate(codes):
             if index != victim:

@@ -81,4 +81,5 @@ def test_a_run_stopped_on_two_workers_goes_on_alone(text_files, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", processes.PROCESSES)
 def test_kills_at_random_moments(text_files, tmp_path, strategy):
-    assert kills.check(text_files, tmp_path, strategy, 3, seed=None, checkpoint_every=3) == 3
+    options = {"steps": 60, "checkpoint_every": 5, "evaluate_every": 20}
+    assert kills.check(text_files, tmp_path, strategy, 3, seed=None, **options)
