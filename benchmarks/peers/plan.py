@@ -70,7 +70,7 @@ TASKS = {
         "problem": "single_label",
         "epochs": 1,
         "batch_size": 32,
-        "learning_rate": 1e-4,
+        "learning_rate": 2e-4,
         "length": 128,
         "pooling": "mean",
         "metric": "accuracy",
