@@ -19,4 +19,4 @@ def command(port: int, worker_port: int, host: str | None) -> None:
 
     server = DataHost(port, worker_port, host or socket.gethostname())
     click.echo(f"{server.address}: ready")
-    server.join()
+    server.serve()

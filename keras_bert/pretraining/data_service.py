@@ -7,7 +7,7 @@ turn: their order is the plan's, whatever the hosts are, and a run may be contin
 
 from __future__ import annotations
 
-import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +15,6 @@ import tensorflow as tf
 from tensorflow.data.experimental import service
 
 PROTOCOL = "grpc"
-
-logger = logging.getLogger(__name__)
 
 
 class DataHost:
@@ -43,9 +41,14 @@ class DataHost:
         )
         self.address = f"{PROTOCOL}://{host}:{port}"
 
-    def join(self) -> None:
-        """Waits for ever."""
-        self._dispatcher.join()
+    def stop(self) -> None:
+        """Ends both; a run that reads from here waits then, and ends when a host is back here."""
+        self._worker._stop()
+        self._dispatcher._stop()
+
+    def serve(self) -> None:
+        """Waits until it is stopped, by a signal, which the servers' own waiting would not heed."""
+        threading.Event().wait()
 
 
 def map_on_hosts(

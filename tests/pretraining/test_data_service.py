@@ -47,6 +47,25 @@ def test_another_batch_than_the_wanted_one_is_not_taken(monkeypatch):
         list(made)
 
 
+@pytest.mark.slow
+def test_a_host_that_was_gone_ends_the_run():
+    """Nothing is left out or made twice."""
+    hosts, seen = [DataHost()], []
+    numbers = tf.data.Dataset.range(10**6)
+    made = map_on_hosts(numbers, lambda n: tf.fill([100_000], n), [hosts[0].address])
+
+    def read():
+        for values in made:
+            seen.append(int(values[0]))
+            if len(seen) == 20:
+                hosts[0].stop()
+                hosts[0] = DataHost(int(hosts[0].address.rpartition(":")[2]))
+
+    with pytest.raises(tf.errors.OpError, match="dispatcher restart|another batch"):
+        read()
+    assert seen == list(range(len(seen)))
+
+
 def test_only_records_can_be_read_elsewhere(text_files, tmp_path):
     run = config(text_files, tmp_path, data_service="localhost:1", **PACKED)
     with pytest.raises(InputError, match="corpus must be a directory of keras-bert tokenize"):

@@ -1,0 +1,120 @@
+"""Packed, masked rows of 128 tokens per second, from text in the graph and from records.
+
+    python benchmarks/packing.py VOCABULARY TEXT [--cores 1 2] [--rounds 1]
+
+TEXT is taken as it is and, for the share of padding, also with each line a document of its own,
+without packing and with it. From text, reading and tokenizing count; from records, which
+`keras-bert tokenize` makes before, opening them does. Each measurement is a process of its own held
+to so many cores. Imports and one warm-up on a part of the text are not counted. The first figure is
+by processor time, which other processes on the machine disturb least, the second by the clock.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+LENGTH, BATCH = 128, 256
+
+
+def run(vocabulary, source, packed=True):
+    """Makes all rows of an epoch; returns how many, and the share of padding in them."""
+    from keras_bert.pretraining.config import PretrainingConfig
+    from keras_bert.pretraining.inputs import make_examples, make_preprocessor
+
+    config = PretrainingConfig(
+        corpus=(str(source),),
+        vocabulary=str(vocabulary),
+        output="unused",
+        objective="mlm",
+        packed=packed,
+        sequence_length=LENGTH,
+        validation_share=0.0,
+        steps=1,
+    )
+    examples, _ = make_examples(config, make_preprocessor(config))
+    plan = examples.plan(0)
+    for _ in examples.dataset(BATCH, plan=plan):
+        pass
+    stretches = len(plan.start) if packed else len(plan)
+    tokens = len(examples.corpus.tokens) + 2 * stretches
+    return len(plan), 1 - tokens / (len(plan) * LENGTH)
+
+
+def measure(vocabulary, source, cores):
+    """Prints rows per second of processor time and per second."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(cores)
+    run(vocabulary, source + ".warmup")
+    processor, clock = time.process_time(), time.perf_counter()
+    rows, _ = run(vocabulary, source)
+    print(
+        json.dumps([rows / (time.process_time() - processor), rows / (time.perf_counter() - clock)])
+    )
+
+
+def in_process(arguments, cores):
+    result = subprocess.run(
+        [sys.executable, __file__, *map(str, arguments), "--worker", str(cores)],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, range(cores)),
+    )
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def tokenized(vocabulary, text, output):
+    from keras_bert.pretraining.tokenization import MEGABYTE, tokenize
+    from keras_bert.text.loading import load_tokenizer
+
+    options = {"workers": 1, "shard_size": 8 * MEGABYTE, "progress": False}
+    return tokenize(text, load_tokenizer(vocabulary), output, **options)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("vocabulary", help="vocab.txt of an uncased model")
+    parser.add_argument("text", help="plain text, one paragraph a line")
+    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        measure(options.vocabulary, options.text, options.worker)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        text, lines = Path(folder, "text"), Path(folder, "lines")
+        with open(options.text, encoding="utf-8") as file:
+            content = file.readlines()
+        text.write_text("".join(content))
+        Path(folder, "text.warmup").write_text("".join(content[:500]))
+        lines.write_text("\n".join(content))
+        for name, path in (("as it is", text), ("each line a document", lines)):
+            for packed in (False, True):
+                rows, padding = run(options.vocabulary, path, packed)
+                how = "packed" if packed else "alone"
+                print(f"{name}, {how}: {rows} rows, {padding:.1%} padding", flush=True)
+        records = Path(folder, "records")
+        tokenized(options.vocabulary, text, records)
+        tokenized(options.vocabulary, f"{text}.warmup", f"{records}.warmup")
+        for source in (text, records):
+            for cores, _ in itertools.product(options.cores, range(options.rounds)):
+                per_processor, per_second = in_process([options.vocabulary, source], cores)
+                print(
+                    f"{source.name}, cores {cores}: {per_processor:.0f} rows/s of processor time, "
+                    f"{per_second:.0f} by the clock, load {os.getloadavg()[0]:.1f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
