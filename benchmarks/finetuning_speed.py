@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--sides", nargs="+", help="by default all")
-    parser.add_argument("--results", help="the file that `finetuning.py table` reads")
+    parser.add_argument("--results", help="the file that `finetuning_page.py` reads")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:

@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=DEFAULT)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--results", help="the file that `finetuning.py table` reads")
+    parser.add_argument("--results", help="the file that `finetuning_page.py` reads")
     options = parser.parse_args()
     for task in options.tasks:
         with tempfile.TemporaryDirectory() as folder:

