@@ -1,5 +1,6 @@
 """Whose a directory is: a run goes on only with what it began with."""
 
+import dataclasses
 import json
 import zlib
 from collections.abc import Mapping
@@ -34,10 +35,12 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
         )
     earlier = json.loads((directory / RUN).read_text())["config"]
     now = config.to_dict()
-    for name in now:
-        if name not in MAY_CHANGE and earlier.get(name) != now[name]:
+    for field in dataclasses.fields(config):
+        name = field.name
+        before = earlier.get(name, field.default)  # the option may be younger than the run
+        if name not in MAY_CHANGE and before != now[name]:
             raise InputError(
-                f"{directory} holds a run with {name} {earlier.get(name)!r}, not {now[name]!r}; "
+                f"{directory} holds a run with {name} {before!r}, not {now[name]!r}; "
                 "choose another output, or set the option back to continue it."
             )
 
