@@ -194,7 +194,7 @@ def prepare_hugging_face(
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        return float(loss)  # waits
+        return float(loss.detach())  # waits
 
     # Its head scores all positions; the formula only looks at the sizes of a model.
     flops = training_flops(kb.PretrainingModel(kb.Encoder(config)), *ids.shape, ids.shape[1])

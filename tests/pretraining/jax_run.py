@@ -32,6 +32,7 @@ def train(objective, weights, number, devices, dropout=0.0):
         weight_decay=0.1,
         clip_norm=0.05,
     )
+    check_seeds(step)
     state, results = step.start(), []
     for batch in batches(number, objective=objective):
         state, result = step(state, batch)
@@ -43,6 +44,14 @@ def train(objective, weights, number, devices, dropout=0.0):
         "norms": np.stack([result["gradient_norm"] for result in results]),
         **{name: np.asarray(variables[name].value) for name in step.names},
     }
+
+
+def check_seeds(step):
+    """Every generator has another one in every step."""
+    values = [variable.value for variable in step.model.non_trainable_variables]
+    states = [np.asarray(v) for number in (0, 1) for v in step._with_seeds(values, number)]
+    seeds = [tuple(state) for state in states if state.dtype == np.uint32]
+    assert len(set(seeds)) == len(seeds)
 
 
 if __name__ == "__main__":
