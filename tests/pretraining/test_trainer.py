@@ -11,6 +11,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert.pretraining import checkpoint
+from keras_bert.pretraining.directory import check_directory
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.optimizers import WarmupLinearDecay
 from keras_bert.pretraining.run import Run
@@ -192,6 +193,19 @@ def test_directories_that_are_not_ours(finished, text_files, tmp_path):
     output = finished[0]
     refused(config(text_files, output, masking_rate=0.2), r"masking_rate 0\.15, not 0\.2")
     refused(config(text_files, output, encoder={"hidden_size": 18}), "with encoder")
+
+
+def test_a_run_may_be_older_than_an_option(finished, text_files):
+    path = finished[0] / "pretraining.json"
+    original = path.read_text()
+    written = json.loads(original)
+    del written["config"]["epsilon"]
+    try:
+        path.write_text(json.dumps(written))
+        check_directory(finished[0], config(text_files, finished[0]))
+        refused(config(text_files, finished[0], epsilon=1e-3), r"epsilon 1e-06, not 0\.001")
+    finally:
+        path.write_text(original)
 
 
 def test_other_text_than_before(finished, text_files):
