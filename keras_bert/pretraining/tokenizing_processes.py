@@ -50,13 +50,13 @@ _tokenizer: Tokenizer  # of a worker
 
 def _become_worker(kind: str, config: dict[str, Any]) -> None:
     """Prepares a process: one thread, and no longer alive than the one that began it."""
+    threading.Thread(target=_die_with_parent, daemon=True).start()
     import tensorflow as tf
 
     global _tokenizer
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     _tokenizer = tokenizer_class(kind).from_config(config)
-    threading.Thread(target=_die_with_parent, daemon=True).start()
 
 
 def _die_with_parent() -> None:
