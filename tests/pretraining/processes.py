@@ -173,12 +173,13 @@ def _record_examples(path, launched):
 
 
 def _names(x, y, w):
-    """A number for each example, made of its two texts; `[B]` without the rows that fill up."""
-    tokens, positions = x["token_ids"].copy(), x["masked_positions"]
+    """A number for each example, made of its texts before masking; none for rows that fill up."""
+    tokens = np.array(x.get("original_ids", x["token_ids"]))
     names = []
-    for row in np.flatnonzero(w["nsp_logits"]):
-        slots = w["mlm_logits"][row] > 0
-        tokens[row, positions[row, slots]] = y["mlm_logits"][row, slots]
+    for row in np.flatnonzero(sum(part.reshape(len(part), -1).sum(1) for part in w.values())):
+        if "original_ids" not in x:
+            slots = w["mlm_logits"][row] > 0
+            tokens[row, x["masked_positions"][row, slots]] = y["mlm_logits"][row, slots]
         names.append(zlib.crc32(tokens[row].tobytes() + x["segment_ids"][row].tobytes()))
     return names
 
