@@ -78,13 +78,14 @@ class MappedTokens:
         self._ends = sizes.sum(keepdims=True) if ends is None else ends
         lengths = self._ends - self._starts
         self._here = np.cumsum(lengths) - lengths  # where the stretches begin among ours
+        self._shifts = self._starts - self._here
 
     def __len__(self) -> int:
         return int((self._ends - self._starts).sum())
 
     def __getitem__(self, index: np.ndarray) -> np.ndarray:
         stretch = np.searchsorted(self._here, index, side="right") - 1
-        index = np.asarray(index) + (self._starts - self._here)[stretch]
+        index = np.asarray(index) + self._shifts[stretch]
         file = np.searchsorted(self._file_starts, index, side="right") - 1
         result = np.empty(index.shape, np.int32)
         for number in np.unique(file):
@@ -98,7 +99,7 @@ class MappedTokens:
 
     def take(self, starts: np.ndarray, ends: np.ndarray) -> MappedTokens | np.ndarray:
         """The stretches from `starts` to `ends` `[R]`, one after the other."""
-        if len(self._starts) > 1:  # of stretches once more
+        if self._shifts.any():  # of stretches once more
             return np.concatenate(
                 [self[np.arange(a, b)] for a, b in zip(starts, ends, strict=True)]
             )
@@ -113,9 +114,9 @@ class MappedTokens:
     def gather(self, index: tf.Tensor) -> tf.Tensor:
         """Tokens int32 of the shape of `index`, int64, in the graph."""
         flat = tf.reshape(index, [-1])
-        if len(self._starts) > 1:
+        if self._shifts.any():
             stretch = tf.searchsorted(self._here, flat, side="right") - 1
-            flat += tf.gather(self._starts - self._here, stretch)
+            flat += tf.gather(self._shifts, stretch)
         file = tf.searchsorted(self._file_starts, flat, side="right") - 1
         shifts = [f.ends["tokens"][0] for f in self._files] - self._file_starts
         flat += tf.gather(shifts, file)

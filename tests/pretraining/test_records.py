@@ -96,6 +96,15 @@ def test_the_files_are_read_where_they_are_looked_at(records, tokenizer):
     assert graph.graph.as_graph_def().ByteSize() < 100_000
 
 
+def test_one_stretch_that_begins_later(records, tokenizer):
+    tokens = open_corpus([str(records[0])], tokenizer).tokens
+    expected = np.asarray(tokens)[300:500]
+    later = tokens.take(np.array([300]), np.array([500]))
+    np.testing.assert_array_equal(np.asarray(later), expected)
+    np.testing.assert_array_equal(later.gather(tf.range(200, dtype=tf.int64)), expected)
+    np.testing.assert_array_equal(later.take(np.array([9]), np.array([40])), expected[9:40])
+
+
 def test_interrupted_and_given_again(text, records, tokenizer, tmp_path, monkeypatch):
     make, made = tokenization.processes, []
 
