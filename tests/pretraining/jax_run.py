@@ -22,9 +22,9 @@ def train(objective, weights, number, devices, dropout=0.0):
     devices = [f"cpu:{index}" for index in range(devices)]
     keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices))
     model = make_model(objective, dropout)
-    variables = named_variables(model)
-    for name, weight in weights.items():
-        variables[name].assign(weight)
+    ours = [variable for variable in model.weights if "seed" not in variable.path]
+    for variable, weight in zip(ours, weights, strict=True):
+        variable.assign(weight)
     step = JaxTrainingStep(
         model,
         WarmupLinearDecay(1e-2, 3, 20),
@@ -39,10 +39,11 @@ def train(objective, weights, number, devices, dropout=0.0):
         results.append(jax.device_get(result))
     assert all(len(value.sharding.device_set) == len(devices) for value in state.values)
     step.finish(state)
+    trained = named_variables(model, model.trainable_variables)
     return {
         "sums": np.stack([result["sums"] for result in results]),
         "norms": np.stack([result["gradient_norm"] for result in results]),
-        **{name: np.asarray(variables[name].value) for name in step.names},
+        **{name: np.asarray(variable.value) for name, variable in trained.items()},
     }
 
 
@@ -57,7 +58,7 @@ def check_seeds(step):
 if __name__ == "__main__":
     directory, *objectives = sys.argv[1:]
     for objective in objectives:
-        weights = dict(np.load(Path(directory) / f"{objective}.npz"))
+        weights = np.load(Path(directory) / f"{objective}.npz").values()
         after = train(objective, weights, number=10, devices=2)
         np.savez(Path(directory) / f"{objective}-after.npz", **after)
     for devices in (1, 2):

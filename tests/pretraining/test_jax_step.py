@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.checkpoints.variables import named_variables
 from tests.pretraining import small
 from tests.pretraining.models import COMPARED, batches
 
@@ -31,8 +30,8 @@ def both(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("jax")
     steps = {name: small.make_step(DEFAULT, objective=name) for name in request.param}
     for objective, step in steps.items():
-        weights = {n: v.numpy() for n, v in named_variables(step.model).items() if "seed" not in n}
-        np.savez(directory / f"{objective}.npz", **weights)
+        weights = [v.numpy() for v in step.model.weights if "seed" not in v.path]
+        np.savez(directory / f"{objective}.npz", *weights)
     command = [sys.executable, "-m", "tests.pretraining.jax_run", str(directory), *steps]
     subprocess.run(command, env=os.environ | ENVIRONMENT, check=True, timeout=900)
     return steps, lambda name: dict(np.load(directory / f"{name}.npz"))
@@ -45,7 +44,8 @@ def test_same_losses_and_weights_as_on_tensorflow(both):
         iterator = small.distributed(DEFAULT, batches(10, objective=objective))
         for sums, norm in zip(jax.pop("sums"), jax.pop("norms"), strict=True):
             result = step.train(iterator, tf.constant(1))
-            np.testing.assert_allclose(sums, result["sums"], rtol=1e-5)
+            # A divergence is a small difference of large numbers.
+            np.testing.assert_allclose(sums, result["sums"], rtol=1e-5, atol=3e-5)
             np.testing.assert_allclose(norm, result["gradient_norm"], rtol=1e-4)
         weights = small.weights(step)
         assert jax.keys() == weights.keys()
