@@ -30,6 +30,8 @@ def prepare_fit(model: keras.Model) -> None:
 
     With several workers it gives the model functions for training and evaluation of its own, since
     those of Keras cannot add up what the workers return. A dataset is then one of global batches.
+    On replicas of one machine `fit` of Keras averages token ids where it builds a loss itself:
+    call `model.compute_loss` on a batch in the scope of the strategy first, as `finetuning` does.
 
     Raises:
         InputError: if Keras would fail with an option, or silently do something else.
