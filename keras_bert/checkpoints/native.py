@@ -37,9 +37,7 @@ def save_native(model: keras.Model, directory: str | os.PathLike) -> None:
         write_native(model, path)
 
 
-def write_native(
-    model: keras.Model, path: Path, tensors: Mapping[str, Any] | None = None
-) -> None:
+def write_native(model: keras.Model, path: Path, tensors: Mapping[str, Any] | None = None) -> None:
     """Writes the model's files into a new directory, with these weights if they are given."""
     path.mkdir()
     save_tensors(named_variables(model) if tensors is None else tensors, path / WEIGHTS)
