@@ -178,7 +178,9 @@ def test_enhanced_mask_decoder():
     assert not np.allclose(without(inputs).numpy()[tokens], expected.numpy()[tokens], atol=0.1)
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", ["v1", "v2"])
 def test_mixed_precision_trains_with_finite_gradients(name, policy):
     config = kb.EncoderConfig(**SMALL | CONFIGURATIONS[name], initializer_range=0.2)
@@ -255,6 +257,7 @@ def test_keras_file_and_native_format(tmp_path):
         np.testing.assert_array_equal(again(inputs), model(inputs))
 
 
+@pytest.mark.slow
 def test_jax(tmp_path):
     model = kb.PretrainingModel(make(**CONFIGURATIONS["v2"], pooler=True))
     inputs = batch()

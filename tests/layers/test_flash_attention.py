@@ -75,5 +75,6 @@ assert calls
 """
 
 
+@pytest.mark.slow
 def test_same_outputs_and_gradients_and_padding_is_not_seen():
     run_on_jax(PROGRAM)

@@ -62,5 +62,6 @@ assert "tensorflow" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_models_and_losses_run_on_jax_without_tensorflow():
     run_on_jax(PROGRAM)
