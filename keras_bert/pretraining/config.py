@@ -27,6 +27,7 @@ MAY_CHANGE = (
     "evaluate_every",
     "steps_per_loop",
     "jit",
+    "peak_teraflops",
 )
 """Options that may differ when a run is continued: they do not decide what an example is."""
 
@@ -102,6 +103,9 @@ class PretrainingConfig:
         steps_per_loop: steps between two looks at the losses; a line of the log each.
         jit: whether XLA compiles the forward and backward pass; None means on accelerators only,
             since on CPUs it is slower.
+        peak_teraflops: what the device of a replica could do at most, in TFLOP/s, of which the
+            share that is used is then shown; None means what is known of a GPU or TPU by its name,
+            and nothing for others.
 
     Raises:
         InputError: if a value is out of its range, or two do not go together.
@@ -153,6 +157,7 @@ class PretrainingConfig:
     evaluate_every: int | None = None
     steps_per_loop: int = 10
     jit: bool | None = None
+    peak_teraflops: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("corpus", "validation", "data_service"):

@@ -39,6 +39,7 @@ RANGES: dict[str, tuple[float, float, str]] = {
     "epsilon": (1e-30, 1, "positive and at most 1"),
     "weight_decay": (0, 10, "from 0 to 10"),
     "clip_norm": (1e-12, 1e12, "positive, or null"),
+    "peak_teraflops": (1e-6, 1e9, "positive, or null"),
     "epochs": (1e-6, _MANY, "positive"),
     "generator_size": (1e-3, 1, "positive and at most 1"),
     "generator_depth": (1e-3, 1, "positive and at most 1"),

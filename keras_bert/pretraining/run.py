@@ -33,8 +33,10 @@ from keras_bert.pretraining.journal import Journal
 from keras_bert.pretraining.loss_watch import LossWatch
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import make_optimizer
+from keras_bert.pretraining.progress import advance, make_bar
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.strategy import profits_from_xla
+from keras_bert.pretraining.throughput import Throughput
 from keras_bert.pretraining.workers import Workers
 from keras_bert.text.preprocessor import Preprocessor
 
@@ -81,6 +83,13 @@ class Run:
             clip_norm=config.clip_norm,
             jit=profits_from_xla() if config.jit is None else config.jit,
         )
+        self.throughput = Throughput(
+            self.model,
+            strategy,
+            length=config.sequence_length,
+            slots=training.masking.slots,
+            peak=config.peak_teraflops,
+        )
         run = describe_run(config, training.corpus, self.model)
         workers.check_same(zlib.crc32(json.dumps(run).encode()), "options, text and vocabulary")
         if workers.is_chief:
@@ -107,10 +116,7 @@ class Run:
         if self.step:
             logger.info("Continuing %s from step %d.", self.directory, self.step)
         self._evaluate_if_due()
-        bar = tqdm(
-            total=self.steps, initial=self.step, unit="step", disable=not progress, smoothing=0.1
-        )
-        with bar, self.background:
+        with make_bar(self.steps, self.step, progress) as bar, self.background:
             while self.step < self.steps and not stop_requested():
                 self._train_epoch(stop_requested, bar)
             self._evaluate_if_due()
@@ -160,14 +166,20 @@ class Run:
                 return
 
     def _train_steps(self, iterator: Iterator, count: int, bar: tqdm) -> None:
-        began = time.monotonic()
-        result = self.training_step.train(iterator, tf.constant(count, tf.int32))
+        train = self.training_step.train
+        began, traces = time.monotonic(), train.experimental_get_tracing_count()
+        result = train(iterator, tf.constant(count, tf.int32))
         self.step += count
         self.batch += count
         measures = self.objective.measures(result["sums"].numpy().tolist())
         gradient_norm = float(result["gradient_norm"])
         self._check_losses(measures, gradient_norm)
-        tokens_per_second = int(result["tokens"]) / (time.monotonic() - began)
+        speed = self.throughput.measures(
+            steps=count,
+            batch_size=self.config.batch_size,
+            tokens=int(result["tokens"]),
+            seconds=time.monotonic() - began,
+        )
         row = {
             "event": "train",
             "step": self.step,
@@ -175,12 +187,11 @@ class Run:
             **measures,
             "gradient_norm": gradient_norm,
             "learning_rate": float(self.optimizer.schedule(self.step - 1)),
-            "tokens_per_second": tokens_per_second,
+            **speed,
         }
         self.journal.write(row)
-        shown = {name: f"{value:.3f}" for name, value in measures.items() if name != "loss"}
-        bar.set_postfix({**shown, "tokens/s": f"{tokens_per_second:.0f}"}, refresh=False)
-        bar.update(count)
+        traced = train.experimental_get_tracing_count() > traces
+        advance(bar, count, {**measures, **speed}, traced=traced)
 
     def _check_losses(self, measures: Mapping[str, float], gradient_norm: float) -> None:
         trouble = self.watch.trouble(self.step, {**measures, "gradient_norm": gradient_norm})

@@ -38,6 +38,7 @@ def test_a_run_learns_and_tells(finished):
     assert set(range(2, 25, 2)) <= set(steps)  # and at the ends of epochs
     assert steps == sorted(set(steps))
     assert {"mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy"} <= rows[1].keys()
+    assert 0 < rows[1]["padding"] < 1
     assert list((output / "tensorboard").glob("events*"))
     assert sorted(p.name for p in (output / "checkpoints").iterdir()) == [
         "step-00000018",
@@ -57,7 +58,7 @@ def test_the_model_and_every_checkpoint_open(finished):
 
 def test_a_finished_run_is_left_alone(finished, text_files):
     output, results = finished
-    again = pretrain(config(text_files, output), progress=False)
+    again = pretrain(config(text_files, output, peak_teraflops=1), progress=False)
     for key in ("before", "after", "train", "model"):
         assert again[key] == results[key]
 
@@ -158,6 +159,16 @@ def test_masked_tokens_alone(text_files, tmp_path):
     results = pretrain(run, progress=False)
     assert isinstance(kb.load(results["model"]), kb.MaskedLanguageModel)
     assert "nsp_loss" not in results["after"]
+
+
+def test_padding_and_utilisation(text_files, tmp_path, capsys):
+    run = config(text_files, tmp_path / "run", objective="mlm", steps=2, peak_teraflops=1e-3)
+    results = pretrain(run)
+    examples, _ = make_examples(run, make_preprocessor(run))
+    masks = [x["padding_mask"].numpy() for x, *_ in examples.dataset(16).take(2)]
+    assert results["train"]["padding"] == pytest.approx(1 - np.mean(masks))
+    assert 0 < results["train"]["utilisation"] < 1
+    assert "MFU=" in capsys.readouterr().err
 
 
 def test_fit_trains_the_same_model(text_files, tmp_path):

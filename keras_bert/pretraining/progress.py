@@ -1,0 +1,43 @@
+"""What the progress bar of a run shows."""
+
+from collections.abc import Mapping
+
+from tqdm import tqdm
+
+_SPEED = {
+    "tokens_per_second": ("tokens/s", "{:.0f}"),
+    "padding": ("padding", "{:.1%}"),
+    "utilisation": ("MFU", "{:.1%}"),
+}
+
+
+def make_bar(total: int, step: int, shown: bool) -> tqdm:
+    """A bar of steps, for a run that begins or continues at one of them."""
+    return tqdm(total=total, initial=step, unit="step", disable=not shown, smoothing=0.1)
+
+
+def advance(bar: tqdm, steps: int, numbers: Mapping[str, float], *, traced: bool) -> None:
+    """Moves the bar on, and its time left with it.
+
+    Args:
+        bar: of `make_bar`.
+        steps: that were done.
+        numbers: losses and accuracies, and what `Throughput` measures.
+        traced: whether the steps had to wait for their graph, which says nothing about those to
+            come: the bar's clock then stood still.
+    """
+    if bar.disable:
+        return
+    written = {name: _SPEED.get(name, (name, "{:.3f}")) for name in numbers if name != "loss"}
+    bar.set_postfix(
+        {called: form.format(numbers[name]) for name, (called, form) in written.items()},
+        refresh=False,
+    )
+    if not traced:
+        bar.update(steps)
+        return
+    bar.n += steps
+    bar.initial += steps
+    bar.last_print_n = bar.n
+    bar.unpause()
+    bar.refresh()
