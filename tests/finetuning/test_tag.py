@@ -265,6 +265,7 @@ def test_long_texts_are_tagged_to_their_end():
             "memory.conll, line 471: the tag 'B-PERS' of .* is unknown. Did you mean 'B-PER'",
         ),
         (lambda data: dataclasses.replace(data, tags=None), "memory.conll has no tags"),
+        (lambda _: examples([[], []], [[], []]), "memory.conll has no words"),
     ],
 )
 def test_what_cannot_be_learned(change, message):

@@ -34,11 +34,13 @@ def targets(model: Any, examples: TaggedExamples, rows: Rows) -> PerToken:
     none, as no sequence of labels that its scheme allows begins or ends inside of an entity.
 
     Raises:
-        InputError: if the examples have no tags, or one that the model does not know; the
-            message names file and line.
+        InputError: if the examples have no tags or no words, or a tag that the model does not
+            know; the message names file and line.
     """
     ids = {label: index for index, label in enumerate(model.labels)}
     tags = _tags(model, examples)
+    if not any(tags):
+        raise InputError(f"{examples.path} has no words; give at least one with its tag.")
     labels = np.array(
         [
             _id(examples, index, word, tag, ids)
