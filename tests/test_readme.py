@@ -106,7 +106,7 @@ def test_every_block_runs(tmp_path):
     for language, code in blocks():
         run(language, code, tmp_path)
     assert (tmp_path / "serving" / "1" / "saved_model.pb").exists()
-    for name in ("names.png", "mistakes.png"):
+    for name in ("curves.png", "names.png", "mistakes.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
     teams = [json.loads(line) for line in (tmp_path / "teams.jsonl").read_text().splitlines()]
     assert {line["label"] for line in teams} <= {"sales", "repair"}

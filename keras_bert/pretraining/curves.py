@@ -1,13 +1,13 @@
 """Curves of runs as a picture, from their logs."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
-from keras_bert.pretraining.journal import LOG, read_log
+from keras_bert.pretraining.log import LOG, read_log
 
 KINDS = ("loss", "accuracy")
 
@@ -28,8 +28,8 @@ def plot_runs(
         levels: measure to names of values that are drawn as horizontal lines, say of a baseline.
 
     Raises:
-        InputError: if a directory has no log with such a measure, matplotlib is not installed, or
-            the disk refuses.
+        InputError: if a directory has no log, no log has such a measure, matplotlib is not
+            installed, the ending is of no picture, or the disk refuses.
     """
     try:
         from matplotlib.figure import Figure
@@ -37,8 +37,11 @@ def plot_runs(
         raise InputError(
             "Curves need matplotlib: pip install 'keras-bert-encoders[plot]'."
         ) from None
+    form = Path(path).suffix.lstrip(".").lower() or "png"
+    if form not in Figure().canvas.get_supported_filetypes():
+        raise InputError(f"{path} is not the name of a picture: let it end in .png.")
     logs = {name: _read(Path(directory)) for name, directory in runs.items()}
-    panels = list(measures or _measures(logs.values()))
+    panels = _panels(logs.values(), measures)
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(4.5 * columns, 3.2 * rows), layout="constrained")
@@ -54,7 +57,7 @@ def plot_runs(
     for axis in axes[len(panels) :]:
         axis.remove()
     with replacing(path) as new:
-        figure.savefig(new, format=Path(path).suffix.lstrip(".") or "png", dpi=120)
+        figure.savefig(new, format=form, dpi=120)
 
 
 def _draw(axis: Any, log: Sequence[Mapping[str, Any]], measure: str, name: str, color: str) -> None:
@@ -66,16 +69,30 @@ def _draw(axis: Any, log: Sequence[Mapping[str, Any]], measure: str, name: str, 
 
 
 def _read(directory: Path) -> list[dict[str, Any]]:
-    rows = read_log(directory / LOG)
+    try:
+        rows = [row for row in read_log(directory / LOG) if {"event", "step"} <= set(row)]
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"Cannot read {directory / LOG}: {error}.") from error
     if not rows:
         raise InputError(f"{directory} holds no log of a pretraining run.")
     return rows
 
 
-def _measures(logs: Any) -> list[str]:
-    """The names of losses and accuracies, in the order in which they appear."""
-    names = (name for log in logs for row in log for name in row)
-    found = [name for name in dict.fromkeys(names) if name.endswith(KINDS)]
-    if not found:
+def _panels(logs: Iterable[Any], wanted: Sequence[str] | None) -> list[str]:
+    """The measures that were wanted or, without any, losses and accuracies as they appear."""
+    found = {
+        name: None
+        for log in logs
+        for row in log
+        for name, value in row.items()
+        if name != "step" and isinstance(value, (int, float))
+    }
+    for name in wanted or ():
+        if name not in found:
+            raise InputError(
+                f"No log holds the measure {name!r}; those that are there are {', '.join(found)}."
+            )
+    panels = list(wanted or [name for name in found if name.endswith(KINDS)])
+    if not panels:
         raise InputError("The logs hold no losses.")
-    return found
+    return panels

@@ -9,8 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-
-LOG = "log.jsonl"
+from keras_bert.pretraining.log import LOG, read_log
 
 
 class Journal:
@@ -87,18 +86,6 @@ class Journal:
                 summary.value.add(tag=f"{row['event']}/{name}", simple_value=value)
         with self._writer.as_default():
             tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=row["step"])
-
-
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """The rows of a log; none if there is no such file."""
-    rows = []
-    if path.exists():
-        for line in path.read_text().splitlines():
-            try:
-                rows.append(json.loads(line))
-            except ValueError:  # the line at which a killed run was writing
-                break
-    return rows
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -106,6 +106,12 @@ CASES = {
         ["pretrain", "pretrain.yaml", "output=thesis"],
         "thesis is not empty",
     ),
+    "a run without log": (["plot", "run", "thesis", "--output", "o.png"], "thesis holds no log"),
+    "an unknown measure": (
+        ["plot", "run", "--measure", "perplexity", "--output", "o.png"],
+        "No log holds the measure 'perplexity'; those that are there are loss, mlm_loss",
+    ),
+    "curves as text": (["plot", "run", "--output", "o.txt"], "o.txt is not the name of a picture"),
     "no training file": ([*FINETUNE, "none.csv"], "none.csv"),
     "empty training file": ([*FINETUNE, "empty.csv"], "empty.csv is empty"),
     "only a header": ([*FINETUNE, "header.csv"], "header.csv has no examples"),

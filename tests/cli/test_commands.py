@@ -40,6 +40,22 @@ def test_pretraining_again_finds_nothing_left_to_do(run):
     assert result.out.startswith("before on held-out text: mlm_loss ")
 
 
+def test_plot_draws_runs_over_one_another(run, small, tmp_path):
+    (tmp_path / "other" / "run").mkdir(parents=True)
+    log = small / "run" / "log.jsonl"
+    (tmp_path / "other" / "run" / "log.jsonl").write_bytes(log.read_bytes())
+    picture = tmp_path / "curves.png"
+    both = ["run", tmp_path / "other" / "run"]  # of one name
+    result = run("plot", *both, "--output", picture)
+    assert (result.code, result.out, result.errors) == (0, f"{picture}\n", [])
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    for measure in ("learning_rate", "gradient_norm", "padding"):
+        options = ["--measure", "mlm_loss", "--measure", measure]
+        result = run("plot", "run", *options, "--output", tmp_path / f"{measure}.svg")
+        assert (result.code, result.errors) == (0, [])
+        assert (tmp_path / f"{measure}.svg").read_text().startswith("<?xml")
+
+
 def test_finetune_says_what_it_found(run, tmp_path):
     files = ["--train", "opinions.csv", "--validation", "opinions.csv", "--test", "opinions.csv"]
     options = ["--epochs", "1", "--sequence-length", "16", "--pooling", "mean"]

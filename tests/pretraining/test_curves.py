@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -29,6 +31,25 @@ def test_a_picture(run, tmp_path):
 def test_nothing_to_draw(run, tmp_path):
     with pytest.raises(InputError, match="no log"):
         plot_runs({"a": tmp_path}, tmp_path / "a.png")
+    with pytest.raises(InputError, match="measure 'losses'; those that are there are loss, mlm_"):
+        plot_runs({"a": run}, tmp_path / "a.png", measures=["loss", "losses"])
+    with pytest.raises(InputError, match="let it end in .png"):
+        plot_runs({"a": run}, tmp_path / "a.docx")
     (run / "log.jsonl").write_text('{"event": "train", "step": 1}\n')
     with pytest.raises(InputError, match="no losses"):
         plot_runs({"a": run}, tmp_path / "a.png")
+
+
+def test_a_file_that_is_no_log(run, tmp_path):
+    for content in (b"\xff\xfe", b"5\n"):
+        (run / "log.jsonl").write_bytes(content)
+        with pytest.raises(InputError, match=r"Cannot read .*log\.jsonl"):
+            plot_runs({"a": run}, tmp_path / "a.png")
+
+
+def test_curves_need_no_tensorflow():
+    code = (
+        "import sys, keras_bert.pretraining.curves\n"
+        "assert not {'keras', 'tensorflow'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

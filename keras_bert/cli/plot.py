@@ -1,0 +1,31 @@
+"""keras-bert plot."""
+
+import click
+
+
+@click.command("plot")
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option(
+    "--output", required=True, metavar="FILE.png", help="The picture; its ending says the format."
+)
+@click.option(
+    "--measure",
+    "measures",
+    metavar="NAME",
+    multiple=True,
+    help="A panel: mlm_loss, gradient_norm, learning_rate or another number in log.jsonl; by "
+    "default all losses and accuracies.",
+)
+def command(runs: tuple[str, ...], output: str, measures: tuple[str, ...]) -> None:
+    """Draw the curves of pretraining runs, finished or not.
+
+    RUN is the output directory of a run; several are drawn over one another.
+    """
+    from pathlib import Path
+
+    from keras_bert.pretraining.curves import plot_runs
+
+    names = {run: Path(run).resolve().name for run in runs}
+    distinct = len(set(names.values())) == len(names)
+    plot_runs({names[run] if distinct else run: run for run in names}, output, measures=measures)
+    click.echo(output)
