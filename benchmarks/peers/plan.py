@@ -68,9 +68,9 @@ TASKS = {
     "sst2": {
         "job": "texts",
         "problem": "single_label",
-        "epochs": 1,
+        "epochs": 3,
         "batch_size": 32,
-        "learning_rate": 2e-4,
+        "learning_rate": 1e-4,
         "length": 128,
         "pooling": "mean",
         "metric": "accuracy",
