@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON, decays
 from keras_bert.pretraining.schedules import WarmupLinearDecay
+from keras_bert.pretraining.update_rules import Update
 from keras_bert.pretraining.updates import adamw_update
 
 
@@ -58,16 +59,14 @@ class AdamW(keras.optimizers.AdamW):
         rate = tf.cast(learning_rate, variable.dtype) * self._share_of[index]
         step = tf.cast(self.iterations + 1, variable.dtype)
         betas = (self.beta_1, self.beta_2)
+        powers = tuple(tf.pow(tf.cast(beta, variable.dtype), step) for beta in betas)
         adamw_update(
             variable,
             tf.cast(gradient, variable.dtype),
             self._momentums[index].value,
             self._velocities[index].value,
-            rate=rate,
-            powers=tuple(tf.pow(tf.cast(beta, variable.dtype), step) for beta in betas),
-            decay=self._decay_of[index],
-            betas=betas,
-            epsilon=self.epsilon,
+            self._decay_of[index],
+            Update(rate, powers, betas, self.epsilon),
         )
 
     def _apply_weight_decay(self, variables: Any) -> None:

@@ -5,7 +5,7 @@ weights are copied: inside the step, arrays are those of the whole batch, whatev
 which rows, so sums, clipping and dropout know nothing of the devices.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -13,8 +13,17 @@ import keras
 from jax import numpy as jnp
 
 from keras_bert.checkpoints.variables import named_variables
+from keras_bert.errors import InputError
 from keras_bert.pretraining.objectives import OBJECTIVES, Objective
 from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON, decays
+from keras_bert.pretraining.step_parts import (
+    count_predictions,
+    loss_factors,
+    seed_states,
+    sum_losses,
+    with_seeds,
+)
+from keras_bert.pretraining.update_rules import Update, Weight, adamw
 
 
 class TrainingState(NamedTuple):
@@ -27,16 +36,20 @@ class TrainingState(NamedTuple):
 
 
 class JaxTrainingStep:
-    """Trains a model with AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101, algorithm 2).
+    """Trains a model.
 
     Args:
         model: the objective's. Made under `keras.distribution.DataParallel`, it is trained on all
             of its devices.
         schedule: step, from 0, to learning rate.
         objective: the losses.
+        optimizer: `adamw` or `lamb` of `keras_bert.pretraining.update_rules`.
         weight_decay: per unit of learning rate, on the weights that `decays` names.
+        betas: of the moments.
+        epsilon: beside the root of the second moment.
+        accumulation: micro-batches per step, of which each device has an equal share.
         clip_norm: largest norm of the gradient, or None.
-        seed: of dropout, which is a function of it and the step.
+        seed: of dropout, which is a function of it, the step and the micro-batch.
 
     Example:
         >>> keras.distribution.set_distribution(keras.distribution.DataParallel())
@@ -55,14 +68,22 @@ class JaxTrainingStep:
         schedule: Any,
         *,
         objective: Objective = OBJECTIVES["mlm+nsp"],
+        optimizer: Callable[[Weight, Any, float | None, Update], Weight] = adamw,
         weight_decay: float = 0.01,
+        betas: tuple[float, float] = (BETA_1, BETA_2),
+        epsilon: float = EPSILON,
+        accumulation: int = 1,
         clip_norm: float | None = 1.0,
         seed: int = 0,
     ):
         self.model = model
         self.schedule = schedule
         self.heads = objective.heads
+        self.optimizer = optimizer
         self.weight_decay = weight_decay
+        self.betas = betas
+        self.epsilon = epsilon
+        self.accumulation = accumulation
         self.clip_norm = clip_norm
         self.seed = seed
         self._variables = named_variables(model, model.trainable_variables)
@@ -94,7 +115,16 @@ class JaxTrainingStep:
         Returns:
             The next state; `sums` `[heads, 3]` float32 in the order of the objective's heads
             (loss, right predictions, predictions) and `gradient_norm`.
+
+        Raises:
+            InputError: if the rows of the batch cannot be divided into the micro-batches.
         """
+        rows = len(jax.tree.leaves(batch)[0])
+        if rows % self.accumulation:
+            raise InputError(
+                f"A batch of {rows} rows cannot be divided into {self.accumulation} parts "
+                "(accumulation); choose a multiple."
+            )
         frozen = [variable.value for variable in self.model.non_trainable_variables]
         return self._train(state, jax.tree.map(divided, batch), frozen)
 
@@ -104,56 +134,66 @@ class JaxTrainingStep:
             variable.assign(value)
 
     def _step(self, state: TrainingState, batch: Any, frozen: list[jax.Array]) -> Any:
-        x, y, w = batch
-        weights = self._by_key(w)
-        counts = jnp.stack([jnp.sum(weights[h.key]) if h.key else 1.0 for h in self.heads])
-        scale = jnp.asarray([head.weight for head in self.heads]) / jnp.maximum(counts, 1.0)
-        frozen = self._with_seeds(frozen, state.iterations)
-
-        def loss(values: list[jax.Array]) -> tuple[jax.Array, jax.Array]:
-            outputs, _ = self.model.stateless_call(values, frozen, x, training=True)
-            outputs, labels = self._by_key(outputs), self._by_key(y)
-            sums = jnp.stack([head.sums(outputs, labels, weights) for head in self.heads])
-            return jnp.sum(sums[:, 0] * scale), sums
-
-        gradients, sums = jax.grad(loss, has_aux=True)(state.values)
+        scale = loss_factors(self.heads, count_predictions(self.heads, batch[2]))
+        gradients, sums = self._accumulate(state, batch, frozen, scale)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
         if self.clip_norm is not None:
             factor = self.clip_norm / jnp.maximum(norm, self.clip_norm)
             gradients = [gradient * factor for gradient in gradients]
         return self._updated(state, gradients), {"sums": sums, "gradient_norm": norm}
 
-    def _updated(self, state: TrainingState, gradients: list[jax.Array]) -> TrainingState:
-        rate, count = self.schedule(state.iterations), state.iterations + 1
-        columns: tuple[list, list, list] = ([], [], [])
-        for name, gradient, value, momentum, velocity in zip(
-            self.names, gradients, *state[:3], strict=True
-        ):
-            momentum = BETA_1 * momentum + (1 - BETA_1) * gradient
-            velocity = BETA_2 * velocity + (1 - BETA_2) * jnp.square(gradient)
-            root = jnp.sqrt(velocity / (1 - BETA_2**count)) + EPSILON
-            decay = self.weight_decay if decays(name) else 0.0
-            value = value * (1 - rate * decay) - rate * momentum / (1 - BETA_1**count) / root
-            for column, new in zip(columns, (value, momentum, velocity), strict=True):
-                column.append(new)
-        return TrainingState(*columns, count)
+    def _accumulate(
+        self, state: TrainingState, batch: Any, frozen: list[jax.Array], scale: jax.Array
+    ) -> tuple[list[jax.Array], jax.Array]:
+        """Gradients and sums of the batch, micro-batch by micro-batch."""
+        parts = self.accumulation
+        first = state.iterations * parts
 
-    def _with_seeds(self, frozen: list[jax.Array], step: jax.Array) -> list[jax.Array]:
-        """The values of the variables that are not trained, each random generator newly seeded."""
-        generators = [getattr(layer, "seed_generator", None) for layer in _layers(self.model)]
-        rows = {id(g.state): row for row, g in enumerate(g for g in generators if g is not None)}
-        seeds = jax.random.bits(
-            jax.random.fold_in(jax.random.key(self.seed), step), (len(rows), 2), "uint32"
+        def of_part(part: Any, micro_batch: Any) -> tuple[list[jax.Array], jax.Array]:
+            states = with_seeds(self.model, frozen, self._seeds(first + part))
+            return jax.grad(self._loss, has_aux=True)(state.values, states, micro_batch, scale)
+
+        if parts == 1:
+            return of_part(0, batch)
+
+        def add(total: Any, part: Any) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, of_part(*part)), None
+
+        # Row by row in turn, so that every device finds its share of each part where it is.
+        batches = jax.tree.map(
+            lambda x: jnp.swapaxes(x.reshape(-1, parts, *x.shape[1:]), 0, 1), batch
         )
-        variables = self.model.non_trainable_variables
-        return [
-            seeds[rows[id(variable)]] if id(variable) in rows else value
-            for variable, value in zip(variables, frozen, strict=True)
-        ]
+        zeros = [jnp.zeros_like(value) for value in state.values]
+        total = (zeros, jnp.zeros((len(self.heads), 3)))
+        return jax.lax.scan(add, total, (jnp.arange(parts), batches))[0]
 
-    def _by_key(self, values: Any) -> Mapping[str, Any]:
-        """What a model or dataset with one head gives as it is, by key."""
-        return values if isinstance(values, Mapping) else {self.heads[0].key: values}
+    def _loss(
+        self, values: list[jax.Array], states: list[jax.Array], batch: Any, scale: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The total, and the sums `[heads, 3]`."""
+        x, y, w = batch
+        outputs, _ = self.model.stateless_call(values, states, x, training=True)
+        sums = sum_losses(self.heads, outputs, y, w)
+        return jnp.sum(sums[:, 0] * scale), sums
+
+    def _seeds(self, number: Any) -> jax.Array:
+        """A seed for every random generator, `[D, 2]` uint32."""
+        key = jax.random.fold_in(jax.random.key(self.seed), number)
+        return jax.random.bits(key, (len(seed_states(self.model)), 2), "uint32")
+
+    def _updated(self, state: TrainingState, gradients: list[jax.Array]) -> TrainingState:
+        iterations = state.iterations + 1
+        count, (beta_1, beta_2) = iterations.astype("float32"), self.betas
+        rate = self.schedule(state.iterations)
+        update = Update(rate, (beta_1**count, beta_2**count), self.betas, self.epsilon)
+        weights = [
+            self.optimizer(
+                Weight(*weight), gradient, self.weight_decay if decays(name) else None, update
+            )
+            for name, gradient, *weight in zip(self.names, gradients, *state[:3], strict=True)
+        ]
+        values, momentums, velocities = map(list, zip(*weights, strict=True))
+        return TrainingState(values, momentums, velocities, iterations)
 
 
 def divided(x: Any) -> jax.Array:
@@ -162,7 +202,3 @@ def divided(x: Any) -> jax.Array:
     if distribution is None:
         return jnp.asarray(x)
     return keras.distribution.distribute_tensor(x, distribution.get_data_layout(x.shape))
-
-
-def _layers(model: keras.Model) -> list[keras.layers.Layer]:
-    return list(model._flatten_layers())

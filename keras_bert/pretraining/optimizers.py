@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_bert.pretraining.loss_scale import LossScale
 from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON, decays
 from keras_bert.pretraining.schedules import DECAYS, WarmupLinearDecay
+from keras_bert.pretraining.update_rules import Update
 from keras_bert.pretraining.updates import adamw_update, lamb_update
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class AdamW:
             again, and where one is not finite, nothing but the scale changes.
     """
 
+    update = staticmethod(adamw_update)
+
     def __init__(
         self,
         variables: Mapping[str, tf.Variable],
@@ -57,11 +60,6 @@ class AdamW:
         self.iterations = tf.Variable(0, dtype=tf.int64, trainable=False, name="iterations")
         self.momentums = {name: _zeros_like(v) for name, v in self.variables.items()}
         self.velocities = {name: _zeros_like(v) for name, v in self.variables.items()}
-
-    @property
-    def update(self) -> Callable[..., None]:
-        """Updates one variable on one device; arguments as `adamw_update`."""
-        return adamw_update
 
     @property
     def state(self) -> dict[str, tf.Variable]:
@@ -104,20 +102,13 @@ class AdamW:
         count = tf.cast(step + 1, tf.float32)
         if self.loss_scale is not None:  # the moments know nothing of what was left out
             count -= self.loss_scale.skipped.read_value()
-        powers = tuple(tf.pow(beta, count) for beta in self.betas)
+        beta_1, beta_2 = self.betas
+        update = Update(rate, (beta_1**count, beta_2**count), self.betas, self.epsilon)
         for name, variable in self.variables.items():
+            decay = self.weight_decay if decays(name) else None
+            tensors = (gradients[name], self.momentums[name], self.velocities[name])
             strategy.extended.update(
-                variable,
-                self.update,
-                args=(gradients[name], self.momentums[name], self.velocities[name]),
-                kwargs={
-                    "rate": rate,
-                    "powers": powers,
-                    "decay": self.weight_decay if decays(name) else None,
-                    "betas": self.betas,
-                    "epsilon": self.epsilon,
-                },
-                group=False,
+                variable, self.update, args=(*tensors, decay, update), group=False
             )
 
 
@@ -128,10 +119,7 @@ class LAMB(AdamW):
     the weights that do not decay are updated as by Adam.
     """
 
-    @property
-    def update(self) -> Callable[..., None]:
-        """As `lamb_update`."""
-        return lamb_update
+    update = staticmethod(lamb_update)
 
 
 OPTIMIZERS: dict[str, type[AdamW]] = {"adamw": AdamW, "lamb": LAMB}

@@ -5,7 +5,7 @@ micro-batches. Gradients are added over the replicas, then clipped, then applied
 function of (seed, step, micro-batch, replica), so nothing about it has to be saved.
 """
 
-from collections.abc import Mapping
+import math
 from typing import Any
 
 import keras
@@ -14,6 +14,13 @@ import tensorflow as tf
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.pretraining.objectives import OBJECTIVES, Objective
 from keras_bert.pretraining.optimizers import AdamW
+from keras_bert.pretraining.step_parts import (
+    count_predictions,
+    loss_factors,
+    seed_states,
+    sum_losses,
+    with_seeds,
+)
 
 
 def trainable_variables(model: keras.Model) -> dict[str, tf.Variable]:
@@ -58,7 +65,7 @@ class TrainingStep:
         self.seed = seed
         self.accumulation = accumulation
         self.clip_norm = clip_norm
-        self._seed_states = _seed_states(model)
+        self._seed_states = seed_states(model)
         self._forward_backward = tf.function(
             self._gradients_of_part, jit_compile=jit, autograph=False
         )
@@ -87,7 +94,7 @@ class TrainingStep:
         """The sums of one distributed batch, without dropout."""
 
         def evaluate_replica(x: Any, y: Any, w: Any) -> tf.Tensor:
-            sums = self._sums(self.model(x, training=False), y, w)
+            sums = sum_losses(self.heads, self.model(x, training=False), y, w)
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
 
         return self._first(self.strategy.run(evaluate_replica, args=batch))
@@ -103,32 +110,30 @@ class TrainingStep:
         variables = self.optimizer.variables
         values = [tf.convert_to_tensor(variable) for variable in variables.values()]
         counts = replica.all_reduce(tf.distribute.ReduceOp.SUM, self._counts(batch))
-        scale = self._weights * self.optimizer.scale / tf.maximum(counts[:-1], 1.0)
+        scale = loss_factors(self.heads, counts[:-1]) * self.optimizer.scale
         tokens = tf.cast(counts[-1], tf.int64)
         gradients, sums = self._accumulate(values, batch, scale, replica.replica_id_in_sync_group)
         gradients, sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, [gradients, sums])
-        factor = 1.0 / self.optimizer.scale
-        norm = tf.linalg.global_norm(gradients) * factor
+        norm, factors = tf.linalg.global_norm(gradients), []
+        if self.optimizer.loss_scale is not None:
+            factors.append(1.0 / self.optimizer.scale)
+            norm *= factors[0]
         finite = tf.math.is_finite(norm)
         if self.clip_norm is not None:
-            factor *= self.clip_norm / tf.maximum(norm, self.clip_norm)
-        gradients = [gradient * factor for gradient in gradients]
+            factors.append(self.clip_norm / tf.maximum(norm, self.clip_norm))
+        if factors:
+            factor = math.prod(factors)
+            gradients = [gradient * factor for gradient in gradients]
         self.optimizer.apply(dict(zip(variables, gradients, strict=True)), finite)
         if self.optimizer.loss_scale is not None:
             norm = tf.where(finite, norm, 0.0)  # of what was applied
         return sums, tokens, norm
 
-    @property
-    def _weights(self) -> tf.Tensor:
-        """Of the heads in the total loss, `[heads]` float32."""
-        return tf.constant([head.weight for head in self.heads])
-
     def _counts(self, batch: Any) -> tf.Tensor:
         """Predictions of each head, then tokens, `[heads + 1]` float32."""
         x, _, w = batch
-        weights = self._by_key(w)
-        predictions = [tf.reduce_sum(weights[h.key]) if h.key else 1.0 for h in self.heads]
-        return tf.stack([*predictions, tf.reduce_sum(tf.cast(x["padding_mask"], tf.float32))])
+        tokens = tf.reduce_sum(tf.cast(x["padding_mask"], tf.float32))
+        return tf.concat([count_predictions(self.heads, w), [tokens]], axis=0)
 
     def _accumulate(
         self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, replica: Any
@@ -156,24 +161,17 @@ class TrainingStep:
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """A pure function of tensors: parameters, batch, factors `[heads]`, seeds `[D, 2]`."""
         x, y, w = batch
-        states = self._non_trainable_values(seeds)
+        frozen = [variable.value for variable in self.model.non_trainable_variables]
+        states = with_seeds(self.model, frozen, seeds)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(values)
             outputs, _ = self.model.stateless_call(
                 self._in_model_order(values), states, x, training=True
             )
-            sums = self._sums(outputs, y, w)
+            sums = sum_losses(self.heads, outputs, y, w)
             loss = tf.reduce_sum(sums[:, 0] * scale)
         zero = tf.UnconnectedGradients.ZERO  # a pooler that no head reads
         return tape.gradient(loss, values, unconnected_gradients=zero), sums
-
-    def _sums(self, outputs: Any, y: Any, w: Any) -> tf.Tensor:
-        outputs, y, w = map(self._by_key, (outputs, y, w))
-        return tf.stack([head.sums(outputs, y, w) for head in self.heads])
-
-    def _by_key(self, values: Any) -> Mapping[str, Any]:
-        """What a model or dataset with one head gives as it is, by key."""
-        return values if isinstance(values, Mapping) else {self.heads[0].key: values}
 
     def _seeds(self, replica: Any, part: Any) -> tf.Tensor:
         """A seed for every dropout layer, `[D, 2]` int32."""
@@ -195,16 +193,3 @@ class TrainingStep:
             for variable, value in zip(self.optimizer.variables.values(), values, strict=True)
         }
         return [by_variable[id(variable.value)] for variable in self.model.trainable_variables]
-
-    def _non_trainable_values(self, seeds: tf.Tensor) -> list[tf.Tensor]:
-        rows = {id(state): seeds[row] for row, state in enumerate(self._seed_states)}
-        return [
-            tf.cast(rows[id(variable)], variable.dtype) if id(variable) in rows else variable.value
-            for variable in self.model.non_trainable_variables
-        ]
-
-
-def _seed_states(model: keras.Model) -> list[keras.Variable]:
-    """The states of all random generators in the model, in the order of its layers."""
-    generators = [getattr(layer, "seed_generator", None) for layer in model._flatten_layers()]
-    return [generator.state for generator in generators if generator is not None]

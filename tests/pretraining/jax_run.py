@@ -1,7 +1,7 @@
 """Steps on Keras' JAX backend: `python -m tests.pretraining.jax_run DIRECTORY OBJECTIVE...`.
 
 XLA_FLAGS must make two CPU devices. Reads the first weights of each objective there, and writes
-what ten steps on both devices do; then, with dropout, what some do on both and on one.
+what ten steps on both devices do; then, with the last objective, what the `VARIANTS` do.
 """
 
 import sys
@@ -15,10 +15,19 @@ from keras_bert.checkpoints.variables import named_variables
 from keras_bert.pretraining.jax_step import JaxTrainingStep
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.schedules import WarmupLinearDecay
+from keras_bert.pretraining.step_parts import with_seeds
+from keras_bert.pretraining.update_rules import lamb
 from tests.pretraining.models import batches, make_model
 
+VARIANTS = {
+    "one-device": {"number": 3, "devices": 1, "dropout": 0.2},
+    "two-devices": {"number": 3, "devices": 2, "dropout": 0.2},
+    "accumulation": {"number": 10, "devices": 2, "accumulation": 4},
+    "lamb": {"number": 10, "devices": 2, "optimizer": lamb},
+}
 
-def train(objective, weights, number, devices, dropout=0.0):
+
+def train(objective, weights, number, devices, dropout=0.0, **options):
     devices = [f"cpu:{index}" for index in range(devices)]
     keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices))
     model = make_model(objective, dropout)
@@ -31,6 +40,7 @@ def train(objective, weights, number, devices, dropout=0.0):
         objective=OBJECTIVES[objective],
         weight_decay=0.1,
         clip_norm=0.05,
+        **options,
     )
     check_seeds(step)
     state, results = step.start(), []
@@ -50,7 +60,11 @@ def train(objective, weights, number, devices, dropout=0.0):
 def check_seeds(step):
     """Every generator has another one in every step."""
     values = [variable.value for variable in step.model.non_trainable_variables]
-    states = [np.asarray(v) for number in (0, 1) for v in step._with_seeds(values, number)]
+    states = [
+        np.asarray(value)
+        for number in (0, 1)
+        for value in with_seeds(step.model, values, step._seeds(number))
+    ]
     seeds = [tuple(state) for state in states if state.dtype == np.uint32]
     assert len(set(seeds)) == len(seeds)
 
@@ -61,7 +75,6 @@ if __name__ == "__main__":
         weights = np.load(Path(directory) / f"{objective}.npz").values()
         after = train(objective, weights, number=10, devices=2)
         np.savez(Path(directory) / f"{objective}-after.npz", **after)
-    for devices in (1, 2):
-        after = train(objective, weights, number=3, devices=devices, dropout=0.2)
-        np.savez(Path(directory) / f"dropout-{devices}.npz", **after)
+    for name, options in VARIANTS.items():
+        np.savez(Path(directory) / f"{name}.npz", **train(objective, weights, **options))
     assert "tensorflow" not in sys.modules

@@ -30,13 +30,19 @@ def distributed(strategy, examples):
 
 
 def make_step(
-    strategy, dropout=0.0, clip_norm=0.05, learning_rate=1e-2, objective="mlm+nsp", **options
+    strategy,
+    dropout=0.0,
+    clip_norm=0.05,
+    learning_rate=1e-2,
+    objective="mlm+nsp",
+    optimizer=AdamW,
+    **options,
 ):
     keras.utils.set_random_seed(0)
     with strategy.scope():
         model = make_model(objective, dropout)
         schedule = WarmupLinearDecay(learning_rate, 3, 20)
-        optimizer = AdamW(trainable_variables(model), schedule, weight_decay=0.1)
+        optimizer = optimizer(trainable_variables(model), schedule, weight_decay=0.1)
     return TrainingStep(
         model,
         optimizer,
