@@ -65,6 +65,10 @@ class PretrainingConfig:
         validation_examples: how many held-out examples to evaluate on, at most.
         sequence_length: tokens per example, special tokens included.
         batch_size: examples per step, over all replicas.
+        first_batch_size: the same for the first step, where the batch is to grow: from here it is
+            doubled, after equal numbers of steps, until it is `batch_size`. A step stays one update
+            of the weights, also for `steps`, the warm-up and the decay.
+        batch_ramp_steps: steps in which it grows.
         across_documents: whether a sequence goes on into the next document, as RoBERTa's "full
             sentences"; not for objectives with pairs of texts. None means as the family does where
             the objective allows it.
@@ -131,6 +135,8 @@ class PretrainingConfig:
     across_documents: bool | None = None
     packed: bool = False
     batch_size: int = 32
+    first_batch_size: int | None = None
+    batch_ramp_steps: int | None = None
     accumulation: int = 1
     steps: int | None = None
     epochs: float | None = None
@@ -177,11 +183,7 @@ class PretrainingConfig:
                 f"final_learning_rate {self.final_learning_rate} is more than learning_rate "
                 f"{self.learning_rate}; it must not be."
             )
-        if self.batch_size % self.accumulation:
-            raise InputError(
-                f"batch_size {self.batch_size} cannot be divided into {self.accumulation} parts "
-                "(accumulation); choose a multiple."
-            )
+        self._check_batch()
 
     def encoder_config(self, vocabulary_size: int) -> EncoderConfig:
         """The encoder's configuration, for a vocabulary of so many tokens.
@@ -190,6 +192,26 @@ class PretrainingConfig:
             InputError: if it is not possible, or the sequence is longer than the positions.
         """
         return encoder_config(self, vocabulary_size)
+
+    def _check_batch(self) -> None:
+        if (self.first_batch_size is None) != (self.batch_ramp_steps is None):
+            raise InputError(
+                "first_batch_size and batch_ramp_steps belong together: give both where the batch "
+                "is to grow, or neither."
+            )
+        first = self.first_batch_size or self.batch_size
+        factor, rest = divmod(self.batch_size, first)
+        if rest or factor & (factor - 1):  # no power of two
+            raise InputError(
+                f"first_batch_size {first} does not become batch_size {self.batch_size} by "
+                "doubling; choose that divided by 2, 4, 8 or another power of two."
+            )
+        for name in ("first_batch_size", "batch_size"):
+            if (getattr(self, name) or 0) % self.accumulation:
+                raise InputError(
+                    f"{name} {getattr(self, name)} cannot be divided into {self.accumulation} "
+                    "parts (accumulation); choose a multiple."
+                )
 
     def _choose_objective(self) -> None:
         """Fills in what is the family's where it is not given, and checks what belongs together."""

@@ -78,12 +78,12 @@ class Examples:
         """An epoch as batches `(x, y, w)`, for `fit` or for a loop.
 
         Every example comes once. The last batch is filled up with examples whose weights are 0,
-        so that all batches have the same static shape. To begin at any batch costs nothing.
+        so that all batches have the same static shape. To begin at any example costs nothing.
 
         Args:
             batch_size: B of the global batch.
             epoch: number of the epoch, which decides pairs, order and masks.
-            start: number of the first batch.
+            start: number of the first example.
             plan: `plan(epoch)`, if it is at hand.
             parts: number of replicas among which every batch is divided, in order; an element of
                 the dataset is then one part.
@@ -101,18 +101,18 @@ class Examples:
         plan = self.plan(epoch) if plan is None else plan
         local_parts = parts if local_parts is None else local_parts
         rows = batch_size // parts
-        batches = num_batches(plan, batch_size)
+        batches = num_batches(len(plan) - start, batch_size)
         # Captured tensors are passed to the pipeline, not copied into its graph.
         tokens, columns = token_reader(self.corpus.tokens), plan_columns(plan)
 
         def batch(index: tf.Tensor) -> Any:
             part = first_part + index % local_parts
-            first = (index // local_parts) * batch_size + part * rows
+            first = start + (index // local_parts) * batch_size + part * rows
             wanted = first + tf.range(rows, dtype=tf.int64)
             number = tf.minimum(wanted, len(plan) - 1)
             return self._example(tokens, columns, epoch, number, wanted < len(plan))
 
-        indices = tf.data.Dataset.range(start * local_parts, batches * local_parts)
+        indices = tf.data.Dataset.range(batches * local_parts)
         if self.data_service:
             dataset = map_on_hosts(indices, batch, self.data_service)
         else:
@@ -161,6 +161,6 @@ class Examples:
         return x, y[key], w[key]
 
 
-def num_batches(plan: Plan, batch_size: int) -> int:
-    """Batches in an epoch, the last of which may not be full."""
-    return -(-len(plan) // batch_size)
+def num_batches(examples: int, batch_size: int) -> int:
+    """Batches of so many examples, the last of which may not be full."""
+    return -(-examples // batch_size)

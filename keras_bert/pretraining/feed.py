@@ -25,7 +25,7 @@ def distributed_batches(
         examples: of all of them; a worker makes its own part only.
         batch_size: over all replicas.
         epoch: number of the epoch.
-        start: number of the first batch.
+        start: number of the first example.
         plan: `examples.plan(epoch)`, if it is at hand.
         limit: number of batches, from the beginning of the epoch; None means all.
     """

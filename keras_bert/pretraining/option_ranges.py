@@ -47,6 +47,8 @@ RANGES: dict[str, tuple[float, float, str]] = {
     **dict.fromkeys(
         (
             "batch_size",
+            "first_batch_size",
+            "batch_ramp_steps",
             "accumulation",
             "steps",
             "checkpoint_every",

@@ -34,6 +34,7 @@ from keras_bert.pretraining.loss_watch import LossWatch
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import make_optimizer
 from keras_bert.pretraining.progress import advance, make_bar
+from keras_bert.pretraining.ramp import BatchRamp
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.strategy import profits_from_xla
 from keras_bert.pretraining.throughput import Throughput
@@ -63,10 +64,16 @@ class Run:
         self.training = training
         self.validation = validation
         self.directory = Path(config.output)
-        self.plan = training.plan(0)
+        self.plan, self.planned = training.plan(0), 0
         self.validation_plan = validation.plan(0) if validation else None
         self.examples_per_epoch = len(self.plan)
-        self.steps = config.steps or _steps(config, self.plan)
+        self.ramp = BatchRamp(
+            first=config.first_batch_size or config.batch_size,
+            full=config.batch_size,
+            steps=config.batch_ramp_steps or 0,
+        )
+        # Epochs differ a little in length; the first one is the measure.
+        self.steps = config.steps or self.ramp.steps_for(config.epochs or 0, len(self.plan))
         keras.utils.set_random_seed(config.seed)
         with strategy.scope():
             policy = keras.dtype_policies.get(config.precision)
@@ -96,8 +103,10 @@ class Run:
             claim_directory(self.directory, run)
             remove_scratch(self._checkpoints)
         place = restore_checkpoint(self._checkpoints, self.optimizer)
-        place = place or {"step": 0, "epoch": 0, "batch": 0}
-        self.step, self.epoch, self.batch = place["step"], place["epoch"], place["batch"]
+        place = place or {"step": 0, "epoch": 0, "example": 0}
+        self.step, self.epoch = place["step"], place["epoch"]
+        # Before there were ramps, checkpoints had the number of the batch.
+        self.example = place.get("example", place.get("batch", 0) * config.batch_size)
         workers.check_same(self.step, "checkpoints; output must be a directory that all share")
         self.saved = self.step
         self.journal = Journal(self.directory, self.step, writes=workers.is_chief)
@@ -118,7 +127,7 @@ class Run:
         self._evaluate_if_due()
         with make_bar(self.steps, self.step, progress) as bar, self.background:
             while self.step < self.steps and not stop_requested():
-                self._train_epoch(stop_requested, bar)
+                self._train_stretch(stop_requested, bar)
             self._evaluate_if_due()
             self._save()
         self.journal.close()
@@ -142,41 +151,42 @@ class Run:
             "best": None if best is None else str(checkpoint_path(self._checkpoints, best)),
         }
 
-    def _train_epoch(self, stop_requested: Callable[[], bool], bar: tqdm) -> None:
-        """From the current batch to the end of the epoch."""
-        self.plan = self.training.plan(self.epoch) if self.epoch else self.plan
-        batches = num_batches(self.plan, self.config.batch_size)
+    def _train_stretch(self, stop_requested: Callable[[], bool], bar: tqdm) -> None:
+        """From the current example to the end of the epoch or, before it, of this batch size."""
+        if self.planned != self.epoch:
+            self.plan, self.planned = self.training.plan(self.epoch), self.epoch
+        size = self.ramp.at(self.step)
         iterator = distributed_batches(
             self.strategy,
             self.training,
-            self.config.batch_size,
+            size,
             epoch=self.epoch,
-            start=self.batch,
+            start=self.example,
             plan=self.plan,
         )
-        while self.batch < batches and self.step < self.steps and not stop_requested():
-            count = min(self._until_next_event(), batches - self.batch)
-            self._train_steps(iterator, count, bar)
-            if self.batch == batches:
-                self.epoch, self.batch = self.epoch + 1, 0
+        batches = num_batches(len(self.plan) - self.example, size)
+        end = min(self.step + min(batches, self.ramp.until_change(self.step)), self.steps)
+        while self.step < end and not stop_requested():
+            count = min(self._until_next_event(), end - self.step)
+            self._train_steps(iterator, count, size, bar)
+            if self.example >= len(self.plan):
+                self.epoch, self.example = self.epoch + 1, 0
             is_best = self._evaluate_if_due() and self.journal.best_step() == self.step
             if is_best or self.step % self.config.checkpoint_every == 0:
                 self._save()
-            if self.batch == 0:
-                return
 
-    def _train_steps(self, iterator: Iterator, count: int, bar: tqdm) -> None:
+    def _train_steps(self, iterator: Iterator, count: int, size: int, bar: tqdm) -> None:
         train = self.training_step.train
         began, traces = time.monotonic(), train.experimental_get_tracing_count()
         result = train(iterator, tf.constant(count, tf.int32))
         self.step += count
-        self.batch += count
+        self.example += count * size
         measures = self.objective.measures(result["sums"].numpy().tolist())
         gradient_norm = float(result["gradient_norm"])
         self._check_losses(measures, gradient_norm)
         speed = self.throughput.measures(
             steps=count,
-            batch_size=self.config.batch_size,
+            batch_size=size,
             tokens=int(result["tokens"]),
             seconds=time.monotonic() - began,
         )
@@ -187,6 +197,7 @@ class Run:
             **measures,
             "gradient_norm": gradient_norm,
             "learning_rate": float(self.optimizer.schedule(self.step - 1)),
+            "batch_size": size,
             **speed,
         }
         self.journal.write(row)
@@ -237,14 +248,9 @@ class Run:
         self.saved = self.step
         self.journal.flush()
         self.background.wait()  # rather than hold two copies
-        place = {"step": self.step, "epoch": self.epoch, "batch": self.batch}
+        place = {"step": self.step, "epoch": self.epoch, "example": self.example}
         snapshot = take_snapshot(self.objective.kept(self.model), self.optimizer, place)
         keep, best = self.config.keep_checkpoints, self.journal.best_step()
         self.background.start(
             lambda: write_checkpoint(self._checkpoints, snapshot, keep=keep, best=best)
         )
-
-
-def _steps(config: PretrainingConfig, first_plan: Any) -> int:
-    """Epochs as steps; epochs differ a little in length, the first one is the measure."""
-    return max(1, round((config.epochs or 0) * num_batches(first_plan, config.batch_size)))

@@ -98,8 +98,10 @@ def profits_from_xla() -> bool:
     return bool(tf.config.list_logical_devices("GPU"))
 
 
-def check_batch(strategy: tf.distribute.Strategy, batch_size: int, accumulation: int) -> None:
-    """Passes for a batch that can be divided among the replicas.
+def check_batch(
+    strategy: tf.distribute.Strategy, batch_size: int, accumulation: int, name: str = "batch_size"
+) -> None:
+    """Passes for a batch, the option of that name, that can be divided among the replicas.
 
     Raises:
         InputError: for another.
@@ -107,7 +109,7 @@ def check_batch(strategy: tf.distribute.Strategy, batch_size: int, accumulation:
     replicas = strategy.num_replicas_in_sync
     if batch_size % (replicas * accumulation):
         raise InputError(
-            f"batch_size {batch_size} cannot be divided among {replicas} replicas and "
+            f"{name} {batch_size} cannot be divided among {replicas} replicas and "
             f"{accumulation} parts (accumulation); choose a multiple of "
             f"{replicas * accumulation}."
         )

@@ -49,7 +49,9 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         check_directory(Path(config.output), config)
     preprocessor = make_preprocessor(config)
     encoder_config = config.encoder_config(len(preprocessor.vocabulary))
-    check_batch(strategy, config.batch_size, config.accumulation)
+    for name in ("first_batch_size", "batch_size"):
+        if size := getattr(config, name):
+            check_batch(strategy, size, config.accumulation, name)
     training, validation = make_examples(config, preprocessor)
     with workers.together(), stop_requests() as stop_requested:
         run = Run(config, strategy, workers, training, validation, preprocessor, encoder_config)

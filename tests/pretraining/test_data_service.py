@@ -91,8 +91,9 @@ def started_hosts(number):
 
 @pytest.mark.slow
 def test_a_run_fed_by_two_processes_is_the_run_fed_here(text_files, records, tmp_path):
-    """To the last bit, and from any batch on."""
+    """To the last bit, from any batch on, and while the batch grows."""
     options = {"corpus": [records], "validation_share": 0.1, **PACKED}
+    options |= {"first_batch_size": 8, "batch_ramp_steps": 7}
     here = config(text_files, tmp_path / "here", **options)
     local, _ = make_examples(here, make_preprocessor(here))
     expected = tokens(local.dataset(4))
@@ -102,7 +103,8 @@ def test_a_run_fed_by_two_processes_is_the_run_fed_here(text_files, records, tmp
         there = config(text_files, tmp_path / "there", data_service=hosts, **options)
         served, _ = make_examples(there, make_preprocessor(there))
         for start in (0, 3):
-            np.testing.assert_array_equal(tokens(served.dataset(4, start=start)), expected[start:])
+            later = tokens(served.dataset(4, start=4 * start))
+            np.testing.assert_array_equal(later, expected[start:])
         pretrain(there, progress=False)
     pretrain(here, progress=False)
     assert_same_run(tmp_path / "there", tmp_path / "here")

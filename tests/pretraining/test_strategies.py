@@ -35,10 +35,18 @@ def assert_same_losses(first, second):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["bert", "electra"])
-def test_fifty_steps_have_the_same_losses_in_every_layout(text_files, tmp_path, family):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"family": "bert"},
+        {"family": "electra"},
+        {"family": "bert", "first_batch_size": 8, "batch_ramp_steps": 20},
+    ],
+    ids=["bert", "electra", "growing"],
+)
+def test_fifty_steps_have_the_same_losses_in_every_layout(text_files, tmp_path, options):
     options = {
-        "family": family,
+        **options,
         "encoder": run.SMALL | EXACT,
         "steps": 50,
         "steps_per_loop": 1,
@@ -56,7 +64,7 @@ def test_fifty_steps_have_the_same_losses_in_every_layout(text_files, tmp_path, 
     assert list(one) == list(range(51))
     assert one[50]["loss"] < one[1]["loss"]
     for name, others in found.items():
-        print(family, name, end=": ")
+        print(options["family"], name, end=": ")
         assert_same_losses(one, others)
 
 

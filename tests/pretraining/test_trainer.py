@@ -151,7 +151,8 @@ def test_epochs_pass_and_a_run_continues_in_the_middle_of_one(text_files, tmp_pa
     last = tmp_path / "a" / "checkpoints" / f"step-{results['steps']:08d}"
     place = json.loads((last / "progress.json").read_text())
     assert place["epoch"] == 2
-    assert place["batch"] > 0
+    assert place["example"] > 0
+    assert place["example"] % 16 == 0
 
 
 def test_masked_tokens_alone(text_files, tmp_path):
