@@ -13,16 +13,15 @@ foresight, the longest text's. PYTHON has torch and transformers; see `peers/tra
 import argparse
 import json
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import sides
 from peers import data
+from peers.clock import between, now
 from peers.plan import CLIP_NORM, EPSILON, TASKS, WARMUP, WEIGHT_DECAY
 from peers.results import append
 
@@ -65,7 +64,7 @@ def commands(options: argparse.Namespace, folder: str) -> dict[str, list[str]]:
     peer = Path(__file__).parent / "peers" / "speed.py"
     texts = data.sample(data.load("sst2", options.data)[0], options.examples).texts
     longest = str(longest_of(options.weights, texts))
-    sides = {
+    found = {
         "keras_bert": [*here, *plain, "--worker", "keras_bert"],
         "transformers": [options.peer_python, str(peer), *common, *plain],
         f"keras_hub, {longest}": [*here, *preset, str(options.examples), "--worker", longest],
@@ -76,18 +75,13 @@ def commands(options: argparse.Namespace, folder: str) -> dict[str, list[str]]:
     left_out = () if options.peer_python else ("transformers",)
     return {
         side: command
-        for side, command in sides.items()
+        for side, command in found.items()
         if side not in left_out and (not options.sides or side.split(",")[0] in options.sides)
     }
 
 
-def compare(options: argparse.Namespace, sides: dict[str, list[str]]) -> None:
-    runs = {side: [] for side in sides}
-    for number in range(options.rounds):
-        order = list(sides) if number % 2 == 0 else list(reversed(sides))
-        for side in order:
-            runs[side].append(measure(side, sides[side], options.threads))
-            print(f"round {number + 1}: {side}: {runs[side][-1]}", flush=True)
+def compare(options: argparse.Namespace, chosen: dict[str, list[str]]) -> None:
+    runs = sides.run_in_turns(chosen, options.rounds, options.threads)
     names = ("threads", "batch_size", "examples")
     measured = {"runs": runs, **{name: getattr(options, name) for name in names}}
     print("\n".join(["", *table({"processors": os.cpu_count(), **measured})]))
@@ -98,39 +92,17 @@ def compare(options: argparse.Namespace, sides: dict[str, list[str]]) -> None:
 def table(run: dict) -> list[str]:
     """What one call has measured."""
     rounds = len(run["runs"]["keras_bert"])
-    lines = [
+    return [
         f"{run['processors']} processors, {run['threads']} threads, batches of "
         f"{run['batch_size']}, {run['examples']} examples, {rounds} rounds",
         "",
-        "| side | real tokens/s, median | lowest, highest | ours is faster by, median "
-        "| tokens/s of processor time | ours by |",
-        "|---|---|---|---|---|---|",
+        *sides.table(run["runs"]),
     ]
-    for side in run["runs"]:
-        cells = [side]
-        for seconds in ("seconds", "processor_seconds"):
-            ours, theirs = (
-                [once["tokens"] / once[seconds] for once in run["runs"][s]]
-                for s in ("keras_bert", side)
-            )
-            ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-            spread = [f"{min(theirs):.0f}, {max(theirs):.0f}"] if seconds == "seconds" else []
-            cells += [f"{statistics.median(theirs):.0f}", *spread, f"{ratio:.2f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
-
-
-def measure(side: str, command: list[str], threads: int) -> dict[str, float]:
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{side} failed:\n{done.stderr[-3000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def ours(options: argparse.Namespace) -> dict[str, float]:
     """Through `fine_tune`, with a clock beside its own callbacks."""
-    use_threads(options.threads)
+    sides.use_threads(options.threads)
     import keras_bert as kb
     from keras_bert.finetuning import Recipe, TextExamples, fine_tune
 
@@ -157,11 +129,11 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     )
     fine_tune(model, examples, recipe=recipe, verbose=0)
     tokens = int(model.rows(examples.inputs).lengths.sum())
-    return {"tokens": tokens, **second_epoch(clock.times)}
+    return {"tokens": tokens, **between(*clock.times[1:])}
 
 
 def keras_hub(options: argparse.Namespace) -> dict[str, float]:
-    use_threads(options.threads)
+    sides.use_threads(options.threads)
     import keras
     import keras_hub
 
@@ -194,13 +166,7 @@ def keras_hub(options: argparse.Namespace) -> dict[str, float]:
     )
     # Its own count of what is no padding.
     tokens = int(preprocessor(texts.texts)["padding_mask"].numpy().sum())
-    return {"tokens": tokens, **second_epoch(clock.times)}
-
-
-def second_epoch(times: list) -> dict[str, float]:
-    """Seconds on the wall and of the processors, from the times at which epochs begin or end."""
-    seconds, processor_seconds = (b - a for a, b in zip(times[1], times[2], strict=True))
-    return {"seconds": seconds, "processor_seconds": processor_seconds}
+    return {"tokens": tokens, **between(*clock.times[1:])}
 
 
 def make_clock():
@@ -214,19 +180,12 @@ def make_clock():
             self.times = []
 
         def on_epoch_begin(self, epoch, logs=None):
-            self.times.append((time.monotonic(), time.process_time()))
+            self.times.append(now())
 
         def on_train_end(self, logs=None):
-            self.times.append((time.monotonic(), time.process_time()))
+            self.times.append(now())
 
     return Clock()
-
-
-def use_threads(count: int) -> None:
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(count)
-    tf.config.threading.set_inter_op_parallelism_threads(count)
 
 
 def write_preset(weights: str, folder: str) -> str:

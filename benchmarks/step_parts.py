@@ -1,76 +1,164 @@
-"""Where a step of fine-tuning goes: parts of it alone, on one thread, in processor time.
+"""Where a step goes: parts of it alone, on one thread, in processor time.
 
-python benchmarks/finetuning_parts.py --weights DIR
+    python benchmarks/step_parts.py --weights DIR         # fine-tuning: `fit` of a classifier
+    python benchmarks/step_parts.py --preset bert_mini    # pretraining: masked tokens
+
+Parts contain one another: what dropout takes is forward less forward without it, what the head
+takes is forward and backward less those of the encoder. The products of matrices are those of
+feed-forward layers of this size, with as many operations as `keras_bert.pretraining.flops` says
+that the step has: what would be left if all the rest cost nothing.
 """
 
 import argparse
 import os
 import statistics
 import time
+from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import keras
 import numpy as np
+import sides
 import tensorflow as tf
-from finetuning_speed import use_threads
+from peers.pretraining_plan import LENGTH, SLOTS
+from synthetic import random_batch
 
 import keras_bert as kb
 from keras_bert.finetuning import Recipe
 from keras_bert.finetuning.optimizer import adamw
+from keras_bert.pretraining.flops import encoder_flops, training_flops
+from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
+from keras_bert.pretraining.step import TrainingStep, trainable_variables
+from keras_bert.pretraining.step_parts import sum_losses
 
-BATCH, LENGTH = 32, 13  # as SST-2's batches are
-ROUNDS, REPEATS = 8, 5
+BATCH, SST2 = 32, 13  # tokens of a text, as SST-2's batches are
+
+Parts = dict[str, Callable[[], object]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--weights", required=True, help="a directory of transformers'")
+    task = parser.add_mutually_exclusive_group(required=True)
+    task.add_argument("--weights", help="of a classifier: a directory of transformers'")
+    task.add_argument("--preset", help="the size of a masked language model")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=5, help="of a part in a round")
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    use_threads(1)
-    parts = parts_of(kb.load(options.weights, task="classifier", labels=["0", "1"]))
+    sides.use_threads(options.threads)
+    parts = finetuning(options.weights) if options.weights else pretraining(options.preset)
     measured = {name: [] for name in parts}
-    for number in range(ROUNDS + 1):
+    for number in range(options.rounds + 1):
         for name, part in parts.items():
             began = time.process_time()
-            for _ in range(REPEATS):
+            for _ in range(options.repeats):
                 part()
             if number:  # the first round traces
-                measured[name].append((time.process_time() - began) / REPEATS * 1000)
+                taken = (time.process_time() - began) / options.repeats
+                measured[name].append(taken * 1000)
     for name, times in measured.items():
-        print(f"{name:24} {statistics.median(times):7.1f} ms, lowest {min(times):.1f}")
+        print(f"{name:32} {statistics.median(times):7.1f} ms, lowest {min(times):.1f}")
 
 
-def parts_of(model) -> dict:
-    """Name to a function without arguments."""
+def finetuning(weights: str) -> Parts:
+    model = kb.load(weights, task="classifier", labels=["0", "1"])
     rng = np.random.default_rng(0)
-    ids = tf.constant(rng.integers(1000, 30000, (BATCH, LENGTH)), tf.int32)
+    ids = tf.constant(rng.integers(1000, 30000, (BATCH, SST2)), tf.int32)
     x = {"token_ids": ids, "padding_mask": tf.ones_like(ids)}
     y = tf.constant(rng.integers(0, 2, BATCH), tf.int32)
     loss = model.default_loss()
     model.compile(adamw(model, Recipe(batch_size=BATCH), 1000), loss, jit_compile=False)
     model.optimizer.build(model.trainable_variables)
-    variables = [variable.value for variable in model.trainable_variables]
-    gradients = [tf.random.normal(variable.shape) * 1e-3 for variable in variables]
+    gradients = gradients_of(model.trainable_variables)
     batches = iter(tf.data.Dataset.from_tensors((x, y)).repeat())
     model.make_train_function()
-
-    def both_ways() -> list:
-        with tf.GradientTape() as tape:
-            value = loss(y, model(x, training=True))
-        return [
-            tf.reduce_sum(g[..., :1])
-            for g in map(tf.convert_to_tensor, tape.gradient(value, variables))
-        ]
-
     return {
         "whole step of fit": lambda: model.train_function(batches),
-        "forward, no dropout": tf.function(lambda: model(x, training=False)),
-        "forward": tf.function(lambda: model(x, training=True)),
-        "forward and backward": tf.function(both_ways),
-        "optimizer": tf.function(
+        **parts_of(model, x, lambda outputs: loss(y, outputs)),
+        "clipping and optimizer": tf.function(
             lambda: model.optimizer.apply(gradients, model.trainable_variables)
         ),
+        "products of matrices": products(model, 3 * encoder_flops(model.config, BATCH, SST2), SST2),
     }
+
+
+def pretraining(preset: str) -> Parts:
+    config = kb.EncoderConfig.preset(preset, pooler=False)
+    model = kb.MaskedLanguageModel(kb.Encoder(config))
+    objective, strategy = OBJECTIVES["mlm"], tf.distribute.get_strategy()
+    optimizer = AdamW(trainable_variables(model), WarmupLinearDecay(1e-4, 0, 10**6))
+    step = TrainingStep(model, optimizer, strategy, objective=objective)
+    x, y, w = random_batch(objective, config.vocabulary_size, BATCH, LENGTH, SLOTS)
+    batches = iter(tf.data.Dataset.from_tensors((x, y, w)).repeat())
+    gradients = gradients_of(model.trainable_variables)
+
+    def update() -> None:
+        clipped, _ = tf.clip_by_global_norm(gradients, step.clip_norm)
+        strategy.run(optimizer.apply, args=(dict(zip(optimizer.variables, clipped, strict=True)),))
+
+    def loss(outputs: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(sum_losses(objective.heads, outputs, y, w)[:, 0])
+
+    flops = training_flops(model, BATCH, LENGTH, SLOTS)
+    return {
+        "whole step": lambda: step.train(batches, tf.constant(1)),
+        **parts_of(model, x, loss),
+        "clipping and optimizer": tf.function(update),
+        "products of matrices": products(model, flops, LENGTH),
+    }
+
+
+def parts_of(model: keras.Model, x: dict, loss: Callable) -> Parts:
+    """Of the two passes."""
+
+    def forward(training: bool) -> Callable:
+        return tf.function(lambda: model(x, training=training))
+
+    def both(outputs: Callable, loss: Callable, variables: list) -> Callable:
+        variables = [variable.value for variable in variables]
+
+        def run() -> list[tf.Tensor]:
+            with tf.GradientTape() as tape:
+                value = loss(outputs(x, training=True))
+            gradients = map(tf.convert_to_tensor, tape.gradient(value, variables))
+            return [tf.reduce_sum(g[..., :1]) for g in gradients]
+
+        return tf.function(run)
+
+    encoder = model.encoder
+    used = [v for v in encoder.trainable_variables if "pooler" not in v.path]
+    return {
+        "forward, no dropout": forward(False),
+        "forward": forward(True),
+        "forward and backward": both(model, loss, model.trainable_variables),
+        "forward and backward, encoder": both(
+            encoder, lambda outputs: tf.reduce_sum(outputs["sequence_output"]), used
+        ),
+    }
+
+
+def gradients_of(variables: list) -> list[tf.Tensor]:
+    return [tf.random.normal(variable.shape) * 1e-3 for variable in variables]
+
+
+def products(model: keras.Model, flops: int, length: int) -> Callable:
+    """Feed-forward layers without anything else, as many as make up these operations."""
+    config, tokens = model.config, BATCH * length
+    narrow, wide = config.hidden_size, config.intermediate_size
+    x = tf.random.normal([tokens, narrow])
+    first = tf.random.normal([narrow, wide]) * narrow**-0.5  # so that nothing grows
+    second = tf.random.normal([wide, narrow]) * wide**-0.5
+    layers = round(flops / (4 * tokens * narrow * wide))
+
+    def run() -> tf.Tensor:
+        y = x
+        for _ in tf.range(layers):
+            y = y @ first @ second
+        return y
+
+    return tf.function(run)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,13 @@
 
 import argparse
 import json
-import time
 
 import torch
 import transformers
+from clock import between, now
 from data import load, sample
 from plan import TASKS
 from train import Texts, make_trainer
-
-
-def second_epoch(times):
-    """Seconds on the wall and of the processors, from the times at which epochs begin or end."""
-    seconds, processor_seconds = (b - a for a, b in zip(times[1], times[2], strict=True))
-    return {"seconds": seconds, "processor_seconds": processor_seconds}
 
 
 class Clock(transformers.TrainerCallback):
@@ -25,11 +19,11 @@ class Clock(transformers.TrainerCallback):
 
     def on_epoch_begin(self, *args, **kwargs):
         """Notes the time; the end of an epoch is where the next begins."""
-        self.times.append((time.monotonic(), time.process_time()))
+        self.times.append(now())
 
     def on_train_end(self, *args, **kwargs):
         """Notes the time."""
-        self.times.append((time.monotonic(), time.process_time()))
+        self.times.append(now())
 
 
 def main():
@@ -51,7 +45,7 @@ def main():
     trainer.add_callback(clock)
     trainer.train()
     tokens = sum(len(row["input_ids"]) for row in job.train)
-    print(json.dumps({"tokens": tokens, **second_epoch(clock.times)}))
+    print(json.dumps({"tokens": tokens, **between(*clock.times[1:])}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,247 @@
+"""Real tokens per second of pretraining: ours, KerasHub's and Hugging Face's run_mlm.
+
+    python benchmarks/pretraining_speed.py CORPUS VOCABULARY --peer-python PYTHON [--rounds 3]
+
+A masked language model of 4 layers of 256 and BERT base, from nothing, on the same lines of CORPUS,
+a text file, plain or .gz, one paragraph a line. The same on all sides: the lines, the vocabulary,
+rows of at most 128 tokens and the rows of a batch, 15 % of the tokens masked, dropout 0.1, AdamW
+with clipping, float32, the processors. Each makes rows in its own way:
+
+    keras_bert              stretches of whole sentences, as `keras-bert pretrain objective=mlm`
+    keras_bert, packed      the same with packed=true: a row is filled with several documents
+    keras_hub               each line a row, padded to 128 by BertMaskedLMPreprocessor, and `fit`
+    keras_hub, XLA          the same compiled, which is Keras' default
+    transformers, lines     each line a row, padded to the longest of its batch
+    transformers, chunks    all lines one after the other, cut into rows of 128
+
+What is counted are the tokens of the measured steps' batches that are no padding, `[CLS]` and
+`[SEP]` among them on all sides. It is steady training that is measured: some steps before are left
+out, and so is what comes before these; ours and transformers tokenize there, as they do for their
+users, while KerasHub tokenizes as it goes. Both peers cut a line at 128 tokens (but in chunks).
+KerasHub scores 20 slots of a row, as ours does, in place of its default of 96, and has the
+approximate GELU, the faster one. Each measurement is a process of its own, in turns. PYTHON has
+torch and transformers; see `peers/pretraining.py`.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import sides
+from peers.clock import between, now
+from peers.data import chosen
+from peers.plan import CLIP_NORM, EPSILON, WEIGHT_DECAY
+from peers.pretraining_plan import (
+    DROPOUT,
+    LEARNING_RATE,
+    LENGTH,
+    MASKED,
+    SIZES,
+    SLOTS,
+    read_lines,
+)
+from peers.results import append
+
+GOALS = {
+    "bert_mini": {"keras_hub": 1.5, "transformers": 2.5},
+    "bert_base": {"keras_hub": 1.5, "transformers": 1.2},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("corpus", help="a text file, plain or .gz")
+    parser.add_argument("vocabulary", help="vocab.txt of an uncased model")
+    parser.add_argument("--peer-python", help="without it, transformers is left out")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--lines", type=int, default=10_000, help="of the corpus")
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--warmup", type=int, help="steps before those measured")
+    parser.add_argument("--steps", type=int, help="that are measured")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--sides", nargs="+", help="by default all")
+    parser.add_argument("--results", help="a file to which a line is appended for each size")
+    parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        sides.use_threads(options.threads)
+        print(json.dumps(WORKERS[options.worker](options)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        text = write_sample(options.corpus, options.lines, Path(folder))
+        for size in options.sizes:
+            compare(size, text, options)
+
+
+def write_sample(corpus: str, count: int, folder: Path) -> str:
+    """Some of the lines, by chance but always the same, in their order and their documents."""
+    with (gzip.open if corpus.endswith(".gz") else open)(corpus, "rt", encoding="utf-8") as file:
+        lines = list(file)
+    kept = set(chosen(len(lines), min(count, len(lines))))
+    path = folder / "sample.txt"
+    some = (line for i, line in enumerate(lines) if i in kept or not line.strip())
+    path.write_text("".join(some), "utf-8")
+    return str(path)
+
+
+def compare(size: str, text: str, options: argparse.Namespace) -> None:
+    steps = {n: getattr(options, n) or SIZES[size][n] for n in ("warmup", "steps")}
+    common = {"batch_size": options.batch_size, "threads": options.threads, **steps}
+    runs = sides.run_in_turns(
+        commands(size, text, common, options), options.rounds, options.threads
+    )
+    print(f"\n{size}: {common}, {os.cpu_count()} processors, {options.rounds} rounds\n")
+    print("\n".join([*sides.table(runs), "", *verdicts(size, runs)]), flush=True)
+    if options.results:
+        append(options.results, side="pretraining speed", size=size, **common, runs=runs)
+
+
+def commands(
+    size: str, text: str, common: dict[str, int], options: argparse.Namespace
+) -> dict[str, list[str]]:
+    """By side, what to run."""
+    numbers = [part for name, value in common.items() for part in (flag(name), str(value))]
+    here = [sys.executable, __file__, text, options.vocabulary, "--sizes", size, *numbers]
+    peer = str(Path(__file__).parent / "peers" / "pretraining.py")
+    there = [options.peer_python, peer, text, options.vocabulary, "--size", size, *numbers]
+    found = {side: [*here, "--worker", side] for side in WORKERS}
+    if options.peer_python:
+        found |= {f"transformers, {rows}": [*there, "--rows", rows] for rows in ("lines", "chunks")}
+    return {side: c for side, c in found.items() if not options.sides or side in options.sides}
+
+
+def flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def verdicts(size: str, runs: dict) -> list[str]:
+    """Ours, packed or not, against the faster side of each peer."""
+    ours = [side for side in runs if side.startswith("keras_bert")]
+    lines = []
+    for peer, goal in GOALS[size].items():
+        theirs = [side for side in runs if side.startswith(peer)]
+        if ours and theirs:
+            fastest = min(theirs, key=lambda side: sides.ratio(runs, ours[0], side))
+            found = (f"{side} {sides.ratio(runs, side, fastest):.2f}" for side in ours)
+            lines.append(f"against {fastest}: {', '.join(found)} (goal {goal})")
+    return lines
+
+
+def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
+    """What `keras-bert pretrain` puts together, but for what it writes."""
+    import tensorflow as tf
+
+    from keras_bert.pretraining.config import PretrainingConfig
+    from keras_bert.pretraining.feed import distributed_batches
+    from keras_bert.pretraining.inputs import make_examples, make_preprocessor
+    from keras_bert.pretraining.objectives import OBJECTIVES
+    from keras_bert.pretraining.optimizers import make_optimizer
+    from keras_bert.pretraining.step import TrainingStep, trainable_variables
+
+    config = PretrainingConfig(
+        corpus=(options.corpus,),
+        vocabulary=options.vocabulary,
+        output="unused",
+        preset=options.sizes[0],
+        encoder={"hidden_dropout": DROPOUT, "attention_dropout": DROPOUT},
+        objective="mlm",
+        packed=packed,
+        validation_share=0.0,
+        sequence_length=LENGTH,
+        batch_size=options.batch_size,
+        steps=options.warmup + options.steps,
+        masking_rate=MASKED,
+        learning_rate=LEARNING_RATE,
+        epsilon=EPSILON,
+        weight_decay=WEIGHT_DECAY,
+        clip_norm=CLIP_NORM,
+    )
+    strategy, objective = tf.distribute.get_strategy(), OBJECTIVES[config.objective]
+    preprocessor = make_preprocessor(config)
+    examples, _ = make_examples(config, preprocessor)
+    encoder = config.encoder_config(len(preprocessor.vocabulary))
+    model = objective.model(encoder, config, preprocessor, None)
+    optimizer = make_optimizer(config, trainable_variables(model), config.steps)
+    step = TrainingStep(model, optimizer, strategy, objective=objective, clip_norm=config.clip_norm)
+    batches = distributed_batches(strategy, examples, config.batch_size)
+    step.train(batches, tf.constant(options.warmup))
+    began = now()
+    tokens = int(step.train(batches, tf.constant(options.steps))["tokens"])
+    return measured(options, tokens, began, now())
+
+
+def keras_hub(options: argparse.Namespace, jit: bool | str) -> dict[str, float]:
+    """As its documentation trains on texts."""
+    import keras
+    import tensorflow as tf
+    from keras_hub import models
+
+    width = SIZES[options.sizes[0]]["hidden_size"]
+    tokenizer = models.BertTokenizer(vocabulary=options.vocabulary, lowercase=True)
+    preprocessor = models.BertMaskedLMPreprocessor(
+        tokenizer,
+        sequence_length=LENGTH,
+        mask_selection_rate=MASKED,
+        mask_selection_length=SLOTS,
+    )
+    backbone = models.BertBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=SIZES[options.sizes[0]]["num_layers"],
+        num_heads=width // 64,
+        hidden_dim=width,
+        intermediate_dim=4 * width,
+        dropout=DROPOUT,
+    )
+    model = models.BertMaskedLM(backbone, preprocessor=preprocessor)
+    optimizer = keras.optimizers.AdamW(
+        LEARNING_RATE, weight_decay=WEIGHT_DECAY, epsilon=EPSILON, global_clipnorm=CLIP_NORM
+    )
+    model.compile(optimizer, jit_compile=jit)
+    lines = read_lines(options.corpus)
+    random.Random(1).shuffle(lines)
+    texts = tf.data.Dataset.from_tensor_slices(lines).batch(options.batch_size)
+    times = []
+
+    class Clock(keras.callbacks.Callback):
+        """When the measured steps begin, and when they end."""
+
+        def on_train_batch_end(self, batch, logs=None):
+            if batch + 1 == options.warmup:
+                times.append(now())
+
+        def on_train_end(self, logs=None):
+            times.append(now())
+
+    model.fit(texts.take(options.warmup + options.steps), callbacks=[Clock()], verbose=0)
+    masks = (
+        preprocessor(batch)[0]["padding_mask"]
+        for batch in texts.skip(options.warmup).take(options.steps)
+    )
+    return measured(options, sum(int(mask.numpy().sum()) for mask in masks), *times)
+
+
+def measured(
+    options: argparse.Namespace, tokens: int, began: tuple, ended: tuple
+) -> dict[str, float]:
+    cells = options.steps * options.batch_size * LENGTH
+    return {"tokens": tokens, "cells": cells, **between(began, ended)}
+
+
+WORKERS = {
+    "keras_bert": lambda options: ours(options, packed=False),
+    "keras_bert, packed": lambda options: ours(options, packed=True),
+    "keras_hub": lambda options: keras_hub(options, jit=False),
+    "keras_hub, XLA": lambda options: keras_hub(options, jit="auto"),
+}
+
+
+if __name__ == "__main__":
+    main()
