@@ -3,15 +3,19 @@
     python -m benchmarks.jax_pretraining                     # BERT large, 128 and 512 tokens
     python -m benchmarks.jax_pretraining --layers 2 --hidden 128 --lengths 128 --tokens 512
 
-Needs jax and keras; the peer, torch and transformers, and is left out where they are missing. Each
-measurement is a process of its own, one after the other. Both train on random tokens, in bfloat16
-with float32 weights: forward and backward pass, clipping and AdamW, masked tokens and the next
-sentence, dropout, a mask for padding (of which there is none), and attention without dropout, for
-which both have a fused kernel. Ours scores the masked tokens alone, Hugging Face's all of them.
+Needs jax, keras and, of what this package depends on, safetensors; no TensorFlow. The peer needs
+torch and transformers, too, and is left out where they are missing. Each measurement is a process
+of its own, one after the other, that alone has the accelerator. Both train on random tokens, in
+bfloat16 with float32 weights: forward and backward pass, clipping and AdamW, masked tokens and the
+next sentence, dropout, a mask for padding (of which there is none), and attention without dropout,
+for which both have a fused kernel. Ours scores the masked tokens alone, Hugging Face's all of them.
 
-Utilisation is of the accelerators' published peak, by the formula of
-`keras_bert.pretraining.flops`: the products of matrices that each of both computes.
+Utilisation is of the accelerators' published peak, which for others than the GPUs in
+`keras_bert.pretraining.peaks` is to be given, by the formula of `keras_bert.pretraining.flops`: the
+products of matrices that each of both computes.
 """
+
+from __future__ import annotations
 
 import argparse
 import importlib.util
@@ -21,27 +25,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-os.environ.setdefault("KERAS_BACKEND", "jax")
+from keras_bert.pretraining.peaks import peak_of_gpu
 
-import keras
-
-import keras_bert as kb
-from benchmarks.synthetic import random_batch
-from keras_bert.pretraining.flops import training_flops
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.schedules import WarmupLinearDecay
-
-PEAKS = {
-    "H200": 989e12,
-    "H100": 989e12,
-    "A100": 312e12,
-    "v5 lite": 197e12,
-    "v5p": 459e12,
-    "v6 lite": 918e12,
-}
-"""Part of a device's name to floating-point operations per second, bfloat16, dense."""
+if TYPE_CHECKING:
+    import keras_bert as kb
 
 VOCABULARY, LEARNING_RATE, WARMUP, STEPS = 30528, 1e-4, 10_000, 1_000_000
 
@@ -56,7 +45,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20, help="of a measurement")
     parser.add_argument("--peak", type=float, help="of all devices, in TFLOP/s")
     parser.add_argument("--no-flash", action="store_true", help="attention op by op, ours alone")
-    parser.add_argument("--measure", choices=list(PREPARATIONS), help=argparse.SUPPRESS)
+    parser.add_argument("--measure", choices=list(SIDES), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(measure(options)))
@@ -64,26 +53,28 @@ def main() -> None:
     print("| | device | tokens | batch | sequences/s | ms/step | loss | utilisation |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     for length in options.lengths:
-        for name in PREPARATIONS:
+        for name in SIDES:
             print_row(name, length, options.peak)
 
 
 def print_row(name: str, length: int, peak: float | None) -> None:
-    missing = [m for m in NEEDED[name] if importlib.util.find_spec(m) is None]
+    missing = [m for m in SIDES[name].needed if importlib.util.find_spec(m) is None]
     if missing:
         print(f"| {name} | left out: {' and '.join(missing)} cannot be imported |")
         return
     command = [sys.executable, "-m", "benchmarks.jax_pretraining", *sys.argv[1:]]
     run = subprocess.run(
-        [*command, "--measure", name, "--lengths", str(length)], stdout=subprocess.PIPE, text=True
+        [*command, "--measure", name, "--lengths", str(length)],
+        env=os.environ | SIDES[name].environment,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     if run.returncode:
         print(f"| {name} | failed, see above |", flush=True)
         return
     result = json.loads(run.stdout.strip().split("\n")[-1])
-    peaks = [value for part, value in PEAKS.items() if part in result["device"]]
-    whole = peak * 1e12 if peak else result["devices"] * peaks[0] if peaks else None
-    used = f"{result['flops'] / result['seconds'] / whole:.1%}" if whole else "peak not known"
+    whole = peak or result["devices"] * (peak_of_gpu(result["device"]) or 0)
+    used = f"{result['flops'] / result['seconds'] / whole / 1e12:.1%}" if whole else "give --peak"
     print(
         f"| {name} | {result['devices']} x {result['device']} | {length} | {result['batch']} "
         f"| {result['batch'] / result['seconds']:.1f} | {result['seconds'] * 1e3:.1f} "
@@ -94,6 +85,10 @@ def print_row(name: str, length: int, peak: float | None) -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a step, after some that compile."""
+    import keras_bert as kb
+    from benchmarks.synthetic import random_batch
+    from keras_bert.pretraining.objectives import OBJECTIVES
+
     length = options.lengths[0]
     batch_size, slots = options.tokens // length, int(0.15 * length) + 1
     config = kb.EncoderConfig(
@@ -106,7 +101,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         attention_dropout=0.0,
     )
     batch = random_batch(OBJECTIVES["mlm+nsp"], VOCABULARY, batch_size, length, slots)
-    run, facts = PREPARATIONS[options.measure](config, batch, options)
+    run, facts = SIDES[options.measure].prepare(config, batch, options)
     run(3)
     began = time.perf_counter()
     loss = run(options.steps)
@@ -118,8 +113,12 @@ def prepare_ours(
     config: kb.EncoderConfig, batch: Any, options: argparse.Namespace
 ) -> tuple[Callable[[int], float], dict[str, Any]]:
     import jax
+    import keras
 
+    import keras_bert as kb
+    from keras_bert.pretraining.flops import training_flops
     from keras_bert.pretraining.jax_step import JaxTrainingStep, divided
+    from keras_bert.pretraining.schedules import WarmupLinearDecay
 
     if options.no_flash:
         keras.config.disable_flash_attention()
@@ -151,6 +150,9 @@ def prepare_hugging_face(
 ) -> tuple[Callable[[int], float], dict[str, Any]]:
     import torch
     from transformers import BertConfig, BertForPreTraining
+
+    import keras_bert as kb
+    from keras_bert.pretraining.flops import training_flops
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     theirs = BertConfig(
@@ -202,9 +204,23 @@ def prepare_hugging_face(
     return run, {"flops": flops, "device": name, "devices": 1}
 
 
-OURS, THEIRS = "keras_bert, JAX", "Hugging Face, torch.compile"
-PREPARATIONS = {OURS: prepare_ours, THEIRS: prepare_hugging_face}
-NEEDED = {OURS: ("jax", "keras"), THEIRS: ("torch", "transformers")}
+class Side(NamedTuple):
+    """What is measured, the packages that it needs and what to set in its process."""
+
+    prepare: Callable
+    needed: tuple[str, ...]
+    environment: dict[str, str]
+
+
+PACKAGES, BACKEND = ("jax", "keras", "safetensors"), {"KERAS_BACKEND": "jax"}
+SIDES = {
+    "keras_bert, JAX": Side(prepare_ours, PACKAGES, BACKEND),
+    "Hugging Face, torch.compile": Side(
+        prepare_hugging_face,
+        ("torch", "transformers", *PACKAGES),
+        BACKEND | {"JAX_PLATFORMS": "cpu"},  # which makes the batch, and takes no memory from torch
+    ),
+}
 
 
 if __name__ == "__main__":

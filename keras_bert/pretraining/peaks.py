@@ -4,11 +4,15 @@ NVIDIA's data sheets give most of these for sparse matrices, twice as many; V100
 only. Google's are those of https://cloud.google.com/tpu/docs, of a chip.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import urllib.request
+from typing import TYPE_CHECKING
 
-import tensorflow as tf
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # TFLOP/s by words that are in the name of a GPU; the first row that fits counts.
 _GPUS = {
@@ -39,6 +43,8 @@ _TPU_TYPE = (
 
 def peak_teraflops(strategy: tf.distribute.Strategy) -> float | None:
     """What a replica could do, in TFLOP/s; None for a device that is not in the tables."""
+    import tensorflow as tf  # the tables are also of use without it
+
     if isinstance(strategy, tf.distribute.TPUStrategy):
         peak = peak_of_tpu(_tpu_type())
         return peak and peak / strategy.num_replicas_in_sync
