@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.errors import InputError
 from keras_bert.pretraining.optimizers import LAMB
 from tests.pretraining import small
-from tests.pretraining.models import COMPARED, batches
+from tests.pretraining.models import COMPARED, batches, make_model
 
 pytest.importorskip("jax")
 
@@ -79,3 +80,11 @@ def test_two_devices_train_as_one_does_with_dropout(both):
     assert one.keys() == two.keys()
     for name, value in one.items():
         np.testing.assert_allclose(two[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_rows_that_cannot_be_divided_are_told():
+    from keras_bert.pretraining.jax_step import JaxTrainingStep
+
+    step = JaxTrainingStep(make_model("mlm+nsp"), None, accumulation=3)
+    with pytest.raises(InputError, match="8 rows cannot be divided into 3 parts"):
+        step(None, next(batches(1)))
