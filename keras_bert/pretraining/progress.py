@@ -1,5 +1,6 @@
 """What the progress bar of a run shows."""
 
+import time
 from collections.abc import Mapping
 
 from tqdm import tqdm
@@ -24,7 +25,7 @@ def advance(bar: tqdm, steps: int, numbers: Mapping[str, float], *, traced: bool
         steps: that were done.
         numbers: losses and accuracies, and what `Throughput` measures.
         traced: whether the steps had to wait for their graph, which says nothing about those to
-            come: the bar's clock then stood still.
+            come: how long they took is then left out of the time left.
     """
     if bar.disable:
         return
@@ -37,7 +38,7 @@ def advance(bar: tqdm, steps: int, numbers: Mapping[str, float], *, traced: bool
         bar.update(steps)
         return
     bar.n += steps
-    bar.initial += steps
-    bar.last_print_n = bar.n
-    bar.unpause()
+    bar.last_print_n, bar.last_print_t = bar.n, time.time()  # where the next measurement begins
+    began, bar.initial = bar.initial, bar.n  # so that nothing is said before there is one
     bar.refresh()
+    bar.initial = began
