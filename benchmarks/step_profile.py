@@ -1,7 +1,7 @@
 """Where a step goes: parts of it alone, on one thread, in processor time.
 
-    python benchmarks/step_parts.py --weights DIR         # fine-tuning: `fit` of a classifier
-    python benchmarks/step_parts.py --preset bert_mini    # pretraining: masked tokens
+    python benchmarks/step_profile.py --weights DIR         # fine-tuning: `fit` of a classifier
+    python benchmarks/step_profile.py --preset bert_mini    # pretraining: masked tokens
 
 Parts contain one another: what dropout takes is forward less forward without it, what the head
 takes is forward and backward less those of the encoder. The products of matrices are those of
