@@ -325,11 +325,11 @@ def command(*arguments, **options):
 
 def test_help_is_quick_and_brings_no_tensorflow():
     code = (
-        "import sys, time; start = time.perf_counter()\n"
+        "import sys, time; start = time.process_time()\n"
         "from keras_bert.cli import main\n"
         "main(['--help'])\n"
         "assert not {'numpy', 'keras', 'tensorflow'} & set(sys.modules)\n"
-        "assert time.perf_counter() - start < 0.5\n"
+        "assert time.process_time() - start < 0.5\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
