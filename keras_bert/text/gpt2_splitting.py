@@ -18,10 +18,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.text.character_kinds import Kind, kind_ranges, kinds_of
+from keras_bert.text.characters import MOST_BYTES, code_points
 
 _SHORT_ENDINGS = [ord(letter) for letter in "stmd"]  # of contractions, after the apostrophe
 _LONG_ENDINGS = [ord(first) * 256 + ord(second) for first, second in ("re", "ve", "ll")]
-_MOST_BYTES = 4  # of a character
 
 
 def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
@@ -51,7 +51,7 @@ def _begins_word(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> 
         starts: int64 `[C + 1]`, where each character starts in `data`.
         text_begins: int64 `[N + 1]`, which characters are the first of a text.
     """
-    data = tf.pad(tf.cast(data, tf.int32), [[0, _MOST_BYTES]])
+    data = tf.pad(tf.cast(data, tf.int32), [[0, MOST_BYTES]])
     first_bytes = tf.gather(data, starts)
     kinds = _kinds(data, starts, first_bytes)
     begins_text = _put(True, text_begins, tf.zeros_like(starts, tf.bool))
@@ -65,15 +65,9 @@ def _begins_word(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> 
 def _kinds(data: tf.Tensor, starts: tf.Tensor, first_bytes: tf.Tensor) -> tf.Tensor:
     """Kinds of the characters: int32 `[C + 1]`."""
     beyond_ascii = tf.where(first_bytes >= 0x80)
-    places = tf.gather_nd(starts, beyond_ascii)
-    lead = tf.gather_nd(first_bytes, beyond_ascii)
-    b, c, d = (tf.gather(data, places + i) & 0x3F for i in range(1, _MOST_BYTES))
-    two = (lead & 0x1F) * 64 + b
-    three = ((lead & 0x0F) * 64 + b) * 64 + c
-    four = (((lead & 0x07) * 64 + b) * 64 + c) * 64 + d
-    code_points = tf.where(lead < 0xE0, two, tf.where(lead < 0xF0, three, four))
     range_starts, range_kinds = kind_ranges()
-    ranges = tf.searchsorted(range_starts, code_points, side="right") - 1
+    found = code_points(data, tf.gather_nd(starts, beyond_ascii))
+    ranges = tf.searchsorted(range_starts, found, side="right") - 1
     kinds = tf.gather(_KINDS_OF_BYTES, first_bytes)
     return tf.tensor_scatter_nd_update(kinds, beyond_ascii, tf.gather(range_kinds, ranges))
 

@@ -16,7 +16,8 @@ from keras_bert.text.rows import Rows
 Words: TypeAlias = Sequence[tuple[int, int]]
 """The first character of each word of a text, and the one after its last; in order."""
 
-_IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
+IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
+JOINERS = ".'’-"
 _PLANES_WITH_MARKS = range(0x20000), range(0xE0000, 0xE1000)
 
 
@@ -36,12 +37,12 @@ def split_words(text: str) -> list[tuple[int, int]]:
 
 @functools.cache
 def _word() -> re.Pattern[str]:
-    letter = rf"(?:[^\W_{_IDEOGRAPHS}]|[{_marks()}])"
-    return re.compile(rf"{letter}+(?:[.'’-]{letter}+)*|[{_IDEOGRAPHS}][{_marks()}]*|\S")
+    letter = rf"(?:[^\W_{IDEOGRAPHS}]|[{marks()}])"
+    return re.compile(rf"{letter}+(?:[{JOINERS}]{letter}+)*|[{IDEOGRAPHS}][{marks()}]*|\S")
 
 
 @functools.cache
-def _marks() -> str:
+def marks() -> str:
     """The ranges of all combining marks, for a regular expression: word characters lack them."""
     marks = [
         code
