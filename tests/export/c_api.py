@@ -1,13 +1,18 @@
 """Loads a SavedModel as TensorFlow Serving does, through the C API alone.
 
 A script: JSON on standard input (directory, names of the tensors, texts), scores on standard
-output. It must not import TensorFlow, whose Python package would load the model in its own way.
+output. With `callers` and `requests` it then asks so often, from so many threads at once, always
+for the texts in another order, and tells the largest difference to the first scores and the
+memory that it holds, in kB, after a fifth of the requests and at the end. It must not import
+TensorFlow, whose Python package would load the model in its own way.
 """
 
+import concurrent.futures
 import ctypes
 import importlib.metadata
 import json
 import sys
+from pathlib import Path
 
 STRING, STRING_SIZE = 7, 24  # TF_STRING and sizeof(TF_TString)
 Pointer = ctypes.c_void_p
@@ -78,45 +83,71 @@ def main():
         return (Output * 1)(Output(operation(graph, name.encode()), int(index)))
 
     data = function("TF_TensorData", Pointer, Pointer)
-    texts = [text.encode() for text in request["texts"]]
-    shape = (ctypes.c_int64 * 1)(len(texts))
-    text = function(
+    allocate = function(
         "TF_AllocateTensor",
         *(Pointer, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.c_int, ctypes.c_size_t),
-    )(STRING, shape, 1, STRING_SIZE * len(texts))
+    )
     initialise = function("TF_StringInit", None, Pointer)
     copy = function("TF_StringCopy", None, Pointer, ctypes.c_char_p, ctypes.c_size_t)
-    for index, value in enumerate(texts):
-        place = data(text) + STRING_SIZE * index
-        initialise(place)
-        copy(place, value, len(value))
-
-    result = (Pointer * 1)()
+    free_string = function("TF_StringDealloc", None, Pointer)
+    free = function("TF_DeleteTensor", None, Pointer)
+    new_status = function("TF_NewStatus", Pointer)
+    width_of = function("TF_Dim", ctypes.c_int64, Pointer, ctypes.c_int)
     outputs, pointers = ctypes.POINTER(Output), ctypes.POINTER(Pointer)
-    function(
+    run = function(
         "TF_SessionRun",
         *(None, Pointer, Pointer, outputs, pointers, ctypes.c_int),
         *(outputs, pointers, ctypes.c_int, Pointer, ctypes.c_int, Pointer, Pointer),
-    )(
-        session,
-        None,
-        output(request["text"]),
-        (Pointer * 1)(text),
-        1,
-        output(request["scores"]),
-        result,
-        1,
-        None,
-        0,
-        None,
-        status,
     )
-    check("run")
-    width = function("TF_Dim", ctypes.c_int64, Pointer, ctypes.c_int)(result[0], 1)
-    scores = ctypes.cast(data(result[0]), ctypes.POINTER(ctypes.c_float))
+    source, target = output(request["text"]), output(request["scores"])
+
+    def scores_of(texts, status=status):
+        shape = (ctypes.c_int64 * 1)(len(texts))
+        tensor = allocate(STRING, shape, 1, STRING_SIZE * len(texts))
+        places = [data(tensor) + STRING_SIZE * index for index in range(len(texts))]
+        for place, value in zip(places, texts, strict=True):
+            initialise(place)
+            copy(place, value, len(value))
+        result = (Pointer * 1)()
+        inputs = (Pointer * 1)(tensor)
+        run(session, None, source, inputs, 1, target, result, 1, None, 0, None, status)
+        if code(status):
+            raise RuntimeError(message(status).decode())
+        width = width_of(result[0], 1)
+        values = ctypes.cast(data(result[0]), ctypes.POINTER(ctypes.c_float))
+        rows = [[values[row * width + i] for i in range(width)] for row in range(len(texts))]
+        for place in places:
+            free_string(place)
+        free(tensor)
+        free(result[0])
+        return rows
+
+    texts = [text.encode() for text in request["texts"]]
+    reply = {"scores": scores_of(texts)}
+
+    def difference(number):
+        """Of the scores of the texts, beginning at another one."""
+        order = [(number + index) % len(texts) for index in range(1 + number % len(texts))]
+        found = scores_of([texts[index] for index in order], new_status())
+        expected = [reply["scores"][index] for index in order]
+        rows = zip(expected, found, strict=True)
+        return max(abs(a - b) for row in rows for a, b in zip(*row, strict=True))
+
+    if "requests" in request:
+        first = request["requests"] // 5
+        parts = range(first), range(first, request["requests"])
+        with concurrent.futures.ThreadPoolExecutor(request["callers"]) as pool:
+            found = [(max(pool.map(difference, part)), resident()) for part in parts]
+        reply["difference"] = max(found)[0]
+        reply["resident"] = [memory for _, memory in found]
     assert "tensorflow" not in sys.modules
-    rows = [[scores[row * width + i] for i in range(width)] for row in range(len(texts))]
-    json.dump(rows, sys.stdout)
+    json.dump(reply, sys.stdout)
+
+
+def resident():
+    """Memory of this process in kB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
 
 if __name__ == "__main__":

@@ -70,8 +70,9 @@ def test_invalid_utf8_is_no_error(exported):
     assert np.isfinite(scores).all()
 
 
-def test_the_loader_of_tensorflow_serving(classifier, exported):
-    """Through TensorFlow's C API, by a process that does not import TensorFlow."""
+@pytest.fixture(scope="module")
+def ask_c_api(exported):
+    """TensorFlow's C API, in a process that does not import TensorFlow."""
     file = saved_model_pb2.SavedModel()
     file.ParseFromString((exported / "saved_model.pb").read_bytes())
     signature = file.meta_graphs[0].signature_def["serving_default"]
@@ -81,16 +82,34 @@ def test_the_loader_of_tensorflow_serving(classifier, exported):
         "scores": signature.outputs["scores"].name,
         "texts": [text for text in HARD_TEXTS if len(text) < 100 and "\ud800" not in text],
     }
-    result = subprocess.run(
-        [sys.executable, Path(__file__).with_name("c_api.py")],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    logits = predicted(classifier, request["texts"])
-    expected = tf.nn.softmax(logits).numpy()
-    np.testing.assert_allclose(json.loads(result.stdout), expected, rtol=0, atol=1e-5)
+
+    def ask(**options):
+        result = subprocess.run(
+            [sys.executable, Path(__file__).with_name("c_api.py")],
+            input=json.dumps(request | options),
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 0, result.stderr
+        return request["texts"], json.loads(result.stdout)
+
+    return ask
+
+
+def test_the_loader_of_tensorflow_serving(classifier, ask_c_api):
+    texts, reply = ask_c_api()
+    expected = tf.nn.softmax(predicted(classifier, texts)).numpy()
+    np.testing.assert_allclose(reply["scores"], expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_many_callers_at_once(classifier, ask_c_api):
+    texts, reply = ask_c_api(callers=32, requests=1000)
+    expected = tf.nn.softmax(predicted(classifier, texts)).numpy()
+    np.testing.assert_allclose(reply["scores"], expected, rtol=0, atol=1e-5)
+    assert reply["difference"] <= 1e-5
+    before, after = reply["resident"]
+    assert after - before < 0.05 * before, reply["resident"]
 
 
 def test_files(classifier, exported):
