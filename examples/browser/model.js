@@ -25,14 +25,15 @@ export async function readFile(path) {
 }
 
 export class Model {
+  #options;
   #tokenizer;
   #session;
 
   // options: what options.json holds.
   static async load(folder, options) {
-    const read = async (name) => readFile(`${folder}/${name}`);
+    const read = (name) => readFile(`${folder}/${name}`);
     const model = new Model();
-    model.options = options;
+    model.#options = options;
     const vocabulary = await (await read("vocab.txt")).text();
     const characters = await (await read("characters.json")).json();
     model.#tokenizer = new WordPiece(vocabulary, options, characters);
@@ -52,12 +53,12 @@ export class Model {
   //   milliseconds: of tokenizing and running.
   // A text that is empty, or lacks a mask, is a Problem.
   async answer(text) {
-    const fills = this.options.task === "fill-mask";
+    const fills = this.#options.task === "fill-mask";
     const { cls, separator, mask } = this.#tokenizer;
     const started = performance.now();
     const ids = this.#tokenizer.tokenize(text, { allowSpecialTokens: fills });
     if (!ids.length) throw new Problem("There is nothing to read: type a text.");
-    const kept = ids.slice(0, this.options.sequence_length - 2);
+    const kept = ids.slice(0, this.#options.sequence_length - 2);
     const tokens = [cls.id, ...kept, separator.id];
     const masks = tokens.flatMap((id, position) => (fills && id === mask.id ? [position] : []));
     if (fills && !masks.length) {
@@ -85,7 +86,7 @@ export class Model {
   }
 
   #labelled({ scores }) {
-    return this.options.labels.map((label, index) => ({ label, score: scores.data[index] }));
+    return this.#options.labels.map((label, index) => ({ label, score: scores.data[index] }));
   }
 
   #likeliest({ logits, mlm_logits: besideOthers }, masks) {

@@ -15,18 +15,25 @@ const TASKS = {
 const cards = document.querySelector("main");
 
 try {
-  const folders = await (await readFile("models.json")).json();
-  cards.replaceChildren(...folders.map(card)); // in turn: two models at once would share a core
-  for (const element of cards.children) await element.start();
+  const folders = await json("models.json");
+  const options = await Promise.all(folders.map((folder) => json(`${folder}/options.json`)));
+  cards.replaceChildren(...folders.map((folder, index) => card(folder, options[index])));
+  for (const element of cards.children) await element.load(); // in turn: the first is soon ready
 } catch (error) {
   cards.replaceChildren(create("p", "problem", sentence(error)));
 }
 
-function card(folder) {
+async function json(path) {
+  return (await readFile(path)).json();
+}
+
+function card(folder, options) {
   const element = document.querySelector("template").content.cloneNode(true).firstElementChild;
   const part = (name) => element.querySelector(name);
   const [form, text, button, insert] = ["form", "textarea", ".run", ".insert"].map(part);
   const [status, answers] = [".status", ".answers"].map(part);
+  const { title, action, invitation } = TASKS[options.task];
+  const mask = options.special_tokens.mask;
   let model;
 
   const say = (words, kind = "") => {
@@ -40,7 +47,7 @@ function card(folder) {
     say("Running …");
     try {
       const answer = await model.answer(text.value);
-      answers.replaceChildren(...lists(answer.answers, model.options));
+      answers.replaceChildren(...lists(answer.answers, options));
       say(...summary(answer));
     } catch (error) {
       say(sentence(error), "problem");
@@ -59,24 +66,23 @@ function card(folder) {
     }
   });
 
-  element.start = async () => {
+  insert.addEventListener("click", () => {
+    text.setRangeText(mask, text.selectionStart, text.selectionEnd, "end");
+    text.focus();
+  });
+
+  part("h2").textContent = title;
+  part(".about").textContent =
+    `${options.parameters} parameters, texts of up to ${options.sequence_length - 2} tokens`;
+  text.placeholder = invitation.replace("[MASK]", mask);
+  text.setAttribute("aria-label", text.placeholder);
+  button.textContent = action;
+  insert.textContent = `Insert ${mask}`;
+  insert.hidden = options.task !== "fill-mask";
+  say(`Loading ${options.megabytes} MB …`);
+
+  element.load = async () => {
     try {
-      const options = await (await readFile(`${folder}/options.json`)).json();
-      const { title, action, invitation } = TASKS[options.task];
-      const mask = options.special_tokens.mask;
-      part("h2").textContent = title;
-      part(".about").textContent =
-        `${options.parameters} parameters, texts of up to ${options.sequence_length - 2} tokens`;
-      text.placeholder = invitation.replace("[MASK]", mask);
-      text.setAttribute("aria-label", text.placeholder);
-      button.textContent = action;
-      insert.hidden = options.task !== "fill-mask";
-      insert.textContent = `Insert ${mask}`;
-      insert.addEventListener("click", () => {
-        text.setRangeText(mask, text.selectionStart, text.selectionEnd, "end");
-        text.focus();
-      });
-      say(`Loading ${options.megabytes} MB …`);
       model = await Model.load(folder, options);
       button.disabled = false;
       say("Ready.");

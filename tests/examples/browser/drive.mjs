@@ -24,6 +24,7 @@ try {
   page.on("pageerror", (error) => seen.complaints.push(String(error)));
   await page.goto(url);
   const settled = () => {
+    if (document.querySelector(".start")) return false; // what stands there until the page runs
     const words = [...document.querySelectorAll(".status, main > .problem")];
     return words.length && words.every((p) => p.textContent && !p.textContent.endsWith("…"));
   };
