@@ -1,6 +1,5 @@
 """SavedModel: texts in, answers out, for TensorFlow Serving and everything that loads it."""
 
-import functools
 import json
 import os
 from collections.abc import Mapping
@@ -13,20 +12,57 @@ import tensorflow as tf
 
 import keras_bert
 from keras_bert.atomic import replacing
-from keras_bert.export.check import FLOAT32_TOLERANCE, check, compare, explaining, reference
+from keras_bert.errors import InputError
+from keras_bert.export.check import (
+    FLOAT32_TOLERANCE,
+    ExportError,
+    check,
+    compare,
+    explaining,
+    reference,
+)
+from keras_bert.export.serving_text import same, text_signature
 from keras_bert.export.signatures import Tensors, Weights, answers_of, ids_function, input_names
+from keras_bert.export.warm_up import FILE as WARM_UP
+from keras_bert.export.warm_up import write_warm_up
 
 # Beside the model's own files, where the format leaves room for others'.
 DESCRIPTION = "assets.extra/keras_bert.json"
 
+NAMES: dict[str, dict[str, str]] = {
+    "keras_bert": {},
+    "huggingface": {
+        "token_ids": "input_ids",
+        "segment_ids": "token_type_ids",
+        "padding_mask": "attention_mask",
+    },
+    "tfhub": {
+        "token_ids": "input_word_ids",
+        "segment_ids": "input_type_ids",
+        "padding_mask": "input_mask",
+    },
+}
+"""What the inputs of the signature `ids` are called by others."""
 
-def saved_model(model: keras.Model, directory: str | os.PathLike) -> None:
+_SENTENCES = ["Text in, answers out.", ""]
+
+
+def saved_model(
+    model: keras.Model,
+    directory: str | os.PathLike,
+    *,
+    version: int | None = None,
+    names: str = "keras_bert",
+    top_k: int = 5,
+) -> None:
     """Writes a SavedModel with the vocabulary inside and every weight once.
 
     Signatures, with N texts:
         `serving_default`: `text` `[N]` string;
         `text_pair`: `text` and `text_pair`, `[N]` string each;
-        `ids`: `token_ids`, `segment_ids`, `padding_mask`, `[N, T]` int32 each.
+        `ids`: `token_ids`, `segment_ids`, `padding_mask`, `[N, T]` int32 each;
+        `question_answer` of a `SpanClassifier`: `question` and `context`, `[N]` string each;
+        `fill_mask` of a `MaskedLanguageModel` or `PretrainingModel`: `text` `[N]` string.
 
     A model without preprocessor has `ids` alone. Outputs, float32 unless said otherwise:
         `SequenceClassifier`: `logits`, `scores` `[N, L]`; `labels` `[N, L]` string, the names
@@ -38,40 +74,89 @@ def saved_model(model: keras.Model, directory: str | os.PathLike) -> None:
         `Encoder`: `sequence_output` `[N, T, H]` and, with a pooler, `pooled_output` `[N, H]`.
         `TokenClassifier`: `logits` `[N, T, L]`; with a random field also `tags` `[N, T]` int32,
             the best sequence of labels of the tokens that begin words, -1 at all other tokens.
-        `SpanClassifier`: `start_logits`, `end_logits` `[N, T]`.
+            From text also the entities that `predict_text` finds, `[N, E]`, E being the largest
+            number of them in a text: `entities`, `labels` string, `starts`, `ends` int32
+            (characters of the text), `scores`; in texts of fewer the rest is "" or -1.
+        `SpanClassifier`: `start_logits`, `end_logits` `[N, T]`; of `question_answer` instead what
+            `predict_text` answers: `answer` `[N]` string, `start`, `end` `[N]` int32 (characters
+            of the context), `score` `[N]`; no answer is "", 0, 0.
+        `fill_mask`: for each of at most M masks in a text the likeliest tokens, `tokens`
+            `[N, M, top_k]` string, and their probabilities, `scores`; the rest is "" or -1.
         `NextSentencePredictor`: `logits` `[N, 2]`; `MultipleChoice`: `logits` `[N]`, one for
             each pair of a question and a choice.
 
-    To load it, a process needs TensorFlow and `import tensorflow_text`.
+    Entities are found, and questions answered, in texts of any length, through windows as in
+    Keras; all other outputs see the first `sequence_length` tokens.
+
+    To load it, a process needs TensorFlow and `import tensorflow_text`. TensorFlow Serving replays
+    the requests of `assets.extra/tf_serving_warmup_requests` when it loads the model.
 
     Args:
         model: an `Encoder` or a task.
         directory: where to; an earlier SavedModel of ours there is replaced. TensorFlow Serving
             wants a number as the directory's name.
+        version: that number: the model is written to the directory of this name in `directory`,
+            which is the model's base path then, and may hold other versions.
+        names: how the inputs of `ids` are called: "keras_bert", "huggingface" (`input_ids`,
+            `token_type_ids`, `attention_mask`) or "tfhub" (`input_word_ids`, `input_type_ids`,
+            `input_mask`).
+        top_k: tokens for each mask.
 
     Raises:
-        InputError: if the model cannot be exported, or the directory holds something else.
+        InputError: if the model cannot be exported, an argument is out of its range, or the
+            directory holds something else.
         ExportError: if what was written does not give the model's answers.
     """
     answers = answers_of(model)
-    with replacing(directory, marker=DESCRIPTION) as path:
+    if names not in NAMES:
+        raise InputError(f"There are no names {names!r}; choose one of {', '.join(NAMES)}.")
+    if version is not None and version < 0:
+        raise InputError(f"version is {version}, but must be 0 or more.")
+    target = Path(directory) if version is None else Path(directory) / str(version)
+    with replacing(target, marker=DESCRIPTION) as path:
         module = Weights(model)
         module.ids = ids_function(model)
-        signatures = {"ids": module.ids}
+        signatures = {"ids": _renamed(module.ids, NAMES[names])}
         preprocessor = getattr(model, "preprocessor", None)
         if preprocessor is not None:
             files = path.with_name("assets")
             files.mkdir()
             preprocessor.tokenizer.save(files)
             module.vocabulary = [tf.saved_model.Asset(str(file)) for file in files.iterdir()]
-            signatures |= _text_functions(model, answers, module.ids)
+            signatures |= _text_functions(model, answers, module.ids, top_k)
         with explaining("Writing the SavedModel"):
             tf.saved_model.save(module, str(path), signatures=signatures)
-        _describe(model, path / DESCRIPTION)
-        _check(model, path)
+        _describe(model, NAMES[names], path / DESCRIPTION)
+        if preprocessor is not None:
+            served = target.parent if target.name.isdecimal() else target
+            write_warm_up(path / WARM_UP, served.absolute().name, _requests(model))
+        _check(model, path, NAMES[names], top_k)
 
 
-def _check(model: Any, path: Path) -> None:
+def _requests(model: Any) -> list[tuple[str, dict[str, list[str]]]]:
+    """One for every signature that takes texts."""
+    requests = [
+        ("serving_default", {"text": _SENTENCES}),
+        ("text_pair", {"text": _SENTENCES, "text_pair": _SENTENCES}),
+    ]
+    own = text_signature(model)
+    if own is not None and own.name != "serving_default":
+        requests.append((own.name, dict(zip(own.inputs, own.sample(model), strict=True))))
+    return requests
+
+
+def _renamed(ids: Any, names: Mapping[str, str]) -> Any:
+    """A function of ids whose inputs have other names."""
+    specifications = [
+        tf.TensorSpec(spec.shape, spec.dtype, name=names.get(spec.name, spec.name))
+        for spec in ids.input_signature
+    ]
+    return tf.function(
+        lambda *arrays: ids(*arrays), input_signature=specifications, autograph=False
+    )
+
+
+def _check(model: Any, path: Path, names: Mapping[str, str], top_k: int) -> None:
     with explaining("Loading the SavedModel"):
         signatures = tf.saved_model.load(str(path)).signatures
 
@@ -79,16 +164,28 @@ def _check(model: Any, path: Path) -> None:
         arguments = {name: tf.constant(value) for name, value in inputs.items()}
         return {name: value.numpy() for name, value in signatures[signature](**arguments).items()}
 
-    check(model, "SavedModel", functools.partial(run, "ids"), FLOAT32_TOLERANCE)
+    def run_ids(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return run("ids", {names.get(name, name): value for name, value in inputs.items()})
+
+    check(model, "SavedModel", run_ids, FLOAT32_TOLERANCE)
     if "serving_default" in signatures:
-        texts = ["Text in, answers out.", ""]
-        expected = reference(model, model.preprocessor(texts))
+        expected = reference(model, model.preprocessor(_SENTENCES))
         with explaining("Running the SavedModel on text"):
-            actual = run("serving_default", {"text": texts})
+            actual = run("serving_default", {"text": _SENTENCES})
         compare("SavedModel", expected, actual, FLOAT32_TOLERANCE)
+    own = text_signature(model)
+    if own is not None:
+        columns = own.sample(model)
+        with explaining(f"Running {own.name} of the SavedModel"):
+            outputs = run(own.name, dict(zip(own.inputs, columns, strict=True)))
+        if not same(own.predict(model, columns, top_k), own.read(outputs), FLOAT32_TOLERANCE):
+            raise ExportError(
+                f"The SavedModel's {own.name} answers otherwise than the model; nothing was "
+                "written."
+            )
 
 
-def _text_functions(model: Any, answers: Any, ids: Any) -> dict[str, Any]:
+def _text_functions(model: Any, answers: Any, ids: Any, top_k: int) -> dict[str, Any]:
     """The signatures that take strings; all share the one graph of the model."""
     names = input_names(model)
 
@@ -110,15 +207,27 @@ def _text_functions(model: Any, answers: Any, ids: Any) -> dict[str, Any]:
     def pair_function(text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
         return answer((text, text_pair))
 
-    return {"serving_default": text_function, "text_pair": pair_function}
+    functions = {"serving_default": text_function, "text_pair": pair_function}
+    own = text_signature(model)
+    if own is not None:
+        functions[own.name] = own.function(model, ids, top_k)
+    return functions
 
 
-def _describe(model: keras.Model, path: Path) -> None:
+def _describe(model: keras.Model, names: Mapping[str, str], path: Path) -> None:
     description = {
         "written_by": f"keras-bert-encoders {keras_bert.__version__}",
         "task": type(model).__name__,
+        "input_names": {name: names.get(name, name) for name in input_names(model)},
         "labels": list(getattr(model, "labels", ())),
         "encoder": model.config.to_dict(),
     }
     path.parent.mkdir()
     path.write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def input_names_of(directory: Path) -> dict[str, str]:
+    """What the inputs of the signature `ids` of a SavedModel are called, by our names."""
+    path = directory / DESCRIPTION
+    description = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return description.get("input_names", {})

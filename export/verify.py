@@ -17,6 +17,7 @@ from keras_bert.errors import InputError
 from keras_bert.export import worker
 from keras_bert.export.check import Arrays, ExportError, Run, difference, explaining, reference
 from keras_bert.export.onnx import onnx_runner
+from keras_bert.export.saved_model import input_names_of
 from keras_bert.export.signatures import answers_of, input_names
 from keras_bert.export.tflite import fixed_length, tflite_runner
 
@@ -197,7 +198,9 @@ def _saved_model_cases(model: Any, path: Path, texts: Any) -> Iterator[list[_Cas
             cases.append(case("text pair", "text_pair", columns))
         elif not isinstance(texts, Mapping):
             cases.append(case("text", "serving_default", {"text": _strings(texts)}))
-        yield [*cases, case("ids", "ids", _inputs(model, ids))]
+        names = input_names_of(path)
+        renamed = {names.get(k, k): v for k, v in _inputs(model, ids).items()}
+        yield [*cases, case("ids", "ids", renamed)]
 
 
 def _local_cases(

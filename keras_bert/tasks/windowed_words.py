@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
     from keras_bert.text.words import Words
 
 OUTSIDE = "O"
-_LONGEST_PATH = 1024  # words; what finding one costs grows with the square
+LONGEST_PATH = 1024  # words; what finding one costs grows with the square
 _LOGITS_AT_ONCE = 1 << 22
 
 
@@ -66,7 +66,7 @@ def tag_words(
 def _path_numbers(splits: np.ndarray) -> np.ndarray:
     """Which words `[W]` stand in one path, by a number for each path, of the texts' splits."""
     text = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
-    part = (np.arange(splits[-1]) - splits[text]) // _LONGEST_PATH
+    part = (np.arange(splits[-1]) - splits[text]) // LONGEST_PATH
     return text * (part.max(initial=0) + 1) + part
 
 

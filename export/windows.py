@@ -1,0 +1,139 @@
+"""Long texts as overlapping windows, in a graph.
+
+The rows are those of `keras_bert.text.rows.arrange` with the overlap "auto", padded to one length;
+there they are made of a whole corpus without padding, here of one request.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_bert.text.ragged import row_ids
+from keras_bert.text.rows import LONGEST_FIRST
+
+_ROWS_AT_ONCE = 32  # through the model, which bounds the memory that a long text takes
+
+
+class Windows(NamedTuple):
+    """R windows on N texts, `length` tokens each."""
+
+    inputs: dict[str, tf.Tensor]
+    """`token_ids`, `segment_ids` and `padding_mask`, int32 `[R, length]`."""
+    owners: tf.Tensor
+    """The text that each is of, int32 `[R]`."""
+    first: tf.Tensor
+    """The first window of each text, int32 `[N]`."""
+    starts: tf.Tensor
+    """Characters of the (second) text, int32 `[R, length]`, -1 where there is none of it."""
+    ends: tf.Tensor
+    """The same, exclusive."""
+    most_context: tf.Tensor
+    """In the one window where a token has most context, bool `[R, length]`."""
+
+
+def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None = None) -> Windows:
+    """Windows on texts `[N]`, or on the second texts of pairs.
+
+    Args:
+        preprocessor: the model's.
+        texts: what is seen through windows, strings `[N]`.
+        first_texts: what stands before it in every window, cut to `LONGEST_FIRST` tokens and to
+            half of the room.
+    """
+    tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
+    length = preprocessor.sequence_length
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    lengths = tf.cast(ids.row_lengths(), tf.int32)
+    if first_texts is None:
+        before, kept, room = ids, tf.zeros_like(lengths), length - 2
+        segment_start = tf.ones_like(lengths)
+        segment = 0
+    else:
+        before = tokenizer.tokenize(first_texts)
+        room = length - 2 - preprocessor.separators_in_pair
+        kept = tf.minimum(tf.cast(before.row_lengths(), tf.int32), min(LONGEST_FIRST, room // 2))
+        segment_start = 1 + kept + preprocessor.separators_in_pair
+        segment = min(1, max(preprocessor.num_segments - 1, 0))
+
+    rooms = room - kept
+    strides = rooms - rooms // 3
+    counts = 1 + tf.maximum(-((rooms - lengths) // strides), 0)
+    first = tf.cumsum(counts, exclusive=True)
+    owners = tf.repeat(tf.range(tf.size(lengths)), counts)
+    begins = (tf.range(tf.size(owners)) - tf.gather(first, owners)) * tf.gather(strides, owners)
+    sizes = tf.minimum(tf.gather(lengths, owners) - begins, tf.gather(rooms, owners))
+
+    def column(values: tf.Tensor) -> tf.Tensor:
+        """Values of texts `[N]` for their windows: `[R, 1]`."""
+        return tf.gather(tf.cast(values, tf.int32), owners)[:, tf.newaxis]
+
+    position = tf.range(length)[tf.newaxis]  # [1, length]
+    place = position - column(segment_start)  # in the window
+    size = sizes[:, tf.newaxis]
+    inside = (place >= 0) & (place < size)
+    source = column(ids.row_starts()) + begins[:, tf.newaxis] + place
+
+    def pick(values: tf.Tensor, fill: Any) -> tf.Tensor:
+        """A value of each token, where there is one: `[R, length]`."""
+        values = tf.concat([tf.cast(values, tf.int32), [0]], axis=0)
+        return tf.where(inside, tf.gather(values, tf.where(inside, source, 0)), fill)
+
+    token_ids = pick(ids.values, vocabulary.separator_id)
+    if first_texts is not None:
+        in_first = (position > 0) & (position <= column(kept))
+        index = tf.where(in_first, column(before.row_starts()) + position - 1, 0)
+        values = tf.concat([tf.cast(before.values, tf.int32), [0]], axis=0)
+        token_ids = tf.where(in_first, tf.gather(values, index), token_ids)
+    token_ids = tf.where(position == 0, vocabulary.cls_id, token_ids)
+    is_text = place <= size  # with the separator after it
+    inputs = {
+        "token_ids": tf.where(is_text, token_ids, vocabulary.pad_id),
+        "segment_ids": tf.where(is_text & (place >= 0), segment, 0),
+        "padding_mask": tf.cast(is_text, tf.int32),
+    }
+
+    # As `rows._most_context`: the nearer edge, then the window's size, then which comes first.
+    count = tf.size(ids.values)
+    row = tf.range(tf.size(owners), dtype=tf.int64)[:, tf.newaxis]
+    nearer = tf.minimum(place, size - 1 - place)
+    score = tf.cast(100 * nearer + size, tf.int64) * tf.size(owners, tf.int64) - row
+    token = tf.where(inside, source, count)
+    best = tf.math.unsorted_segment_max(score, token, count + 1)
+    most_context = inside & (tf.gather(best, token) == score)
+    return Windows(
+        inputs, owners, first, pick(starts.values, -1), pick(ends.values, -1), most_context
+    )
+
+
+def through(
+    function: Callable[..., dict[str, tf.Tensor]], inputs: Sequence[tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    """Outputs of a function of rows, which are given to it some at a time.
+
+    Args:
+        function: a `tf.function` with an input signature, of tensors `[R, ...]` to such.
+        inputs: any number of rows, also none.
+    """
+    named = function.get_concrete_function().structured_outputs  # type: ignore[attr-defined]
+    steps = tf.maximum(-(-tf.shape(inputs[0])[0] // _ROWS_AT_ONCE), 1)
+    arrays = {
+        name: tf.TensorArray(spec.dtype, steps, infer_shape=False, element_shape=spec.shape)
+        for name, spec in named.items()
+    }
+
+    def body(step: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
+        rows = slice(step * _ROWS_AT_ONCE, (step + 1) * _ROWS_AT_ONCE)
+        outputs = function(*(x[rows] for x in inputs))
+        return step + 1, {name: arrays[name].write(step, outputs[name]) for name in named}
+
+    _, arrays = tf.while_loop(
+        lambda step, arrays: step < steps, body, (0, arrays), parallel_iterations=1
+    )
+    return {name: array.concat() for name, array in arrays.items()}
+
+
+def row_of(splits: tf.Tensor) -> tf.Tensor:
+    """The row of each value, int32, of splits `[N + 1]`."""
+    ragged = tf.RaggedTensor.from_row_splits(tf.range(splits[-1]), splits, validate=False)
+    return tf.cast(row_ids(ragged), tf.int32)

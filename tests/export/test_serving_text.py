@@ -1,0 +1,123 @@
+"""What the signatures on text answer is what `predict_text` answers, in a process without it."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from keras_bert import InputError, Preprocessor, export
+from keras_bert.export import serving_text
+from keras_bert.export.verify import _process
+from tests.text.test_loading import byte_pair, sentencepiece
+
+from .conftest import HARD_TEXTS, make_model
+
+LABELS = {
+    "iob1": ("I-ORG", "O", "B-ORG", "I-PER"),
+    "iob2": ("O", "B-FILM", "I-FILM", "B-PLACE", "I-PLACE"),
+    "bioes": ("O", "B-A", "I-A", "E-A", "S-A", "S-B", "B-B", "E-B", "I-B"),
+    None: ("PER", "O", "place"),
+}
+WORDS = ("the", "film", "was", "good", "bad", "mat", "it's", "U.S.", "中国", "!", "cat", "é\u0301")
+
+
+def texts_of(count, seed=0):
+    """Hard ones, and ordinary ones of up to several windows."""
+    generator = random.Random(seed)
+    hard = [text[:2000] for text in HARD_TEXTS if "\ud800" not in text]
+    return hard + [
+        " ".join(generator.choices(WORDS, k=generator.randint(1, 90))) for _ in range(count)
+    ]
+
+
+def stress_texts(shared_data, count):
+    lines = (shared_data / "text" / "tokenizer_stress.jsonl").read_text("utf-8").splitlines()
+    texts = [json.loads(line)["text"] for line in random.Random(1).sample(lines, count)]
+    return [text[:3000] for text in texts if not any("\ud800" <= c <= "\udfff" for c in text)]
+
+
+# Arguments of the preprocessor, and what families with such a tokenizer configure.
+FAMILIES = {
+    "byte_pair": (
+        {"tokenizer": byte_pair(), "separators_in_pair": 2, "num_segments": 1},
+        {"position_offset": 1, "num_segments": 1},
+    ),
+    "sentencepiece": (
+        {"tokenizer": sentencepiece(with_mask=False, last_tokens=["[MASK]"])},
+        {"relative_positions": 16, "num_segments": 0},
+    ),
+}
+
+
+def model_of(task, arguments, kind, preprocessor):
+    config = {}
+    if kind in FAMILIES:
+        text, config = FAMILIES[kind]
+        preprocessor = Preprocessor(sequence_length=32, **text)
+    size = len(preprocessor.vocabulary)
+    return make_model(task, arguments, preprocessor, vocabulary_size=size, **config)
+
+
+def assert_same_answers(model, path, *columns, top_k=5):
+    """In a process in which Keras and this package cannot be imported."""
+    signature = serving_text.text_signature(model)
+    expected = signature.predict(model, columns, top_k)
+    inputs = {
+        name: np.array([text.encode() for text in texts], object)
+        for name, texts in zip(signature.inputs, columns, strict=True)
+    }
+    with _process(path) as request:
+        outputs, _ = request(signature.name, inputs, 0)
+        none, _ = request(signature.name, {n: np.array([], object) for n in inputs}, 0)
+    assert {len(value) for value in none.values()} == {0}
+    found = signature.read(outputs)
+    for texts, a, b in zip(zip(*columns, strict=True), expected, found, strict=True):
+        assert serving_text.same(a, b, 1e-5), (texts, a, b)
+    return expected
+
+
+@pytest.mark.parametrize("crf", [False, True], ids=["softmax", "crf"])
+@pytest.mark.parametrize(
+    ("kind", "scheme"),
+    [("wordpiece", "iob2"), ("byte_pair", "bioes"), ("sentencepiece", "iob1"), ("wordpiece", None)],
+)
+def test_entities(kind, scheme, crf, preprocessor, shared_data, tmp_path):
+    arguments = {"labels": LABELS[scheme], "scheme": scheme, "crf": crf}
+    model = model_of("tagger", arguments, kind, preprocessor)
+    export.saved_model(model, tmp_path / "1")
+    found = assert_same_answers(model, tmp_path / "1", texts_of(20) + stress_texts(shared_data, 60))
+    assert sum(map(len, found)) > 100
+    assert len({entity["label"] for entities in found for entity in entities}) > 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "threshold"), [("wordpiece", None), ("byte_pair", 0.02), ("sentencepiece", 0.1)]
+)
+def test_answers(kind, threshold, preprocessor, shared_data, tmp_path):
+    model = model_of("span", {"null_threshold": threshold}, kind, preprocessor)
+    export.saved_model(model, tmp_path / "1")
+    contexts = texts_of(20) + stress_texts(shared_data, 60)
+    questions = texts_of(len(contexts), seed=3)[-len(contexts) :]
+    questions[:4] = ["", "who", "the " * 90, " "]
+    found = assert_same_answers(model, tmp_path / "1", questions, contexts)
+    assert len({answer["answer"] for answer in found}) > 10
+    assert "" in {answer["answer"] for answer in found}
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_pair", "sentencepiece"])
+@pytest.mark.parametrize("task", ["masked_lm", "pretraining"])
+def test_masks(task, kind, preprocessor, tmp_path):
+    model = model_of(task, {}, kind, preprocessor)
+    export.saved_model(model, tmp_path / "1", top_k=3)
+    mask = model.preprocessor.vocabulary.mask
+    texts = [f"the {mask} was", f"{mask}{mask} good {mask}", f"a\0 {mask}!", f"é {mask} 中"]
+    found = assert_same_answers(model, tmp_path / "1", texts, top_k=3)
+    assert [len(masks) for masks in found] == [1, 3, 1, 1]
+    assert {len(tokens) for masks in found for tokens in masks} == {3}
+    with _process(tmp_path / "1") as request:
+        outputs, _ = request("fill_mask", {"text": np.array([b"no mask", b""], object)}, 0)
+    assert outputs["tokens"].tolist() == [[[b""] * 3]] * 2
+    assert outputs["scores"].tolist() == [[[-1] * 3]] * 2
+    with pytest.raises(InputError, match="top_k is 0, but must be from 1 to"):
+        export.saved_model(model, tmp_path / "2", top_k=0)
