@@ -1,0 +1,68 @@
+"""Ask TensorFlow Serving over REST, with nothing but Python.
+
+    python rest_client.py reviews text="what a film" text="I want my money back"
+    python rest_client.py squad --signature question_answer question="Who?" context="It was Ada."
+    python rest_client.py bert --signature fill_mask text="the [MASK] sat"
+
+Run here against a stand-in for the server, which loads the same SavedModel; never against
+TensorFlow Serving itself.
+"""
+
+import argparse
+import json
+import urllib.error
+import urllib.request
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", help="its name in the server")
+    parser.add_argument("inputs", nargs="+", metavar="NAME=TEXT")
+    parser.add_argument("--signature", default="serving_default")
+    parser.add_argument("--address", default="http://localhost:8501")
+    arguments = parser.parse_args()
+    columns: dict[str, list[str]] = {}
+    for argument in arguments.inputs:
+        name, _, text = argument.partition("=")
+        columns.setdefault(name, []).append(text)
+    for answer in ask(arguments.address, arguments.model, arguments.signature, columns):
+        print(json.dumps(answer, ensure_ascii=False))
+
+
+def ask(address: str, model: str, signature: str, columns: dict[str, list[str]]) -> list[dict]:
+    """One dictionary of outputs for each row of texts."""
+    rows = zip(*columns.values(), strict=True)
+    body = {
+        "signature_name": signature,
+        "instances": [dict(zip(columns, row, strict=True)) for row in rows],
+    }
+    request = urllib.request.Request(
+        f"{address}/v1/models/{model}:predict",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return [without_filling(row) for row in json.load(response)["predictions"]]
+    except urllib.error.HTTPError as error:
+        raise SystemExit(f"The server answered {error.code}: {error.read().decode()}") from None
+
+
+def without_filling(row: dict) -> dict:
+    """A row without what fills it up to the widest of its batch: -1 beside the scores."""
+    if "entities" in row:
+        wide = ("entities", "labels", "starts", "ends", "scores")
+        kept = [index for index, score in enumerate(row["scores"]) if score >= 0]
+    elif "tokens" in row:
+        wide = ("tokens", "scores")
+        kept = [index for index, scores in enumerate(row["scores"]) if scores[0] >= 0]
+    else:
+        return row
+    return {
+        name: [value[index] for index in kept] if name in wide else value
+        for name, value in row.items()
+    }
+
+
+if __name__ == "__main__":
+    main()
