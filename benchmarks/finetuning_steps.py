@@ -68,7 +68,12 @@ def losses(task: str, options: argparse.Namespace, folder: Path) -> list[np.ndar
         kept = owners[counts == 1]
         chosen, train = [chosen[index] for index in kept], train.take(kept)
         rows = job.rows(model, train)
-    kb.save(model, folder / "model", format="huggingface")
+    weights, head = folder / "model", None
+    if plan.get("pooling") == "mean":  # of which transformers has no class, so no format either
+        kernel, bias = model.head.get_weights()
+        weights, head = options.weights, {"weight": kernel.T.tolist(), "bias": bias.tolist()}
+    else:
+        kb.save(model, weights, format="huggingface")
     for layer in model._flatten_layers():
         if isinstance(layer, keras.layers.Dropout):
             layer.rate = 0.0
@@ -88,6 +93,7 @@ def losses(task: str, options: argparse.Namespace, folder: Path) -> list[np.ndar
     wanted.write_text(
         json.dumps(
             {
+                "head": head,
                 "examples": [int(index) for index in chosen],
                 "multiple": length_step(),
                 "order": batches.elements.tolist(),
@@ -95,7 +101,7 @@ def losses(task: str, options: argparse.Namespace, folder: Path) -> list[np.ndar
             }
         )
     )
-    theirs = peer(task, options, folder, wanted)
+    theirs = peer(task, options, weights, wanted)
 
     log, fit = make_log(), model.fit
     model.fit = lambda *args, callbacks, **kwargs: fit(*args, callbacks=[*callbacks, log], **kwargs)
@@ -106,10 +112,10 @@ def losses(task: str, options: argparse.Namespace, folder: Path) -> list[np.ndar
     return [ours, np.array(theirs)]
 
 
-def peer(task: str, options: argparse.Namespace, folder: Path, wanted: Path) -> list[float]:
+def peer(task: str, options: argparse.Namespace, weights: str | Path, wanted: Path) -> list[float]:
     script = Path(__file__).parent / "peers" / "steps.py"
     command = [options.peer_python, str(script), "--task", task, "--data", options.data]
-    command += ["--weights", str(folder / "model"), "--batches", str(wanted)]
+    command += ["--weights", str(weights), "--batches", str(wanted)]
     command += ["--threads", str(options.threads)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

@@ -26,6 +26,10 @@ def main():
     kind = {"texts": Texts, "words": Words, "questions": Questions}[plan["job"]]
     tokenizer = AutoTokenizer.from_pretrained(options.weights)
     job = kind(plan, tokenizer, options.weights, whole, take(whole, [0]))
+    if wanted["head"]:
+        job.model.classifier.load_state_dict(
+            {name: torch.tensor(value) for name, value in wanted["head"].items()}
+        )
     by_example = {row.get("owner", index): row for index, row in enumerate(job.train)}
     rows = [by_example[index] for index in wanted["examples"]]
     tokens = [list(row["input_ids"]) for row in rows]
