@@ -12,9 +12,9 @@ TASKS = {
     "mrpc": {
         "job": "texts",
         "problem": "single_label",
-        "epochs": 4,
+        "epochs": 5,
         "batch_size": 32,
-        "learning_rate": 1e-4,
+        "learning_rate": 2e-4,
         "length": 128,
         "pooling": "mean",
         "metric": "f1",
