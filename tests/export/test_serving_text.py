@@ -2,7 +2,10 @@
 
 import json
 import random
+import re
+from collections import Counter
 
+import keras
 import numpy as np
 import pytest
 
@@ -22,10 +25,19 @@ LABELS = {
 WORDS = ("the", "film", "was", "good", "bad", "mat", "it's", "U.S.", "中国", "!", "cat", "é\u0301")
 
 
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def repeats(text):
+    """Whether a word comes so often that sequences of labels may differ by rounding alone."""
+    return max(Counter(text.split()).values(), default=0) > 20
+
+
 def texts_of(count, seed=0):
     """Hard ones, and ordinary ones of up to several windows."""
     generator = random.Random(seed)
-    hard = [text[:2000] for text in HARD_TEXTS if "\ud800" not in text]
+    hard = [text[:2000] for text in HARD_TEXTS if "\ud800" not in text and not repeats(text)]
     return hard + [
         " ".join(generator.choices(WORDS, k=generator.randint(1, 90))) for _ in range(count)
     ]
@@ -34,7 +46,8 @@ def texts_of(count, seed=0):
 def stress_texts(shared_data, count):
     lines = (shared_data / "text" / "tokenizer_stress.jsonl").read_text("utf-8").splitlines()
     texts = [json.loads(line)["text"] for line in random.Random(1).sample(lines, count)]
-    return [text[:3000] for text in texts if not any("\ud800" <= c <= "\udfff" for c in text)]
+    surrogates = re.compile("[\ud800-\udfff]")
+    return [text[:3000] for text in texts if not surrogates.search(text) and not repeats(text)]
 
 
 # Arguments of the preprocessor, and what families with such a tokenizer configure.
@@ -51,6 +64,7 @@ FAMILIES = {
 
 
 def model_of(task, arguments, kind, preprocessor):
+    keras.utils.set_random_seed(0)
     config = {}
     if kind in FAMILIES:
         text, config = FAMILIES[kind]
@@ -77,10 +91,18 @@ def assert_same_answers(model, path, *columns, top_k=5):
     return expected
 
 
-@pytest.mark.parametrize("crf", [False, True], ids=["softmax", "crf"])
 @pytest.mark.parametrize(
-    ("kind", "scheme"),
-    [("wordpiece", "iob2"), ("byte_pair", "bioes"), ("sentencepiece", "iob1"), ("wordpiece", None)],
+    ("kind", "scheme", "crf"),
+    [
+        ("wordpiece", "iob2", True),
+        slow("wordpiece", "iob2", False),
+        slow("byte_pair", "bioes", True),
+        slow("byte_pair", "bioes", False),
+        slow("sentencepiece", "iob1", True),
+        slow("sentencepiece", "iob1", False),
+        slow("wordpiece", None, True),
+        slow("wordpiece", None, False),
+    ],
 )
 def test_entities(kind, scheme, crf, preprocessor, shared_data, tmp_path):
     arguments = {"labels": LABELS[scheme], "scheme": scheme, "crf": crf}
@@ -92,7 +114,13 @@ def test_entities(kind, scheme, crf, preprocessor, shared_data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "threshold"), [("wordpiece", None), ("byte_pair", 0.02), ("sentencepiece", 0.1)]
+    ("kind", "threshold"),
+    [
+        ("wordpiece", 0.02),
+        slow("wordpiece", None),
+        slow("byte_pair", 0.02),
+        slow("sentencepiece", 0.1),
+    ],
 )
 def test_answers(kind, threshold, preprocessor, shared_data, tmp_path):
     model = model_of("span", {"null_threshold": threshold}, kind, preprocessor)
@@ -105,8 +133,17 @@ def test_answers(kind, threshold, preprocessor, shared_data, tmp_path):
     assert "" in {answer["answer"] for answer in found}
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "byte_pair", "sentencepiece"])
-@pytest.mark.parametrize("task", ["masked_lm", "pretraining"])
+@pytest.mark.parametrize(
+    ("task", "kind"),
+    [
+        ("masked_lm", "wordpiece"),
+        slow("masked_lm", "byte_pair"),
+        slow("masked_lm", "sentencepiece"),
+        slow("pretraining", "wordpiece"),
+        slow("pretraining", "byte_pair"),
+        slow("pretraining", "sentencepiece"),
+    ],
+)
 def test_masks(task, kind, preprocessor, tmp_path):
     model = model_of(task, {}, kind, preprocessor)
     export.saved_model(model, tmp_path / "1", top_k=3)

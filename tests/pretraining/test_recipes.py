@@ -186,5 +186,5 @@ def test_models_that_are_asked_for():
 
 def test_recipes_are_installed():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    patterns = project["tool"]["setuptools"]["package-data"]["keras_bert"]
-    assert "recipes/*.yaml" in patterns
+    patterns = project["tool"]["setuptools"]["package-data"]
+    assert patterns["keras_bert.recipes"] == ["*.yaml"]
