@@ -21,7 +21,7 @@ from keras_bert.export.check import (
     explaining,
     reference,
 )
-from keras_bert.export.serving_text import same, text_signature
+from keras_bert.export.serving_text import SENTENCES, same, text_signature
 from keras_bert.export.signatures import Tensors, Weights, answers_of, ids_function, input_names
 from keras_bert.export.warm_up import FILE as WARM_UP
 from keras_bert.export.warm_up import write_warm_up
@@ -43,8 +43,6 @@ NAMES: dict[str, dict[str, str]] = {
     },
 }
 """What the inputs of the signature `ids` are called by others."""
-
-_SENTENCES = ["Text in, answers out.", ""]
 
 
 def saved_model(
@@ -136,8 +134,8 @@ def saved_model(
 def _requests(model: Any) -> list[tuple[str, dict[str, list[str]]]]:
     """One for every signature that takes texts."""
     requests = [
-        ("serving_default", {"text": _SENTENCES}),
-        ("text_pair", {"text": _SENTENCES, "text_pair": _SENTENCES}),
+        ("serving_default", {"text": SENTENCES}),
+        ("text_pair", {"text": SENTENCES, "text_pair": SENTENCES}),
     ]
     own = text_signature(model)
     if own is not None and own.name != "serving_default":
@@ -169,9 +167,9 @@ def _check(model: Any, path: Path, names: Mapping[str, str], top_k: int) -> None
 
     check(model, "SavedModel", run_ids, FLOAT32_TOLERANCE)
     if "serving_default" in signatures:
-        expected = reference(model, model.preprocessor(_SENTENCES))
+        expected = reference(model, model.preprocessor(SENTENCES))
         with explaining("Running the SavedModel on text"):
-            actual = run("serving_default", {"text": _SENTENCES})
+            actual = run("serving_default", {"text": SENTENCES})
         compare("SavedModel", expected, actual, FLOAT32_TOLERANCE)
     own = text_signature(model)
     if own is not None:

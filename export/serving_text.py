@@ -111,7 +111,7 @@ def _plain(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value.item()
 
 
-_SENTENCES = ["Text in, answers out.", ""]
+SENTENCES = ["Text in, answers out.", ""]
 
 _ENTITIES = TextSignature(
     "serving_default",
@@ -119,7 +119,7 @@ _ENTITIES = TextSignature(
     _entities,
     lambda model, columns, top_k: [found["entities"] for found in model.predict_text(columns[0])],
     _read_entities,
-    lambda model: [_SENTENCES],
+    lambda model: [SENTENCES],
 )
 _ANSWERS = TextSignature(
     "question_answer",
@@ -130,7 +130,7 @@ _ANSWERS = TextSignature(
         for answer in model.predict_text(tuple(columns))
     ],
     _read_answers,
-    lambda model: [["What comes out?", ""], _SENTENCES],
+    lambda model: [["What comes out?", ""], SENTENCES],
 )
 _MASKS = TextSignature(
     "fill_mask",

@@ -7,25 +7,15 @@
 Never run against TensorFlow Serving itself.
 """
 
-import argparse
-
 import grpc
 import numpy as np
 import tensorflow as tf
+from command_line import read
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model", help="its name in the server")
-    parser.add_argument("inputs", nargs="+", metavar="NAME=TEXT")
-    parser.add_argument("--signature", default="serving_default")
-    parser.add_argument("--address", default="localhost:8500")
-    arguments = parser.parse_args()
-    columns: dict[str, list[str]] = {}
-    for argument in arguments.inputs:
-        name, _, text = argument.partition("=")
-        columns.setdefault(name, []).append(text)
+    arguments, columns = read(__doc__.split("\n")[0], "localhost:8500")
     outputs = ask(arguments.address, arguments.model, arguments.signature, columns)
     for name, values in outputs.items():
         print(name, values.tolist())
@@ -42,7 +32,10 @@ def ask(
         request.inputs[name].CopyFrom(tf.make_tensor_proto(texts, tf.string))
     with grpc.insecure_channel(address) as channel:
         service = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        outputs = service.Predict(request, timeout=60).outputs
+        try:
+            outputs = service.Predict(request, timeout=60).outputs
+        except grpc.RpcError as error:
+            raise SystemExit(f"{address} answered {error.code().name}: {error.details()}") from None
     return {name: tf.make_ndarray(value) for name, value in outputs.items()}
 
 

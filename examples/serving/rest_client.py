@@ -8,23 +8,15 @@ Run here against a stand-in for the server, which loads the same SavedModel; nev
 TensorFlow Serving itself.
 """
 
-import argparse
 import json
 import urllib.error
 import urllib.request
 
+from command_line import read
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model", help="its name in the server")
-    parser.add_argument("inputs", nargs="+", metavar="NAME=TEXT")
-    parser.add_argument("--signature", default="serving_default")
-    parser.add_argument("--address", default="http://localhost:8501")
-    arguments = parser.parse_args()
-    columns: dict[str, list[str]] = {}
-    for argument in arguments.inputs:
-        name, _, text = argument.partition("=")
-        columns.setdefault(name, []).append(text)
+    arguments, columns = read(__doc__.split("\n")[0], "http://localhost:8501")
     for answer in ask(arguments.address, arguments.model, arguments.signature, columns):
         print(json.dumps(answer, ensure_ascii=False))
 
@@ -46,6 +38,8 @@ def ask(address: str, model: str, signature: str, columns: dict[str, list[str]])
             return [without_filling(row) for row in json.load(response)["predictions"]]
     except urllib.error.HTTPError as error:
         raise SystemExit(f"The server answered {error.code}: {error.read().decode()}") from None
+    except urllib.error.URLError as error:
+        raise SystemExit(f"No server answers at {address}: {error.reason}.") from None
 
 
 def without_filling(row: dict) -> dict:

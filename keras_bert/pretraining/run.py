@@ -104,9 +104,7 @@ class Run:
             remove_scratch(self._checkpoints)
         place = restore_checkpoint(self._checkpoints, self.optimizer)
         place = place or {"step": 0, "epoch": 0, "example": 0}
-        self.step, self.epoch = place["step"], place["epoch"]
-        # Before there were ramps, checkpoints had the number of the batch.
-        self.example = place.get("example", place.get("batch", 0) * config.batch_size)
+        self.step, self.epoch, self.example = place["step"], place["epoch"], place["example"]
         workers.check_same(self.step, "checkpoints; output must be a directory that all share")
         self.saved = self.step
         self.journal = Journal(self.directory, self.step, writes=workers.is_chief)

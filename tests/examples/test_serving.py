@@ -92,6 +92,7 @@ def expected_entities(tagger):
 
 def run(monkeypatch, capsys, client, *arguments):
     monkeypatch.setattr(sys, "argv", [client, *arguments])
+    monkeypatch.syspath_prepend(str(SERVING))  # as Python does for a script
     runpy.run_path(str(SERVING / f"{client}.py"), run_name="__main__")
     return capsys.readouterr().out.splitlines()
 
@@ -108,7 +109,27 @@ def test_rest_client(rest_address, tagger, monkeypatch, capsys):
         run(monkeypatch, capsys, "rest_client", *options, "nowhere", *texts)
 
 
-def test_what_fills_rows_up_is_removed():
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["what a film"], "'what a film' names no input"),
+        (["question=a", "question=b", "context=c"], "but there are: question 2, context 1"),
+    ],
+)
+def test_what_is_wrong_is_told(monkeypatch, capsys, arguments, message):
+    with pytest.raises(SystemExit):
+        run(monkeypatch, capsys, "rest_client", "tagger", *arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_no_server(monkeypatch, capsys):
+    options = ("--address", "http://localhost:1")
+    with pytest.raises(SystemExit, match="No server answers at http://localhost:1: "):
+        run(monkeypatch, capsys, "rest_client", *options, "tagger", "text=a")
+
+
+def test_what_fills_rows_up_is_removed(monkeypatch):
+    monkeypatch.syspath_prepend(str(SERVING))
     client = runpy.run_path(str(SERVING / "rest_client.py"))
     without_filling = client["without_filling"]
     masks = {"tokens": [["a", "b"], ["", ""]], "scores": [[0.5, 0.2], [-1.0, -1.0]]}

@@ -89,10 +89,6 @@ def test_an_interrupted_run_saves_and_continues(finished, text_files, tmp_path, 
     results = pretrain(run, progress=False)
     assert (results["finished"], results["step"], results["model"]) == (False, 10, None)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    path = tmp_path / "run" / "checkpoints" / "step-00000010" / "progress.json"
-    place = json.loads(path.read_text())
-    place["batch"] = place.pop("example") // 16  # as it was before batches could grow
-    path.write_text(json.dumps(place))
     assert pretrain(run, progress=False)["finished"]
     assert_same_run(tmp_path / "run", finished[0])
 
