@@ -1,6 +1,8 @@
-"""TFLite: ids in, answers out, for phones and everything else that runs LiteRT."""
+"""TFLite: ids or texts in, answers out, for phones and everything else that runs LiteRT."""
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -10,16 +12,32 @@ import tensorflow as tf
 from keras_bert.atomic import replacing
 from keras_bert.config import closest
 from keras_bert.errors import InputError
-from keras_bert.export.check import FLOAT32_TOLERANCE, Arrays, Run, check, explaining, require
-from keras_bert.export.signatures import Weights, answers_of, ids_function
+from keras_bert.export.check import _SHAPES as SHAPES
+from keras_bert.export.check import _sample as sample
+from keras_bert.export.check import (
+    FLOAT32_TOLERANCE,
+    Arrays,
+    Run,
+    compare,
+    explaining,
+    reference,
+    require,
+)
+from keras_bert.export.signatures import Weights, answers_of, ids_function, input_names
+from keras_bert.export.tflite_metadata import described_function, reader_of, with_metadata
+from keras_bert.export.tflite_quantization import (
+    Rows,
+    quantized,
+    representative_rows,
+    with_mask_value,
+)
+from keras_bert.export.tflite_text import text_converter, text_functions, text_runner
 
-# The type that weights are stored in, and the difference allowed. For the small types that is
-# only a guard against nonsense: what they cost, `verify` finds on real texts.
-QUANTIZATIONS: dict[str, tuple[tf.DType | None, float]] = {
-    "none": (None, FLOAT32_TOLERANCE),
-    "float16": (tf.float16, 0.02),
-    "dynamic": (tf.int8, 0.25),
-}
+# The difference allowed. For the small types that is only a guard against nonsense: what they
+# cost, `verify` finds on real texts.
+QUANTIZATIONS = {"none": FLOAT32_TOLERANCE, "float16": 0.02, "dynamic": 0.25, "int8": 0.5}
+_ROWS_CHECKED = 8
+_TEXTS = ["Text in, answers out.", "", "Ein Café, \u4e2d\u6587!"]
 
 
 def tflite(
@@ -27,19 +45,50 @@ def tflite(
     path: str | os.PathLike,
     quantize: str | None = "none",
     sequence_length: int | None = None,
+    *,
+    batch_size: int | None = None,
+    representative: Any = None,
+    keep_float: Sequence[str] = (),
+    text: bool = False,
+    metadata: bool = False,
 ) -> None:
-    """Writes a TFLite file with the signature `serving_default`.
+    """Writes a TFLite file of a model, from ids or from texts.
 
-    Inputs: `token_ids`, `segment_ids`, `padding_mask` int32; outputs as those of the SavedModel's
-    `ids`, float32. Only TFLite's built-in operators are used.
+    From ids it has the signature `serving_default` with the inputs `token_ids`, `segment_ids`,
+    `padding_mask` int32; outputs are those of the SavedModel's `ids`, float32. Only TFLite's
+    built-in operators are used.
+
+    With `text`, strings `[N]` go in; tensorflow-text's operators have to be registered where the
+    file is opened (see `tflite_text.text_runner`). Signatures by task:
+        `serving_default`: `text`; `text_pair`: `text`, `text_pair`. Outputs as from ids; of a
+            `SequenceClassifier` also `labels` `[N, L]` and, of one label each, `label` `[N]`; of a
+            `TokenClassifier` also `starts` and `ends` `[N, T]` int32, the characters (code points)
+            of each token, -1 for special tokens and padding.
+        `question_answer` of a `SpanClassifier`: `question`, `context` to `start_logits`,
+            `end_logits`, and `starts`, `ends` in the context, which is cut to fit.
+        `fill_mask` of a `MaskedLanguageModel` or `PretrainingModel`: the texts `before` and `after`
+            a mask to `tokens` `[N, 5]` string and `scores`; "" and -1 where it does not fit in.
 
     Args:
         model: an `Encoder` or a task.
         path: the file, replaced if it exists.
         quantize: "none"; "float16" (weights in half precision); "dynamic" (weights in int8,
-            activations quantized while it runs).
-        sequence_length: None lets inputs be of any shape `[N, T]`; a number L fixes them to
-            `[1, L]`, for delegates that want static shapes.
+            activations quantized while it runs); "int8" (both in int8, from ids alone).
+        sequence_length: None lets ids be of any shape `[N, T]`; a number L fixes it to
+            `[batch_size, L]`, for delegates that want static shapes. From texts, and with
+            `metadata`, T is always fixed: to L, or to the preprocessor's length.
+        batch_size: 1 where ids have a fixed length. From texts None means any number.
+        representative: for "int8", some hundred typical texts, a tuple of two lists of them for
+            pairs, or ids `[N, T]` by name: on these, ranges are measured.
+        keep_float: for "int8", layers that stay float32, as parts of the names of their weights:
+            "embeddings", "layer_0/attention", "*layer_norm".
+        text: whether texts go in; for a WordPiece, and for a SentencePiece with a unigram model if
+            nobody has to know where tokens stand.
+        metadata: whether labels and vocabulary are in the file, with what MediaPipe's
+            `TextClassifier` and `TextEmbedder` and the Task Library's `BertQuestionAnswerer` want
+            to know: for `SequenceClassifier` (whose only output is `scores` then), `TextEmbedder`
+            and `SpanClassifier`, the latter with 384 tokens, all with a WordPiece. The tokenizers
+            there lower ASCII and keep accents.
 
     Raises:
         InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
@@ -48,48 +97,113 @@ def tflite(
     answers_of(model)
     require("ai_edge_litert.interpreter", "tflite")
     quantize = quantize or "none"
-    if quantize not in QUANTIZATIONS:
-        raise InputError(
-            f"There is no quantization {quantize!r}.{closest(quantize, QUANTIZATIONS)} "
-            f"Choose one of {', '.join(QUANTIZATIONS)}."
-        )
-    _check_length(sequence_length, model.config.max_positions)
-    shape = None if sequence_length is None else (1, sequence_length)
-    stored, tolerance = QUANTIZATIONS[quantize]
+    _check_options(quantize, representative, keep_float, text, metadata)
+    _check_shape(sequence_length, batch_size, model.config.max_positions, text, metadata)
     with replacing(path) as scratch:
+        if text:
+            _write_for_texts(model, scratch, quantize, sequence_length, batch_size)
+            return
+        reader = reader_of(model) if metadata else None
+        if reader is not None:
+            sequence_length = reader.length_of(model, sequence_length)
+        shape = None if sequence_length is None else (batch_size or 1, sequence_length)
+        rows: Rows = []
+        source = model
+        if quantize == "int8":
+            rows = representative_rows(model, representative, shape)
+            source = with_mask_value(model)
+        function = (
+            ids_function(source, *(shape or (None, None)))
+            if reader is None
+            else described_function(source, reader, *shape)
+        )
         with explaining("Converting to TFLite"):
-            scratch.write_bytes(_convert(model, stored, shape))
+            converter = tf.lite.TFLiteConverter.from_concrete_functions(
+                [function.get_concrete_function()], Weights(source)
+            )
+            names = [specification.name for specification in function.input_signature]
+            fed = [{name: inputs[name] for name in names} for inputs in rows]
+            content = _converted(converter, quantize, fed, keep_float)
+            if reader is not None:
+                content = with_metadata(content, model, reader)
+            scratch.write_bytes(content)
         with explaining("Loading the TFLite file"):
             run = tflite_runner(scratch)
-        check(model, "TFLite file", run, tolerance, shape)
+        outputs = None if reader is None else set(reader.outputs)
+        for inputs in rows[:_ROWS_CHECKED] or _samples(model.config, shape):
+            with explaining(f"Running the TFLite file on {inputs['token_ids'].shape} tokens"):
+                actual = run({name: inputs[name] for name in input_names(model)})
+            expected = reference(model, inputs)
+            kept = {name: expected[name] for name in outputs or expected}
+            compare("TFLite file", kept, actual, QUANTIZATIONS[quantize])
 
 
-def _convert(model: keras.Model, stored: tf.DType | None, shape: tuple[int, int] | None) -> bytes:
-    function = ids_function(model, *(shape or (None, None)))
-    converter = tf.lite.TFLiteConverter.from_concrete_functions(
-        [function.get_concrete_function()], Weights(model)
-    )
-    if stored is not None:
+def _samples(config: Any, shape: tuple[int, int] | None) -> Rows:
+    """Random inputs, with padding."""
+    generator = np.random.default_rng(0)
+    shapes = [shape] if shape else [(n, min(t, config.max_positions)) for n, t in SHAPES]
+    return [sample(config, batch, length, generator) for batch, length in shapes]
+
+
+def _write_for_texts(
+    model: Any, path: Path, quantize: str, length: int | None, batch: int | None
+) -> None:
+    functions = text_functions(model, length, batch)
+    with explaining("Converting to TFLite"), text_converter(functions, model) as converter:
+        path.write_bytes(_converted(converter, quantize))
+    with explaining("Loading the TFLite file"):
+        run = text_runner(path)
+    for signature, function in functions.items():
+        names = [specification.name for specification in function.input_signature]
+        texts = np.resize(np.array(_TEXTS, object), batch or len(_TEXTS)).tolist()
+        expected = {
+            name: value.numpy()
+            for name, value in function(*[tf.constant(texts)] * len(names)).items()
+        }
+        with explaining(f"Running {signature} of the TFLite file"):
+            actual = run(signature, dict.fromkeys(names, texts))
+        compare(f"TFLite file's {signature}", expected, actual, QUANTIZATIONS[quantize])
+
+
+def _converted(
+    converter: Any, quantize: str, rows: Rows | None = None, keep_float: Sequence[str] = ()
+) -> bytes:
+    if quantize == "int8":
+        return quantized(converter, rows or [], keep_float)
+    if quantize != "none":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    if stored == tf.float16:
+    if quantize == "float16":
         converter.target_spec.supported_types = [tf.float16]
     return converter.convert()
 
 
 def tflite_runner(path: str | os.PathLike) -> Run:
-    """A TFLite file as a function, on one thread; one text at a time if it takes no more."""
+    """A TFLite file that takes ids as a function, on one thread.
+
+    Where it takes so many texts at once, they are given to it so many at a time.
+    """
     signature = _signature(path)
-    if fixed_length(path) is None:
-        return lambda inputs: signature(**inputs)
+    details = signature.get_input_details()
+    batch = int(details["token_ids"]["shape_signature"][0])
 
     def run(inputs: Arrays) -> Arrays:
-        rows = [
-            signature(**{name: array[i : i + 1] for name, array in inputs.items()})
-            for i in range(len(inputs["token_ids"]))
+        unused = np.zeros_like(inputs["token_ids"])
+        arrays = {name: inputs.get(name, unused) for name in details}
+        if batch < 0:
+            return signature(**arrays)
+        count = len(unused)
+        parts = [
+            signature(**{name: _filled_up(x[i : i + batch], batch) for name, x in arrays.items()})
+            for i in range(0, count, batch)
         ]
-        return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+        return {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}
 
     return run
+
+
+def _filled_up(array: np.ndarray, batch: int) -> np.ndarray:
+    """Repeats rows until there are so many."""
+    return array if len(array) == batch else np.resize(array, (batch, *array.shape[1:]))
 
 
 def fixed_length(path: str | os.PathLike) -> int | None:
@@ -104,8 +218,47 @@ def _signature(path: str | os.PathLike) -> Any:
     return interpreter.get_signature_runner("serving_default")
 
 
-def _check_length(length: int | None, longest: int) -> None:
+def _check_options(
+    quantize: str, representative: Any, keep_float: Any, text: bool, metadata: bool
+) -> None:
+    if quantize not in QUANTIZATIONS:
+        raise InputError(
+            f"There is no quantization {quantize!r}.{closest(quantize, QUANTIZATIONS)} "
+            f"Choose one of {', '.join(QUANTIZATIONS)}."
+        )
+    if isinstance(keep_float, str):
+        raise InputError(f"keep_float is {keep_float!r}, but must be a list: [{keep_float!r}].")
+    if quantize != "int8" and (representative is not None or keep_float):
+        name = "keep_float" if keep_float else "representative"
+        raise InputError(
+            f"{name} is for quantize='int8': with {quantize!r} the converter measures nothing and "
+            "lets no layer be chosen."
+        )
+    if text and quantize == "int8":
+        raise InputError(
+            "A file that takes texts cannot be quantized to 'int8', since the converter does not "
+            "run tensorflow-text's operators to measure ranges; choose 'dynamic', or leave out "
+            "`text`."
+        )
+    if text and metadata:
+        raise InputError(
+            "metadata is for programs that tokenize by themselves and give the file ids; leave out "
+            "`text` or `metadata`."
+        )
+
+
+def _check_shape(
+    length: int | None, batch: int | None, longest: int, text: bool, metadata: bool
+) -> None:
     if length is not None and not 1 <= length <= longest:
         raise InputError(
             f"sequence_length is {length}, but this model takes 1 to {longest} tokens."
         )
+    if batch is None:
+        return
+    if batch < 1:
+        raise InputError(f"batch_size is {batch}, but must be 1 or more.")
+    if metadata and batch != 1:
+        raise InputError(f"batch_size is {batch}, but readers of metadata give one text at once.")
+    if length is None and not text and not metadata:
+        raise InputError("A batch_size fixes shapes, and so needs a sequence_length, too.")

@@ -1,22 +1,33 @@
-"""A SavedModel in a process of its own, which has neither this package nor Keras.
+"""An artifact in its runtime, in a process of its own, which has neither this package nor Keras.
 
-Run as a script with the directory as its argument, it answers requests on standard input until
-that is closed. Each message is the number of its bytes and a NumPy archive; a request names the
-`signature`, the `seconds` to repeat it for, and the inputs. Nothing but NumPy is imported here at
-the top, and nothing of this package at all.
+Run as a script with a path and a number of threads as its arguments, it loads the artifact, says
+what that takes, and answers requests on standard input until that is closed. Each message is the
+number of its bytes and a NumPy archive; a request names the `signature`, the `seconds` to repeat
+it for, and the inputs. It is answered by the outputs or, if it was repeated, by times alone.
+Nothing but NumPy is imported here at the top, and nothing of this package at all.
 """
 
+import functools
 import importlib.metadata
 import io
+import json
 import os
 import statistics
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+
+Run = Callable[[str, Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+Signatures = dict[str, dict[str, list[int]]]
+"""By name the shapes of their inputs; what is free is -1."""
+
+Load = Callable[[], tuple[Signatures, Run]]
+"""An artifact's signatures, and itself as a function of a signature's name and inputs."""
 
 
 def send(stream: BinaryIO, arrays: dict[str, Any]) -> None:
@@ -52,27 +63,31 @@ def _unpack(array: np.ndarray) -> np.ndarray:
     return values.reshape(array.shape)
 
 
-def repeat(function: Callable[[], Any], seconds: float) -> tuple[Any, float]:
-    """Calls a function for some time, at least once.
+def repeat(function: Callable[[], Any], seconds: float) -> list[float]:
+    """The milliseconds of each call of a function that is called for some time.
 
-    Returns:
-        The last result and the median of the milliseconds a call took. The first two of five
-        calls or more are not counted.
+    It is called three times at least; the first two of five calls or more are not counted, and
+    the first of fewer is not.
     """
     times: list[float] = []
     end = time.perf_counter() + seconds
-    while not times or time.perf_counter() < end or (seconds and len(times) < 5):
+    while len(times) < 3 or time.perf_counter() < end:
         start = time.perf_counter()
-        result = function()
+        function()
         times.append(1000 * (time.perf_counter() - start))
-    return result, statistics.median(times[2:] if len(times) >= 5 else times)
+    return times[2 if len(times) >= 5 else 1 :]
 
 
-def main(directory: str) -> None:
-    """Answers requests to the SavedModel."""
-    # Whatever TensorFlow prints must not mix with the messages.
-    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+def spread(times: list[float]) -> float:
+    """Half the distance of the quartiles as a share of the median."""
+    low, _, high = statistics.quantiles(times, method="inclusive")
+    return (high - low) / 2 / statistics.median(times)
+
+
+# Each runtime is imported, then loads; the names of its packages say what it is called.
+
+
+def _saved_model(path: str, threads: int) -> Load:
     for name in ("keras", "keras_bert", "tf_keras"):
         sys.modules[name] = None  # type: ignore[assignment]  # from now on, importing it fails
     import tensorflow as tf
@@ -81,22 +96,155 @@ def main(directory: str) -> None:
     for file in importlib.metadata.files("tensorflow-text") or ():
         if file.suffix == ".so" and file.parent.name == "ops":
             tf.load_op_library(str(file.locate()))
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    signatures = tf.saved_model.load(directory).signatures
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+
+    def load() -> tuple[Signatures, Run]:
+        functions = tf.saved_model.load(path).signatures
+        described = {
+            name: {
+                key: [size or -1 for size in spec.shape.as_list()]
+                for key, spec in function.structured_input_signature[1].items()
+            }
+            for name, function in functions.items()
+        }
+
+        def run(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            tensors = {name: tf.constant(array) for name, array in inputs.items()}
+            outputs = functions[signature](**tensors)
+            return {name: value.numpy() for name, value in outputs.items()}
+
+        return described, run
+
+    return load
+
+
+def _tflite(path: str, threads: int) -> Load:
+    from ai_edge_litert.interpreter import Interpreter
+
+    def load() -> tuple[Signatures, Run]:
+        interpreter = Interpreter(model_path=path, num_threads=threads)
+        runners = {
+            name: interpreter.get_signature_runner(name)
+            for name in interpreter.get_signature_list()
+        }
+        described = {
+            name: {
+                key: [int(size) for size in details["shape_signature"]]
+                for key, details in runner.get_input_details().items()
+            }
+            for name, runner in runners.items()
+        }
+        return described, lambda signature, inputs: runners[signature](**inputs)
+
+    return load
+
+
+def _onnx(path: str, threads: int) -> Load:
+    import onnxruntime
+
+    def load() -> tuple[Signatures, Run]:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.log_severity_level = 4  # errors are raised, not printed
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        names = [output.name for output in session.get_outputs()]
+        shapes = {
+            key.name: [size if isinstance(size, int) else -1 for size in key.shape]
+            for key in session.get_inputs()
+        }
+
+        def run(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+        return {"serving_default": shapes}, run
+
+    return load
+
+
+RUNTIMES: dict[str, tuple[str, Callable[[str, int], Load]]] = {
+    "": ("tensorflow", _saved_model),
+    ".tflite": ("ai-edge-litert", _tflite),
+    ".onnx": ("onnxruntime", _onnx),
+}
+"""Ending of an artifact's name to its runtime's package and what imports it."""
+
+
+def in_parts(run: Run, signatures: Signatures) -> Run:
+    """An artifact that takes any number of texts, whether its own is fixed or not.
+
+    Where it is, they are given to it so many at a time; the last text fills up the last part.
+    """
+
+    def run_all(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        size = next(iter(signatures[signature].values()))[0]
+        if size < 0:
+            return run(signature, inputs)
+        count = len(next(iter(inputs.values())))
+        parts = []
+        for start in range(0, count, size):
+            rows = np.minimum(np.arange(start, start + size), count - 1)
+            parts.append(run(signature, {name: array[rows] for name, array in inputs.items()}))
+        return {name: np.concatenate([p[name] for p in parts])[:count] for name in parts[0]}
+
+    return run_all
+
+
+def peak_memory() -> int:
+    """Bytes this process has had at once, since it began or since `forget_peak`."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):  # not Linux
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def forget_peak() -> None:
+    """What the process has now is its peak from here on, where the system allows to say so."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def main(path: str, threads: str) -> None:
+    """Answers requests to an artifact."""
+    # Whatever a runtime prints must not mix with the messages.
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    package, runtime = RUNTIMES["" if Path(path).is_dir() else Path(path).suffix]
+    load = runtime(path, int(threads))
+    forget_peak()
+    imported, start = peak_memory(), time.perf_counter()
+    signatures, run = load()
+    milliseconds = 1000 * (time.perf_counter() - start)
+    run = in_parts(run, signatures)
+    hello = {
+        "runtime": f"{package} {importlib.metadata.version(package)}",
+        "signatures": json.dumps(signatures),
+        "milliseconds": milliseconds,
+    }
+    send(output, hello)
     while (request := receive(sys.stdin.buffer)) is not None:
         signature, seconds = str(request.pop("signature")), float(request.pop("seconds"))
+        work = functools.partial(run, signature, request)
         try:
-            inputs = {name: tf.constant(array) for name, array in request.items()}
-            call = signatures[signature]
-            result, milliseconds = repeat(
-                lambda call=call, inputs=inputs: {k: v.numpy() for k, v in call(**inputs).items()},
-                seconds,
-            )
-            send(output, {**result, "milliseconds": milliseconds})
+            if seconds:
+                times = repeat(work, seconds)
+                result: dict[str, Any] = {"spread": spread(times)}
+            else:
+                start = time.perf_counter()
+                result = work()
+                times = [1000 * (time.perf_counter() - start)]
+            result["milliseconds"] = statistics.median(times)
+            result["peak"] = peak_memory() - imported
+            send(output, result)
         except Exception as error:
             send(output, {"error": f"{type(error).__name__}: {error}"})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

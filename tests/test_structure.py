@@ -20,7 +20,8 @@ ORDER = (
     ("tasks",),
     ("checkpoints",),
     ("pretraining",),
-    ("finetuning", "export"),
+    ("finetuning",),
+    ("export",),  # judges artifacts by the metrics of fine-tuning
     ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

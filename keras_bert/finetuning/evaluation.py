@@ -1,5 +1,6 @@
 """What a model says about examples, and what that is worth."""
 
+from collections.abc import Callable
 from typing import Any
 
 from keras_bert.errors import InputError
@@ -8,13 +9,20 @@ from keras_bert.finetuning.jobs import Job, job_of
 from keras_bert.text.rows import Rows
 
 
-def evaluate(model: Any, examples: Examples, *, batch_size: int = 32) -> dict[str, float]:
+def evaluate(
+    model: Any,
+    examples: Examples,
+    *,
+    batch_size: int = 32,
+    run: Callable[..., Any] | None = None,
+) -> dict[str, float]:
     """The metrics of a model on labelled examples.
 
     Args:
         model: a task with a preprocessor.
         examples: of the task's kind, with labels that the model knows.
         batch_size: rows per step.
+        run: what computes in the model's place; see `predict_rows`.
 
     Returns:
         Metrics by name, as the task's job measures them; `loss` where it is known.
@@ -22,7 +30,7 @@ def evaluate(model: Any, examples: Examples, *, batch_size: int = 32) -> dict[st
     Raises:
         InputError: if labels are missing or unknown; the message names file and line.
     """
-    job, rows, outputs = outputs_of(model, examples, batch_size, labelled=True)
+    job, rows, outputs = outputs_of(model, examples, batch_size, labelled=True, run=run)
     return job.measure(model, examples, rows, outputs)
 
 
@@ -40,7 +48,12 @@ def predict(model: Any, examples: Examples, *, batch_size: int = 32) -> list[dic
 
 
 def outputs_of(
-    model: Any, examples: Examples, batch_size: int, *, labelled: bool = False
+    model: Any,
+    examples: Examples,
+    batch_size: int,
+    *,
+    labelled: bool = False,
+    run: Callable[..., Any] | None = None,
 ) -> tuple[Job, Rows, Any]:
     """What a model's job measures and predicts by: itself, the rows and the outputs for them.
 
@@ -49,6 +62,7 @@ def outputs_of(
         examples: of the task's kind.
         batch_size: rows per step.
         labelled: whether what is wrong with the labels is to be said before the work.
+        run: what computes in the model's place; see `predict_rows`.
 
     Raises:
         InputError: if the model cannot take texts, or something is wrong with the labels.
@@ -58,7 +72,7 @@ def outputs_of(
     rows = job.rows(model, examples)
     if labelled:
         job.targets(model, examples, rows)
-    return job, rows, model.predict_rows(rows, batch_size)
+    return job, rows, model.predict_rows(rows, batch_size, run)
 
 
 def check_model(model: Any) -> None:

@@ -7,6 +7,7 @@ examples alone, so that a batch may be divided among devices and micro-batches a
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 Sums = Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], Any]
 
+LARGEST = 700.0
+"""A loss whose exponential is still a number."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Head:
@@ -44,6 +48,7 @@ class Head:
         labelled: whether a batch holds labels for it.
         weight: in the total loss; 0 for a head that is only watched, which has no key.
         accuracy: whether right predictions are counted.
+        perplexity: whether it is that of a language, so that its perplexity is told.
     """
 
     name: str
@@ -53,6 +58,7 @@ class Head:
     labelled: bool = False
     weight: float = 0.0
     accuracy: bool = True
+    perplexity: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,6 +159,14 @@ class Objective:
             measures[name] = sum(measures[part] for part in parts) / len(parts)
         return measures
 
+    def perplexities(self, measures: Mapping[str, float]) -> dict[str, float]:
+        """e to the mean loss of the heads that model a language."""
+        return {
+            f"{head.name}_perplexity": math.exp(min(measures[f"{head.name}_loss"], LARGEST))
+            for head in self.heads
+            if head.perplexity
+        }
+
 
 def _cross_entropy(key: str) -> Sums:
     return lambda outputs, y, w: losses.cross_entropy(outputs[key], y[key], w[key])
@@ -183,7 +197,12 @@ def _cosine(outputs: Any, y: Any, w: Any) -> Any:
 TEMPERATURE = 2.0
 
 _MASKED = Head(
-    name="mlm", sums=_cross_entropy("mlm_logits"), key="mlm_logits", labelled=True, weight=1.0
+    name="mlm",
+    sums=_cross_entropy("mlm_logits"),
+    key="mlm_logits",
+    labelled=True,
+    weight=1.0,
+    perplexity=True,
 )
 _NEXT = Head(
     name="nsp",

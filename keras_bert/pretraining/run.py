@@ -237,6 +237,7 @@ class Run:
         )
         total = sum(map(self.training_step.evaluate, batches))
         measures = self.objective.measures(total.numpy().tolist())
+        measures |= self.objective.perplexities(measures)
         self.journal.write({"event": "validation", "step": self.step, **measures})
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
@@ -81,12 +81,19 @@ class Task(keras.Model):
             )
         return self.preprocessor.rows(texts, overlap=overlap, offsets=offsets)
 
-    def predict_rows(self, rows: Rows, batch_size: int = 32) -> Any:
+    def predict_rows(
+        self,
+        rows: Rows,
+        batch_size: int = 32,
+        run: Callable[[dict[str, np.ndarray]], Any] | None = None,
+    ) -> Any:
         """The model's outputs for rows; rows of like length share a batch.
 
         Args:
             rows: R rows.
             batch_size: rows per step.
+            run: what takes the model's place, such as an exported artifact: a batch of rows,
+                `[B, T]` int32 each, to outputs like the model's.
 
         Returns:
             For each of the model's outputs a list of R NumPy arrays; where outputs are
@@ -94,6 +101,7 @@ class Task(keras.Model):
         """
         order, lengths = rows.order_by_length(), rows.lengths
         results: list[list[Any]] = []
+        run = run or (lambda batch: self.predict_on_batch(self.inputs_of(batch)))
         for first in range(0, max(len(order), 1), batch_size):
             indices = order[first : first + batch_size]
             # Shapes are to be few, as each may have to be compiled: whole batches, and no more
@@ -102,7 +110,7 @@ class Task(keras.Model):
             longest = int(lengths[indices].max(initial=1))
             multiple = max(_SHORTEST, 1 << (longest - 1).bit_length() >> 2)
             batch = rows.padded(np.pad(indices, (0, missing), "edge"), multiple)
-            outputs = self.predict_on_batch(self.inputs_of(batch))
+            outputs = run(batch)
             leaves = keras.tree.flatten(outputs)
             results = results or [[None] * len(rows) for _ in leaves]
             for values, result in zip(leaves, results, strict=True):

@@ -94,18 +94,18 @@ def test_bad_input(classifier, artifacts, tmp_path):
     with pytest.raises(InputError, match="need 'token_ids'"):
         export.verify(make_model(), artifacts[1:2], {"ids": [[1]]})
     (tmp_path / "damaged.onnx").write_bytes(b"no protobuf")
-    with pytest.raises(ExportError, match="damaged.onnx failed"):
+    with pytest.raises(ExportError, match="damaged.onnx cannot be run"):
         export.verify(classifier, [tmp_path / "damaged.onnx"], ["a"])
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "saved_model.pb").write_bytes(b"no protobuf")
-    with pytest.raises(ExportError, match="damaged cannot be loaded"):
+    with pytest.raises(ExportError, match="damaged cannot be run"):
         export.verify(classifier, [tmp_path / "damaged"], ["a"])
 
 
 def test_the_worker_knows_neither_keras_nor_this_package(artifacts):
     program = f"""
 import runpy, sys
-sys.argv = ["worker", {str(artifacts[0])!r}]
+sys.argv = ["worker", {str(artifacts[0])!r}, "1"]
 runpy.run_path({worker.__file__!r}, run_name="__main__")
 assert "tensorflow" in sys.modules
 assert not [name for name in sys.modules if name.startswith(("keras.", "keras_bert."))]

@@ -38,6 +38,8 @@ def test_a_run_learns_and_tells(finished):
     assert set(range(2, 25, 2)) <= set(steps)  # and at the ends of epochs
     assert steps == sorted(set(steps))
     assert {"mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy"} <= rows[1].keys()
+    held_out = results["after"]
+    assert held_out["mlm_perplexity"] == pytest.approx(np.exp(held_out["mlm_loss"]))
     assert 0 < rows[1]["padding"] < 1
     assert list((output / "tensorboard").glob("events*"))
     assert sorted(p.name for p in (output / "checkpoints").iterdir()) == [
