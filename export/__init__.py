@@ -5,6 +5,7 @@
     export.saved_model(model, "served/1")
     export.tflite(model, "model.tflite", quantize="dynamic")
     export.onnx(model, "model.onnx")
+    export.accept(model, "model-dynamic.onnx", examples, max_drop=0.5, quantize="dynamic")
     print(export.verify(model, ["served/1", "model.tflite", "model.onnx"], texts))
 
 The functions are imported when they are first used; they bring TensorFlow.
@@ -16,12 +17,14 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from keras_bert.export.accept import accept
     from keras_bert.export.onnx import onnx
+    from keras_bert.export.report import report
     from keras_bert.export.saved_model import saved_model
     from keras_bert.export.tflite import tflite
     from keras_bert.export.verify import verify
 
-__all__ = ["onnx", "saved_model", "tflite", "verify"]
+__all__ = ["accept", "onnx", "report", "saved_model", "tflite", "verify"]
 
 
 class _Package(types.ModuleType):

@@ -36,7 +36,7 @@ class Process:
 
     Attributes:
         path: of the artifact.
-        signatures: by name the shapes of their inputs; what is free is -1.
+        signatures: by name what they take and give; see `worker.Signatures`.
         runtime: its package and version.
         load_milliseconds: what loading took, once the runtime was imported.
         peak: bytes that the process had more at once, by the end of its last request, than when

@@ -16,7 +16,7 @@ from keras_bert.export.metric import official_metric, points
 from keras_bert.export.process import Process, megabytes, running
 from keras_bert.export.signatures import answers_of
 from keras_bert.export.speed import Speed, measure_speed
-from keras_bert.export.ways import Way, ids_of, ways_into
+from keras_bert.export.ways import Way, ids_of, output_names, ways_into
 
 BATCH_SIZES = (1, 8)
 
@@ -176,7 +176,7 @@ def verify(
 
 def _cases(model: Any, process: Process, texts: Any) -> list[_Case]:
     cases = []
-    for way in ways_into(process, texts):
+    for way in ways_into(process, output_names(model), texts):
         ids = ids_of(model, texts, way.length)
         cases.append(_Case(process, way, way.inputs(texts, ids), ids))
     return cases
@@ -184,21 +184,23 @@ def _cases(model: Any, process: Process, texts: Any) -> list[_Case]:
 
 def _compare(model: Any, cases: Sequence[_Case]) -> None:
     """Fills in how far the artifacts are from the model, some texts at a time."""
-    answers = answers_of(model)
+    decisions = answers_of(model).decisions
     for start in range(0, len(cases[0].ids["token_ids"]), max(BATCH_SIZES)):
         part = slice(start, start + max(BATCH_SIZES))
-        expected: dict[int, dict[str, np.ndarray]] = {}  # by length: ids are the same then
+        by_length: dict[int, dict[str, np.ndarray]] = {}  # ids are the same then
         for case in cases:
             ids = {name: array[part] for name, array in case.ids.items()}
             length = ids["token_ids"].shape[1]
-            if length not in expected:
-                expected[length] = reference(model, ids)
+            if length not in by_length:
+                by_length[length] = reference(model, ids)
             inputs = {name: array[part] for name, array in case.inputs.items()}
             actual = case.process.run(case.way.signature, inputs)
-            case.difference = max(case.difference, difference(expected[length], actual))
+            expected = {k: v for k, v in by_length[length].items() if k in case.way.outputs}
+            case.difference = max(case.difference, difference(expected, actual))
+            if len(expected) < len(by_length[length]):
+                continue
             of_model, of_artifact = (
-                answers.decisions(model, outputs, ids["padding_mask"])
-                for outputs in (expected[length], actual)
+                decisions(model, outputs, ids["padding_mask"]) for outputs in (expected, actual)
             )
             if of_model is not None and of_artifact is not None:
                 case.same += int((of_model == of_artifact).sum())

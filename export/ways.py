@@ -1,7 +1,7 @@
 """The ways into an artifact, and texts as each of them takes them."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,64 +10,89 @@ from keras_bert.errors import InputError
 from keras_bert.export.check import Arrays
 from keras_bert.export.process import Process
 from keras_bert.export.saved_model import NAMES
+from keras_bert.export.signatures import ids_function
 from keras_bert.text.strings import to_strings
 
 _OURS = {theirs: ours for names in NAMES.values() for ours, theirs in names.items()}
-_TEXT_COLUMNS = {"text": ("text",), "text pair": ("text", "text_pair")}
-_SIGNATURES = ("serving_default", "text_pair", "ids")  # others answer in forms of their own
+_TAKES = {  # names of inputs to what is given there
+    ("text",): "text",
+    ("text", "text_pair"): "text pair",
+    ("question", "context"): "text pair",
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """A signature of an artifact whose outputs are those of the model.
+    """A signature of an artifact that gives outputs of the model.
 
     Args:
         signature: its name.
         takes: "text", "text pair" or "ids".
-        shapes: of its inputs, by their names in the artifact; what is free is -1.
+        columns: names of its inputs, those of the texts in their order.
+        shape: of each of them; what is free is -1.
+        outputs: names of what it gives.
     """
 
     signature: str
     takes: str
-    shapes: Mapping[str, list[int]]
+    columns: tuple[str, ...]
+    shape: tuple[int, ...]
+    outputs: frozenset[str]
 
     @property
     def length(self) -> int | None:
-        """The only number of tokens that it takes, or None: any, or as many as the text has."""
-        length = next(iter(self.shapes.values()))[-1]
-        return length if self.takes == "ids" and length > 0 else None
+        """The only number of tokens that it takes; None: any, or as many as the text has."""
+        return self.shape[1] if self.takes == "ids" and self.shape[1] > 0 else None
 
     @property
     def batch(self) -> int | None:
         """The only number of texts that it takes at once, or None for any."""
-        size = next(iter(self.shapes.values()))[0]
-        return size if size > 0 else None
+        return self.shape[0] if self.shape[0] > 0 else None
 
     def inputs(self, texts: Any, ids: Arrays) -> Arrays:
         """Texts, and the same as ids `[N, T]` by our names, to what the signature takes."""
         if self.takes == "ids":
-            return {name: ids[_OURS.get(name, name)] for name in self.shapes}
-        columns = texts if isinstance(texts, tuple) else (texts,)
-        return dict(zip(_TEXT_COLUMNS[self.takes], map(_strings, columns), strict=True))
+            return {name: ids[_OURS.get(name, name)] for name in self.columns}
+        several = texts if isinstance(texts, tuple) else (texts,)
+        return dict(zip(self.columns, map(_strings, several), strict=True))
 
 
-def ways_into(process: Process, texts: Any) -> list[Way]:
+def ways_into(process: Process, outputs: Iterable[str], texts: Any) -> list[Way]:
     """The ways by which an artifact takes given texts, pairs of texts, or ids.
+
+    Args:
+        process: in which it runs.
+        outputs: names of the model's outputs; signatures that give none of them answer in a form
+            of their own, and are left out.
+        texts: texts, a tuple of two lists of them, or ids by name.
 
     Raises:
         InputError: if there is none.
     """
-    wanted = ("ids",) if isinstance(texts, Mapping) else ("text", "text pair", "ids")
-    wanted = tuple(kind for kind in wanted if kind != _other(texts))
-    ways = []
-    for signature in _SIGNATURES:
-        shapes = process.signatures.get(signature, {})
-        takes = next((k for k, names in _TEXT_COLUMNS.items() if set(names) == set(shapes)), "ids")
-        if shapes and takes in wanted:
-            ways.append(Way(signature, takes, shapes))
+    kinds = {"ids"}
+    if not isinstance(texts, Mapping):
+        kinds.add("text pair" if isinstance(texts, tuple) else "text")
+    ways = [
+        way
+        for way in map(_way, *zip(*process.signatures.items(), strict=True))
+        if way.takes in kinds and way.outputs & set(outputs)
+    ]
     if not ways:
-        raise InputError(f"{process.path} does not take {' or '.join(wanted)}.")
-    return ways
+        raise InputError(f"{process.path} takes no {' and no '.join(sorted(kinds))}.")
+    return sorted(ways, key=lambda way: way.takes, reverse=True)
+
+
+def _way(name: str, signature: Mapping[str, Any]) -> Way:
+    inputs = signature["inputs"]
+    columns = next((names for names in _TAKES if set(names) == set(inputs)), tuple(inputs))
+    takes, shape = _TAKES.get(columns, "ids"), tuple(inputs[columns[0]])
+    return Way(name, takes, columns, shape, frozenset(signature["outputs"]))
+
+
+def output_names(model: Any) -> set[str]:
+    """The names of a model's outputs in all formats."""
+    shapes = ids_function(model).get_concrete_function().structured_outputs
+    return set(shapes)
 
 
 def ids_of(model: Any, texts: Any, length: int | None = None) -> dict[str, np.ndarray]:
@@ -125,11 +150,6 @@ def _not_empty(ids: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     if not len(ids["token_ids"]):
         raise InputError("There are no texts to verify the artifacts on; give at least one.")
     return ids
-
-
-def _other(texts: Any) -> str:
-    """What texts of the one kind are not."""
-    return "text" if isinstance(texts, tuple) else "text pair"
 
 
 def _strings(texts: Any) -> np.ndarray:

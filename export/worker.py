@@ -11,6 +11,7 @@ import functools
 import importlib.metadata
 import io
 import json
+import mmap
 import os
 import statistics
 import struct
@@ -23,8 +24,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 Run = Callable[[str, Mapping[str, np.ndarray]], dict[str, np.ndarray]]
-Signatures = dict[str, dict[str, list[int]]]
-"""By name the shapes of their inputs; what is free is -1."""
+Signatures = dict[str, dict[str, Any]]
+"""By name their `inputs`, names to shapes in which -1 is free, and the names of their `outputs`."""
 
 Load = Callable[[], tuple[Signatures, Run]]
 """An artifact's signatures, and itself as a function of a signature's name and inputs."""
@@ -101,13 +102,11 @@ def _saved_model(path: str, threads: int) -> Load:
 
     def load() -> tuple[Signatures, Run]:
         functions = tf.saved_model.load(path).signatures
-        described = {
-            name: {
-                key: [size or -1 for size in spec.shape.as_list()]
-                for key, spec in function.structured_input_signature[1].items()
-            }
-            for name, function in functions.items()
-        }
+        described = {}
+        for name, function in functions.items():
+            inputs = function.structured_input_signature[1]
+            shapes = {key: [n or -1 for n in spec.shape.as_list()] for key, spec in inputs.items()}
+            described[name] = {"inputs": shapes, "outputs": [*function.structured_outputs]}
 
         def run(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             tensors = {name: tf.constant(array) for name, array in inputs.items()}
@@ -120,31 +119,56 @@ def _saved_model(path: str, threads: int) -> Load:
 
 
 def _tflite(path: str, threads: int) -> Load:
-    from ai_edge_litert.interpreter import Interpreter
+    from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
+
+    make, options = Interpreter, {}
+    if _mentions(path, b"TFText>"):
+        make, options = InterpreterWithCustomOps, {"custom_op_registerers": _text_operators()}
 
     def load() -> tuple[Signatures, Run]:
-        interpreter = Interpreter(model_path=path, num_threads=threads)
-        runners = {
-            name: interpreter.get_signature_runner(name)
-            for name in interpreter.get_signature_list()
-        }
-        described = {
-            name: {
-                key: [int(size) for size in details["shape_signature"]]
-                for key, details in runner.get_input_details().items()
-            }
-            for name, runner in runners.items()
-        }
+        interpreter = make(model_path=path, num_threads=threads, **options)
+        names = interpreter.get_signature_list()
+        runners = {name: interpreter.get_signature_runner(name) for name in names}
+        described = {}
+        for name, runner in runners.items():
+            details = runner.get_input_details()
+            shapes = {key: [*map(int, x["shape_signature"])] for key, x in details.items()}
+            described[name] = {"inputs": shapes, "outputs": [*runner.get_output_details()]}
         return described, lambda signature, inputs: runners[signature](**inputs)
 
     return load
 
 
+def _text_operators() -> list[Any]:
+    """What registers tensorflow-text's operators; the package itself would bring Keras with it."""
+    import ctypes
+    import importlib.util
+
+    def file(package: str, beginning: str) -> str:
+        files = importlib.metadata.files(package) or ()
+        return str(next(x for x in files if x.name.startswith(beginning)).locate())
+
+    ctypes.CDLL(file("tensorflow", "libtensorflow_framework.so"), ctypes.RTLD_GLOBAL)
+    path = file("tensorflow-text", "tflite_registrar.so")
+    specification = importlib.util.spec_from_file_location("tflite_registrar", path)
+    registrar = importlib.util.module_from_spec(specification)  # type: ignore[arg-type]
+    specification.loader.exec_module(registrar)  # type: ignore[union-attr]
+    return [getattr(registrar, name) for name in dir(registrar) if name.startswith("Add")]
+
+
 def _onnx(path: str, threads: int) -> Load:
     import onnxruntime
 
+    library = None
+    if _mentions(path, b"ai.onnx.contrib"):
+        import onnxruntime_extensions
+
+        library = onnxruntime_extensions.get_library_path()
+
     def load() -> tuple[Signatures, Run]:
         options = onnxruntime.SessionOptions()
+        if library is not None:
+            options.register_custom_ops_library(library)
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.log_severity_level = 4  # errors are raised, not printed
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -157,9 +181,15 @@ def _onnx(path: str, threads: int) -> Load:
         def run(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             return dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
-        return {"serving_default": shapes}, run
+        return {"serving_default": {"inputs": shapes, "outputs": names}}, run
 
     return load
+
+
+def _mentions(path: str, name: bytes) -> bool:
+    """Whether a file has the name of an operator, or of a kind of them, in it."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(name) >= 0
 
 
 RUNTIMES: dict[str, tuple[str, Callable[[str, int], Load]]] = {
@@ -177,7 +207,7 @@ def in_parts(run: Run, signatures: Signatures) -> Run:
     """
 
     def run_all(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        size = next(iter(signatures[signature].values()))[0]
+        size = next(iter(signatures[signature]["inputs"].values()))[0]
         if size < 0:
             return run(signature, inputs)
         count = len(next(iter(inputs.values())))

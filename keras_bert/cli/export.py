@@ -1,15 +1,38 @@
 """keras-bert export."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from keras_bert.cli.data import is_default, reader, usable
+from keras_bert.cli.models import KINDS, to_measure
+from keras_bert.cli.options import column_options
 from keras_bert.errors import InputError
 
-FORMATS = ("saved_model", "tflite", "onnx")
-QUANTIZATIONS = ("none", "float16", "dynamic")
+FORMATS = {  # to how their weights can be stored
+    "saved_model": ("none",),
+    "tflite": ("none", "float16", "dynamic", "int8"),
+    "onnx": ("none", "float16", "dynamic"),
+}
+QUANTIZATIONS = tuple(dict.fromkeys(itertools.chain(*FORMATS.values())))
+NAMES = ("keras_bert", "huggingface", "tfhub")
+OPTIONS = {  # of which formats
+    "version": ("saved_model",),
+    "names": ("saved_model",),
+    "top_k": ("saved_model",),
+    "sequence_length": tuple(FORMATS),
+    "batch_size": ("tflite",),
+    "representative": ("tflite",),
+    "metadata": ("tflite",),
+    "keep_float": ("tflite", "onnx"),
+    "text": ("tflite", "onnx"),
+    "opset": ("onnx",),
+}
+MOST_TEXTS = 64  # of those to validate with, to compare outputs on
+PAGE = "report"
 
 
 @click.command("export")
@@ -28,41 +51,126 @@ QUANTIZATIONS = ("none", "float16", "dynamic")
     type=click.Choice(QUANTIZATIONS),
     default="none",
     show_default=True,
-    help="How the TFLite file stores its weights; dynamic is int8.",
+    help="How files store weights, where their format can: float16 and dynamic (int8) TFLite and "
+    "ONNX, int8 (activations, too) TFLite.",
 )
+@click.option(
+    "--representative",
+    metavar="FILE",
+    help="int8: some hundred typical texts, one a line, or two with a tab between.",
+)
+@click.option(
+    "--keep-float",
+    metavar="PATTERN",
+    multiple=True,
+    help="Layers that are not quantized, as part of their names; repeat it.",
+)
+@click.option("--text", is_flag=True, help="TFLite and ONNX files take texts instead of ids.")
+@click.option(
+    "--sequence-length",
+    type=click.IntRange(3),
+    metavar="TOKENS",
+    help="Length of all texts, and the only one that a TFLite file takes.",
+)
+@click.option(
+    "--batch-size", type=click.IntRange(1), metavar="TEXTS", help="So many a TFLite file takes."
+)
+@click.option("--metadata", is_flag=True, help="TFLite: labels and vocabulary for MediaPipe.")
+@click.option(
+    "--version",
+    type=click.IntRange(0),
+    metavar="NUMBER",
+    help="SavedModel: written to a directory of this name, as TensorFlow Serving wants it.",
+)
+@click.option("--names", type=click.Choice(NAMES), help="SavedModel: how inputs are called.")
+@click.option("--top-k", type=click.IntRange(1), help="SavedModel: tokens for each mask.")
+@click.option("--opset", type=int, help="ONNX: version of the operators.")
 @click.option("--verify", metavar="FILE", help="Compare on texts, one a line; prints a table.")
-def command(model: str, out: str, formats: str, quantize: str, verify: str | None) -> None:
+@click.option(
+    "--validation",
+    metavar="FILE",
+    help="Examples with labels: a quantized file is refused if the task's metric drops too far.",
+)
+@click.option(
+    "--max-drop",
+    type=click.FloatRange(0),
+    metavar="POINTS",
+    help="How far, of 100.  [default: 0.5]",
+)
+@click.option(
+    "--report",
+    metavar="PAGE.md",
+    help="Write a page, and PAGE.html: differences, metric, size, speed, memory.",
+)
+@column_options
+def command(
+    model: str,
+    out: str,
+    formats: str,
+    quantize: str,
+    representative: str | None,
+    verify: str | None,
+    validation: str | None,
+    max_drop: float | None,
+    report: str | None,
+    **options: Any,
+) -> None:
     """Write a model for other runtimes.
 
-    MODEL is the directory of a model. OUT gets saved_model/, model.tflite (or
-    model-float16.tflite, model-dynamic.tflite) and model.onnx.
+    MODEL is the directory of a model. OUT gets saved_model/, model.tflite and model.onnx; names of
+    files say what is special about them: model-int8.tflite, model-text.onnx.
     """
-    chosen = _formats(formats)
-    directory = Path(out)
-    _check(directory)
+    chosen, directory = _formats(formats), Path(out)
+    exporting = {name: options.pop(name) for name in tuple(options) if name in OPTIONS}
+    exporting["representative"] = representative
+    given = {name: value for name, value in exporting.items() if not is_default(value)}
+    _check_options(chosen, quantize, given)
+    _check_measuring(quantize, verify, validation, max_drop, report, options)
+    _check_directory(directory, report)
+    if representative:
+        given["representative"] = _texts(representative)
     texts = _texts(verify) if verify else None
 
     import keras_bert
     from keras_bert import export
 
-    loaded = keras_bert.load(model)
-    writers: dict[str, Callable[[Path], Any]] = {
-        "saved_model": lambda path: export.saved_model(loaded, path),
-        "tflite": lambda path: export.tflite(loaded, path, quantize=quantize),
-        "onnx": lambda path: export.onnx(loaded, path),
-    }
-    paths = [directory / _name(format, quantize) for format in chosen]
-    for format, path in zip(chosen, paths, strict=True):
-        writers[format](path)
-        click.echo(str(path))
-    if texts:
-        click.echo(str(export.verify(loaded, paths, texts)))
+    if report:
+        from keras_bert.export.report import check_page
 
+        check_page(report)
+    loaded: Any = keras_bert.load(model)
+    examples = None
+    if validation:
+        examples = _reader(loaded, options)(validation)
+        loaded = to_measure(model, loaded, examples)
+        examples = usable(examples, loaded, options["on_error"])
+        texts = texts or examples.take(range(min(len(examples), MOST_TEXTS))).inputs
+    _cut(loaded, given.get("sequence_length"))
 
-def _name(format: str, quantize: str) -> str:
-    suffix = "" if quantize == "none" else f"-{quantize}"
-    names = {"saved_model": "saved_model", "tflite": f"model{suffix}.tflite", "onnx": "model.onnx"}
-    return names[format]
+    paths = []
+    for format in chosen:
+        arguments = {name: value for name, value in given.items() if format in OPTIONS[name]}
+        if format != "tflite":  # elsewhere it is that of texts, not of ids
+            arguments.pop("sequence_length", None)
+        path = directory / _file(format, quantize, bool(given.get("text")))
+        if quantize not in FORMATS[format][1:]:
+            arguments.pop("keep_float", None)
+            arguments.pop("representative", None)
+            getattr(export, format)(loaded, path, **arguments)
+            path = path / str(arguments["version"]) if "version" in arguments else path
+            click.echo(str(path))
+        elif examples is None:
+            getattr(export, format)(loaded, path, quantize=quantize, **arguments)
+            click.echo(str(path))
+        else:
+            drop = 0.5 if max_drop is None else max_drop
+            found = export.accept(loaded, path, examples, drop, quantize=quantize, **arguments)
+            click.echo(f"{path}: {found}")
+        paths.append(path)
+    if report:
+        click.echo(str(export.report(loaded, paths, texts, report, examples=examples)))
+    elif verify:
+        click.echo(str(export.verify(loaded, paths, texts, examples=examples)))
 
 
 def _formats(text: str) -> list[str]:
@@ -76,11 +184,60 @@ def _formats(text: str) -> list[str]:
     return list(dict.fromkeys(formats))
 
 
-def _check(directory: Path) -> None:
+def _check_options(chosen: Iterable[str], quantize: str, given: Mapping[str, Any]) -> None:
+    """Refuses options that no chosen format has, and those that need another."""
+    needed = {f"--{name.replace('_', '-')}": OPTIONS[name] for name in given}
+    having = tuple(name for name, kinds in FORMATS.items() if quantize in kinds)
+    needed[f"--quantize {quantize}"] = having
+    for option, formats in needed.items():
+        if not set(formats) & set(chosen):
+            raise click.UsageError(
+                f"{option} is for {' and '.join(formats)}, which --format does not name."
+            )
+    if quantize == "none" and "keep_float" in given:
+        raise click.UsageError("--keep-float is for quantized files; add --quantize.")
+    if (quantize == "int8") != ("representative" in given):
+        raise click.UsageError(
+            "--quantize int8 and --representative FILE belong together: ranges are measured on "
+            "typical texts."
+        )
+
+
+def _check_measuring(
+    quantize: str,
+    verify: str | None,
+    validation: str | None,
+    max_drop: float | None,
+    report: str | None,
+    columns: Mapping[str, Any],
+) -> None:
+    """Refuses options that would say nothing."""
+    if validation is None:
+        given = {name: value for name, value in columns.items() if name != "on_error"}
+        for name, value in {"max_drop": max_drop, **given}.items():
+            if not is_default(value):
+                raise click.UsageError(f"--{name.replace('_', '-')} is for --validation FILE.")
+    elif quantize == "none" and not verify and not report:
+        raise click.UsageError(
+            "--validation judges quantized files, and is measured by --verify and --report; add "
+            "--quantize or one of them."
+        )
+    if report and not (verify or validation):
+        raise click.UsageError("--report needs texts; add --verify FILE or --validation FILE.")
+
+
+def _check_directory(directory: Path, report: str | None) -> None:
     """Refuses a place that holds something else than artifacts."""
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file; name a directory for the artifacts.")
-    ours = {_name(format, quantize) for format in FORMATS for quantize in QUANTIZATIONS}
+    ours = {
+        _file(format, quantize, text)
+        for format, kinds in FORMATS.items()
+        for quantize in kinds
+        for text in (False, True)
+    }
+    pages = {PAGE, Path(report or PAGE).stem}
+    ours |= {f"{page}.{ending}" for page in pages for ending in ("md", "html")}
     others = sorted({path.name for path in directory.glob("*")} - ours)
     if others:
         raise InputError(
@@ -89,7 +246,41 @@ def _check(directory: Path) -> None:
         )
 
 
-def _texts(path: str) -> list[str]:
+def _file(format: str, quantize: str, text: bool) -> str:
+    """The name of an artifact."""
+    if format not in OPTIONS["text"]:
+        return format
+    stored = quantize if quantize in FORMATS[format][1:] else ""
+    return f"{'-'.join(filter(None, ('model', 'text' if text else '', stored)))}.{format}"
+
+
+def _reader(model: Any, options: dict[str, Any]) -> Any:
+    """What reads labelled examples for a model."""
+    from keras_bert.export.metric import official_metric
+
+    official_metric(model)  # or there is none
+    task = next(name for name, kind in KINDS.items() if kind.model == type(model).__name__)
+    return reader(task, format=None, **options)
+
+
+def _cut(model: Any, length: int | None) -> None:
+    """Gives a model's texts another length."""
+    if length is None:
+        return
+    if length > model.config.max_positions:
+        raise InputError(
+            f"--sequence-length is {length}, but this model takes at most "
+            f"{model.config.max_positions} tokens."
+        )
+    if getattr(model, "preprocessor", None) is not None:
+        model.preprocessor = model.preprocessor.with_length(length)
+
+
+def _texts(path: str) -> Any:
+    """Lines of a file; two lists if each has two texts with a tab between."""
     from keras_bert.text.files import read_lines
 
-    return [line for line in read_lines(path) if line]
+    lines = [line for line in read_lines(path) if line]
+    if all(line.count("\t") == 1 for line in lines):
+        return tuple(map(list, zip(*(line.split("\t") for line in lines), strict=True)))
+    return lines

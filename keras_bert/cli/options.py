@@ -20,7 +20,7 @@ AS_TASK = click.option(
     help="Open any encoder as an embedder, whatever its head.",
 )
 
-_DATA = (
+_COLUMNS = (
     click.option(
         "--text-column",
         metavar="NAME",
@@ -41,9 +41,6 @@ _DATA = (
     click.option("--first-index", type=int, help="Number of the first choice in the labels."),
     click.option(
         "--comment", metavar="TEXT", help="How lines of a CoNLL file begin that are left out."
-    ),
-    click.option(
-        "--format", type=click.Choice(FORMATS), help="Of the files; by default as their names end."
     ),
     click.option(
         "--no-header",
@@ -67,6 +64,10 @@ _DATA = (
         show_default=True,
         help="What to do about an example that cannot be used.",
     ),
+)
+
+_FORMAT = click.option(
+    "--format", type=click.Choice(FORMATS), help="Of the files; by default as their names end."
 )
 
 _SPLITS = (
@@ -201,7 +202,12 @@ _RECIPE = (
 
 def data_options(function: Callable) -> Callable:
     """The options that say how files of examples are to be read."""
-    return _with(_DATA, function)
+    return _with((*_COLUMNS, _FORMAT), function)
+
+
+def column_options(function: Callable) -> Callable:
+    """The same but for the format, which is as the files' names end."""
+    return _with(_COLUMNS, function)
 
 
 def split_options(function: Callable) -> Callable:

@@ -1,0 +1,99 @@
+"""Options of `keras-bert export`: what goes together, and what comes out."""
+
+import pytest
+
+EXPORT = ["export", "tuned/model", "x"]
+ONNX = [*EXPORT, "--format", "onnx"]
+CASES = {
+    "an option of another format": (
+        [*ONNX, "--names", "tfhub"],
+        "--names is for saved_model, which --format does not name.",
+    ),
+    "a quantization of another format": (
+        [*ONNX, "--quantize", "int8", "--representative", "a.txt"],
+        "--quantize int8 is for tflite, which --format does not name.",
+    ),
+    "no quantization of a SavedModel": (
+        [*EXPORT, "--format", "saved_model", "--quantize", "float16"],
+        "--quantize float16 is for tflite and onnx, which --format does not name.",
+    ),
+    "texts in a SavedModel": (
+        [*EXPORT, "--format", "saved_model", "--text"],
+        "--text is for tflite and onnx, which --format does not name.",
+    ),
+    "layers to keep of nothing": (
+        [*EXPORT, "--keep-float", "embeddings"],
+        "--keep-float is for quantized files",
+    ),
+    "ranges from nothing": (
+        [*EXPORT, "--quantize", "int8"],
+        "--quantize int8 and --representative FILE belong together",
+    ),
+    "texts for no ranges": (
+        [*EXPORT, "--quantize", "dynamic", "--representative", "a.txt"],
+        "--quantize int8 and --representative FILE belong together",
+    ),
+    "a limit to nothing": (
+        [*EXPORT, "--quantize", "dynamic", "--max-drop", "1"],
+        "--max-drop is for --validation FILE.",
+    ),
+    "columns of nothing": ([*EXPORT, "--text-column", "a"], "--text-column is for --validation"),
+    "a judge without a case": (
+        [*EXPORT, "--validation", "opinions.csv"],
+        "--validation judges quantized files",
+    ),
+    "a page about nothing": ([*EXPORT, "--report", "page.md"], "--report needs texts"),
+    "a page of another kind": (
+        [*EXPORT, "--report", "page.pdf", "--verify", "opinions.csv"],
+        "The page is page.pdf, but has to end in .md",
+    ),
+    "a drop below nothing": (
+        [*EXPORT, "--validation", "opinions.csv", "--max-drop", "-1"],
+        "--max-drop",
+    ),
+    "too long": ([*EXPORT, "--sequence-length", "65"], "65, but this model takes at most 64"),
+    "no metric": (
+        ["export", "run/model", "x", "--quantize", "dynamic", "--validation", "opinions.csv"],
+        "A PretrainingModel has no metric on labelled examples",
+    ),
+    "options of another task": (
+        [*ONNX, "--quantize", "dynamic", "--validation", "opinions.csv", "--comment", "#"],
+        "--comment is not for the task classify",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), CASES.values(), ids=CASES)
+def test_one_line_and_code_2(arguments, message, run, small):
+    result = run(*arguments)
+    assert result.code == 2, result.out
+    assert len(result.errors) == 1, result.errors
+    assert message in result.errors[0]
+    assert not (small / "x").exists()
+
+
+@pytest.mark.slow
+def test_a_page_and_a_judgement(run, tmp_path):
+    out, page = tmp_path / "artifacts", tmp_path / "artifacts" / "report.md"
+    options = ["--format", "tflite", "--quantize", "dynamic", "--validation", "opinions.csv"]
+    for _ in range(2):
+        result = run("export", "tuned/model", out, *options, "--max-drop", "2", "--report", page)
+        assert (result.code, result.errors) == (0, [])
+    assert {path.name for path in out.iterdir()} == {
+        "model-dynamic.tflite",
+        "report.md",
+        "report.html",
+    }
+    assert "model-dynamic.tflite: accuracy " in result.out
+    assert "on 64 examples" in result.out
+    assert "| model-dynamic.tflite | ids |" in page.read_text()
+
+
+@pytest.mark.slow
+def test_versions_names_and_lengths(run, tmp_path):
+    options = ["--version", "3", "--names", "huggingface", "--sequence-length", "16"]
+    result = run("export", "tuned/model", tmp_path, "--format", "saved_model,tflite", *options)
+    assert (result.code, result.errors) == (0, [])
+    served = tmp_path / "saved_model" / "3"
+    assert result.out.split() == [str(served), str(tmp_path / "model.tflite")]
+    assert b"token_type_ids" in (served / "saved_model.pb").read_bytes()

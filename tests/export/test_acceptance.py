@@ -1,0 +1,188 @@
+"""A quantized file gets its name if the task's metric bears it."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from keras_bert import InputError, export
+from keras_bert.export.accept import WRITERS
+from keras_bert.export.check import ExportError
+from keras_bert.export.metric import official_metric, points
+from keras_bert.export.process import running
+from keras_bert.finetuning import (
+    ChoiceExamples,
+    QuestionExamples,
+    TaggedExamples,
+    TextExamples,
+    evaluate,
+)
+from keras_bert.text.words import split_words
+
+from .conftest import make_model, scramble
+
+TEXTS = tuple(
+    f"the {thing} was {verdict}{end}"
+    for thing in ("film", "bad film", "good good film", "xyz", "good")
+    for verdict in ("good", "bad", "as good as bad", "a b c d e f g h")
+    for end in ("", " !", ". the film", " ? a b c the bad good film was good")
+)
+
+
+FILE = {"path": "dev.csv", "lines": tuple(range(len(TEXTS)))}
+
+
+def texts(labels, **others):
+    return TextExamples(**FILE, texts=TEXTS, labels=tuple(labels), **others)
+
+
+def cycle(values):
+    return [str(values[i % 7 % len(values)]) for i in range(len(TEXTS))]
+
+
+def tagged(labels):
+    words = tuple(tuple(split_words(text)) for text in TEXTS)
+    tags = tuple(
+        tuple(labels[len(t) * i % 3] for i, _ in enumerate(w))
+        for t, w in zip(TEXTS, words, strict=True)
+    )
+    return TaggedExamples(**FILE, texts=TEXTS, words=words, tags=tags)
+
+
+def questions():
+    contexts = tuple(f"{text} . {' '.join(['the good film'] * 12)} . bad" for text in TEXTS)
+    ids, asked = tuple(map(str, range(len(TEXTS)))), ("was the film good ?",) * len(TEXTS)
+    answers = tuple((("the", 0), ("bad", text.rindex("bad"))) for text in contexts)
+    return QuestionExamples(**FILE, ids=ids, questions=asked, contexts=contexts, answers=answers)
+
+
+def choices():
+    pairs = tuple(zip(TEXTS, TEXTS[::-1], strict=True))
+    labels = tuple(i % 2 for i in range(len(TEXTS)))
+    return ChoiceExamples(**FILE, contexts=TEXTS, choices=pairs, labels=labels)
+
+
+LABELS = ("O", "B-A", "I-A")
+TASKS = {
+    "classifier": ({"labels": ["0", "1"]}, lambda: texts(cycle("01")), "accuracy"),
+    "multi_label": (
+        {"labels": ["a", "b"], "problem_type": "multi_label"},
+        lambda: texts([("a",), ("b",), ("a", "b"), ()] * (len(TEXTS) // 4)),
+        "micro_f1",
+    ),
+    "regression": (
+        {"num_labels": 1, "problem_type": "regression"},
+        lambda: texts(cycle((0.5, 1.5, 4))),
+        "pearson",
+    ),
+    "tagger": (
+        {"labels": LABELS, "crf": True, "scheme": "iob2"},
+        lambda: tagged(("O", "B-A", "B-A")),
+        "f1",
+    ),
+    "span": ({}, questions, "f1"),
+    "multiple_choice": ({}, choices, "accuracy"),
+    "embedder": ({}, lambda: texts((), pairs=TEXTS[::-1]), "accuracy_at_1"),
+}
+
+
+def make(name, preprocessor):
+    task = name if name not in ("multi_label", "regression") else "classifier"
+    arguments, examples, metric = TASKS[name]
+    data = examples()
+    if name == "embedder":
+        data = dataclasses.replace(data, labels=None)
+    return make_model(task, arguments, preprocessor), data, metric
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("classifier", "tagger") else pytest.param(name, marks=pytest.mark.slow)
+        for name in TASKS
+    ],
+)
+def test_an_artifact_is_measured_as_the_model(name, preprocessor, tmp_path):
+    model, examples, metric = make(name, preprocessor)
+    assert official_metric(model) == metric
+    expected = evaluate(model, examples)
+    export.onnx(model, tmp_path / "a.onnx")
+    with running(tmp_path / "a.onnx") as process:
+        assert points(model, examples, process) == pytest.approx(100 * expected[metric], abs=1e-3)
+    assert points(model, examples) == 100 * expected[metric]
+
+
+@pytest.fixture(scope="module")
+def right(classifier):
+    """Examples that the classifier gets right."""
+    labels = [answer["label"] for answer in classifier.predict_text(list(TEXTS))]
+    assert len(set(labels)) > 1
+    return texts(labels)
+
+
+def test_accepted_and_refused(classifier, right, tmp_path, monkeypatch):
+    path = tmp_path / "small.tflite"
+    judgement = export.accept(classifier, path, right, 5.0, quantize="dynamic")
+    assert judgement.model == 100
+    assert judgement.drop <= 5
+    assert str(judgement).startswith("accuracy ")
+    before = path.read_bytes()
+
+    other = scramble(make_model(arguments={"labels": classifier.labels}), seed=9)
+    monkeypatch.setitem(WRITERS, ".tflite", lambda model, path: export.tflite(other, path))
+    message = (
+        r"small.tflite is refused: accuracy \d+\.\d\d of 100, Keras 100.00, on 80 examples of "
+        r"dev.csv, a drop of \d+\.\d\d where 0.5 is allowed; nothing was written"
+    )
+    with pytest.raises(ExportError, match=message) as error:
+        export.accept(classifier, path, right)
+    assert "\n" not in str(error.value)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["small.tflite"]
+
+
+def test_a_file_of_one_length_is_measured_at_that_length(classifier, right, preprocessor, tmp_path):
+    export.tflite(classifier, tmp_path / "short.tflite", sequence_length=6)
+    with running(tmp_path / "short.tflite") as process:
+        found = points(classifier, right, process)
+    assert classifier.preprocessor is preprocessor
+    short = make_model(
+        preprocessor=preprocessor.with_length(6), arguments={"labels": classifier.labels}
+    )
+    short.set_weights(classifier.get_weights())
+    assert found == pytest.approx(points(short, right), abs=1e-6)
+    assert found < 100
+
+
+def test_scores_alone_are_enough(classifier, right):
+    names = ("token_ids", "segment_ids", "padding_mask")
+    signature = {"inputs": {name: [-1, -1] for name in names}, "outputs": ["scores"]}
+
+    def run(signature, inputs):
+        return {"scores": np.asarray(classifier.scores(classifier(inputs)))}
+
+    process = SimpleNamespace(run=run, signatures={"serving_default": signature})
+    assert points(classifier, right, process) == pytest.approx(100)
+
+
+def test_bad_arguments(classifier, right, tmp_path):
+    with pytest.raises(
+        InputError, match="A MaskedLanguageModel has no metric on labelled examples"
+    ):
+        export.accept(make_model("masked_lm"), tmp_path / "a.onnx", right)
+    with pytest.raises(InputError, match="let it end in .tflite or .onnx"):
+        export.accept(classifier, tmp_path / "served", right)
+    with pytest.raises(InputError, match="max_drop is -1, but must be 0 points or more"):
+        export.accept(classifier, tmp_path / "a.onnx", right, -1)
+    with pytest.raises(InputError, match=r"dev.csv, line 0: the label 'perhaps' is unknown"):
+        export.accept(classifier, tmp_path / "a.onnx", texts(["perhaps"] * len(TEXTS)))
+    with pytest.raises(InputError, match="There is no quantization 'int4'"):
+        export.accept(classifier, tmp_path / "a.tflite", right, quantize="int4")
+    regression = make_model(
+        arguments={"num_labels": 1, "problem_type": "regression"},
+        preprocessor=classifier.preprocessor,
+    )
+    with pytest.raises(InputError, match="On dev.csv, pearson of the model is not a number"):
+        export.accept(regression, tmp_path / "a.onnx", texts(["1"] * len(TEXTS)))
+    assert not list(tmp_path.iterdir())
