@@ -114,18 +114,22 @@ def test_an_artifact_is_measured_as_the_model(name, preprocessor, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def right(classifier):
-    """Examples that the classifier gets right."""
-    labels = [answer["label"] for answer in classifier.predict_text(list(TEXTS))]
+def judged(preprocessor):
+    """A classifier to which no label is likelier than another, and examples it gets right."""
+    model = make_model(arguments={"labels": ["no", "yes", "mäßig"]}, preprocessor=preprocessor)
+    bias = next(weight for weight in model.head.weights if weight.shape == (3,))
+    bias.assign(bias - np.mean(model.predict_rows(model.rows(list(TEXTS))), axis=0))
+    labels = [answer["label"] for answer in model.predict_text(list(TEXTS))]
     assert len(set(labels)) > 1
-    return texts(labels)
+    return model, texts(labels)
 
 
-def test_accepted_and_refused(classifier, right, tmp_path, monkeypatch):
+def test_accepted_and_refused(judged, tmp_path, monkeypatch):
+    classifier, right = judged
     path = tmp_path / "small.tflite"
-    judgement = export.accept(classifier, path, right, 5.0, quantize="dynamic")
+    judgement = export.accept(classifier, path, right, 10, quantize="float16")
     assert judgement.model == 100
-    assert judgement.drop <= 5
+    assert judgement.drop <= 10
     assert str(judgement).startswith("accuracy ")
     before = path.read_bytes()
 
@@ -142,7 +146,8 @@ def test_accepted_and_refused(classifier, right, tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["small.tflite"]
 
 
-def test_a_file_of_one_length_is_measured_at_that_length(classifier, right, preprocessor, tmp_path):
+def test_a_file_of_one_length_is_measured_at_that_length(judged, preprocessor, tmp_path):
+    classifier, right = judged
     export.tflite(classifier, tmp_path / "short.tflite", sequence_length=6)
     with running(tmp_path / "short.tflite") as process:
         found = points(classifier, right, process)
@@ -155,7 +160,8 @@ def test_a_file_of_one_length_is_measured_at_that_length(classifier, right, prep
     assert found < 100
 
 
-def test_scores_alone_are_enough(classifier, right):
+def test_scores_alone_are_enough(judged):
+    classifier, right = judged
     names = ("token_ids", "segment_ids", "padding_mask")
     signature = {"inputs": {name: [-1, -1] for name in names}, "outputs": ["scores"]}
 
@@ -166,7 +172,8 @@ def test_scores_alone_are_enough(classifier, right):
     assert points(classifier, right, process) == pytest.approx(100)
 
 
-def test_bad_arguments(classifier, right, tmp_path):
+def test_bad_arguments(judged, tmp_path):
+    classifier, right = judged
     with pytest.raises(
         InputError, match="A MaskedLanguageModel has no metric on labelled examples"
     ):
