@@ -51,6 +51,8 @@ def plot_runs(
             _draw(axis, log, panel, name, f"C{index}")
         for name, value in ((levels or {}).get(panel) or {}).items():
             axis.axhline(value, color="grey", linestyle="--", label=name)
+        if panel.endswith("perplexity"):  # which falls by orders of magnitude
+            axis.set_yscale("log")
         axis.set(title=panel.replace("_", " "), xlabel="step")
         axis.grid(alpha=0.3)
         axis.legend()
