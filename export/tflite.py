@@ -12,12 +12,12 @@ import tensorflow as tf
 from keras_bert.atomic import replacing
 from keras_bert.config import closest
 from keras_bert.errors import InputError
-from keras_bert.export.check import _SHAPES as SHAPES
-from keras_bert.export.check import _sample as sample
 from keras_bert.export.check import (
+    _SHAPES,
     FLOAT32_TOLERANCE,
     Arrays,
     Run,
+    _sample,
     compare,
     explaining,
     reference,
@@ -141,8 +141,8 @@ def tflite(
 def _samples(config: Any, shape: tuple[int, int] | None) -> Rows:
     """Random inputs, with padding."""
     generator = np.random.default_rng(0)
-    shapes = [shape] if shape else [(n, min(t, config.max_positions)) for n, t in SHAPES]
-    return [sample(config, batch, length, generator) for batch, length in shapes]
+    shapes = [shape] if shape else [(n, min(t, config.max_positions)) for n, t in _SHAPES]
+    return [_sample(config, batch, length, generator) for batch, length in shapes]
 
 
 def _write_for_texts(
@@ -204,12 +204,6 @@ def tflite_runner(path: str | os.PathLike) -> Run:
 def _filled_up(array: np.ndarray, batch: int) -> np.ndarray:
     """Repeats rows until there are so many."""
     return array if len(array) == batch else np.resize(array, (batch, *array.shape[1:]))
-
-
-def fixed_length(path: str | os.PathLike) -> int | None:
-    """The only length T that a TFLite file takes, or None if it takes any."""
-    length = int(_signature(path).get_input_details()["token_ids"]["shape_signature"][1])
-    return length if length > 0 else None
 
 
 def _signature(path: str | os.PathLike) -> Any:

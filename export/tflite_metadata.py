@@ -1,0 +1,251 @@
+"""What MediaPipe and the Task Library read in a TFLite file: which tensor is what, and the files.
+
+The description is a flatbuffer of its own (`metadata_schema.fbs` of MediaPipe) within the model's;
+labels and vocabulary stand in a ZIP archive behind it, so that `unzip` shows them.
+"""
+
+import io
+import logging
+import zipfile
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import flatbuffers
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+from keras_bert.export.check import require
+from keras_bert.export.signatures import Tensors, answers_of, input_names
+from keras_bert.layers.encoder import INPUTS
+from keras_bert.tasks.classifier import SequenceClassifier
+from keras_bert.tasks.embedder import TextEmbedder
+from keras_bert.tasks.span import SpanClassifier
+
+logger = logging.getLogger(__name__)
+
+LABELS, VOCABULARY = "labels.txt", "vocab.txt"
+_MODEL_FORMAT, _FORMAT, _FORMAT_NAME = b"TFL3", b"M001", "TFLITE_METADATA"
+_INPUTS = {"token_ids": "ids", "segment_ids": "segment_ids", "padding_mask": "mask"}
+_SPECIAL = {"cls": "[CLS]", "separator": "[SEP]", "unknown": "[UNK]"}
+
+
+class Reader(NamedTuple):
+    """A task's reader on a phone.
+
+    Args:
+        name: its class there.
+        outputs: those of our outputs that it wants, by the names that it looks for.
+        length: the only number of tokens that it takes; None where it asks the file.
+    """
+
+    name: str
+    outputs: Mapping[str, str]
+    length: int | None = None
+
+    def length_of(self, model: Any, wanted: int | None) -> int:
+        """How many tokens a model's file takes.
+
+        Raises:
+            InputError: if the reader, the model and the wish do not go together.
+        """
+        if self.length is not None and wanted not in (None, self.length):
+            raise InputError(
+                f"sequence_length is {wanted}, but {self.name} gives {self.length} tokens."
+            )
+        length = self.length or wanted or model.preprocessor.sequence_length
+        if length > model.config.max_positions:
+            raise InputError(
+                f"{self.name} gives {length} tokens, but this model takes at most "
+                f"{model.config.max_positions}."
+            )
+        return length
+
+
+READERS: dict[type, Reader] = {
+    SequenceClassifier: Reader("BertNLClassifier", {"scores": "probability"}),
+    SpanClassifier: Reader(
+        "BertQuestionAnswerer",
+        {"start_logits": "start_logits", "end_logits": "end_logits"},
+        length=384,
+    ),
+    TextEmbedder: Reader("BertTextEmbedder", {"embedding": "embedding"}),
+}
+
+
+def reader_of(model: Any) -> Reader:
+    """The row of the table for a model.
+
+    Raises:
+        InputError: if nothing on a phone reads such a model, or its vocabulary.
+    """
+    for cls in type(model).__mro__:
+        if cls in READERS:
+            break
+    else:
+        raise InputError(
+            f"Neither MediaPipe nor the Task Library runs a {type(model).__name__}; leave out "
+            f"`metadata`, which is for {', '.join(cls.__name__ for cls in READERS)}."
+        )
+    tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
+    if tokenizer is None or tokenizer.kind != "wordpiece":
+        what = "no preprocessor" if tokenizer is None else f"a {type(tokenizer).__name__} tokenizer"
+        raise InputError(
+            f"The model has {what}, but MediaPipe and the Task Library know WordPiece alone; leave "
+            "out `metadata`."
+        )
+    special = tokenizer.vocabulary.special_tokens
+    for role, token in _SPECIAL.items():
+        if special[role] != token:
+            raise InputError(
+                f"The vocabulary's {role} token is {special[role]!r}, where MediaPipe and the Task "
+                f"Library put {token!r}; leave out `metadata`."
+            )
+    if not tokenizer.lowercase or not tokenizer.strip_accents:
+        logger.warning(
+            "MediaPipe and the Task Library lower all letters of ASCII and keep accents, but this "
+            "model's tokenizer %s; expect other answers there for texts with %s.",
+            "strips none" if tokenizer.lowercase else "keeps the case",
+            "letters of other alphabets" if tokenizer.lowercase else "capital letters",
+        )
+    return READERS[cls]
+
+
+def described_function(model: Any, reader: Reader, batch: int, length: int) -> Any:
+    """The model as a function of ids `[batch, length]` to what the reader wants.
+
+    All three inputs are there, since MediaPipe counts them, whatever the model uses.
+    """
+    outputs, names = answers_of(model).outputs, input_names(model)
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([batch, length], tf.int32, name=name) for name in INPUTS],
+        autograph=False,
+    )
+    def ids(*arrays: tf.Tensor) -> Tensors:
+        inputs = dict(zip(INPUTS, arrays, strict=True))
+        found = outputs(model, {name: inputs[name] for name in names})
+        return {name: found[name] for name in reader.outputs}
+
+    return ids
+
+
+def with_metadata(content: bytes, model: Any, reader: Reader) -> bytes:
+    """A file of `described_function` with the description and the files."""
+    schema = require("ai_edge_litert.schema_py_generated", "tflite")
+    tree = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0))
+    inputs, outputs = _tensors(tree)
+    labels = list(model.labels) if isinstance(model, SequenceClassifier) else []
+    files = {VOCABULARY: list(model.preprocessor.vocabulary.tokens)}
+    if labels:
+        files[LABELS] = labels
+    _attach(schema, tree, _description(reader, inputs, outputs, bool(labels)))
+    builder = flatbuffers.Builder(len(content) + 4096)
+    builder.Finish(tree.Pack(builder), _MODEL_FORMAT)
+    return _with_files(bytes(builder.Output()), files)
+
+
+def _tensors(tree: Any) -> tuple[list[str], list[str]]:
+    """Our names of the inputs and of the outputs, in the order in which the model has them."""
+    (signature,), graph = tree.signatureDefs, tree.subgraphs[0]
+
+    def names(tensors: Any, order: Any) -> list[str]:
+        by_index = {tensor.tensorIndex: tensor.name.decode() for tensor in tensors}
+        return [by_index[index] for index in order]
+
+    return names(signature.inputs, graph.inputs), names(signature.outputs, graph.outputs)
+
+
+def _attach(schema: Any, tree: Any, description: bytes) -> None:
+    """Puts the description where readers look for it."""
+    buffer = schema.BufferT()
+    buffer.data = np.frombuffer(description, np.uint8)
+    tree.buffers.append(buffer)
+    entry = schema.MetadataT()
+    entry.name, entry.buffer = _FORMAT_NAME, len(tree.buffers) - 1
+    tree.metadata = [*(tree.metadata or []), entry]
+
+
+def _with_files(content: bytes, files: Mapping[str, list[str]]) -> bytes:
+    """Text files, one entry a line, in an archive behind the content."""
+    file = io.BytesIO(content)
+    with zipfile.ZipFile(file, "a") as archive:
+        for name, lines in files.items():
+            # A date that does not change, so that neither does the file.
+            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            archive.writestr(info, "".join(f"{line}\n" for line in lines).encode())
+    return file.getvalue()
+
+
+# The schema: fields of its tables by name, as numbers; a union takes two, its kind and its value.
+_SCHEMA = {
+    "AssociatedFile": {"name": 0, "description": 1, "type": 2},
+    "Content": {"kind": 0, "properties": 1},
+    "TensorMetadata": {"name": 0, "description": 1, "content": 3, "files": 6},
+    "BertTokenizerOptions": {"files": 0},
+    "ProcessUnit": {"kind": 0, "options": 1},
+    "SubGraphMetadata": {"inputs": 2, "outputs": 3, "input_processing": 5},
+    "ModelMetadata": {"name": 0, "description": 1, "subgraphs": 3, "parser": 7},
+    "FeatureProperties": {},
+}
+_AXIS_LABELS, _VOCABULARY_FILE = 2, 5  # AssociatedFileType
+_FEATURE = 1  # ContentProperties
+_BERT_TOKENIZER = 4  # ProcessUnitOptions
+_OLDEST_PARSER = "1.1.0"  # that knows BertTokenizerOptions
+
+
+class _Table(dict):
+    """Fields of a table of the schema, by name."""
+
+    def __init__(self, kind: str, /, **fields: Any) -> None:
+        super().__init__(fields)
+        self.slots = _SCHEMA[kind]
+
+
+def _description(reader: Reader, inputs: list[str], outputs: list[str], has_labels: bool) -> bytes:
+    """The description of a model as a flatbuffer."""
+
+    def file(name: str, kind: int) -> _Table:
+        return _Table("AssociatedFile", name=name, type=kind)
+
+    def tensor(name: str, files: list[_Table]) -> _Table:
+        content = _Table("Content", kind=_FEATURE, properties=_Table("FeatureProperties"))
+        return _Table("TensorMetadata", name=name, content=content, files=files)
+
+    tokenizer = _Table("BertTokenizerOptions", files=[file(VOCABULARY, _VOCABULARY_FILE)])
+    labels = [file(LABELS, _AXIS_LABELS)] if has_labels else []
+    graph = _Table(
+        "SubGraphMetadata",
+        inputs=[tensor(_INPUTS[name], []) for name in inputs],
+        outputs=[tensor(reader.outputs[name], labels) for name in outputs],
+        input_processing=[_Table("ProcessUnit", kind=_BERT_TOKENIZER, options=tokenizer)],
+    )
+    root = _Table("ModelMetadata", name=reader.name, subgraphs=[graph], parser=_OLDEST_PARSER)
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(_write(builder, root), _FORMAT)
+    return bytes(builder.Output())
+
+
+def _write(builder: flatbuffers.Builder, value: Any) -> int:
+    """A string, a list of tables or a table; what is within it is written before it."""
+    if isinstance(value, str):
+        return builder.CreateString(value)
+    if isinstance(value, list):
+        tables = [_write(builder, table) for table in value]
+        builder.StartVector(4, len(tables), 4)
+        for table in reversed(tables):
+            builder.PrependUOffsetTRelative(table)
+        return builder.EndVector()
+    fields = {
+        value.slots[name]: field if isinstance(field, int) else _write(builder, field)
+        for name, field in value.items()
+        if field != []
+    }
+    numbers = {value.slots[name] for name, field in value.items() if isinstance(field, int)}
+    builder.StartObject(max(value.slots.values(), default=-1) + 1)
+    for slot, field in fields.items():
+        if slot in numbers:
+            builder.PrependInt8Slot(slot, field, 0)
+        else:
+            builder.PrependUOffsetTRelativeSlot(slot, field, 0)
+    return builder.EndObject()

@@ -1,0 +1,177 @@
+"""Full int8: weights and activations, with ranges seen on representative texts.
+
+Jacob et al. 2017, https://arxiv.org/abs/1712.05877.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+from keras_bert.export.check import require
+from keras_bert.layers.encoder import Encoder
+
+MASK_VALUE = -100.0
+"""What hides padding in the graph of integers, where one scale has to fit it and the logits."""
+
+Rows = list[dict[str, np.ndarray]]
+_COUNTED = r"(_\d+)?"  # Keras and TensorFlow count layers of one name
+
+
+def representative_rows(
+    model: Any, representative: Any, shape: tuple[int, int] | None = None
+) -> Rows:
+    """What the model is to see while ranges are measured.
+
+    Args:
+        model: the model.
+        representative: texts; a tuple of two lists of texts for pairs; or ids `[N, T]` by name.
+        shape: the only one that the file will take.
+
+    Returns:
+        All three inputs, int32 of that shape or `[1, T]`.
+
+    Raises:
+        InputError: if there is nothing in it, or the model cannot read texts.
+    """
+    if representative is None:
+        raise InputError(
+            'quantize="int8" measures ranges of values while it converts; give it some hundred '
+            'typical texts: representative=["...", ...].'
+        )
+    batch, length = shape or (1, None)
+    ids = dict(representative) if isinstance(representative, Mapping) else None
+    if ids is None:
+        preprocessor = getattr(model, "preprocessor", None)
+        if preprocessor is None:
+            raise InputError(
+                f"This {type(model).__name__} has no preprocessor; give `representative` as ids "
+                "[N, T] by name instead of texts."
+            )
+        ids = preprocessor.with_length(length or preprocessor.sequence_length)(representative)
+    if "token_ids" not in ids:
+        raise InputError(f"The representative ids hold {sorted(ids)}, but need 'token_ids' [N, T].")
+    tokens = np.asarray(ids["token_ids"], "int32")
+    arrays = {
+        "token_ids": tokens,
+        "segment_ids": np.asarray(ids.get("segment_ids", np.zeros_like(tokens)), "int32"),
+        "padding_mask": np.asarray(ids.get("padding_mask", np.ones_like(tokens)), "int32"),
+    }
+    count, found = tokens.shape
+    if not count:
+        raise InputError("There are no representative texts; give some hundred typical ones.")
+    if length not in (None, found):
+        raise InputError(f"The representative ids have {found} tokens; the file takes {length}.")
+    # The last batch is filled up with the first rows.
+    order = np.resize(np.arange(count), -(-count // batch) * batch).reshape(-1, batch)
+    return [{name: array[rows] for name, array in arrays.items()} for rows in order]
+
+
+def with_mask_value(model: Any, value: float = MASK_VALUE) -> Any:
+    """A copy of the model with another mask value, with the same weights."""
+    encoder = Encoder(model.config.replace(mask_value=value), name=_encoder(model).name)
+    if isinstance(model, Encoder):
+        copy = encoder
+    else:
+        kept = set(model.get_config()) - {"encoder", "preprocessor", "trainable", "dtype"}
+        arguments = {name: model.get_config()[name] for name in kept}
+        copy = type(model)(encoder, preprocessor=model.preprocessor, **arguments)
+    copy.set_weights(model.get_weights())
+    return copy
+
+
+def _encoder(model: Any) -> keras.Model:
+    return model if isinstance(model, Encoder) else model.encoder
+
+
+def quantized(converter: Any, rows: Rows, keep_float: Sequence[str] = ()) -> bytes:
+    """The content of a file of integers.
+
+    Args:
+        converter: a `tf.lite.TFLiteConverter` of a function of ids.
+        rows: inputs by which ranges are measured; those that the function does not have are left
+            out.
+        keep_float: layers that stay float32, as `tflite` takes them.
+
+    Raises:
+        InputError: if there is no such layer.
+    """
+
+    def data() -> Iterator[dict[str, np.ndarray]]:
+        yield from rows
+
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.representative_dataset = data
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated")
+        if not keep_float:
+            return converter.convert()
+        debugger = tf.lite.experimental.QuantizationDebugger(
+            converter=converter, debug_dataset=data
+        )
+        nodes = _nodes(debugger.calibrated_model, keep_float)
+        debugger.options = tf.lite.experimental.QuantizationDebugOptions(denylisted_nodes=nodes)
+        return debugger.get_nondebug_quantized_model()
+
+
+def _nodes(content: bytes, layers: Sequence[str]) -> list[str]:
+    """Names of what the operators of these layers give.
+
+    Raises:
+        InputError: if a layer has none.
+    """
+    places = _places(content)
+    nodes: dict[str, None] = {}
+    for layer in layers:
+        pattern = _pattern(layer)
+        found = [name for name, where in places.items() if any(map(pattern.search, where))]
+        if not found:
+            known = sorted({part for where in places.values() for p in where for part in _parts(p)})
+            raise InputError(
+                f"keep_float names {layer!r}, but there is no such layer; there are "
+                f"{', '.join(known)}."
+            )
+        nodes |= dict.fromkeys(found)
+    return list(nodes)
+
+
+def _places(content: bytes) -> dict[str, list[str]]:
+    """The name of each operator's result, and the places in the model it has to do with.
+
+    The converter calls a result after the operation that gave it, or several that it made one
+    of; that of a signature has no such name, but the operator's weights have.
+    """
+    schema = require("ai_edge_litert.schema_py_generated", "tflite")
+    model = schema.Model.GetRootAsModel(content, 0)
+    places = {}
+    for index in range(model.SubgraphsLength()):
+        graph = model.Subgraphs(index)
+        made = {
+            output
+            for number in range(graph.OperatorsLength())
+            for output in graph.Operators(number).OutputsAsNumpy()
+        }
+        for number in range(graph.OperatorsLength()):
+            operator = graph.Operators(number)
+            weights = [i for i in operator.InputsAsNumpy() if i >= 0 and i not in made]
+            for output in operator.OutputsAsNumpy():
+                name, *others = (graph.Tensors(i).Name().decode() for i in (output, *weights))
+                names = [name] if "/" in name else others
+                places[name] = [place for name in names for place in name.split(";") if place]
+    return places
+
+
+def _pattern(layer: str) -> re.Pattern[str]:
+    """`layer_0/attention` finds `classifier/encoder/layer_0_1/attention_1/query/MatMul`."""
+    parts = [re.escape(part).replace(r"\*", "[^/]*") for part in layer.strip("/").split("/")]
+    return re.compile("(^|/)" + "/".join(part + _COUNTED for part in parts) + "(/|$)")
+
+
+def _parts(place: str) -> list[str]:
+    """The layers on the way to a place."""
+    return [re.sub(r"(?<=.)_\d+$", "", part) for part in place.split("/")[:-1]]

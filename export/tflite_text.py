@@ -1,0 +1,347 @@
+"""Texts in, answers out, in a TFLite file: its operators are TFLite's and tensorflow-text's.
+
+The tokenizers run there as they run in TensorFlow, so the answers are the model's. A program that
+opens such a file registers the operators, `tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS`.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+from keras_bert.export.check import Arrays, require
+from keras_bert.export.signatures import Tensors, Weights, answers_of, input_names
+from keras_bert.layers.encoder import Encoder
+from keras_bert.tasks.classifier import SequenceClassifier
+from keras_bert.tasks.embedder import TextEmbedder
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from keras_bert.tasks.multiple_choice import MultipleChoice
+from keras_bert.tasks.next_sentence import NextSentencePredictor
+from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.replaced_token import ReplacedTokenDetector
+from keras_bert.tasks.span import SpanClassifier
+from keras_bert.tasks.tagger import TokenClassifier
+from keras_bert.text.packing import layout
+
+TOP_K = 5
+"""Tokens for a mask."""
+
+Function = Callable[..., Tensors]
+
+
+class Signature(NamedTuple):
+    """A way into the file.
+
+    Args:
+        name: of the signature.
+        inputs: names of its inputs, strings `[N]` each.
+        answer: (model, tokenizer for phones, sequence length, the inputs) to the outputs.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    answer: Callable[..., Tensors]
+
+
+class PhoneTokenizer:
+    """A tokenizer's part that TFLite has operators for.
+
+    Args:
+        tokenizer: that of a model.
+
+    Raises:
+        InputError: if TFLite has not what it needs.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        reason = _REASONS[tokenizer.kind](tokenizer)
+        if reason:
+            raise InputError(
+                f"A TFLite file cannot take texts for this model: {reason}. Leave out `text` and "
+                "give the file ids, or take the SavedModel."
+            )
+        self._tokenizer = tokenizer
+        self.vocabulary = tokenizer.vocabulary
+        self.has_offsets = tokenizer.kind == "wordpiece"
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Ids int32 `[N, (tokens)]` of texts `[N]`."""
+        if self._tokenizer.kind == "wordpiece":
+            return self._tokenizer.tokenize(texts)
+        # The operator has no bounds on what it reads at once but single precision; see its class.
+        pieces = self._tokenizer._fast.tokenize(texts)
+        return pieces.with_values(tf.gather(self._tokenizer._ids, pieces.values))
+
+    def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
+        """The same, and the characters (code points) of each token, from and to."""
+        normalized, byte_map = self._tokenizer._normalizer.normalize_with_offsets(texts)
+        ids, starts, ends = self._tokenizer._pieces(normalized)
+        return ids, *_in_characters(texts, byte_map, starts, ends)
+
+
+def _in_characters(
+    texts: tf.Tensor, byte_map: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """`text.offsets.to_characters` by operators that TFLite has."""
+    import tensorflow_text as tf_text
+
+    data = tf_text.ByteSplitter().split(texts)
+    value = tf.cast(data.values, tf.int32)
+    begins_character = tf.cast((value < 0x80) | (value >= 0xC0), tf.int32)
+    characters = tf.concat([[0], tf.cumsum(begins_character)], axis=0)  # before each byte
+    rows = _row_ids(starts.row_splits)
+    map_row = tf.gather(byte_map.row_starts(), rows)
+    text_row = tf.gather(data.row_starts(), rows)
+    before_text = tf.gather(characters, text_row)
+
+    def character(byte: tf.Tensor) -> tf.Tensor:
+        original = tf.cast(tf.gather(byte_map.values, map_row + byte), text_row.dtype)
+        return tf.gather(characters, text_row + original + 1) - before_text
+
+    return (
+        starts.with_values(character(tf.cast(starts.values, map_row.dtype)) - 1),
+        ends.with_values(character(tf.cast(ends.values, map_row.dtype) - 1)),
+    )
+
+
+def _wordpiece_reason(tokenizer: Any) -> str:
+    return "" if tokenizer.split_cjk else "without split_cjk, words are found by an expression"
+
+
+def _sentencepiece_reason(tokenizer: Any) -> str:
+    if tokenizer._fast is not None:
+        return ""
+    return "tensorflow-text's operator knows unigram models of SentencePiece without bytes alone"
+
+
+_REASONS: dict[str, Callable[[Any], str]] = {
+    "wordpiece": _wordpiece_reason,
+    "sentencepiece": _sentencepiece_reason,
+    "byte_pair": lambda tokenizer: "its BytePair tokenizer has no operators in TFLite",
+}
+"""Why a kind of tokenizer cannot be in a file; "" if it can."""
+
+
+def text_signatures(model: Any) -> tuple[Signature, ...]:
+    """The ways into the file of a model."""
+    for cls in type(model).__mro__:
+        if cls in SIGNATURES:
+            return SIGNATURES[cls]
+    raise AssertionError(type(model))
+
+
+def text_functions(
+    model: Any, length: int | None = None, batch: int | None = None
+) -> dict[str, Any]:
+    """Functions from texts to answers, by signature.
+
+    Args:
+        model: a model with preprocessor.
+        length: tokens of every text, by default the preprocessor's; what is longer is cut.
+        batch: texts at once, None for any number.
+
+    Raises:
+        InputError: if there is no preprocessor, or TFLite cannot run its tokenizer.
+    """
+    if getattr(model, "preprocessor", None) is None:
+        raise InputError(
+            f"This {type(model).__name__} has no preprocessor, so its file cannot take texts; "
+            "leave out `text`."
+        )
+    length = length or model.preprocessor.sequence_length
+    tokenizer = PhoneTokenizer(model.preprocessor.tokenizer)
+    kinds = (SpanClassifier, TokenClassifier)
+    if isinstance(model, kinds) and not tokenizer.has_offsets:
+        raise InputError(
+            f"A TFLite file cannot take texts for this {type(model).__name__}: tensorflow-text's "
+            "operator for SentencePiece does not tell where in a text its tokens are. Leave out "
+            "`text` and give the file ids, or take the SavedModel."
+        )
+
+    def function(signature: Signature) -> Any:
+        def answer(*texts: tf.Tensor) -> Tensors:
+            return signature.answer(model, tokenizer, length, *texts)
+
+        specifications = [tf.TensorSpec([batch], tf.string, name=n) for n in signature.inputs]
+        return tf.function(answer, input_signature=specifications, autograph=False)
+
+    return {signature.name: function(signature) for signature in text_signatures(model)}
+
+
+def _pack(
+    model: Any, segments: Sequence[tf.RaggedTensor], length: int, offsets: Sequence[Any] = ()
+) -> tuple[Tensors, Tensors]:
+    """Segments of ids as the model's inputs, and their starts and ends in the last segment."""
+    preprocessor, vocabulary = model.preprocessor, model.preprocessor.vocabulary
+    packed = layout(segments, length, preprocessor.separators_in_pair)
+    special = (vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id)
+    last_segment = max(preprocessor.num_segments - 1, 0)
+    inputs = {
+        "token_ids": packed.gather(segments, special),
+        "segment_ids": tf.minimum(packed.segment_ids, last_segment),
+        "padding_mask": packed.padding_mask,
+    }
+    others = [segment.with_values(tf.fill(tf.shape(segment.values), -1)) for segment in segments]
+    places = {
+        name: packed.gather([*others[:-1], values], (-1, -1, -1))
+        for name, values in zip(("starts", "ends"), offsets, strict=False)
+    }
+    return inputs, places
+
+
+def _run(model: Any, inputs: Tensors) -> Tensors:
+    return answers_of(model).outputs(model, {name: inputs[name] for name in input_names(model)})
+
+
+def _answers(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
+    """What the signature of ids gives."""
+    inputs, _ = _pack(model, [tokenizer.tokenize(text) for text in texts], length)
+    return _run(model, inputs)
+
+
+def _labelled(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
+    """With the names of labels; see `signatures._label_names`."""
+    outputs = _answers(model, tokenizer, length, *texts)
+    if model.problem_type == "regression":
+        return outputs
+    names = tf.constant(model.labels)
+    index = tf.zeros_like(outputs["scores"], tf.int32) + tf.range(model.num_labels)
+    named = {"labels": tf.gather(names, index)}
+    if model.problem_type == "single_label":
+        named["label"] = tf.gather(names, tf.argmax(outputs["logits"], -1, tf.int32))
+    return outputs | named
+
+
+def _located(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
+    """With where the tokens stand in the last of the texts: `starts`, `ends` `[N, T]` int32.
+
+    They count characters (code points) and are -1 for all other tokens.
+    """
+    if not tokenizer.has_offsets:
+        return _answers(model, tokenizer, length, *texts)
+    ids, *offsets = tokenizer.tokenize_with_offsets(texts[-1])
+    before = [tokenizer.tokenize(text) for text in texts[:-1]]
+    inputs, places = _pack(model, [*before, ids], length, offsets)
+    return _run(model, inputs) | places
+
+
+def _filled(
+    model: Any, tokenizer: PhoneTokenizer, length: int, before: tf.Tensor, after: tf.Tensor
+) -> Tensors:
+    """The likeliest tokens of a mask between two texts: `tokens`, `scores` `[N, TOP_K]`.
+
+    They are "" and -1 where the text before the mask leaves no room for it.
+    """
+    vocabulary = tokenizer.vocabulary
+    left, right = tokenizer.tokenize(before), tokenizer.tokenize(after)
+    inputs, _ = _pack(model, [_around(left, vocabulary.mask_id, right)], length)
+    place = tf.cast(left.row_lengths(), tf.int32)[:, tf.newaxis] + 1
+    positions = tf.minimum(place, length - 1)
+    outputs = model({**inputs, "masked_positions": positions}, training=False)
+    logits = outputs["mlm_logits"] if isinstance(outputs, dict) else outputs
+    probabilities = tf.nn.softmax(logits[:, 0, : len(vocabulary)])
+    scores, best = tf.math.top_k(probabilities, min(TOP_K, len(vocabulary)))
+    readable = model.preprocessor.tokenizer.readable
+    names = np.array([*(readable(index) for index in range(len(vocabulary))), ""], object)
+    seen = tf.broadcast_to(place < length - 1, tf.shape(best))
+    return {
+        "tokens": tf.gather(names, tf.where(seen, best, len(vocabulary))),
+        "scores": tf.where(seen, scores, -1.0),
+    }
+
+
+def _around(left: tf.RaggedTensor, token: int, right: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Ids `[N, (tokens)]` of two texts with a token between them."""
+    lefts, rights = (tf.cast(x.row_lengths(), tf.int32) for x in (left, right))
+    splits = tf.concat([[0], tf.cumsum(lefts + rights + 1)], axis=0)
+    row = _row_ids(splits)
+    place = tf.range(splits[-1]) - tf.gather(splits, row)
+    after = place - tf.gather(lefts, row)  # 0 for the token
+    count = tf.size(left.values)
+    from_left = tf.gather(tf.cast(left.row_starts(), tf.int32), row) + place
+    from_right = tf.gather(tf.cast(right.row_starts(), tf.int32), row) + after - 1 + count
+    source = tf.where(after < 0, from_left, from_right)
+    source = tf.where(tf.equal(after, 0), count + tf.size(right.values), source)
+    values = tf.concat([left.values, right.values, [token]], axis=0)
+    return tf.RaggedTensor.from_row_splits(tf.gather(values, source), splits, validate=False)
+
+
+def _row_ids(splits: tf.Tensor) -> tf.Tensor:
+    """The row of each value, int32, of splits `[N + 1]`."""
+    splits = tf.cast(splits, tf.int32)
+    begins = splits[1:-1, tf.newaxis]
+    steps = tf.scatter_nd(begins, tf.ones_like(begins[:, 0]), splits[-1:] + 1)
+    return tf.cumsum(steps)[:-1]
+
+
+def _one(answer: Callable[..., Tensors]) -> Signature:
+    return Signature("serving_default", ("text",), answer)
+
+
+def _two(answer: Callable[..., Tensors]) -> Signature:
+    return Signature("text_pair", ("text", "text_pair"), answer)
+
+
+_FILL = Signature("fill_mask", ("before", "after"), _filled)
+
+SIGNATURES: dict[type, tuple[Signature, ...]] = {
+    Encoder: (_one(_answers), _two(_answers)),
+    MaskedLanguageModel: (_FILL,),
+    MultipleChoice: (_two(_answers),),
+    NextSentencePredictor: (_two(_answers),),
+    PretrainingModel: (_FILL, _two(_answers)),
+    ReplacedTokenDetector: (_one(_located),),
+    SequenceClassifier: (_one(_labelled), _two(_labelled)),
+    SpanClassifier: (Signature("question_answer", ("question", "context"), _located),),
+    TextEmbedder: (_one(_answers),),
+    TokenClassifier: (_one(_located),),
+}
+
+
+@contextlib.contextmanager
+def text_converter(functions: Mapping[str, Any], model: Any) -> Iterator[Any]:
+    """A `tf.lite.TFLiteConverter` of functions of texts, each a signature of its own."""
+    module = Weights(model)
+    for name, function in functions.items():
+        setattr(module, name, function)
+    with tempfile.TemporaryDirectory() as directory:
+        tf.saved_model.save(module, directory, signatures=dict(functions))
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            directory, signature_keys=list(functions)
+        )
+        converter.allow_custom_ops = True
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+        yield converter
+
+
+Run = Callable[[str, Mapping[str, Sequence[str | bytes]]], Arrays]
+
+
+def text_runner(path: str | os.PathLike) -> Run:
+    """A TFLite file that takes texts as a function of a signature's name and columns of texts."""
+    import tensorflow_text as tf_text
+
+    litert = require("ai_edge_litert.interpreter", "tflite")
+    interpreter = litert.InterpreterWithCustomOps(
+        model_path=str(path),
+        num_threads=1,
+        custom_op_registerers=tf_text.tflite_registrar.SELECT_TFTEXT_OPS,
+    )
+
+    def run(signature: str, columns: Mapping[str, Sequence[str | bytes]]) -> Arrays:
+        return interpreter.get_signature_runner(signature)(
+            **{name: _strings(texts) for name, texts in columns.items()}
+        )
+
+    return run
+
+
+def _strings(texts: Sequence[str | bytes]) -> np.ndarray:
+    from keras_bert.text.strings import to_strings
+
+    return to_strings(texts).numpy()
