@@ -17,11 +17,12 @@ _BATCH_SIZE = 32
 _OUTPUTS = (("logits",), ("embedding",), ("start_logits", "end_logits"), ("scores",))
 """What the models that have a metric give, by its names in artifacts."""
 
-_LOGITS: dict[str, Callable[[Any], np.ndarray]] = {  # of a classifier's scores, for artifacts that give nothing else
+_LOGITS: dict[str, Callable[[Any], np.ndarray]] = {
     "single_label": np.log,
     "multi_label": lambda scores: np.log(scores) - np.log1p(-scores),
     "regression": np.asarray,
 }
+"""A classifier's scores to its logits, for artifacts that give nothing else."""
 
 
 def official_metric(model: Any) -> str:

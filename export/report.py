@@ -169,7 +169,8 @@ def _running(found: Report) -> _Table:
 
 
 def _name(row: Row) -> list[str]:
-    return [Path(row.artifact).name or row.artifact, row.takes]
+    parts = Path(row.artifact).parts
+    return ["/".join(parts[-2:] if parts[-1].isdecimal() else parts[-1:]), row.takes]
 
 
 def _markdown(title: str, notes: Sequence[str], tables: Sequence[_Table]) -> str:

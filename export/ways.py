@@ -78,7 +78,10 @@ def ways_into(process: Process, outputs: Iterable[str], texts: Any) -> list[Way]
         if way.takes in kinds and way.outputs & set(outputs)
     ]
     if not ways:
-        raise InputError(f"{process.path} takes no {' and no '.join(sorted(kinds))}.")
+        raise InputError(
+            f"{process.path} cannot be compared: it has no signature from "
+            f"{' or '.join(sorted(kinds))} to outputs of the model."
+        )
     return sorted(ways, key=lambda way: way.takes, reverse=True)
 
 

@@ -141,10 +141,11 @@ def command(
     loaded: Any = keras_bert.load(model)
     examples = None
     if validation:
-        examples = _reader(loaded, options)(validation)
+        task = _task(loaded)
+        examples = reader(task, format=None, **options)(validation)
         loaded = to_measure(model, loaded, examples)
         examples = usable(examples, loaded, options["on_error"])
-        texts = texts or examples.take(range(min(len(examples), MOST_TEXTS))).inputs
+        texts = texts or _inputs(task, examples.take(range(min(len(examples), MOST_TEXTS))))
     _cut(loaded, given.get("sequence_length"))
 
     paths = []
@@ -186,9 +187,9 @@ def _formats(text: str) -> list[str]:
 
 def _check_options(chosen: Iterable[str], quantize: str, given: Mapping[str, Any]) -> None:
     """Refuses options that no chosen format has, and those that need another."""
-    needed = {f"--{name.replace('_', '-')}": OPTIONS[name] for name in given}
     having = tuple(name for name, kinds in FORMATS.items() if quantize in kinds)
-    needed[f"--quantize {quantize}"] = having
+    needed = {f"--quantize {quantize}": having}
+    needed |= {f"--{name.replace('_', '-')}": OPTIONS[name] for name in given}
     for option, formats in needed.items():
         if not set(formats) & set(chosen):
             raise click.UsageError(
@@ -254,13 +255,22 @@ def _file(format: str, quantize: str, text: bool) -> str:
     return f"{'-'.join(filter(None, ('model', 'text' if text else '', stored)))}.{format}"
 
 
-def _reader(model: Any, options: dict[str, Any]) -> Any:
-    """What reads labelled examples for a model."""
+def _task(model: Any) -> str:
+    """The task of a model that can be measured.
+
+    Raises:
+        InputError: if it cannot.
+    """
     from keras_bert.export.metric import official_metric
 
     official_metric(model)  # or there is none
-    task = next(name for name, kind in KINDS.items() if kind.model == type(model).__name__)
-    return reader(task, format=None, **options)
+    return next(name for name, kind in KINDS.items() if kind.model == type(model).__name__)
+
+
+def _inputs(task: str, examples: Any) -> Any:
+    """The texts of examples; an embedder takes those of a pair one by one."""
+    inputs = examples.inputs
+    return inputs[0] if task == "similarity" and isinstance(inputs, tuple) else inputs
 
 
 def _cut(model: Any, length: int | None) -> None:

@@ -42,7 +42,7 @@ TASKS: dict[str, dict[str, Any]] = {  # to the arguments of their models
     "embedder": {},
     "encoder": {},
 }
-SHAPES = ((1, 1), (3, 12), (2, 32))
+SHAPES = ((1, 2), (3, 12), (2, 32))
 REAL_SHAPES = ((1, 16), (4, 128))
 
 
