@@ -1,55 +1,82 @@
-"""ONNX: ids in, answers out, for servers and browsers."""
+"""ONNX: ids or texts in, answers out, for servers and browsers."""
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.config import closest
 from keras_bert.errors import InputError
-from keras_bert.export.check import FLOAT32_TOLERANCE, Run, check, explaining, require
+from keras_bert.export.check import Run, check, explaining, require
 from keras_bert.export.signatures import answers_of, ids_function
 
 OPSETS = range(14, 19)  # what tf2onnx writes; the newest is the default
 _AXES = ("batch", "sequence")
 
 
-def onnx(model: keras.Model, path: str | os.PathLike, opset: int = OPSETS[-1]) -> None:
+def onnx(
+    model: keras.Model,
+    path: str | os.PathLike,
+    opset: int = OPSETS[-1],
+    *,
+    quantize: str | None = "none",
+    keep_float: Sequence[str] = (),
+) -> None:
     """Writes an ONNX file of which batch and sequence are free.
 
     Inputs: `token_ids`, `segment_ids`, `padding_mask` int32 `[batch, sequence]`; outputs as
     those of the SavedModel's `ids`, float32. A classifier's label names stand in the metadata
-    under `labels`, as a JSON list.
+    under `labels`, as a JSON list. Only operators of ONNX itself are used; weights have the names
+    that they have in the model.
 
     Args:
         model: an `Encoder` or a task.
         path: the file, replaced if it exists.
-        opset: version of ONNX's operators.
+        opset: version of ONNX's operators. Before 18, layer normalization is several of them.
+        quantize: "none"; "float16" (weights in half precision); "dynamic" (weights in int8,
+            activations quantized while it runs).
+        keep_float: layers that are not quantized, as parts of the names of their weights:
+            "embeddings", "layer_0/attention", "*layer_norm".
 
     Raises:
-        InputError: if the opset is not possible, or a package of the extra `onnx` is missing.
+        InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
         ExportError: if what was written does not give the model's answers in onnxruntime.
     """
     answers_of(model)
-    for package in ("onnx", "tf2onnx", "onnxruntime"):
+    for package in ("onnx", "tf2onnx", "onnxruntime", "onnxscript"):
         require(package, "onnx")
+    from keras_bert.export.onnx_quantization import QUANTIZATIONS
+
     if opset not in OPSETS:
         raise InputError(f"opset is {opset}; it can be {OPSETS[0]} to {OPSETS[-1]}.")
+    quantize = quantize or "none"
+    if quantize not in QUANTIZATIONS:
+        raise InputError(
+            f"There is no quantization {quantize!r}.{closest(quantize, QUANTIZATIONS)} "
+            f"Choose one of {', '.join(QUANTIZATIONS)}."
+        )
     with replacing(path) as scratch:
         with explaining("Converting to ONNX"):
-            scratch.write_bytes(_convert(model, opset).SerializeToString())
+            proto = _convert(model, opset, quantize, keep_float)
+            scratch.write_bytes(proto.SerializeToString())
         # A converter that lacks an operator writes an invalid file and reports success; only
         # the runtime finds out.
         with explaining("Loading the ONNX file"):
             run = onnx_runner(scratch)
-        check(model, "ONNX file", run, FLOAT32_TOLERANCE)
+        check(model, "ONNX file", run, QUANTIZATIONS[quantize])
 
 
-def _convert(model: Any, opset: int) -> Any:
+def _convert(model: Any, opset: int, quantize: str, keep_float: Sequence[str]) -> Any:
     """The ModelProto."""
+    import onnx_ir
     import tf2onnx
+
+    from keras_bert.export import onnx_graph, onnx_quantization
 
     function = ids_function(model)
     proto, _ = tf2onnx.convert.from_function(
@@ -60,6 +87,11 @@ def _convert(model: Any, opset: int) -> Any:
         for axis, name in zip(tensor.type.tensor_type.shape.dim, _AXES, strict=False):
             if not axis.HasField("dim_value"):
                 axis.dim_param = name
+    weights = {name: variable.numpy() for name, variable in named_variables(model).items()}
+    graph = onnx_graph.clean(proto, weights)
+    onnx_quantization.store(graph, quantize, weights, keep_float)
+    onnx_graph.tidy(graph)
+    proto = onnx_ir.to_proto(graph)
     if getattr(model, "labels", None):
         labels = json.dumps(model.labels, ensure_ascii=False)
         proto.metadata_props.add(key="labels", value=labels)

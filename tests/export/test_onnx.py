@@ -1,14 +1,17 @@
 """What is particular to ONNX files."""
 
 import json
+import re
+from collections import Counter
 
 import keras
 import numpy as np
 import onnx
 import pytest
-from onnxruntime import InferenceSession
+from onnxruntime import InferenceSession, SessionOptions
 
 from keras_bert import InputError, export
+from keras_bert.checkpoints.variables import named_variables
 from keras_bert.layers.activations import ACTIVATION_FUNCTIONS
 
 from .conftest import make_model, random_ids
@@ -45,12 +48,69 @@ def test_a_single_head(relative_positions, tmp_path):
     export.onnx(model, tmp_path / "a.onnx")  # which compares the answers
 
 
-def test_dense_layers_are_single_products(tmp_path):
-    model = make_model("encoder")
-    export.onnx(model, tmp_path / "a.onnx")
-    nodes = [node.op_type for node in onnx.load(tmp_path / "a.onnx").graph.node]
-    assert nodes.count("MatMul") == 10  # segments, Q, K, V, logits, context, output, 2, pooler
-    assert nodes.count("Reshape") == 8  # segments, tokens as one matrix, heads, and back
+@pytest.fixture(scope="module")
+def two_layers(tmp_path_factory):
+    """An encoder, its file, and what onnxruntime makes of the file."""
+    model = make_model("encoder", num_layers=2)
+    path = tmp_path_factory.mktemp("onnx") / "a.onnx"
+    export.onnx(model, path)
+    options = SessionOptions()
+    options.optimized_model_filepath = str(path.with_name("optimized.onnx"))
+    InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    optimized = onnx.load(options.optimized_model_filepath)
+    return model, onnx.load(path).graph, Counter(node.op_type for node in optimized.graph.node)
+
+
+def test_nothing_is_left_of_the_conversion(two_layers):
+    _, graph, _ = two_layers
+    assert Counter(node.op_type for node in graph.node) == {
+        "MatMul": 18,  # segments, then by layer Q, K, V, logits, context, output, 2; pooler
+        "LayerNormalization": 5,
+        "Erf": 2,
+        "Softmax": 2,
+        "Tanh": 1,
+        "Add": 23,  # 2 in the embeddings; by layer 6 biases, mask, 2 residuals, in GELU; pooler
+        "Div": 2,  # GELU
+        "Mul": 5,  # GELU, and the mask
+        "Reshape": 10,  # tokens as one matrix, by layer heads and back, as a batch of texts
+        "Transpose": 8,
+        "Gather": 2,  # tokens; the first of them
+        "OneHot": 1,  # segments
+        "Shape": 1,  # of the inputs, for all
+        "Concat": 2,
+        "Slice": 2,  # positions
+        "Cast": 3,
+        "Sub": 1,  # the mask
+        "Unsqueeze": 2,
+    }
+
+
+def test_onnxruntime_makes_large_operators_of_it(two_layers):
+    """Not `SkipLayerNormalization`, which takes thrice as long as its parts."""
+    _, _, nodes = two_layers
+    fused = {"Gemm": 12, "Gelu": 2, "LayerNormalization": 5, "Softmax": 2}
+    assert {name: nodes[name] for name in fused} == fused
+    assert nodes["MatMul"] == 5  # segments, logits and contexts
+    assert not {"Erf", "ReduceMean", "Sqrt", "SkipLayerNormalization", "Div"} & set(nodes)
+    assert sum(nodes.values()) < 75
+
+
+def test_names_are_those_of_the_model(two_layers):
+    model, graph, _ = two_layers
+    constants = {constant.name for constant in graph.initializer}
+    names = set(named_variables(model))
+    assert names <= constants
+    assert all(re.fullmatch(r"constant_\d+", name) for name in constants - names)
+    nodes = {node.name for node in graph.node}
+    assert len(nodes) == len(graph.node)
+    assert {
+        "encoder/embeddings/Gather",
+        "encoder/layer_0/attention/query/MatMul",
+        "encoder/layer_1/attention/Softmax",
+        "encoder/layer_1/intermediate/Erf",
+        "encoder/layer_1/output_layer_norm/LayerNormalization",
+    } <= nodes
+    assert not re.search(r"_\d+/|__\d|Tensordot|strided", "".join(nodes).replace("layer_", ""))
 
 
 def test_a_tied_embedding_is_stored_once(tmp_path):

@@ -1,0 +1,191 @@
+"""Smaller weights in an ONNX graph: float16, or int8 with activations quantized while it runs.
+
+The integer products are those of onnxruntime's `quantize_dynamic`, which it makes one operator of.
+That tool quantizes a table of embeddings with a single scale and leaves one that is also an output
+matrix as it is; here every row has a scale of its own, for both uses.
+"""
+
+import fnmatch
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir
+
+from keras_bert.errors import InputError
+
+QUANTIZATIONS: dict[str, float] = {"none": 1e-5, "float16": 0.02, "dynamic": 0.25}
+"""To the difference allowed; for the small types that is a guard against nonsense alone."""
+
+_FEWEST = 16  # rows and columns: less is neither large nor slow
+_FLOAT32 = onnx_ir.DataType.FLOAT
+
+
+def store(
+    model: onnx_ir.Model, quantize: str, weights: Collection[str], keep_float: Sequence[str]
+) -> None:
+    """Quantizes the matrices of a graph, each once however often it is used.
+
+    Args:
+        model: changed in place.
+        quantize: "float16" or "dynamic"; "none" does nothing.
+        weights: names of all weights of the model.
+        keep_float: layers that stay as they are, as parts of these names.
+
+    Raises:
+        InputError: if there is no such layer.
+    """
+    kept = _kept(weights, keep_float)
+    matrices = [
+        value
+        for value in list(model.graph.initializers.values())
+        if value.name not in kept and _is_large(value)
+    ]
+    if quantize != "none":
+        for matrix in matrices:
+            _STORES[quantize](model.graph, matrix)
+
+
+def _is_large(value: onnx_ir.Value) -> bool:
+    """Whether it is a matrix of float32 that is worth it."""
+    tensor = value.const_value
+    if tensor is None or tensor.dtype != _FLOAT32 or len(tensor.shape) != 2:
+        return False
+    return min(tensor.shape.numpy()) >= _FEWEST
+
+
+def _kept(weights: Collection[str], layers: Sequence[str]) -> set[str]:
+    kept = set[str]()
+    for layer in layers:
+        pattern = re.compile(rf"(.*/)?{fnmatch.translate(layer)[:-2]}(/.*)?\Z")
+        found = {name for name in weights if pattern.match(name)}
+        if not found:
+            known = sorted({part for name in weights for part in name.split("/")[:-1]})
+            raise InputError(
+                f"keep_float names {layer!r}, but there is no such layer; there are "
+                f"{', '.join(known)}."
+            )
+        kept |= found
+    return kept
+
+
+def _store_half(graph: onnx_ir.Graph, matrix: onnx_ir.Value) -> None:
+    """In float16, and computed with in float32: runtimes convert it while they load."""
+    users, name = list(matrix.uses()), matrix.name
+    half = _constant(graph, f"{name}:float16", _array(matrix).astype("float16"))
+    (whole,) = _insert(graph, graph[0], "Cast", [half], f"{name}_Cast", to=_FLOAT32.value)
+    for node, index in users:
+        node.replace_input_with(index, whole)
+
+
+def _store_integers(graph: onnx_ir.Graph, matrix: onnx_ir.Value) -> None:
+    """In int8, where it is a factor of a product or a table of rows."""
+    for node, index in list(matrix.uses()):
+        if node.op_type == "MatMul" and index == 1:
+            _replace_product(graph, node, *_quantized(graph, matrix, axis=0))
+        elif node.op_type == "Gather" and index == 0 and _axis(node) == 0:
+            _replace_lookup(graph, node, *_quantized(graph, matrix, axis=1))
+        elif node.op_type == "Transpose":  # a table that is also an output matrix
+            integers, scale = _quantized(graph, matrix, axis=1)
+            turned = _insert(graph, node, "Transpose", [integers], f"{node.name}_int8", perm=[1, 0])
+            for product, place in list(node.outputs[0].uses()):
+                if product.op_type == "MatMul" and place == 1:
+                    _replace_product(graph, product, turned[0], scale)
+
+
+_STORES: dict[str, Callable[[onnx_ir.Graph, onnx_ir.Value], None]] = {
+    "float16": _store_half,
+    "dynamic": _store_integers,
+}
+
+
+def _quantized(
+    graph: onnx_ir.Graph, matrix: onnx_ir.Value, axis: int
+) -> tuple[onnx_ir.Value, onnx_ir.Value]:
+    """A matrix as int8, and the scales of its columns (axis 0) or rows (axis 1), `[N]`."""
+    name = f"{matrix.name}:int8"
+    if name not in graph.initializers:
+        array = _array(matrix)
+        largest = np.abs(array).max(axis=axis)
+        scale = np.where(largest > 0, largest, 1).astype("float32") / np.float32(127)
+        integers = np.rint(array / np.expand_dims(scale, axis)).astype("int8")
+        _constant(graph, name, integers)
+        _constant(graph, f"{matrix.name}:scale", scale)
+    return graph.initializers[name], graph.initializers[f"{matrix.name}:scale"]
+
+
+def _replace_product(
+    graph: onnx_ir.Graph, node: onnx_ir.Node, integers: onnx_ir.Value, scale: onnx_ir.Value
+) -> None:
+    """x W as (x in uint8) (W in int8) · (scale of x) (scales of W)."""
+    x, name = node.inputs[0], node.name
+    assert x is not None
+    done = [use.node for use in x.uses() if use.node.op_type == "DynamicQuantizeLinear"]
+    rows, row_scale, zero = (
+        done[0].outputs
+        if done
+        else _insert(graph, node, "DynamicQuantizeLinear", [x], f"{name}_uint8", 3)
+    )
+    (total,) = _insert(graph, node, "MatMulInteger", [rows, integers, zero], f"{name}_int32")
+    (number,) = _insert(graph, node, "Cast", [total], f"{name}_Cast", to=_FLOAT32.value)
+    (scales,) = _insert(graph, node, "Mul", [row_scale, scale], f"{name}_scale")
+    (product,) = _insert(graph, node, "Mul", [number, scales], f"{name}_product")
+    _replace(graph, node, product)
+
+
+def _replace_lookup(
+    graph: onnx_ir.Graph, node: onnx_ir.Node, integers: onnx_ir.Value, scale: onnx_ir.Value
+) -> None:
+    """Rows of integers, each times its scale."""
+    beside = f"{scale.name}_column"
+    column = graph.initializers.get(beside) or _constant(graph, beside, _array(scale)[:, None])
+    ids, name = node.inputs[1], node.name
+    assert ids is not None
+    (rows,) = _insert(graph, node, "Gather", [integers, ids], f"{name}_int8", axis=0)
+    (number,) = _insert(graph, node, "Cast", [rows], f"{name}_Cast", to=_FLOAT32.value)
+    (scales,) = _insert(graph, node, "Gather", [column, ids], f"{name}_scale", axis=0)
+    (product,) = _insert(graph, node, "Mul", [number, scales], f"{name}_product")
+    _replace(graph, node, product)
+
+
+def _insert(
+    graph: onnx_ir.Graph,
+    before: onnx_ir.Node,
+    operator: str,
+    inputs: Sequence[onnx_ir.Value],
+    name: str,
+    outputs: int = 1,
+    **attributes: Any,
+) -> Sequence[onnx_ir.Value]:
+    """A new node's results."""
+    node = onnx_ir.node(operator, inputs, attributes, num_outputs=outputs, name=name)
+    for index, value in enumerate(node.outputs):
+        value.name = f"{name}:{index}"
+    graph.insert_before(before, node)
+    return node.outputs
+
+
+def _replace(graph: onnx_ir.Graph, node: onnx_ir.Node, value: onnx_ir.Value) -> None:
+    """Lets a value stand where the node's only result stood."""
+    if node.outputs[0].is_graph_output():
+        value.name, node.outputs[0].name = node.outputs[0].name, f"{node.name}_float32"
+        value.shape, value.type = node.outputs[0].shape, node.outputs[0].type
+    node.outputs[0].replace_all_uses_with(value, replace_graph_outputs=True)
+    graph.remove(node, safe=True)
+
+
+def _constant(graph: onnx_ir.Graph, name: str, array: np.ndarray) -> onnx_ir.Value:
+    value = onnx_ir.val(name, const_value=onnx_ir.tensor(array, name=name))
+    graph.register_initializer(value)
+    return value
+
+
+def _array(value: onnx_ir.Value) -> np.ndarray:
+    assert value.const_value is not None
+    return value.const_value.numpy()
+
+
+def _axis(node: onnx_ir.Node) -> int:
+    attribute = node.attributes.get("axis")
+    return 0 if attribute is None else attribute.as_int()

@@ -1,0 +1,91 @@
+"""ONNX files with smaller weights."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, numpy_helper
+
+from keras_bert import InputError, export
+from keras_bert.export.onnx import onnx_runner
+from keras_bert.families import FAMILIES
+
+from .conftest import make_model, random_ids
+from .test_formats import OTHERS, SMALL
+
+SIZES = {"float16": 0.53, "dynamic": 0.32}  # of float32; rows as narrow as these cost more
+DIFFERENCES = {"float16": 5e-3, "dynamic": 0.1}
+
+
+@pytest.fixture(scope="module")
+def masked_lm():
+    """Its embeddings are its output matrix, and much of its size."""
+    return make_model("masked_lm", vocabulary_size=3000, intermediate_size=512, num_layers=2)
+
+
+@pytest.fixture(scope="module")
+def files(masked_lm, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("quantized")
+    for name in ("none", "float16", "dynamic"):
+        export.onnx(masked_lm, directory / f"{name}.onnx", quantize=name)
+    return {path.stem: path for path in directory.iterdir()}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_size_and_difference(name, files):
+    assert files[name].stat().st_size < SIZES[name] * files["none"].stat().st_size
+    ids = random_ids(4, 33, vocabulary_size=3000)
+    expected, actual = (onnx_runner(files[kind])(ids)["logits"] for kind in ("none", name))
+    real = ids["padding_mask"].astype(bool)
+    assert 0 < np.abs(actual - expected)[real].max() < DIFFERENCES[name] * np.abs(expected).max()
+    empty = {key: np.zeros((0, 5), "int32") for key in ids}
+    assert onnx_runner(files[name])(empty)["logits"].shape == (0, 5, 3000)
+
+
+def test_every_matrix_is_stored_once_in_int8(files):
+    """An embedding that is also the output matrix has a scale for every row, for both uses."""
+    graph = onnx.load(files["dynamic"]).graph
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    table = stored["encoder/embeddings/token_embedding:int8"]
+    assert table.data_type == TensorProto.INT8
+    assert list(stored["encoder/embeddings/token_embedding:scale"].dims) == [3000]
+    largest = np.abs(numpy_helper.to_array(table).astype(int)).max(axis=1)
+    assert largest.tolist() == [127] * 3000
+    wide = [t.name for t in graph.initializer if t.data_type == 1 and min([*t.dims, 0][:2]) >= 16]
+    assert wide == ["encoder/embeddings/position_embedding"]  # which is added, not multiplied
+    nodes = [node.op_type for node in graph.node]
+    assert nodes.count("MatMulInteger") == 14  # 6 a layer, the head's layer and its outputs
+    assert nodes.count("DynamicQuantizeLinear") == 10  # once for Q, K and V
+
+
+@pytest.mark.parametrize("name", ["dynamic", pytest.param("float16", marks=pytest.mark.slow)])
+def test_layers_that_stay_as_they_are(name, masked_lm, tmp_path):
+    keep = ("layer_0/attention", "*embedding*", "output")
+    export.onnx(masked_lm, tmp_path / "a.onnx", quantize=name, keep_float=keep)
+    graph = onnx.load(tmp_path / "a.onnx").graph
+    floats = {t.name for t in graph.initializer if t.data_type == 1 and len(t.dims) == 2}
+    kept = {f"encoder/layer_0/attention/{part}/kernel" for part in ("query", "key", "value")}
+    kept |= {
+        f"encoder/layer_{i}/{part}output/kernel" for i in (0, 1) for part in ("attention/", "")
+    }
+    assert kept | {"encoder/embeddings/token_embedding"} <= floats
+    assert "encoder/layer_1/attention/query/kernel" not in floats
+
+
+def test_what_is_not_possible(tmp_path):
+    model = make_model()
+    with pytest.raises(InputError, match="no quantization 'int4'.*none, float16, dynamic"):
+        export.onnx(model, tmp_path / "a.onnx", quantize="int4")
+    with pytest.raises(InputError, match="keep_float names 'layer_7'.*attention_layer_norm"):
+        export.onnx(model, tmp_path / "a.onnx", quantize="dynamic", keep_float=["layer_7"])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("family", OTHERS)
+def test_every_family(family, name, tmp_path):
+    task, changes = OTHERS[family]
+    model = make_model(task, **FAMILIES[family].TRAITS | SMALL | changes)
+    export.onnx(model, tmp_path / "a.onnx", quantize=name)  # which compares the answers
+    kinds = {tensor.data_type for tensor in onnx.load(tmp_path / "a.onnx").graph.initializer}
+    assert {"float16": TensorProto.FLOAT16, "dynamic": TensorProto.INT8}[name] in kinds
