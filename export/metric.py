@@ -33,7 +33,7 @@ def official_metric(model: Any) -> str:
     """
     if not any(kind.__name__ in MODULES for kind in type(model).__mro__):
         raise InputError(
-            f"A {type(model).__name__} has no metric on labelled examples, so nothing can be "
+            f"This {type(model).__name__} has no metric on labelled examples, so nothing can be "
             f"measured by them; what has one is a {', '.join(MODULES)}."
         )
     return job_of(model).metrics(model)[0]

@@ -9,7 +9,7 @@ import click
 
 from keras_bert.cli.data import is_default, reader, usable
 from keras_bert.cli.models import KINDS, to_measure
-from keras_bert.cli.options import column_options
+from keras_bert.cli.options import AS_TASK, column_options
 from keras_bert.errors import InputError
 
 FORMATS = {  # to how their weights can be stored
@@ -38,6 +38,7 @@ PAGE = "report"
 @click.command("export")
 @click.argument("model")
 @click.argument("out")
+@AS_TASK
 @click.option(
     "--format",
     "formats",
@@ -106,6 +107,7 @@ PAGE = "report"
 def command(
     model: str,
     out: str,
+    as_task: str | None,
     formats: str,
     quantize: str,
     representative: str | None,
@@ -138,7 +140,7 @@ def command(
         from keras_bert.export.report import check_page
 
         check_page(report)
-    loaded: Any = keras_bert.load(model)
+    loaded: Any = keras_bert.load(model, task=KINDS[as_task].task if as_task else None)
     examples = None
     if validation:
         task = _task(loaded)

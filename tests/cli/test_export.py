@@ -54,7 +54,7 @@ CASES = {
     "too long": ([*EXPORT, "--sequence-length", "65"], "65, but this model takes at most 64"),
     "no metric": (
         ["export", "run/model", "x", "--quantize", "dynamic", "--validation", "opinions.csv"],
-        "A PretrainingModel has no metric on labelled examples",
+        "This PretrainingModel has no metric on labelled examples",
     ),
     "options of another task": (
         [*ONNX, "--quantize", "dynamic", "--validation", "opinions.csv", "--comment", "#"],

@@ -175,7 +175,7 @@ def test_scores_alone_are_enough(judged):
 def test_bad_arguments(judged, tmp_path):
     classifier, right = judged
     with pytest.raises(
-        InputError, match="A MaskedLanguageModel has no metric on labelled examples"
+        InputError, match="This MaskedLanguageModel has no metric on labelled examples"
     ):
         export.accept(make_model("masked_lm"), tmp_path / "a.onnx", right)
     with pytest.raises(InputError, match="let it end in .tflite or .onnx"):
