@@ -22,6 +22,7 @@ from onnxruntime.tools import symbolic_shape_infer
 from onnxscript import rewriter
 
 BATCH, SEQUENCE = "batch", "sequence"
+_ALL = 2**31 - 1  # an index beyond every end
 _COUNTED = re.compile(r"(.+)_\d+")  # TensorFlow counts scopes of one name
 _DERIVED = "~"  # after the name of a weight, of what is made of it
 _CONVERTED = re.compile(r"(__\d+)?(:\d+)?$")  # what tf2onnx puts after a name
@@ -33,7 +34,14 @@ def clean(proto: onnx.ModelProto, weights: dict[str, np.ndarray]) -> onnx_ir.Mod
     Args:
         proto: what tf2onnx wrote, with inputs `[batch, sequence]`.
         weights: the model's by their names, `layer_0/attention/query/kernel`, which constants get.
+
+    Raises:
+        LookupError: if tf2onnx wrote an operator that ONNX does not have.
     """
+    version = next(opset.version for opset in proto.opset_import if not opset.domain)
+    for node in proto.graph.node:
+        if not onnx.defs.has(node.op_type, version, node.domain):
+            raise LookupError(f"ONNX has no operator {node.op_type}")
     model = onnx_ir.from_proto(_with_shapes(proto))
     _name_weights(model.graph, weights)
     _fix_shapes(model.graph)
@@ -95,9 +103,13 @@ def _with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
     del known.graph.output[:]
     known.graph.output.extend(outputs)
     logging.getLogger(symbolic_shape_infer.__name__).setLevel(logging.ERROR)
-    inferred = symbolic_shape_infer.SymbolicShapeInference.infer_shapes(known, auto_merge=True)
+    # Its `infer_shapes` leaves a file in the working directory where it does not know everything.
+    inference = symbolic_shape_infer.SymbolicShapeInference(_ALL, True, False, 0)
+    inference._preprocess(known)
+    while inference.run_:
+        inference._infer_impl()
     del proto.graph.value_info[:]
-    proto.graph.value_info.extend(inferred.graph.value_info)
+    proto.graph.value_info.extend(inference.out_mp_.graph.value_info)
     return proto
 
 
@@ -149,7 +161,6 @@ def _constant(graph: onnx_ir.Graph, numbers: Iterable[Any]) -> onnx_ir.Value:
 
 _Rule = tuple[Callable, Callable, Callable]
 _SQRT_2 = math.sqrt(2)
-_ALL = 2**31 - 1
 
 
 def _array(value: onnx_ir.Value | None) -> np.ndarray | None:
