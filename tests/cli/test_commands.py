@@ -118,7 +118,7 @@ def test_export_all(run, tmp_path, small):
     assert {path.name for path in out.iterdir()} == {
         "saved_model",
         "model-float16.tflite",
-        "model.onnx",
+        "model-float16.onnx",
     }
     assert "2 texts against Keras" in result.out
 

@@ -193,3 +193,27 @@ def test_bad_arguments(judged, tmp_path):
     with pytest.raises(InputError, match="On dev.csv, pearson of the model is not a number"):
         export.accept(regression, tmp_path / "a.onnx", texts(["1"] * len(TEXTS)))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_file_that_takes_texts(judged, tmp_path):
+    classifier, right = judged
+    export.tflite(classifier, tmp_path / "text.tflite", text=True)
+    report = export.verify(
+        classifier, [tmp_path / "text.tflite"], list(TEXTS[:9]), 0, examples=right
+    )
+    assert [row.takes for row in report.rows] == ["text"]
+    assert report.rows[0].difference <= 1e-5
+    assert report.rows[0].points == report.points == 100
+    assert str(report).endswith("accuracy, of 100, on 80 examples; Keras: 100.00.")
+
+
+@pytest.mark.slow
+def test_texts_alone_judge_no_tagger(preprocessor, tmp_path):
+    model, examples, _ = make("tagger", preprocessor)
+    export.tflite(model, tmp_path / "text.tflite", text=True)
+    with (
+        running(tmp_path / "text.tflite") as process,
+        pytest.raises(InputError, match="the metric of a TokenClassifier is measured on an art"),
+    ):
+        points(model, examples, process)
