@@ -26,6 +26,7 @@ def onnx(
     *,
     quantize: str | None = "none",
     keep_float: Sequence[str] = (),
+    text: bool = False,
 ) -> None:
     """Writes an ONNX file of which batch and sequence are free.
 
@@ -33,6 +34,12 @@ def onnx(
     those of the SavedModel's `ids`, float32. A classifier's label names stand in the metadata
     under `labels`, as a JSON list. Only operators of ONNX itself are used; weights have the names
     that they have in the model.
+
+    With `text`, a classifier or an embedder takes strings, `text` `[batch]`, and a classifier also
+    gives `labels` `[batch, L]` and, of one label each, `label` `[batch]`. The tokenizer is that of
+    onnxruntime-extensions, whose library has to be registered where the file is opened (see
+    `onnx_text.py`). Where it is known to read texts in another way, a warning says so; the output
+    `token_ids` shows how.
 
     Args:
         model: an `Encoder` or a task.
@@ -42,6 +49,7 @@ def onnx(
             activations quantized while it runs).
         keep_float: layers that are not quantized, as parts of the names of their weights:
             "embeddings", "layer_0/attention", "*layer_norm".
+        text: whether texts go in.
 
     Raises:
         InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
@@ -60,6 +68,11 @@ def onnx(
             f"There is no quantization {quantize!r}.{closest(quantize, QUANTIZATIONS)} "
             f"Choose one of {', '.join(QUANTIZATIONS)}."
         )
+    if text:
+        require("onnxruntime_extensions", "onnx-text")
+        from keras_bert.export import onnx_text
+
+        onnx_text.check_text(model)
     with replacing(path) as scratch:
         with explaining("Converting to ONNX"):
             proto = _convert(model, opset, quantize, keep_float)
@@ -69,6 +82,13 @@ def onnx(
         with explaining("Loading the ONNX file"):
             run = onnx_runner(scratch)
         check(model, "ONNX file", run, QUANTIZATIONS[quantize])
+        if text:
+            with explaining("Adding the tokenizer to the ONNX file"):
+                proto = onnx_text.with_text(proto, model)
+                named = scratch.with_suffix(".onnx")
+                named.write_bytes(proto.SerializeToString())
+            onnx_text.compare_texts(model, run, named)
+            named.replace(scratch)
 
 
 def _convert(model: Any, opset: int, quantize: str, keep_float: Sequence[str]) -> Any:

@@ -179,11 +179,25 @@ def _onnx(path: str, threads: int) -> Load:
         }
 
         def run(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-            return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+            # onnxruntime has strings where messages have bytes.
+            texts = {
+                key: _each(lambda x: x.decode("utf-8", "replace"), inputs[key]) for key in shapes
+            }
+            results = zip(names, session.run(names, texts), strict=True)
+            return {name: _each(str.encode, value) for name, value in results}
 
         return {"serving_default": {"inputs": shapes, "outputs": names}}, run
 
     return load
+
+
+def _each(function: Callable[[Any], Any], array: np.ndarray) -> np.ndarray:
+    """A function of every string of an array; other arrays as they are."""
+    if array.dtype != object:
+        return array
+    values = np.empty(array.size, object)
+    values[:] = [function(value) for value in array.ravel()]
+    return values.reshape(array.shape)
 
 
 def _mentions(path: str, name: bytes) -> bool:

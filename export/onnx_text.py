@@ -1,0 +1,281 @@
+"""Texts in, answers out, in an ONNX file: the tokenizers are those of onnxruntime-extensions.
+
+They are not ours. WordPiece there strips accents of few letters, keeps control characters, and
+keeps the pieces of a word before the one that is missing, where BERT makes the whole word unknown;
+`tests/export/test_onnx_text.py` counts what that comes to. Whoever opens such a file registers the
+library, `SessionOptions.register_custom_ops_library(onnxruntime_extensions.get_library_path())`.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from keras_bert.errors import InputError
+from keras_bert.export.check import ExportError, Run, explaining
+from keras_bert.export.process import running
+from keras_bert.export.signatures import input_names
+from keras_bert.tasks.classifier import SequenceClassifier
+from keras_bert.tasks.embedder import TextEmbedder
+
+logger = logging.getLogger(__name__)
+
+DOMAIN = "ai.onnx.contrib"
+SIGNATURE = "serving_default"  # of an ONNX file in a process of ours
+_ONE, _PIECES = "one_text", "pieces"  # strings [1] to ids [n] int64
+_IDS = ("token_ids", "segment_ids", "padding_mask")
+_TEXTS = ["Text in, answers out.", "", "a", "Ein Café, \u4e2d\u6587!", "\u0219i \u011f \u0301"]
+_LABELS = ("single_label", "multi_label")
+
+
+def with_text(proto: onnx.ModelProto, model: Any) -> onnx.ModelProto:
+    """A file of ids as one that takes `text` `[batch]`.
+
+    Texts are cut to the preprocessor's length and filled up to the longest of the batch; what they
+    were read as is the output `token_ids`. A `SequenceClassifier` also has `labels` `[batch, L]`
+    and, of one label each, `label` `[batch]`.
+
+    Args:
+        proto: the file; its tensors `token_ids`, `segment_ids` and `padding_mask` are not inputs
+            any more.
+        model: with a preprocessor.
+
+    Raises:
+        InputError: if the library cannot read texts as the model does, or the task's answers mean
+            nothing without the tokens.
+    """
+    graph = proto.graph
+    nodes, constants = _reading(model)
+    taken = {tensor.name for tensor in graph.input}
+    del graph.input[:]
+    graph.input.append(helper.make_tensor_value_info("text", TensorProto.STRING, ["batch"]))
+    nodes = [node for node in nodes if set(node.output) - (set(_IDS) - taken)]
+    answers, names = _label_names(model)
+    inner = list(graph.node)
+    del graph.node[:]
+    graph.node.extend([*nodes, *inner, *answers])
+    graph.initializer.extend([*constants, *names])
+    ids = helper.make_tensor_value_info("token_ids", TensorProto.INT32, ["batch", "sequence"])
+    graph.output.append(ids)
+    for name in ("labels", "label"):
+        if any(name in node.output for node in answers):
+            axes: list[str | int | None] = ["batch", len(model.labels)]
+            axes = axes[: 1 + (name == "labels")]
+            graph.output.append(helper.make_tensor_value_info(name, TensorProto.STRING, axes))
+    proto.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return proto
+
+
+def tokenizer_file(model: Any) -> onnx.ModelProto:
+    """The tokenizer alone: `text` `[batch]` to the model's inputs, int32 `[batch, T]`."""
+    nodes, constants = _reading(model)
+    texts = helper.make_tensor_value_info("text", TensorProto.STRING, ["batch"])
+    outputs = [helper.make_tensor_value_info(n, TensorProto.INT32, ["batch", "T"]) for n in _IDS]
+    graph = helper.make_graph(nodes, "tokenizer", [texts], outputs, constants)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
+    """Sees that texts which become the model's ids get the answers of these ids.
+
+    The file runs in a process of its own: beside TensorFlow, the library's SentencePiece crashes.
+
+    Raises:
+        ExportError: if they do not.
+    """
+    texts = np.array([text.encode() for text in _TEXTS], object)
+    ids = {name: np.asarray(value) for name, value in model.preprocessor(_TEXTS).items()}
+    with explaining("Running the ONNX file on texts"), running(path) as process:
+        read = process.run(SIGNATURE, {"text": texts})["token_ids"]
+        same = (read == ids["token_ids"][:, : read.shape[1]]).all(axis=1)
+        answers = process.run(SIGNATURE, {"text": texts[same]})
+        length = ids["padding_mask"][same].sum(axis=1).max()
+        expected = from_ids({name: ids[name][same, :length] for name in input_names(model)})
+        for name, value in expected.items():
+            if not np.allclose(answers[name], value, rtol=1e-4, atol=1e-4):
+                raise ExportError(f"{name} of texts are not those of their ids")
+    if not same.all():
+        logger.warning(
+            "onnxruntime-extensions reads some texts otherwise than the model, such as %r; "
+            "their answers differ.",
+            next(text for text, equal in zip(_TEXTS, same, strict=True) if not equal),
+        )
+
+
+# What a tokenizer is there.
+
+
+def _wordpiece(tokenizer: Any) -> list[onnx.NodeProto]:
+    vocabulary = tokenizer.vocabulary
+    node = helper.make_node(
+        "BertTokenizer",
+        [_ONE],
+        ["framed", "framed_segments", "framed_mask", "framed_offsets"],
+        domain=DOMAIN,
+        vocab_file="\n".join(vocabulary.tokens),
+        do_lower_case=int(tokenizer.lowercase),
+        strip_accents=int(tokenizer.strip_accents),
+        tokenize_chinese_chars=int(tokenizer.split_cjk),
+        unk_token=vocabulary.unknown,
+        cls_token=vocabulary.cls,
+        sep_token=vocabulary.separator,
+        pad_token=vocabulary.pad,
+        mask_token=vocabulary.mask,
+    )
+    return [node, helper.make_node("Slice", ["framed", "one", "minus_one"], [_PIECES])]
+
+
+def _byte_pair(tokenizer: Any) -> list[onnx.NodeProto]:
+    if tokenizer.add_prefix_space:
+        raise InputError(_refusal("its tokenizer puts a space before a text (add_prefix_space)"))
+    ids = {token: index for index, token in enumerate(tokenizer.vocabulary.tokens)}
+    node = helper.make_node(
+        "GPT2Tokenizer",
+        [_ONE],
+        ["rows", "rows_mask"],
+        domain=DOMAIN,
+        vocab=json.dumps(ids, ensure_ascii=False),
+        merges="\n".join(["#version: 0.2", *(" ".join(pair) for pair in tokenizer.merges)]),
+        padding_length=-1,
+    )
+    return [node, helper.make_node("Squeeze", ["rows", "zero"], [_PIECES])]
+
+
+def _sentencepiece(tokenizer: Any) -> list[onnx.NodeProto]:
+    numbers = {"nbest_size": np.zeros(1, "int64"), "alpha": np.zeros(1, "float32")}
+    numbers |= {name: np.zeros(1, bool) for name in ("add_bos", "add_eos", "reverse")}
+    numbers["ids_of_pieces"] = tokenizer._ids.numpy().astype("int64")
+    constants = [
+        helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array))
+        for name, array in numbers.items()
+    ]
+    node = helper.make_node(
+        "SentencepieceTokenizer",
+        [_ONE, "nbest_size", "alpha", "add_bos", "add_eos", "reverse"],
+        ["numbers", "numbers_rows"],
+        domain=DOMAIN,
+        model=tokenizer._model_of_operations().to_bytes(),
+    )
+    return [*constants, node, helper.make_node("Gather", ["ids_of_pieces", "numbers"], [_PIECES])]
+
+
+_KINDS: dict[str, Callable[[Any], list[onnx.NodeProto]]] = {
+    "wordpiece": _wordpiece,
+    "byte_pair": _byte_pair,
+    "sentencepiece": _sentencepiece,
+}
+
+
+def _refusal(reason: str) -> str:
+    return (
+        f"An ONNX file cannot take texts for this model: {reason}. Leave out `text` and give the "
+        "file ids, or take the SavedModel."
+    )
+
+
+def check_text(model: Any) -> None:
+    """Refuses a model that cannot be in such a file, before it is converted."""
+    if not isinstance(model, SequenceClassifier | TextEmbedder):
+        kind = type(model).__name__
+        raise InputError(_refusal(f"what a {kind} answers is about tokens, or pairs of texts"))
+    if getattr(model, "preprocessor", None) is None:
+        raise InputError(_refusal("it has no preprocessor"))
+    tokenizer = model.preprocessor.tokenizer
+    if tokenizer.kind not in _KINDS:
+        raise InputError(_refusal(f"onnxruntime-extensions has no {type(tokenizer).__name__}"))
+    _KINDS[tokenizer.kind](tokenizer)
+
+
+# How texts become the model's inputs: one by one, as the operators take them for pairs otherwise.
+
+
+def _reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """Nodes from `text` to ids, and their constants."""
+    preprocessor = model.preprocessor
+    vocabulary, length = preprocessor.vocabulary, preprocessor.sequence_length
+    node = helper.make_node
+    body = helper.make_graph(
+        [
+            node("Unsqueeze", ["index", "zero"], ["index_1"]),
+            node("Gather", ["text", "index_1"], [_ONE]),
+            *_KINDS[preprocessor.tokenizer.kind](preprocessor.tokenizer),
+            node("Slice", [_PIECES, "zero", "room"], ["cut"]),
+            node("Shape", ["cut"], ["number_of_pieces"]),
+            node("Add", ["number_of_pieces", "two"], ["size"]),
+            node("Sub", ["length", "size"], ["missing"]),
+            node("ConstantOfShape", ["missing"], ["padding"], value=_tensor([vocabulary.pad_id])),
+            node("Concat", ["cls", "cut", "separator", "padding"], ["row"], axis=0),
+            node("Identity", ["going"], ["still_going"]),
+        ],
+        "text_to_row",
+        [_value("index", TensorProto.INT64, []), _value("going", TensorProto.BOOL, [])],
+        [
+            _value("still_going", TensorProto.BOOL, []),
+            _value("row", TensorProto.INT64, [length]),
+            _value("size", TensorProto.INT64, [1]),
+        ],
+    )
+    nodes = [
+        node("Shape", ["text"], ["text_shape"]),
+        node("Squeeze", ["text_shape"], ["number_of_texts"]),
+        node("Loop", ["number_of_texts", "always"], ["rows_64", "sizes"], body=body),
+        # A batch is as long as its longest text; an empty one has a length, too.
+        node("Reshape", ["sizes", "minus_one"], ["sizes_flat"]),
+        node("Concat", ["sizes_flat", "two"], ["sizes_or_two"], axis=0),
+        node("ReduceMax", ["sizes_or_two"], ["longest"], keepdims=1),
+        node("Slice", ["rows_64", "zero", "longest", "one"], ["ids_64"]),
+        node("Cast", ["ids_64"], ["token_ids"], to=TensorProto.INT32),
+        node("Squeeze", ["longest"], ["last"]),
+        node("Range", ["first", "last", "step"], ["positions"]),
+        node("Less", ["positions", "sizes"], ["is_token"]),
+        node("Cast", ["is_token"], ["padding_mask"], to=TensorProto.INT32),
+        node("Sub", ["token_ids", "token_ids"], ["segment_ids"]),
+    ]
+    constants: dict[str, Any] = {
+        "zero": [0],
+        "one": [1],
+        "two": [2],
+        "minus_one": [-1],
+        "room": [length - 2],
+        "length": [length],
+        "cls": [vocabulary.cls_id],
+        "separator": [vocabulary.separator_id],
+        "first": 0,
+        "step": 1,
+        "always": True,
+    }
+    return nodes, [_tensor(value, name) for name, value in constants.items()]
+
+
+def _label_names(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """Names of labels beside a classifier's scores."""
+    if not isinstance(model, SequenceClassifier) or model.problem_type not in _LABELS:
+        return [], []
+    node = helper.make_node
+    nodes = [node("Shape", ["scores"], ["scores_shape"])]
+    nodes += [node("Expand", ["label_names", "scores_shape"], ["labels"])]
+    if model.problem_type == "single_label":
+        nodes += [node("ArgMax", ["scores"], ["best"], axis=-1, keepdims=0)]
+        nodes += [node("Gather", ["label_names", "best"], ["label"])]
+    names = helper.make_tensor(
+        "label_names",
+        TensorProto.STRING,
+        [len(model.labels)],
+        [label.encode() for label in model.labels],
+    )
+    return nodes, [names]
+
+
+def _value(name: str, kind: int, shape: Sequence[int]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def _tensor(value: int | bool | Iterable[int], name: str = "") -> onnx.TensorProto:
+    kind = bool if isinstance(value, bool) else "int64"
+    return numpy_helper.from_array(np.array(value, kind), name)
