@@ -24,7 +24,12 @@ from keras_bert.export.check import (
     require,
 )
 from keras_bert.export.signatures import Weights, answers_of, ids_function, input_names
-from keras_bert.export.tflite_metadata import described_function, reader_of, with_metadata
+from keras_bert.export.tflite_metadata import (
+    Reader,
+    described_function,
+    reader_of,
+    with_metadata,
+)
 from keras_bert.export.tflite_quantization import (
     Rows,
     quantized,
@@ -80,8 +85,8 @@ def tflite(
         batch_size: 1 where ids have a fixed length. From texts None means any number.
         representative: for "int8", some hundred typical texts, a tuple of two lists of them for
             pairs, or ids `[N, T]` by name: on these, ranges are measured.
-        keep_float: for "int8", layers that stay float32, as parts of the names of their weights:
-            "embeddings", "layer_0/attention", "*layer_norm".
+        keep_float: for "int8", layers that stay float32, by parts of their names: "embeddings",
+            "layer_0/attention", "*layer_norm"; "layer_*/add" are the sums with what goes past them.
         text: whether texts go in; for a WordPiece, and for a SentencePiece with a unigram model if
             nobody has to know where tokens stand.
         metadata: whether labels and vocabulary are in the file, with what MediaPipe's
@@ -107,35 +112,43 @@ def tflite(
         if reader is not None:
             sequence_length = reader.length_of(model, sequence_length)
         shape = None if sequence_length is None else (batch_size or 1, sequence_length)
-        rows: Rows = []
-        source = model
-        if quantize == "int8":
-            rows = representative_rows(model, representative, shape)
-            source = with_mask_value(model)
-        function = (
-            ids_function(source, *(shape or (None, None)))
-            if reader is None
-            else described_function(source, reader, *shape)
+        rows = representative_rows(model, representative, shape) if quantize == "int8" else []
+        _write_for_ids(model, scratch, quantize, shape, rows, keep_float, reader)
+
+
+def _write_for_ids(
+    model: Any,
+    path: Path,
+    quantize: str,
+    shape: tuple[int, int] | None,
+    rows: Rows,
+    keep_float: Sequence[str],
+    reader: Reader | None,
+) -> None:
+    source = with_mask_value(model) if quantize == "int8" else model
+    batch, length = shape or (None, None)
+    if reader is None:
+        function, outputs = ids_function(source, batch, length), None
+    else:
+        function, outputs = described_function(source, reader, batch, length), set(reader.outputs)
+    with explaining("Converting to TFLite"):
+        converter = tf.lite.TFLiteConverter.from_concrete_functions(
+            [function.get_concrete_function()], Weights(source)
         )
-        with explaining("Converting to TFLite"):
-            converter = tf.lite.TFLiteConverter.from_concrete_functions(
-                [function.get_concrete_function()], Weights(source)
-            )
-            names = [specification.name for specification in function.input_signature]
-            fed = [{name: inputs[name] for name in names} for inputs in rows]
-            content = _converted(converter, quantize, fed, keep_float)
-            if reader is not None:
-                content = with_metadata(content, model, reader)
-            scratch.write_bytes(content)
-        with explaining("Loading the TFLite file"):
-            run = tflite_runner(scratch)
-        outputs = None if reader is None else set(reader.outputs)
-        for inputs in rows[:_ROWS_CHECKED] or _samples(model.config, shape):
-            with explaining(f"Running the TFLite file on {inputs['token_ids'].shape} tokens"):
-                actual = run({name: inputs[name] for name in input_names(model)})
-            expected = reference(model, inputs)
-            kept = {name: expected[name] for name in outputs or expected}
-            compare("TFLite file", kept, actual, QUANTIZATIONS[quantize])
+        names = [specification.name for specification in function.input_signature]
+        fed = [{name: inputs[name] for name in names} for inputs in rows]
+        content = _converted(converter, quantize, fed, keep_float)
+        if reader is not None:
+            content = with_metadata(content, model, reader)
+        path.write_bytes(content)
+    with explaining("Loading the TFLite file"):
+        run = tflite_runner(path)
+    for inputs in rows[:_ROWS_CHECKED] or _samples(model.config, shape):
+        with explaining(f"Running the TFLite file on {inputs['token_ids'].shape} tokens"):
+            actual = run({name: inputs[name] for name in input_names(model)})
+        expected = reference(model, inputs)
+        kept = {name: expected[name] for name in outputs or expected}
+        compare("TFLite file", kept, actual, QUANTIZATIONS[quantize])
 
 
 def _samples(config: Any, shape: tuple[int, int] | None) -> Rows:

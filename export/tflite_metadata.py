@@ -110,7 +110,7 @@ def reader_of(model: Any) -> Reader:
     return READERS[cls]
 
 
-def described_function(model: Any, reader: Reader, batch: int, length: int) -> Any:
+def described_function(model: Any, reader: Reader, batch: int | None, length: int | None) -> Any:
     """The model as a function of ids `[batch, length]` to what the reader wants.
 
     All three inputs are there, since MediaPipe counts them, whatever the model uses.
