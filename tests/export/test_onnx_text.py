@@ -2,6 +2,8 @@
 
 import json
 import logging
+import types
+from collections import Counter
 
 import numpy as np
 import onnx
@@ -86,32 +88,47 @@ def _sentencepiece(shared_data, name):
     )
 
 
+def _read_otherwise(tokenizer, texts, path):
+    """Numbers of the texts that the library reads otherwise."""
+    preprocessor = kb.Preprocessor(tokenizer, sequence_length=256)
+    model = types.SimpleNamespace(preprocessor=preprocessor)
+    onnx.save(onnx_text.tokenizer_file(model), path)
+    differ = []
+    with running(path) as process:
+        for start in range(0, len(texts), 256):
+            part = slice(start, start + 256)
+            read = process.run("serving_default", {"text": strings(texts[part])})
+            found = read["token_ids"]
+            expected = np.asarray(preprocessor(texts[part])["token_ids"])
+            same = (found == expected[:, : found.shape[1]]).all(axis=1)
+            differ += [start + index for index in np.flatnonzero(~same)]
+    return differ
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "make", "most", "of_english"),
     [
-        ("bert-base-uncased", _wordpiece, 1465, 25),
-        ("bert-base-cased", _wordpiece, 498, 25),
-        ("roberta-base", _byte_pair, 2, 0),
-        ("deberta-v3", _sentencepiece, 20, 0),
+        ("bert-base-uncased", _wordpiece, 1484, 1),
+        ("bert-base-cased", _wordpiece, 507, 0),
+        ("roberta-base", _byte_pair, 2, 0),  # NUL
+        ("deberta-v3", _sentencepiece, 2, 0),  # NUL
     ],
 )
 def test_lines_that_are_read_otherwise(name, make, most, of_english, shared_data, tmp_path):
-    """Of 4,952 hard lines, and of the English among them."""
+    """Of 4,952 hard lines, and of the English among them; `pytest -s` prints the causes."""
     lines = (shared_data / "text" / "tokenizer_stress.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
-    preprocessor = kb.Preprocessor(make(shared_data, name), sequence_length=256)
-    model = make_model("embedder", preprocessor=preprocessor)
-    onnx.save(onnx_text.tokenizer_file(model), tmp_path / "a.onnx")
-    differ = []
-    with running(tmp_path / "a.onnx") as process:
-        for start in range(0, len(records), 256):
-            part = records[start : start + 256]
-            texts = [record["text"] for record in part]
-            found = process.run("serving_default", {"text": strings(texts)})["token_ids"]
-            expected = np.asarray(preprocessor(texts)["token_ids"])
-            same = (found == expected[:, : found.shape[1]]).all(axis=1)
-            differ += [r["src"] for r, equal in zip(part, same, strict=True) if not equal]
-    print(f"{name}: {len(differ)} of {len(records)}", {s: differ.count(s) for s in set(differ)})
+    sources, texts = zip(*((r["src"], r["text"]) for r in map(json.loads, lines)), strict=True)
+    tokenizer, texts = make(shared_data, name), list(texts)
+    differ = _read_otherwise(tokenizer, texts, tmp_path / "a.onnx")
+    print(f"{name}: {len(differ)} of {len(texts)}", Counter(sources[index] for index in differ))
     assert len(differ) <= most
-    assert differ.count("xquad_en") <= of_english
+    assert sum(sources[index] == "xquad_en" for index in differ) <= of_english
+    if make is _wordpiece:  # what is left if texts come in as our tokenizer prepares them
+        some = [texts[index] for index in differ]
+        prepared = tokenizer._normalizer.normalize(some).numpy()
+        cased = kb.WordPiece(tokenizer.vocabulary, lowercase=False)
+        prepared = [text.decode() for text in prepared]
+        left = _read_otherwise(cased, prepared, tmp_path / "b.onnx")
+        causes = {"accents, case, controls": len(differ) - len(left), "words": len(left)}
+        print(causes)
