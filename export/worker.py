@@ -122,7 +122,7 @@ def _tflite(path: str, threads: int) -> Load:
     from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 
     make, options = Interpreter, {}
-    if _mentions(path, b"TFText>"):
+    if any(_mentions(path, name) for name in (b"TFText>", b"FastBertNormalize")):
         make, options = InterpreterWithCustomOps, {"custom_op_registerers": _text_operators()}
 
     def load() -> tuple[Signatures, Run]:

@@ -191,7 +191,7 @@ def test_bad_arguments(judged, tmp_path):
         preprocessor=classifier.preprocessor,
     )
     with pytest.raises(InputError, match="On dev.csv, pearson of the model is not a number"):
-        export.accept(regression, tmp_path / "a.onnx", texts(["1"] * len(TEXTS)))
+        export.accept(regression, tmp_path / "a.tflite", texts(["1"] * len(TEXTS)))
     assert not list(tmp_path.iterdir())
 
 
