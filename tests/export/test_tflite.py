@@ -1,5 +1,6 @@
 """What is particular to TFLite files from ids."""
 
+import keras
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
@@ -15,6 +16,7 @@ from .test_formats import OTHERS, SMALL
 
 @pytest.fixture(scope="module")
 def model():
+    keras.utils.set_random_seed(0)
     return make_model(vocabulary_size=2000, arguments={"num_labels": 4})
 
 
@@ -89,7 +91,7 @@ def test_int8_keeps_layers_float_on_request(model, tmp_path):
     options = {"quantize": "int8", "representative": random_ids(40, 16, 2000, seed=5)}
     options["sequence_length"] = 16
     export.tflite(model, tmp_path / "all.tflite", **options)
-    kept = ["*layer_norm", "layer_*/add", "layer_0/attention"]
+    kept = ["embeddings", "*layer_norm", "layer_*/add", "layer_0/attention", "pooler", "classifier"]
     export.tflite(model, tmp_path / "some.tflite", keep_float=kept, **options)
     everything = types_of_results(tmp_path / "all.tflite")
     assert {kind for name, kind in everything if "layer_0" in name} == {"int8"}
@@ -97,7 +99,8 @@ def test_int8_keeps_layers_float_on_request(model, tmp_path):
     assert {kind for name, kind in some if "attention_" in name.split(";")[0]} == {"float32"}
     assert {kind for name, kind in some if "intermediate" in name} == {"int8"}
     ids = random_ids(64, 16, 2000)
-    assert error(tmp_path / "some.tflite", model, ids) < error(tmp_path / "all.tflite", model, ids)
+    errors = [error(tmp_path / f"{name}.tflite", model, ids) for name in ("some", "all")]
+    assert errors[0] < 0.7 * errors[1] < 0.7
     weights = 4 * sum(int(np.prod(weight.shape)) for weight in model.weights)
     assert (tmp_path / "all.tflite").stat().st_size < 0.45 * weights
 
