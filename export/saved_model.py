@@ -21,7 +21,7 @@ from keras_bert.export.check import (
     explaining,
     reference,
 )
-from keras_bert.export.serving_text import SENTENCES, same, text_signature
+from keras_bert.export.serving_text import SENTENCES, a_batch, same, text_signature
 from keras_bert.export.signatures import Tensors, Weights, answers_of, ids_function, input_names
 from keras_bert.export.warm_up import FILE as WARM_UP
 from keras_bert.export.warm_up import write_warm_up
@@ -197,13 +197,13 @@ def _text_functions(model: Any, answers: Any, ids: Any, top_k: int) -> dict[str,
 
     @tf.function(input_signature=[specification("text")], autograph=False)
     def text_function(text: tf.Tensor) -> Tensors:
-        return answer(text)
+        return answer(a_batch(text))
 
     @tf.function(
         input_signature=[specification("text"), specification("text_pair")], autograph=False
     )
     def pair_function(text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
-        return answer((text, text_pair))
+        return answer((a_batch(text), a_batch(text_pair)))
 
     functions = {"serving_default": text_function, "text_pair": pair_function}
     own = text_signature(model)

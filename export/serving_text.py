@@ -46,7 +46,20 @@ class TextSignature:
         """The `tf.function` of a model."""
         graph = self.graph(model, ids, top_k)
         specifications = [tf.TensorSpec([None], tf.string, name=name) for name in self.inputs]
-        return tf.function(graph, input_signature=specifications, autograph=False)
+        return tf.function(
+            lambda *texts: graph(*map(a_batch, texts)),
+            input_signature=specifications,
+            autograph=False,
+        )
+
+
+def a_batch(texts: tf.Tensor) -> tf.Tensor:
+    """Texts `[N]`; of any other shape they are an error when the graph runs.
+
+    Runtimes do not look at the shape in a signature, and tensorflow-text's operators crash on a
+    single string, which TensorFlow Serving makes of `{"inputs": {"text": "..."}}`.
+    """
+    return tf.ensure_shape(texts, [None])
 
 
 def _entities(model: Any, ids: Any, top_k: int) -> Callable[..., dict[str, tf.Tensor]]:
