@@ -3,10 +3,13 @@
 A script: JSON on standard input (directory, names of the tensors, texts), scores on standard
 output. With `callers` and `requests` it then asks so often, from so many threads at once, always
 for the texts in another order, and tells the largest difference to the first scores and the
-memory that it holds, in kB, after a fifth of the requests and at the end. It must not import
+memory that it holds, in kB, after a fifth of the requests and at the end. With `cases`, each the
+tensors to feed as [name, type, shape, values] in whatever type and shape, it tells the scores or
+the `error` of each. Texts may have lone surrogates for bytes that are no UTF-8. It must not import
 TensorFlow, whose Python package would load the model in its own way.
 """
 
+import array
 import concurrent.futures
 import ctypes
 import importlib.metadata
@@ -15,6 +18,7 @@ import sys
 from pathlib import Path
 
 STRING, STRING_SIZE = 7, 24  # TF_STRING and sizeof(TF_TString)
+NUMBERS = {"int32": (3, "i"), "int64": (9, "q"), "float32": (1, "f")}  # TF_DataType, array's code
 Pointer = ctypes.c_void_p
 
 
@@ -101,26 +105,60 @@ def main():
     )
     source, target = output(request["text"]), output(request["scores"])
 
-    def scores_of(texts, status=status):
-        shape = (ctypes.c_int64 * 1)(len(texts))
-        tensor = allocate(STRING, shape, 1, STRING_SIZE * len(texts))
+    def strings(texts, shape):
+        """A tensor, and the places in it that have to be freed."""
+        lengths = (ctypes.c_int64 * len(shape))(*shape)
+        tensor = allocate(STRING, lengths, len(shape), STRING_SIZE * len(texts))
         places = [data(tensor) + STRING_SIZE * index for index in range(len(texts))]
         for place, value in zip(places, texts, strict=True):
             initialise(place)
             copy(place, value, len(value))
+        return tensor, places
+
+    def numbers(kind, values, shape):
+        code, letter = NUMBERS[kind]
+        content = array.array(letter, values).tobytes()
+        lengths = (ctypes.c_int64 * len(shape))(*shape)
+        tensor = allocate(code, lengths, len(shape), len(content))
+        ctypes.memmove(data(tensor), content, len(content))
+        return tensor, []
+
+    def scores(sources, tensors, target, status):
+        """Rows of the scores; the tensors are freed."""
         result = (Pointer * 1)()
-        inputs = (Pointer * 1)(tensor)
-        run(session, None, source, inputs, 1, target, result, 1, None, 0, None, status)
+        places = (Output * len(sources))(*(place[0] for place in sources))
+        inputs = (Pointer * len(sources))(*(tensor for tensor, _ in tensors))
+        count = len(sources)
+        run(session, None, places, inputs, count, target, result, 1, None, 0, None, status)
+        for tensor, texts in tensors:
+            for place in texts:
+                free_string(place)
+            free(tensor)
         if code(status):
             raise RuntimeError(message(status).decode())
-        width = width_of(result[0], 1)
+        height, width = width_of(result[0], 0), width_of(result[0], 1)
         values = ctypes.cast(data(result[0]), ctypes.POINTER(ctypes.c_float))
-        rows = [[values[row * width + i] for i in range(width)] for row in range(len(texts))]
-        for place in places:
-            free_string(place)
-        free(tensor)
+        rows = [[values[row * width + i] for i in range(width)] for row in range(height)]
         free(result[0])
         return rows
+
+    def scores_of(texts, status=status):
+        return scores([source], [strings(texts, [len(texts)])], target, status)
+
+    def answer(case):
+        """Of tensors of any kind."""
+        sources, tensors = [], []
+        for name, kind, shape, values in case["inputs"]:
+            sources.append(output(name))
+            if kind == "string":
+                values = [value.encode("utf-8", "surrogateescape") for value in values]
+                tensors.append(strings(values, shape))
+            else:
+                tensors.append(numbers(kind, values, shape))
+        try:
+            return {"scores": scores(sources, tensors, output(case["scores"]), new_status())}
+        except RuntimeError as error:
+            return {"error": str(error)}
 
     texts = [text.encode() for text in request["texts"]]
     reply = {"scores": scores_of(texts)}
@@ -140,6 +178,8 @@ def main():
             found = [(max(pool.map(difference, part)), resident()) for part in parts]
         reply["difference"] = max(found)[0]
         reply["resident"] = [memory for _, memory in found]
+    if "cases" in request:
+        reply["answers"] = [answer(case) for case in request["cases"]]
     assert "tensorflow" not in sys.modules
     json.dump(reply, sys.stdout)
 
