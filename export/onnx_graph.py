@@ -42,10 +42,25 @@ def tidy(model: onnx_ir.Model) -> None:
     common.TopologicalSortPass()(model)
 
 
+def _eliminate_identities(model: onnx_ir.Model) -> None:
+    """Removes them all but those between two outputs, of which the pass would lose one."""
+    twins = [
+        node
+        for node in model.graph
+        if node.op_type == "Identity"
+        and all(value and value.is_graph_output() for value in (*node.inputs, *node.outputs))
+    ]
+    for node in twins:
+        node.domain = "kept"
+    common.IdentityEliminationPass()(model)
+    for node in twins:
+        node.domain = ""
+
+
 def _tidy(model: onnx_ir.Model) -> None:
     """Removes what is there twice, and notes about what was rewritten."""
+    _eliminate_identities(model)
     for step in (
-        common.IdentityEliminationPass(),
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
         common.DeduplicateHashedInitializersPass(),
         common.CommonSubexpressionEliminationPass(),

@@ -120,6 +120,13 @@ def test_a_tied_embedding_is_stored_once(tmp_path):
     assert (tmp_path / "a.onnx").stat().st_size < 1.1 * weights
 
 
+def test_two_outputs_that_are_the_same(tmp_path):
+    model = make_model(arguments={"num_labels": 1, "problem_type": "regression"})
+    export.onnx(model, tmp_path / "a.onnx")  # which compares the answers
+    outputs = onnx.load(tmp_path / "a.onnx").graph.output
+    assert sorted(output.name for output in outputs) == ["logits", "scores"]
+
+
 def test_an_operator_that_onnx_lacks_leaves_nothing_behind(tmp_path, monkeypatch):
     """TensorFlow's exact GELU becomes Erfc, which tf2onnx writes although ONNX has none."""
     path = tmp_path / "a.onnx"
