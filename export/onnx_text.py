@@ -30,6 +30,7 @@ SIGNATURE = "serving_default"  # of an ONNX file in a process of ours
 _ONE, _PIECES = "one_text", "pieces"  # strings [1] to ids [n] int64
 _IDS = ("token_ids", "segment_ids", "padding_mask")
 _TEXTS = ["Text in, answers out.", "", "a", "Ein Café, \u4e2d\u6587!", "\u0219i \u011f \u0301"]
+_LONGEST_WORD = 100  # of their WordPiece
 _LABELS = ("single_label", "multi_label")
 
 
@@ -89,8 +90,9 @@ def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
     Raises:
         ExportError: if they do not.
     """
-    texts = np.array([text.encode() for text in _TEXTS], object)
-    ids = {name: np.asarray(value) for name, value in model.preprocessor(_TEXTS).items()}
+    tried = [*_TEXTS, _long_word(model.preprocessor.tokenizer)]
+    texts = np.array([text.encode() for text in tried], object)
+    ids = {name: np.asarray(value) for name, value in model.preprocessor(tried).items()}
     with explaining("Running the ONNX file on texts"), running(path) as process:
         read = process.run(SIGNATURE, {"text": texts})["token_ids"]
         same = (read == ids["token_ids"][:, : read.shape[1]]).all(axis=1)
@@ -104,8 +106,13 @@ def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
         logger.warning(
             "onnxruntime-extensions reads some texts otherwise than the model, such as %r; "
             "their answers differ.",
-            next(text for text, equal in zip(_TEXTS, same, strict=True) if not equal),
+            next(text for text, equal in zip(tried, same, strict=True) if not equal),
         )
+
+
+def _long_word(tokenizer: Any) -> str:
+    """One that is unknown to either our WordPiece or theirs, if their limits are not the same."""
+    return "x" * (1 + min(_LONGEST_WORD, getattr(tokenizer, "max_characters_per_word", 1)))
 
 
 # What a tokenizer is there.

@@ -7,7 +7,7 @@ labels and vocabulary stand in a ZIP archive behind it, so that `unzip` shows th
 import io
 import logging
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import flatbuffers
@@ -28,6 +28,18 @@ LABELS, VOCABULARY = "labels.txt", "vocab.txt"
 _MODEL_FORMAT, _FORMAT, _FORMAT_NAME = b"TFL3", b"M001", "TFLITE_METADATA"
 _INPUTS = {"token_ids": "ids", "segment_ids": "segment_ids", "padding_mask": "mask"}
 _SPECIAL = {"cls": "[CLS]", "separator": "[SEP]", "unknown": "[UNK]"}
+
+# There, ASCII alone is lowered, white space is that of ASCII, accents and control characters stay,
+# ideographs are words, and longer words than 100 bytes are unknown.
+_AFFECTED: dict[str, Callable[[Any], bool]] = {
+    "capital letters": lambda tokenizer: not tokenizer.lowercase,
+    "letters beyond ASCII": lambda tokenizer: tokenizer.lowercase,
+    "accents": lambda tokenizer: tokenizer.strip_accents,
+    "ideographs": lambda tokenizer: not tokenizer.split_cjk,
+    "control characters or white space beyond ASCII": lambda tokenizer: True,
+    "long words (there, of more than 100 bytes)": lambda tokenizer: True,
+}
+"""Kinds of texts that are read otherwise there, if a WordPiece has such options."""
 
 
 class Reader(NamedTuple):
@@ -102,10 +114,9 @@ def reader_of(model: Any) -> Reader:
                 f"Library put {token!r}; leave out `metadata`."
             )
     logger.warning(
-        "MediaPipe and the Task Library lower the letters of ASCII and keep all else; this model's "
-        "tokenizer %s, so answers there differ for texts with %s.",
-        "lowers every letter and strips accents" if tokenizer.lowercase else "keeps the case",
-        "accents or other letters" if tokenizer.lowercase else "capital letters",
+        "MediaPipe and the Task Library read some texts otherwise than this model's tokenizer, and "
+        "answer otherwise for them: texts with %s.",
+        ", ".join(kind for kind, is_affected in _AFFECTED.items() if is_affected(tokenizer)),
     )
     return READERS[cls]
 

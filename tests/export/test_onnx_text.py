@@ -17,7 +17,7 @@ from keras_bert.text.byte_pair import BytePair
 from keras_bert.text.byte_pair_learning import SPECIAL_TOKENS
 from keras_bert.text.sentencepiece import SentencePiece
 
-from .conftest import make_model
+from .conftest import TOKENS, make_model
 
 TEXTS = ["The film was good!", "", "bad film " * 30, " \t\n ", "中 film"]
 
@@ -58,6 +58,15 @@ def test_a_warning_where_words_are_read_otherwise(tmp_path, preprocessor, caplog
     with caplog.at_level(logging.WARNING):
         export.onnx(model, tmp_path / "a.onnx", text=True, quantize="dynamic")
     assert "reads some texts otherwise than the model" in caplog.text
+
+
+@pytest.mark.parametrize(("limit", "is_told"), [(100, False), (200, True)])
+def test_a_warning_where_words_may_be_longer(limit, is_told, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(onnx_text, "_TEXTS", ["The film was good!"])
+    tokenizer = kb.WordPiece(kb.Vocabulary(TOKENS), max_characters_per_word=limit)
+    model = make_model("embedder", preprocessor=kb.Preprocessor(tokenizer, 24))
+    export.onnx(model, tmp_path / "a.onnx", text=True)
+    assert ("reads some texts otherwise than the model, such as 'xxx" in caplog.text) == is_told
 
 
 def test_what_is_not_possible(tmp_path, preprocessor):

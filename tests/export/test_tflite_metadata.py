@@ -60,6 +60,14 @@ def test_a_tokenizer_that_differs_there_is_told_of(lowercase, tmp_path, caplog):
     told = [record.getMessage() for record in caplog.records if "MediaPipe" in record.getMessage()]
     assert len(told) == 1
     assert ("accents" in told[0], "capital" in told[0]) == (lowercase, not lowercase)
+    assert "ideographs" not in told[0]
+
+
+def test_options_that_are_not_there(tmp_path, caplog):
+    tokenizer = kb.WordPiece(kb.Vocabulary(TOKENS), split_cjk=False, strip_accents=False)
+    model = make_model("embedder", preprocessor=kb.Preprocessor(tokenizer, 16))
+    export.tflite(model, tmp_path / "a.tflite", metadata=True)
+    assert "texts with letters beyond ASCII, ideographs, control" in caplog.text
 
 
 def special(**changes):

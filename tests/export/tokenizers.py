@@ -107,7 +107,8 @@ def _unpadded(ids, mask) -> list[list[int]]:
 
 
 def _is_control(character: str) -> bool:
-    return unicodedata.category(character).startswith("C") and character not in "\t\n\r"
+    is_control = unicodedata.category(character) in ("Cc", "Cf") or character == "\ufffd"
+    return is_control and character not in "\t\n\r"
 
 
 def _is_punctuation(character: str) -> bool:
@@ -149,16 +150,22 @@ class Cause(NamedTuple):
         name: in the table.
         example: a text of the kind.
         prepare: does to a text what our tokenizer does, so that others need not.
-        option: of `WordPiece`, which has to be on; "" if there is none.
+        is_ours: whether a tokenizer does so, by its options.
     """
 
     name: str
     example: str
     prepare: Callable[[str], str]
-    option: str = ""
+    is_ours: Callable[[kb.WordPiece], bool] = lambda tokenizer: True
 
 
 CAUSES = (
+    Cause(
+        "capital letters of ASCII stay",
+        "The film",
+        _each(lambda c: c.lower() if c.isascii() else c),  # to us it matters, to others not
+        lambda tokenizer: not tokenizer.lowercase,
+    ),
     Cause(
         "special tokens in the text are text",
         "a [MASK] b",
@@ -167,30 +174,30 @@ CAUSES = (
     Cause(
         "NUL, control and format characters are dropped",
         "the\u200b film\x07",
-        _each(lambda c: "" if _is_control(c) or c == "\ufffd" else c),
+        _each(lambda c: "" if _is_control(c) else c),
     ),
     Cause(
         "white space beyond ASCII parts words",
         "good\u00a0film\u3000x",
-        _each(lambda c: " " if c.isspace() else c),
+        _each(lambda c: " " if unicodedata.category(c)[0] == "Z" else c),
     ),
     Cause(
         "ideographs are words",
         "x\u4e2d\U00020001y",
         _each(lambda c: f" {c} " if _is_ideograph(c) else c),
-        "split_cjk",
+        lambda tokenizer: tokenizer.split_cjk,
     ),
     Cause(
         "letters beyond ASCII lose their case",
         "\u00d8re \u0416",
         _each(lambda c: c if c.isascii() else c.lower()),
-        "lowercase",
+        lambda tokenizer: tokenizer.lowercase,
     ),
     Cause(
         "accents are dropped",
         "caf\u00e9 \u0219i e\u0301",
         _without_accents,
-        "strip_accents",
+        lambda tokenizer: tokenizer.strip_accents,
     ),
     Cause(
         "punctuation beyond ASCII parts words",
@@ -234,8 +241,8 @@ def causes_of(tokenizer: kb.WordPiece, read: Reader, texts: list[str]) -> dict[i
         causes.update({i: name for i, same in zip(tried, alike, strict=True) if same})
 
     for cause in CAUSES:
-        if cause.option and not getattr(tokenizer, cause.option):
-            continue  # we do not do it either
+        if not cause.is_ours(tokenizer):
+            continue
         name_those_alike(cause.name, [cause.prepare(texts[i]) for i in left])
         prepared = [cause.prepare(text) for text in prepared]
     name_those_alike(MISSING_PIECE, _with_unknown_words(tokenizer, [texts[i] for i in left]))
@@ -292,11 +299,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="the folder of data for tests")
     parser.add_argument("--phone", help="a Python with MediaPipe")
+    parser.add_argument("--vocabulary", choices=NAMES, help="one of them instead of all")
     arguments = parser.parse_args()
     readers = {"onnxruntime-extensions": onnxruntime_extensions}
     if arguments.phone:
         readers["MediaPipe"] = lambda t, folder: mediapipe(t, folder, arguments.phone)
-    tokenizers = {name: wordpiece(arguments.data, name) for name in NAMES}
+    names = [arguments.vocabulary] if arguments.vocabulary else NAMES
+    tokenizers = {name: wordpiece(arguments.data, name) for name in names}
     print(table(tokenizers, readers, *lines(arguments.data)))
 
 
