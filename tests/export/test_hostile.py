@@ -235,11 +235,16 @@ def test_signatures_of_other_tasks(task, preprocessor, tmp_path):
     own = text_signature(model)
     with running(tmp_path / "served") as process:
         for case, (wanted, inputs) in TEXTS.items():
-            columns = [inputs.get("text", GOOD_TEXT)] * len(own.inputs)
+            if not inputs.keys() <= {"text"}:
+                continue
+            column = inputs.get("text", GOOD_TEXT)
+            if wanted == ANSWER and task == "masked_lm":  # Keras fills no text without a mask
+                column = texts(*(b"[MASK] " + text for text in column))["text"]
+            columns = [column] * len(own.inputs)
             fed = dict(zip(own.inputs, columns, strict=True)) if inputs else {}
             found = ask(process, own.name, fed)
             assert not str(found).startswith("CRASH"), case
-            if wanted == REFUSAL and case != "another input":
+            if wanted == REFUSAL:
                 assert isinstance(found, str), case
             elif case not in ("invalid UTF-8", "surrogates in UTF-8", "1 MB that is no UTF-8"):
                 # Keras answers from Python's strings, which have no such bytes.
