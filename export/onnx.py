@@ -10,9 +10,9 @@ import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.variables import named_variables
-from keras_bert.config import closest
 from keras_bert.errors import InputError
 from keras_bert.export.check import Run, check, explaining, require
+from keras_bert.export.quantization import check_quantization
 from keras_bert.export.signatures import answers_of, ids_function
 
 OPSETS = range(14, 19)  # what tf2onnx writes; the newest is the default
@@ -62,12 +62,7 @@ def onnx(
 
     if opset not in OPSETS:
         raise InputError(f"opset is {opset}; it can be {OPSETS[0]} to {OPSETS[-1]}.")
-    quantize = quantize or "none"
-    if quantize not in QUANTIZATIONS:
-        raise InputError(
-            f"There is no quantization {quantize!r}.{closest(quantize, QUANTIZATIONS)} "
-            f"Choose one of {', '.join(QUANTIZATIONS)}."
-        )
+    quantize = check_quantization(quantize, QUANTIZATIONS, keep_float)
     if text:
         require("onnxruntime_extensions", "onnx-text")
         from keras_bert.export import onnx_text

@@ -5,15 +5,13 @@ That tool quantizes a table of embeddings with a single scale and leaves one tha
 matrix as it is; here every row has a scale of its own, for both uses.
 """
 
-import fnmatch
-import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir
 
-from keras_bert.errors import InputError
+from keras_bert.export.quantization import kept_float
 
 QUANTIZATIONS: dict[str, float] = {"none": 1e-5, "float16": 0.02, "dynamic": 0.25}
 """To the difference allowed; for the small types that is a guard against nonsense alone."""
@@ -36,7 +34,7 @@ def store(
     Raises:
         InputError: if there is no such layer.
     """
-    kept = _kept(weights, keep_float)
+    kept = kept_float(keep_float, {name: [name] for name in weights})
     matrices = [
         value
         for value in list(model.graph.initializers.values())
@@ -53,21 +51,6 @@ def _is_large(value: onnx_ir.Value) -> bool:
     if tensor is None or tensor.dtype != _FLOAT32 or len(tensor.shape) != 2:
         return False
     return min(tensor.shape.numpy()) >= _FEWEST
-
-
-def _kept(weights: Collection[str], layers: Sequence[str]) -> set[str]:
-    kept = set[str]()
-    for layer in layers:
-        pattern = re.compile(rf"(.*/)?{fnmatch.translate(layer)[:-2]}(/.*)?\Z")
-        found = {name for name in weights if pattern.match(name)}
-        if not found:
-            known = sorted({part for name in weights for part in name.split("/")[:-1]})
-            raise InputError(
-                f"keep_float names {layer!r}, but there is no such layer; there are "
-                f"{', '.join(known)}."
-            )
-        kept |= found
-    return kept
 
 
 def _store_half(graph: onnx_ir.Graph, matrix: onnx_ir.Value) -> None:

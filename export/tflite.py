@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.atomic import replacing
-from keras_bert.config import closest
 from keras_bert.errors import InputError
 from keras_bert.export.check import (
     _SHAPES,
@@ -23,6 +22,7 @@ from keras_bert.export.check import (
     reference,
     require,
 )
+from keras_bert.export.quantization import check_quantization
 from keras_bert.export.signatures import Weights, answers_of, ids_function, input_names
 from keras_bert.export.tflite_metadata import (
     Reader,
@@ -101,7 +101,7 @@ def tflite(
     """
     answers_of(model)
     require("ai_edge_litert.interpreter", "tflite")
-    quantize = quantize or "none"
+    quantize = check_quantization(quantize, QUANTIZATIONS, keep_float)
     _check_options(quantize, representative, keep_float, text, metadata)
     _check_shape(sequence_length, batch_size, model.config.max_positions, text, metadata)
     with replacing(path) as scratch:
@@ -228,13 +228,6 @@ def _signature(path: str | os.PathLike) -> Any:
 def _check_options(
     quantize: str, representative: Any, keep_float: Any, text: bool, metadata: bool
 ) -> None:
-    if quantize not in QUANTIZATIONS:
-        raise InputError(
-            f"There is no quantization {quantize!r}.{closest(quantize, QUANTIZATIONS)} "
-            f"Choose one of {', '.join(QUANTIZATIONS)}."
-        )
-    if isinstance(keep_float, str):
-        raise InputError(f"keep_float is {keep_float!r}, but must be a list: [{keep_float!r}].")
     if quantize != "int8" and (representative is not None or keep_float):
         name = "keep_float" if keep_float else "representative"
         raise InputError(

@@ -3,7 +3,6 @@
 Jacob et al. 2017, https://arxiv.org/abs/1712.05877.
 """
 
-import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,13 +13,13 @@ import tensorflow as tf
 
 from keras_bert.errors import InputError
 from keras_bert.export.check import require
+from keras_bert.export.quantization import kept_float
 from keras_bert.layers.encoder import Encoder
 
 MASK_VALUE = -100.0
 """What hides padding in the graph of integers, where one scale has to fit it and the logits."""
 
 Rows = list[dict[str, np.ndarray]]
-_COUNTED = r"(_\d+)?"  # Keras and TensorFlow count layers of one name
 
 
 def representative_rows(
@@ -114,30 +113,9 @@ def quantized(converter: Any, rows: Rows, keep_float: Sequence[str] = ()) -> byt
         debugger = tf.lite.experimental.QuantizationDebugger(
             converter=converter, debug_dataset=data
         )
-        nodes = _nodes(debugger.calibrated_model, keep_float)
+        nodes = kept_float(keep_float, _places(debugger.calibrated_model))
         debugger.options = tf.lite.experimental.QuantizationDebugOptions(denylisted_nodes=nodes)
         return debugger.get_nondebug_quantized_model()
-
-
-def _nodes(content: bytes, layers: Sequence[str]) -> list[str]:
-    """Names of what the operators of these layers give.
-
-    Raises:
-        InputError: if a layer has none.
-    """
-    places = _places(content)
-    nodes: dict[str, None] = {}
-    for layer in layers:
-        pattern = _pattern(layer)
-        found = [name for name, where in places.items() if any(map(pattern.search, where))]
-        if not found:
-            known = sorted({part for where in places.values() for p in where for part in _parts(p)})
-            raise InputError(
-                f"keep_float names {layer!r}, but there is no such layer; there are "
-                f"{', '.join(known)}."
-            )
-        nodes |= dict.fromkeys(found)
-    return list(nodes)
 
 
 def _places(content: bytes) -> dict[str, list[str]]:
@@ -164,14 +142,3 @@ def _places(content: bytes) -> dict[str, list[str]]:
                 names = [name] if "/" in name else others
                 places[name] = [place for name in names for place in name.split(";") if place]
     return places
-
-
-def _pattern(layer: str) -> re.Pattern[str]:
-    """`layer_0/attention` finds `classifier/encoder/layer_0_1/attention_1/query/MatMul`."""
-    parts = [re.escape(part).replace(r"\*", "[^/]*") for part in layer.strip("/").split("/")]
-    return re.compile("(^|/)" + "/".join(part + _COUNTED for part in parts) + "(/|$)")
-
-
-def _parts(place: str) -> list[str]:
-    """The layers on the way to a place."""
-    return [re.sub(r"(?<=.)_\d+$", "", part) for part in place.split("/")[:-1]]

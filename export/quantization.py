@@ -1,0 +1,68 @@
+"""What quantizing has in common for all formats: its names, and layers that stay as they are."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from keras_bert.config import closest
+from keras_bert.errors import InputError
+
+_COUNTED = r"(_\d+)?"  # Keras and TensorFlow count layers of one name
+
+
+def check_quantization(
+    quantize: str | None, known: Collection[str], keep_float: Sequence[str]
+) -> str:
+    """The quantization that is asked for, None being "none".
+
+    Raises:
+        InputError: if it is not one of those known, or `keep_float` is a single string.
+    """
+    quantize = quantize or "none"
+    if quantize not in known:
+        raise InputError(
+            f"There is no quantization {quantize!r}.{closest(quantize, known)} "
+            f"Choose one of {', '.join(known)}."
+        )
+    if isinstance(keep_float, str):
+        raise InputError(f"keep_float is {keep_float!r}, but must be a list: [{keep_float!r}].")
+    return quantize
+
+
+def kept_float(layers: Sequence[str], places: Mapping[str, Sequence[str]]) -> list[str]:
+    """What belongs to layers that are not to be quantized.
+
+    Args:
+        layers: parts of places, with `*` for any part of a name: "embeddings",
+            "layer_0/attention", "*layer_norm".
+        places: name to the places in the model that it has to do with, such as
+            "encoder/layer_0/attention/query/kernel".
+
+    Returns:
+        The names, in the order of `places` for each layer.
+
+    Raises:
+        InputError: if there is no such layer.
+    """
+    kept: dict[str, None] = {}
+    for layer in layers:
+        pattern = _pattern(layer)
+        found = [name for name, where in places.items() if any(map(pattern.search, where))]
+        if not found:
+            known = sorted({part for where in places.values() for p in where for part in _parts(p)})
+            raise InputError(
+                f"keep_float names {layer!r}, but there is no such layer; there are "
+                f"{', '.join(known)}."
+            )
+        kept |= dict.fromkeys(found)
+    return list(kept)
+
+
+def _pattern(layer: str) -> re.Pattern[str]:
+    """`layer_0/attention` finds `classifier/encoder/layer_0_1/attention_1/query/MatMul`."""
+    parts = [re.escape(part).replace(r"\*", "[^/]*") for part in layer.strip("/").split("/")]
+    return re.compile("(^|/)" + "/".join(part + _COUNTED for part in parts) + "(/|$)")
+
+
+def _parts(place: str) -> list[str]:
+    """The layers on the way to a place."""
+    return [re.sub(r"(?<=.)_\d+$", "", part) for part in place.split("/")[:-1]]
