@@ -50,6 +50,12 @@ test-slow: $(INSTALLED)
 .PHONY: test-all
 test-all: test test-slow ## all tests
 
+define environment
+$(PYTHON) -m venv $(@D)
+$(@D)/bin/python -m pip install --quiet --requirement $<
+touch $@
+endef
+
 BROWSER := examples/browser
 $(BROWSER)/node_modules: $(BROWSER)/package-lock.json
 	npm ci --ignore-scripts --no-audit --no-fund --prefix $(BROWSER)
@@ -61,9 +67,7 @@ test-browser: $(INSTALLED) $(BROWSER)/node_modules ## the page in Chromium, its 
 
 PHONE_VENV := .venv-phone
 $(PHONE_VENV)/installed: tests/export/phone_requirements.txt
-	$(PYTHON) -m venv $(PHONE_VENV)
-	$(PHONE_VENV)/bin/python -m pip install --quiet --requirement $<
-	touch $@
+	$(environment)
 
 .PHONY: test-phone
 test-phone: export PHONE_PYTHON = $(PHONE_VENV)/bin/python
@@ -72,9 +76,7 @@ test-phone: $(INSTALLED) $(PHONE_VENV)/installed ## TFLite files run by MediaPip
 
 PARITY_VENV := .venv-parity
 $(PARITY_VENV)/installed: tests/parity/requirements.txt
-	$(PYTHON) -m venv $(PARITY_VENV)
-	$(PARITY_VENV)/bin/python -m pip install --quiet --requirement $<
-	touch $@
+	$(environment)
 
 .PHONY: test-parity
 test-parity: export PARITY = build/parity
@@ -86,9 +88,7 @@ test-parity: $(INSTALLED) $(PARITY_VENV)/installed ## what we write, opened by t
 
 TPU_VENV := .venv-tpu
 $(TPU_VENV)/installed: benchmarks/tpu/requirements.txt
-	$(PYTHON) -m venv $(TPU_VENV)
-	$(TPU_VENV)/bin/python -m pip install --quiet --requirement $<
-	touch $@
+	$(environment)
 
 CASES ?= small
 .PHONY: tpu-check

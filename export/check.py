@@ -2,7 +2,7 @@
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +16,6 @@ Arrays = Mapping[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
 
 FLOAT32_TOLERANCE = 1e-5
-_SHAPES = ((1, 8), (3, 20), (2, 5))
 
 
 class ExportError(InputError):
@@ -71,7 +70,12 @@ def difference(expected: Arrays, actual: Arrays) -> float:
 
 
 def check(
-    model: keras.Model, artifact: str, run: Run, tolerance: float, shape: tuple | None = None
+    model: keras.Model,
+    artifact: str,
+    run: Run,
+    tolerance: float,
+    batches: Iterable[Arrays] = (),
+    outputs: Collection[str] | None = None,
 ) -> None:
     """Compares an artifact with the model on a few batches with padding.
 
@@ -81,18 +85,19 @@ def check(
         run: the artifact in its runtime: named int32 arrays `[N, T]` to named float32 arrays.
         tolerance: the largest difference allowed, relative to the largest of the expected
             values or to 1, whichever is larger.
-        shape: the only (N, T) that the artifact takes, if there is but one.
+        batches: what it is run on; those of `samples` if none are given.
+        outputs: the only ones of the model that the artifact has, if it lacks some.
 
     Raises:
         ExportError: if the artifact does not run, or differs more.
     """
-    generator = np.random.default_rng(0)
-    for batch, length in [shape] if shape else _SHAPES:
-        length = min(length, model.config.max_positions)
-        inputs = _sample(model.config, batch, length, generator)
-        with explaining(f"Running the {artifact} on a batch of shape {(batch, length)}"):
+    for inputs in batches or samples(model.config):
+        shape = inputs["token_ids"].shape
+        with explaining(f"Running the {artifact} on a batch of shape {shape}"):
             actual = run({name: inputs[name] for name in input_names(model)})
-        compare(artifact, reference(model, inputs), actual, tolerance)
+        expected = reference(model, inputs)
+        kept = {name: expected[name] for name in outputs or expected}
+        compare(artifact, kept, actual, tolerance)
 
 
 def compare(artifact: str, expected: Arrays, actual: Arrays, tolerance: float) -> None:
@@ -119,13 +124,23 @@ def compare(artifact: str, expected: Arrays, actual: Arrays, tolerance: float) -
             )
 
 
-def _sample(
-    config: Any, batch: int, length: int, generator: np.random.Generator
-) -> dict[str, np.ndarray]:
-    """Random ids; the first row is full, the others are padded."""
-    lengths = generator.integers(1, length + 1, batch)
-    lengths[0] = length
-    mask = (np.arange(length) < lengths[:, None]).astype("int32")
-    segments = generator.integers(0, max(1, config.num_segments), mask.shape, dtype="int32")
-    ids = generator.integers(0, config.vocabulary_size, mask.shape, dtype="int32")
-    return {"token_ids": ids * mask, "segment_ids": segments * mask, "padding_mask": mask}
+def samples(config: Any, shape: tuple[int, int] | None = None) -> list[dict[str, np.ndarray]]:
+    """Batches of random ids, int32 `[N, T]`, in which the first row is full, others are padded.
+
+    Args:
+        config: an `EncoderConfig`.
+        shape: the only (N, T) that can be taken, if there is but one.
+    """
+    generator = np.random.default_rng(0)
+    batches = []
+    for batch, length in [shape] if shape else [(1, 8), (3, 20), (2, 5)]:
+        length = min(length, config.max_positions)
+        lengths = generator.integers(1, length + 1, batch)
+        lengths[0] = length
+        mask = (np.arange(length) < lengths[:, None]).astype("int32")
+        segments = generator.integers(0, max(1, config.num_segments), mask.shape, dtype="int32")
+        ids = generator.integers(0, config.vocabulary_size, mask.shape, dtype="int32")
+        batches.append(
+            {"token_ids": ids * mask, "segment_ids": segments * mask, "padding_mask": mask}
+        )
+    return batches

@@ -12,18 +12,17 @@ import tensorflow as tf
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
 from keras_bert.export.check import (
-    _SHAPES,
     FLOAT32_TOLERANCE,
     Arrays,
     Run,
-    _sample,
+    check,
     compare,
     explaining,
-    reference,
     require,
+    samples,
 )
 from keras_bert.export.quantization import check_quantization
-from keras_bert.export.signatures import Weights, answers_of, ids_function, input_names
+from keras_bert.export.signatures import Weights, answers_of, ids_function
 from keras_bert.export.tflite_metadata import (
     Reader,
     described_function,
@@ -143,19 +142,8 @@ def _write_for_ids(
         path.write_bytes(content)
     with explaining("Loading the TFLite file"):
         run = tflite_runner(path)
-    for inputs in rows[:_ROWS_CHECKED] or _samples(model.config, shape):
-        with explaining(f"Running the TFLite file on {inputs['token_ids'].shape} tokens"):
-            actual = run({name: inputs[name] for name in input_names(model)})
-        expected = reference(model, inputs)
-        kept = {name: expected[name] for name in outputs or expected}
-        compare("TFLite file", kept, actual, QUANTIZATIONS[quantize])
-
-
-def _samples(config: Any, shape: tuple[int, int] | None) -> Rows:
-    """Random inputs, with padding."""
-    generator = np.random.default_rng(0)
-    shapes = [shape] if shape else [(n, min(t, config.max_positions)) for n, t in _SHAPES]
-    return [_sample(config, batch, length, generator) for batch, length in shapes]
+    batches = rows[:_ROWS_CHECKED] or samples(model.config, shape)
+    check(model, "TFLite file", run, QUANTIZATIONS[quantize], batches, outputs)
 
 
 def _write_for_texts(

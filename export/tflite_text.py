@@ -26,6 +26,7 @@ from keras_bert.tasks.pretraining_model import PretrainingModel
 from keras_bert.tasks.replaced_token import ReplacedTokenDetector
 from keras_bert.tasks.span import SpanClassifier
 from keras_bert.tasks.tagger import TokenClassifier
+from keras_bert.text.offsets import follow
 from keras_bert.text.packing import layout
 
 TOP_K = 5
@@ -95,18 +96,7 @@ def _in_characters(
     begins_character = tf.cast((value < 0x80) | (value >= 0xC0), tf.int32)
     characters = tf.concat([[0], tf.cumsum(begins_character)], axis=0)  # before each byte
     rows = _row_ids(starts.row_splits)
-    map_row = tf.gather(byte_map.row_starts(), rows)
-    text_row = tf.gather(data.row_starts(), rows)
-    before_text = tf.gather(characters, text_row)
-
-    def character(byte: tf.Tensor) -> tf.Tensor:
-        original = tf.cast(tf.gather(byte_map.values, map_row + byte), text_row.dtype)
-        return tf.gather(characters, text_row + original + 1) - before_text
-
-    return (
-        starts.with_values(character(tf.cast(starts.values, map_row.dtype)) - 1),
-        ends.with_values(character(tf.cast(ends.values, map_row.dtype) - 1)),
-    )
+    return follow(byte_map, starts, ends, rows, data.row_starts(), characters)
 
 
 def _wordpiece_reason(tokenizer: Any) -> str:

@@ -23,19 +23,40 @@ def to_characters(
         Starts and ends in characters (code points), int32 `[N, (tokens)]`. Characters that the
         normalisation drops belong to a token only where they stand inside it.
     """
-    rows = row_ids(starts)
+    text_start = tf.cumsum(tf.strings.length(texts), exclusive=True)
+    return follow(byte_map, starts, ends, row_ids(starts), text_start, _characters_before(texts))
+
+
+def follow(
+    byte_map: tf.RaggedTensor,
+    starts: tf.RaggedTensor,
+    ends: tf.RaggedTensor,
+    rows: tf.Tensor,
+    text_start: tf.Tensor,
+    characters: tf.Tensor,
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """What `to_characters` gives, once the texts `[N]` are one row of B bytes.
+
+    Args:
+        byte_map: see `to_characters`.
+        starts: see there.
+        ends: see there.
+        rows: the text of each token, `[tokens]`.
+        text_start: the byte at which each text begins, `[N]`.
+        characters: that begin before each byte, int32 `[B + 1]`.
+    """
     map_row = tf.gather(byte_map.row_starts(), rows)
-    text_row = tf.gather(tf.cumsum(tf.strings.length(texts), exclusive=True), rows)
-    characters = _characters_before(texts)
+    text_row = tf.gather(text_start, rows)
     before_text = tf.gather(characters, text_row)
 
     def character(byte: tf.Tensor) -> tf.Tensor:
-        original = tf.cast(tf.gather(byte_map.values, map_row + byte), tf.int32)
+        byte = tf.cast(byte, map_row.dtype)
+        original = tf.cast(tf.gather(byte_map.values, map_row + byte), text_row.dtype)
         return tf.gather(characters, text_row + original + 1) - before_text
 
     return (
-        starts.with_values(character(tf.cast(starts.values, tf.int64)) - 1),
-        ends.with_values(character(tf.cast(ends.values, tf.int64) - 1)),
+        starts.with_values(character(starts.values) - 1),
+        ends.with_values(character(ends.values - 1)),
     )
 
 

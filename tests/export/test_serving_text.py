@@ -11,7 +11,7 @@ import pytest
 
 from keras_bert import InputError, Preprocessor, export
 from keras_bert.export import serving_text
-from keras_bert.export.verify import _process
+from keras_bert.export.process import running
 from tests.text.test_loading import byte_pair, sentencepiece
 
 from .conftest import HARD_TEXTS, make_model
@@ -81,9 +81,9 @@ def assert_same_answers(model, path, *columns, top_k=5):
         name: np.array([text.encode() for text in texts], object)
         for name, texts in zip(signature.inputs, columns, strict=True)
     }
-    with _process(path) as request:
-        outputs, _ = request(signature.name, inputs, 0)
-        none, _ = request(signature.name, {n: np.array([], object) for n in inputs}, 0)
+    with running(path) as process:
+        outputs = process.run(signature.name, inputs)
+        none = process.run(signature.name, {n: np.array([], object) for n in inputs})
     assert {len(value) for value in none.values()} == {0}
     found = signature.read(outputs)
     for texts, a, b in zip(zip(*columns, strict=True), expected, found, strict=True):
@@ -152,8 +152,8 @@ def test_masks(task, kind, preprocessor, tmp_path):
     found = assert_same_answers(model, tmp_path / "1", texts, top_k=3)
     assert [len(masks) for masks in found] == [1, 3, 1, 1]
     assert {len(tokens) for masks in found for tokens in masks} == {3}
-    with _process(tmp_path / "1") as request:
-        outputs, _ = request("fill_mask", {"text": np.array([b"no mask", b""], object)}, 0)
+    with running(tmp_path / "1") as process:
+        outputs = process.run("fill_mask", {"text": np.array([b"no mask", b""], object)})
     assert outputs["tokens"].tolist() == [[[b""] * 3]] * 2
     assert outputs["scores"].tolist() == [[[-1] * 3]] * 2
     with pytest.raises(InputError, match="top_k is 0, but must be from 1 to"):
