@@ -108,7 +108,9 @@ def test_the_last_epoch_is_the_best_and_stays_so(tmp_path, monkeypatch):
     assert_same(tmp_path / "out", files(tmp_path / "whole"))
 
 
-@pytest.mark.parametrize("change", [{"learning_rate": 2e-2}, {"validate": False}])
+@pytest.mark.parametrize(
+    "change", [{"learning_rate": 2e-2}, pytest.param({"validate": False}, marks=pytest.mark.slow)]
+)
 def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, caplog, change):
     interrupted(monkeypatch, 1, tmp_path / "out")
     result = run(tmp_path / "out", **change)
@@ -118,7 +120,7 @@ def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, ca
     assert_same(tmp_path / "out", files(tmp_path / "whole"))
 
 
-@pytest.mark.parametrize("damaged", ["optimizer", "weights"])
+@pytest.mark.parametrize("damaged", ["optimizer", pytest.param("weights", marks=pytest.mark.slow)])
 def test_a_damaged_state_is_passed_over(damaged, uninterrupted, tmp_path, monkeypatch, caplog):
     output = tmp_path / "out"
     interrupted(monkeypatch, 2, output)

@@ -181,7 +181,7 @@ def test_enhanced_mask_decoder():
 @pytest.mark.parametrize(
     "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("name", ["v1", "v2"])
+@pytest.mark.parametrize("name", [pytest.param("v1", marks=pytest.mark.slow), "v2"])
 def test_mixed_precision_trains_with_finite_gradients(name, policy):
     config = kb.EncoderConfig(**SMALL | CONFIGURATIONS[name], initializer_range=0.2)
     model = kb.MaskedLanguageModel(kb.Encoder(config, dtype=policy), enhanced=True)

@@ -112,7 +112,9 @@ def distillation(text_files, output, teacher, **options):
     return config(text_files, output, **(SHORT | {"encoder": {}, "teacher": teacher} | options))
 
 
-@pytest.mark.parametrize("objective", ["distillation", "distillation-masked"])
+@pytest.mark.parametrize(
+    "objective", ["distillation", pytest.param("distillation-masked", marks=pytest.mark.slow)]
+)
 def test_distillation(text_files, teacher, objective, tmp_path, monkeypatch):
     options = {"objective": objective}
     whole = distillation(text_files, tmp_path / "whole", teacher, **options)
