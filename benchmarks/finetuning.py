@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--results", required=True)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--examples", type=int, help="so many, to try the script")
+    parser.add_argument("--output", help="directory for the model, to export or look at")
     run(parser.parse_args())
 
 
@@ -43,6 +44,7 @@ def run(options: argparse.Namespace) -> None:
     import keras
     import tensorflow as tf
 
+    import keras_bert as kb
     from keras_bert.finetuning import Recipe, evaluate, fine_tune
 
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
@@ -66,6 +68,8 @@ def run(options: argparse.Namespace) -> None:
     began, processor = time.monotonic(), time.process_time()
     result = fine_tune(model, train, recipe=recipe)
     minutes = (time.monotonic() - began) / 60
+    if options.output:
+        kb.save(model, options.output)
     metrics = evaluate(model, test)
     append(
         options.results,
