@@ -15,17 +15,28 @@ ROOT = Path(__file__).parent.parent
 ORDER = (
     ("errors",),
     ("config", "atomic"),
+    ("figures",),
     ("layers", "text", "metrics"),
     ("families",),
     ("tasks",),
     ("checkpoints",),
     ("pretraining",),
     ("finetuning",),
-    ("export",),  # judges artifacts by the metrics of fine-tuning
+    ("export", "visualize"),  # export judges artifacts by the metrics of fine-tuning
     ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
-WITHOUT_TENSORFLOW = ("errors", "config", "atomic", "layers", "families", "tasks", "metrics")
+WITHOUT_TENSORFLOW = (
+    "errors",
+    "config",
+    "atomic",
+    "figures",
+    "layers",
+    "families",
+    "tasks",
+    "metrics",
+    "visualize",
+)
 
 
 def sources():

@@ -13,6 +13,7 @@ import click
 
 from keras_bert import __version__
 from keras_bert.cli import (
+    attention,
     convert,
     data_service,
     distill,
@@ -52,6 +53,7 @@ for _module in (
     evaluate,
     predict,
     fill_mask,
+    attention,
     export,
     convert,
     inspect,

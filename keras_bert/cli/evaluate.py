@@ -41,7 +41,7 @@ def command(
     Prints the number of examples and the metrics as one line of JSON.
     """
     if confusion:
-        from keras_bert.finetuning.plots import check_picture
+        from keras_bert.figures import check_picture
 
         check_picture(confusion)
     from keras_bert.finetuning.evaluation import outputs_of

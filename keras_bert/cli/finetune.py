@@ -71,7 +71,7 @@ def command(
     recipe, options = _recipe(options)
     read = reader(task, **options)
     if curves:
-        from keras_bert.finetuning.plots import check_picture
+        from keras_bert.figures import check_picture
 
         check_picture(curves)
 

@@ -21,11 +21,8 @@ def command(runs: tuple[str, ...], output: str, measures: tuple[str, ...]) -> No
 
     RUN is the output directory of a run; several are drawn over one another.
     """
-    from pathlib import Path
-
     from keras_bert.pretraining.curves import plot_runs
+    from keras_bert.visualize.curves import named_runs
 
-    names = {run: Path(run).resolve().name for run in runs}
-    distinct = len(set(names.values())) == len(names)
-    plot_runs({names[run] if distinct else run: run for run in names}, output, measures=measures)
+    plot_runs(named_runs(runs), output, measures=measures)
     click.echo(output)

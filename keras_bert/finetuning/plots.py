@@ -3,13 +3,12 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
+from keras_bert.figures import new_figure, panels, save_figure
 
 _VALIDATION = "validation_"
 _MOST_NUMBERS = 40  # classes up to which a count still fits into its cell
@@ -28,16 +27,12 @@ def plot_curves(history: Sequence[Mapping[str, Any]], path: str | os.PathLike) -
         InputError: if there is nothing to draw, matplotlib is not installed, the ending is of no
             picture, or the disk refuses.
     """
-    figure_class = _figure_class()
     curves = _curves(history)
-    panels = list(dict.fromkeys(name.removeprefix(_VALIDATION) for name in curves))
-    if not panels:
+    names = list(dict.fromkeys(name.removeprefix(_VALIDATION) for name in curves))
+    if not names:
         raise InputError("The history holds no numbers to draw; train for an epoch first.")
-    columns = min(len(panels), 3)
-    rows = -(-len(panels) // columns)
-    figure = figure_class(figsize=(4.5 * columns, 3.4 * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).flatten()
-    for panel, axis in zip(panels, axes, strict=False):
+    figure, axes = panels(len(names), height=3.4)
+    for panel, axis in zip(names, axes, strict=True):
         for name, called, style in (
             (panel, "training", {"color": "C0"}),
             (_VALIDATION + panel, "validation", {"color": "C1"}),
@@ -46,11 +41,8 @@ def plot_curves(history: Sequence[Mapping[str, Any]], path: str | os.PathLike) -
                 axis.plot(*zip(*curves[name], strict=True), marker="o", label=called, **style)
         axis.set(title=panel.replace("_", " "), xlabel="epoch")
         axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.grid(alpha=0.3)
         axis.legend()
-    for axis in axes[len(panels) :]:
-        axis.remove()
-    _write(figure, path)
+    save_figure(figure, path)
 
 
 def plot_confusion(
@@ -74,7 +66,6 @@ def plot_confusion(
         InputError: if a label is not among `labels`, matplotlib is not installed, the ending is
             of no picture, or the disk refuses.
     """
-    figure_class = _figure_class()
     counts = confusion_matrix(targets, predictions, labels)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     names = [_shortened(label) for label in labels]
@@ -82,7 +73,7 @@ def plot_confusion(
     # Inches: a cell must hold its largest number, the margin the longest name.
     cell = max(0.34, 0.1 * len(f"{counts.max()}"), 0.9 - 0.08 * len(names))
     side = cell * len(names) + 0.075 * longest
-    figure = figure_class(figsize=(side + 2.2, side + 1.1), layout="constrained")
+    figure = new_figure(figsize=(side + 2.2, side + 1.1))
     axis = figure.subplots()
     image = axis.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     positions = range(len(names))
@@ -96,7 +87,7 @@ def plot_confusion(
             style = {"ha": "center", "va": "center", "fontsize": 8, "color": color}
             axis.text(column, row, f"{counts[row, column]}", **style)
     figure.colorbar(image, label="share of the true label", shrink=0.8)
-    _write(figure, path)
+    save_figure(figure, path)
 
 
 def confusion_matrix(
@@ -117,17 +108,6 @@ def confusion_matrix(
     return counts
 
 
-def check_picture(path: str | os.PathLike) -> None:
-    """Finds out before hours of work, not after them, whether a picture can be drawn.
-
-    Raises:
-        InputError: if matplotlib is not installed, or the ending is of no picture.
-    """
-    formats = _figure_class()().canvas.get_supported_filetypes()
-    if _format(path) not in formats:
-        raise InputError(f"{path} is not the name of a picture: let it end in .png.")
-
-
 def _curves(history: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
     """Name to points, without what is no number; the loss first."""
     curves: dict[str, list[tuple[int, float]]] = {}
@@ -141,24 +121,3 @@ def _curves(history: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, f
 def _shortened(name: str) -> str:
     name = " ".join(name.split()) or "(empty)"
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-
-
-def _figure_class() -> Any:
-    try:
-        # Without pyplot: no window, no global state.
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(
-            "Pictures need matplotlib: pip install 'keras-bert-encoders[plot]'."
-        ) from None
-    return Figure
-
-
-def _format(path: str | os.PathLike) -> str:
-    return Path(path).suffix.lstrip(".").lower() or "png"
-
-
-def _write(figure: Any, path: str | os.PathLike) -> None:
-    check_picture(path)
-    with replacing(path) as new:
-        figure.savefig(new, format=_format(path), dpi=120)

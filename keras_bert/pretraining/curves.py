@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
+from keras_bert.figures import check_picture, panels, save_figure
 from keras_bert.pretraining.log import LOG, read_log
 
 KINDS = ("loss", "accuracy")
@@ -19,34 +19,45 @@ def plot_runs(
     measures: Sequence[str] | None = None,
     levels: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
+    """Writes `draw_runs` to a picture.
+
+    Args:
+        runs: as for `draw_runs`, like `measures` and `levels`.
+        path: of the picture; its ending says the format, for instance `.png`.
+        measures: see there.
+        levels: see there.
+
+    Raises:
+        InputError: as `draw_runs`, and if the ending is of no picture, or the disk refuses.
+    """
+    check_picture(path)
+    save_figure(draw_runs(runs, measures=measures, levels=levels), path)
+
+
+def draw_runs(
+    runs: Mapping[str, str | os.PathLike],
+    *,
+    measures: Sequence[str] | None = None,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
+) -> Any:
     """Draws a panel for every measure: training as a line, held-out text as points.
 
     Args:
         runs: what to call a run, to its directory.
-        path: of the picture; its ending says the format, for instance `.png`.
         measures: the panels; None means all losses and accuracies in the logs.
         levels: measure to names of values that are drawn as horizontal lines, say of a baseline.
 
+    Returns:
+        A `matplotlib.figure.Figure`.
+
     Raises:
-        InputError: if a directory has no log, no log has such a measure, matplotlib is not
-            installed, the ending is of no picture, or the disk refuses.
+        InputError: if a directory has no log, no log has such a measure, or matplotlib is not
+            installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(
-            "Curves need matplotlib: pip install 'keras-bert-encoders[plot]'."
-        ) from None
-    form = Path(path).suffix.lstrip(".").lower() or "png"
-    if form not in Figure().canvas.get_supported_filetypes():
-        raise InputError(f"{path} is not the name of a picture: let it end in .png.")
     logs = {name: _read(Path(directory)) for name, directory in runs.items()}
-    panels = _panels(logs.values(), measures)
-    columns = min(len(panels), 3)
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(4.5 * columns, 3.2 * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).flatten()
-    for panel, axis in zip(panels, axes, strict=False):
+    names = _panels(logs.values(), measures)
+    figure, axes = panels(len(names), height=3.2)
+    for panel, axis in zip(names, axes, strict=True):
         for index, (name, log) in enumerate(logs.items()):
             _draw(axis, log, panel, name, f"C{index}")
         for name, value in ((levels or {}).get(panel) or {}).items():
@@ -54,12 +65,8 @@ def plot_runs(
         if panel.endswith("perplexity"):  # which falls by orders of magnitude
             axis.set_yscale("log")
         axis.set(title=panel.replace("_", " "), xlabel="step")
-        axis.grid(alpha=0.3)
         axis.legend()
-    for axis in axes[len(panels) :]:
-        axis.remove()
-    with replacing(path) as new:
-        figure.savefig(new, format=form, dpi=120)
+    return figure
 
 
 def _draw(axis: Any, log: Sequence[Mapping[str, Any]], measure: str, name: str, color: str) -> None:
@@ -94,7 +101,7 @@ def _panels(logs: Iterable[Any], wanted: Sequence[str] | None) -> list[str]:
             raise InputError(
                 f"No log holds the measure {name!r}; those that are there are {', '.join(found)}."
             )
-    panels = list(wanted or [name for name in found if name.endswith(KINDS)])
-    if not panels:
+    names = list(wanted or [name for name in found if name.endswith(KINDS)])
+    if not names:
         raise InputError("The logs hold no losses.")
-    return panels
+    return names

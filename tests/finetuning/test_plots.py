@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from keras_bert.errors import InputError
+from keras_bert.figures import check_picture
 from keras_bert.finetuning import plots
-from keras_bert.finetuning.plots import check_picture, confusion_matrix, plot_confusion, plot_curves
+from keras_bert.finetuning.plots import confusion_matrix, plot_confusion, plot_curves
 
 pytest.importorskip("matplotlib")
 HISTORY = [
@@ -19,7 +20,7 @@ HISTORY = [
 def drawn(monkeypatch):
     """The figures, in place of their files."""
     figures = []
-    monkeypatch.setattr(plots, "_write", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: figures.append(figure))
     return figures
 
 

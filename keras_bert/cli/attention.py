@@ -1,0 +1,22 @@
+"""keras-bert attention."""
+
+import click
+
+from keras_bert.cli.options import MODEL
+
+
+@click.command("attention")
+@MODEL
+@click.option("--output", required=True, metavar="FILE.html", help="The page.")
+@click.argument("text")
+@click.argument("second_text", required=False)
+def command(model: str, output: str, text: str, second_text: str | None) -> None:
+    """Write a page that shows which token of a text, or of a pair, attends to which.
+
+    Every layer and head is on it; it is one file and opens in any browser without a network.
+    """
+    import keras_bert
+    from keras_bert.visualize.attention_page import attention
+
+    attention(keras_bert.load(model), text, second_text).save(output)
+    click.echo(output)

@@ -1,0 +1,73 @@
+"""Figures of matplotlib, which is asked for only when there is something to draw."""
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+
+
+def new_figure(**options: Any) -> Any:
+    """A `matplotlib.figure.Figure` that notebooks show; without pyplot, hence no global state.
+
+    Args:
+        **options: of its constructor.
+
+    Raises:
+        InputError: if matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError(
+            "Pictures need matplotlib: pip install 'keras-bert-encoders[plot]'."
+        ) from None
+    figure = Figure(layout="constrained", **options)
+    figure._repr_png_ = lambda: _png(figure)
+    return figure
+
+
+def panels(count: int, height: float) -> tuple[Any, list[Any]]:
+    """A figure of some panels, three in a row, of so many inches; and their axes."""
+    columns = min(count, 3)
+    rows = -(-count // columns)
+    figure = new_figure(figsize=(4.5 * columns, height * rows))
+    axes = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axis in axes[count:]:
+        axis.remove()
+    for axis in axes[:count]:
+        axis.grid(alpha=0.3)
+    return figure, list(axes[:count])
+
+
+def check_picture(path: str | os.PathLike) -> None:
+    """Finds out before hours of work, not after them, whether a picture can be drawn.
+
+    Raises:
+        InputError: if matplotlib is not installed, or the ending is of no picture.
+    """
+    if _format(path) not in new_figure().canvas.get_supported_filetypes():
+        raise InputError(f"{path} is not the name of a picture: let it end in .png.")
+
+
+def save_figure(figure: Any, path: str | os.PathLike) -> None:
+    """Writes a picture; its ending says the format.
+
+    Raises:
+        InputError: as `check_picture`, and if the disk refuses.
+    """
+    check_picture(path)
+    with replacing(path) as new:
+        figure.savefig(new, format=_format(path), dpi=120)
+
+
+def _format(path: str | os.PathLike) -> str:
+    return Path(path).suffix.lstrip(".").lower() or "png"
+
+
+def _png(figure: Any) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()

@@ -1,0 +1,411 @@
+// Draws what stands in the element #data: tokens, and a weight for each pair of them in each head.
+"use strict";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const { tokens, texts, weights } = data;
+const numTokens = tokens.length;
+const numLayers = weights.length;
+const numHeads = weights[0].length;
+const LEVELS = 255; // of a weight
+const THUMBNAIL = 64; // pixels at most
+const ROW = 24; // pixels of a token, --row in the style
+const SIDES = ["from", "to"];
+
+const element = (id) => document.getElementById(id);
+const [lists, view, canvas] = [SIDES.map(element), element("view"), element("canvas")];
+const scheme = matchMedia("(prefers-color-scheme: dark)");
+
+// What the user has chosen. A token is { side, index }: side 0 attends, side 1 is attended to.
+const state = { layer: 0, head: 0, hovered: null, pinned: null };
+// Indices of the tokens that are shown on either side, and their elements by index.
+let shown = [[], []];
+let items = [[], []];
+
+// Weights
+
+const decoded = new Map();
+
+/** The weights of a head, a byte each: row after row, a row being a token that attends. */
+function matrix(layer, head) {
+  const key = layer * numHeads + head;
+  if (!decoded.has(key)) {
+    const text = atob(weights[layer][head]);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
+    decoded.set(key, bytes);
+  }
+  return decoded.get(key);
+}
+
+const number = (level) => (level / LEVELS).toFixed(2);
+
+// What is shown
+
+function choose() {
+  const filter = element("filter").value;
+  const hide = element("hide-special").checked;
+  shown = [0, 1].map((side) =>
+    [...tokens.keys()].filter(
+      (index) =>
+        !(hide && tokens[index].special) &&
+        (filter === "all" || tokens[index].segment === Number(filter[side])),
+    ),
+  );
+  for (const name of ["hovered", "pinned"]) {
+    const token = state[name];
+    if (token && !shown[token.side].includes(token.index)) state[name] = null;
+  }
+  items = [[], []];
+  for (const side of [0, 1]) lists[side].replaceChildren(...shown[side].map((i) => item(side, i)));
+  makeTabbable(shown[0].length ? items[0][shown[0][0]] : null);
+}
+
+const visible = (text) => text.replaceAll(" ", "␣").replaceAll("\n", "⏎") || "∅";
+
+function bdi(text) {
+  const node = document.createElement("bdi"); // whose direction is its own
+  node.textContent = text;
+  return node;
+}
+
+function item(side, index) {
+  const token = tokens[index];
+  const node = document.createElement("li");
+  node.role = "option";
+  node.tabIndex = -1;
+  node.title = place(token);
+  node.classList.toggle("special", token.special);
+  node.append(bdi(visible(token.text)));
+  node.dataset.side = side;
+  node.dataset.index = index;
+  items[side][index] = node;
+  return node;
+}
+
+/** Where a token stands, in words. */
+function place({ segment, special, start, end }) {
+  if (special) return "special token";
+  const written = Array.from(texts[segment]).slice(start, end).join("");
+  const text = texts.length > 1 ? `text ${"AB"[segment]}, ` : "";
+  return `“${written}”, ${text}characters ${start} to ${end}`;
+}
+
+// Drawing
+
+function render() {
+  const focus = state.pinned ?? state.hovered;
+  const bytes = matrix(state.layer, state.head);
+  element("head-title").textContent = `Layer ${state.layer + 1}, head ${state.head + 1}`;
+  element("index").textContent = `weights[${state.layer}, ${state.head}]`;
+  element("weakest-value").textContent = number(weakest());
+  for (const node of element("grid").querySelectorAll("button")) {
+    const chosen = node.dataset.layer == state.layer && node.dataset.head == state.head;
+    node.ariaChecked = String(chosen);
+    node.tabIndex = chosen ? 0 : -1;
+  }
+  mark(focus, bytes);
+  element("readout").replaceChildren(...(focus ? words(focus, bytes) : summary(bytes)));
+  draw();
+}
+
+const weakest = () => Number(element("weakest").value);
+
+/** The weight between a token and one on the other side. */
+const level = (bytes, { side, index }, other) =>
+  side === 0 ? bytes[index * numTokens + other] : bytes[other * numTokens + index];
+
+/** Marks the token in focus, and the others by what they have to do with it. */
+function mark(focus, bytes) {
+  for (const side of [0, 1]) {
+    for (const index of shown[side]) {
+      const node = items[side][index];
+      const isFocus = focus?.side === side && focus.index === index;
+      const between = focus && focus.side !== side ? level(bytes, focus, index) : 0;
+      const from = focus?.side === 0 ? focus.index : index;
+      node.classList.toggle("focus", isFocus);
+      node.classList.toggle("named", between >= weakest());
+      node.classList.toggle("by-second", tokens[from].segment === 1);
+      node.dataset.weight = number(between);
+      node.style.setProperty("--weight", between / LEVELS);
+      node.ariaSelected = String(isFocus && state.pinned !== null);
+    }
+  }
+}
+
+/** The token in focus and whom its strongest lines join it to. */
+function words(focus, bytes) {
+  const others = shown[1 - focus.side];
+  const level_ = (other) => level(bytes, focus, other);
+  const best = [...others].sort((a, b) => level_(b) - level_(a)).slice(0, 6);
+  const token = tokens[focus.index];
+  const verb = focus.side === 0 ? " attends to " : " is attended to by ";
+  const parts = [strong(visible(token.text)), ` (${place(token)})${verb}`];
+  best.forEach((other, rank) => {
+    parts.push(rank ? ", " : "", bdi(visible(tokens[other].text)), ` ${number(level_(other))}`);
+  });
+  if (focus.side === 0 && others.length < numTokens) {
+    const sum = others.reduce((total, other) => total + level_(other), 0);
+    parts.push(`; ${Math.round((100 * sum) / LEVELS)} % of its attention is shown`);
+  }
+  return [...parts, "."];
+}
+
+function strong(text) {
+  const node = document.createElement("b");
+  node.append(bdi(text));
+  return node;
+}
+
+function summary(bytes) {
+  let drawn = 0;
+  for (const from of shown[0])
+    for (const to of shown[1]) drawn += bytes[from * numTokens + to] >= weakest();
+  const all = shown[0].length * shown[1].length;
+  return [
+    `Lines for ${drawn.toLocaleString("en")} of ${all.toLocaleString("en")} weights, ` +
+      `${number(weakest())} or more. Point at a token to see its lines alone; click to pin it.`,
+  ];
+}
+
+const BANDS = 24; // of strength, each drawn at once
+
+/** Draws the lines that can be seen at the view's place of scrolling. */
+function draw() {
+  const width = element("between").clientWidth;
+  const height = Math.min(view.clientHeight, Math.max(shown[0].length, shown[1].length) * ROW);
+  const scale = devicePixelRatio;
+  canvas.width = width * scale;
+  canvas.height = height * scale;
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  const colors = getComputedStyle(document.documentElement);
+  const bytes = matrix(state.layer, state.head);
+  const focus = state.pinned ?? state.hovered;
+  const least = weakest();
+  const paths = [0, 1].map(() => Array.from({ length: BANDS }, () => new Path2D()));
+  shown[0].forEach((from, row) => {
+    const y = (row + 0.5) * ROW - view.scrollTop;
+    shown[1].forEach((to, column) => {
+      const strength = bytes[from * numTokens + to];
+      if (strength < least) return;
+      if (focus && focus.index !== (focus.side === 0 ? from : to)) return;
+      const end = (column + 0.5) * ROW - view.scrollTop;
+      if (Math.max(y, end) < 0 || Math.min(y, end) > height) return;
+      const path = paths[tokens[from].segment][Math.floor((strength * BANDS) / (LEVELS + 1))];
+      path.moveTo(0, y);
+      path.bezierCurveTo(width * 0.4, y, width * 0.6, end, width, end);
+    });
+  });
+  paths.forEach((bands, segment) => {
+    pen.strokeStyle = colors.getPropertyValue(segment ? "--second" : "--first");
+    bands.forEach((path, band) => {
+      const strength = (band + 0.5) / BANDS;
+      pen.globalAlpha = 0.12 + 0.88 * strength ** 0.8;
+      pen.lineWidth = 0.75 + 3 * strength;
+      pen.stroke(path);
+    });
+  });
+}
+
+// Thumbnails
+
+function makeGrid() {
+  const grid = element("grid");
+  grid.style.setProperty("--heads", numHeads);
+  const label = (text) => {
+    const node = document.createElement("span");
+    node.ariaHidden = "true";
+    node.textContent = text;
+    return node;
+  };
+  grid.append(label(""));
+  for (let head = 0; head < numHeads; head++) grid.append(label(head + 1));
+  for (let layer = 0; layer < numLayers; layer++) {
+    grid.append(label(layer + 1));
+    for (let head = 0; head < numHeads; head++) {
+      const node = document.createElement("button");
+      node.role = "radio";
+      node.type = "button";
+      node.ariaLabel = node.title = `Layer ${layer + 1}, head ${head + 1}`;
+      Object.assign(node.dataset, { layer, head });
+      node.append(document.createElement("canvas"));
+      grid.append(node);
+    }
+  }
+}
+
+let drawing = 0; // the number of the present round; an older one stops
+
+/** Draws all thumbnails, a layer at a time, so that the page answers meanwhile. */
+function drawThumbnails() {
+  const round = ++drawing;
+  const color = hexColor(getComputedStyle(document.documentElement).getPropertyValue("--first"));
+  const drawLayer = (layer) => {
+    if (round !== drawing) return;
+    for (const node of document.querySelectorAll(`#grid [data-layer="${layer}"]`))
+      drawThumbnail(node.firstChild, matrix(layer, Number(node.dataset.head)), color);
+    if (layer + 1 < numLayers) setTimeout(drawLayer, 0, layer + 1);
+    else document.documentElement.dataset.ready = "";
+  };
+  drawLayer(0);
+}
+
+const hexColor = (text) => [1, 3, 5].map((at) => parseInt(text.trim().slice(at, at + 2), 16));
+
+/** The greatest weight under each pixel, its root as opacity: most weights are small. */
+function drawThumbnail(thumbnail, bytes, [red, green, blue]) {
+  const [rows, columns] = shown;
+  const height = (thumbnail.height = Math.max(1, Math.min(rows.length, THUMBNAIL)));
+  const width = (thumbnail.width = Math.max(1, Math.min(columns.length, THUMBNAIL)));
+  const greatest = new Uint8Array(width * height);
+  rows.forEach((from, row) => {
+    const line = Math.floor((row * height) / rows.length) * width;
+    columns.forEach((to, column) => {
+      const pixel = line + Math.floor((column * width) / columns.length);
+      greatest[pixel] = Math.max(greatest[pixel], bytes[from * numTokens + to]);
+    });
+  });
+  const image = new ImageData(width, height);
+  greatest.forEach((value, pixel) => {
+    image.data.set([red, green, blue, Math.sqrt(value * LEVELS)], 4 * pixel);
+  });
+  thumbnail.getContext("2d").putImageData(image, 0, 0);
+}
+
+// The user
+
+const tokenOf = (target) => {
+  const node = target.closest?.("#view li");
+  return node && { side: Number(node.dataset.side), index: Number(node.dataset.index) };
+};
+
+const same = (one, other) => one?.side === other?.side && one?.index === other?.index;
+
+function hover(token) {
+  if (same(token, state.hovered)) return;
+  state.hovered = token;
+  if (!state.pinned) render();
+}
+
+function pin(token) {
+  state.pinned = same(token, state.pinned) ? null : token;
+  render();
+}
+
+function makeTabbable(node) {
+  for (const other of view.querySelectorAll('li[tabindex="0"]')) other.tabIndex = -1;
+  if (node) node.tabIndex = 0;
+}
+
+function listen() {
+  view.addEventListener("pointerover", (event) => hover(tokenOf(event.target)));
+  view.addEventListener("pointerleave", () => hover(null));
+  view.addEventListener("click", (event) => {
+    const token = tokenOf(event.target);
+    if (token) pin(token);
+  });
+  view.addEventListener("focusin", (event) => {
+    makeTabbable(event.target);
+    hover(tokenOf(event.target));
+  });
+  view.addEventListener("focusout", () => hover(null));
+  view.addEventListener("keydown", walkTokens);
+  view.addEventListener("scroll", draw);
+  new ResizeObserver(draw).observe(view);
+
+  element("grid").addEventListener("click", (event) => chooseHead(event.target.closest("button")));
+  element("grid").addEventListener("keydown", walkHeads);
+  element("weakest").addEventListener("input", render);
+  for (const id of ["filter", "hide-special"])
+    element(id).addEventListener("change", () => {
+      choose();
+      view.scrollTop = 0;
+      render();
+      drawThumbnails();
+    });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    state.pinned = state.hovered = null;
+    render();
+  });
+  scheme.addEventListener("change", () => {
+    draw();
+    drawThumbnails();
+  });
+}
+
+function chooseHead(node) {
+  if (!node) return;
+  state.layer = Number(node.dataset.layer);
+  state.head = Number(node.dataset.head);
+  node.focus();
+  render();
+}
+
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+function walkHeads(event) {
+  const step = STEPS[event.key];
+  if (!step) return;
+  event.preventDefault();
+  const layer = Math.min(Math.max(state.layer + step[0], 0), numLayers - 1);
+  const head = Math.min(Math.max(state.head + step[1], 0), numHeads - 1);
+  chooseHead(document.querySelector(`#grid [data-layer="${layer}"][data-head="${head}"]`));
+}
+
+/** Up and down within a column, left and right to the other; Enter or space pins. */
+function walkTokens(event) {
+  const token = tokenOf(event.target);
+  if (!token) return;
+  const step = STEPS[event.key];
+  if (step) {
+    const side = Math.min(Math.max(token.side + step[1], 0), 1);
+    const row = shown[token.side].indexOf(token.index) + step[0];
+    const last = shown[side].length - 1;
+    items[side][shown[side][Math.min(Math.max(row, 0), last)]]?.focus();
+  } else if (event.key === "Enter" || event.key === " ") pin(token);
+  else return;
+  event.preventDefault();
+}
+
+/** A link can name a view: #layer=3&head=5&from=7 (or &to=7), as the indices in Python. */
+function readAddress() {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  const index = (name, size) => {
+    const value = Number(wanted.get(name) ?? NaN);
+    return Number.isInteger(value) && value >= 0 && value < size ? value : null;
+  };
+  state.layer = index("layer", numLayers) ?? 0;
+  state.head = index("head", numHeads) ?? 0;
+  for (const side of [0, 1]) {
+    const token = index(SIDES[side], numTokens);
+    if (token !== null) state.pinned = { side, index: token };
+  }
+}
+
+function describe() {
+  element("about").textContent = `${data.title}, ${numTokens} tokens`;
+  if (data.cut) element("about").textContent += ` (${data.cut} more are beyond its length)`;
+  texts.forEach((text, segment) => {
+    const line = document.createElement("div");
+    if (texts.length > 1) {
+      const name = document.createElement("b");
+      name.textContent = "AB"[segment];
+      name.className = segment ? "second" : "first";
+      line.append(name);
+    }
+    line.append(bdi(text));
+    element("texts").append(line);
+  });
+  element("filter-label").hidden = texts.length < 2;
+}
+
+describe();
+makeGrid();
+readAddress();
+choose();
+listen();
+render();
+drawThumbnails();

@@ -1,0 +1,187 @@
+"""Which token attends to which: the attention of every head, on a page that needs no network."""
+
+import base64
+import html
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from keras import ops
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+from keras_bert.layers.encoder import INPUTS, Encoder
+
+_LEVELS = 255  # of a weight in the page: a byte
+
+
+class Token(NamedTuple):
+    """A token on the page.
+
+    Args:
+        text: the token as a reader knows it (`##ing`, ` the`).
+        segment: 0 for the first text, 1 for the second.
+        special: whether it stands around texts (`[CLS]`, `[SEP]`), not in one.
+        start: its first character in its text; 0 if it is special.
+        end: the character after its last; 0 if it is special.
+    """
+
+    text: str
+    segment: int
+    special: bool
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """What every head of a model makes of a text; shows itself in a notebook.
+
+    Args:
+        title: what the model is.
+        texts: one text, or two.
+        tokens: the T tokens.
+        weights: `[L, N, T, T]` float32, of L layers and N heads; rows are the tokens that attend,
+            and sum to 1.
+        num_cut: tokens of the texts that were beyond the model's length.
+    """
+
+    title: str
+    texts: tuple[str, ...]
+    tokens: tuple[Token, ...]
+    weights: np.ndarray
+    num_cut: int = 0
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the page, one file that needs no other.
+
+        Raises:
+            InputError: if the folder does not exist, or the disk refuses.
+        """
+        folder = Path(path).parent
+        if not folder.is_dir():
+            raise InputError(f"Cannot write {path}: there is no folder {folder}; make it first.")
+        with replacing(path) as new:
+            new.write_text(self.to_html(), "utf-8")
+
+    def to_html(self) -> str:
+        """The page."""
+        data = {
+            "title": self.title,
+            "texts": self.texts,
+            "tokens": [token._asdict() for token in self.tokens],
+            "weights": [[_packed(head) for head in layer] for layer in self.weights],
+            "cut": self.num_cut,
+        }
+        # No text ends the element, whatever stands in it; all else is ASCII.
+        data_text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+        return (
+            _file("attention.html")
+            .replace(
+                '<link rel="stylesheet" href="attention.css" />',
+                f"<style>\n{_file('attention.css')}</style>",
+            )
+            .replace(
+                '<script src="attention.js"></script>',
+                f"<script>\n{_file('attention.js')}</script>",
+            )
+            .replace(">null</script>", f">{data_text}</script>")
+        )
+
+    def _repr_html_(self) -> str:
+        # A document of its own, which cannot reach into the notebook.
+        style = "width: 100%; height: 760px; border: 0"
+        return (
+            f'<iframe title="Attention" sandbox="allow-scripts" style="{style}" '
+            f'srcdoc="{html.escape(self.to_html())}"></iframe>'
+        )
+
+
+def attention(model: Any, text: str, second_text: str | None = None) -> Attention:
+    """Asks every head of a model which token of a text attends to which.
+
+    Args:
+        model: an `Encoder` or a task with a preprocessor; a text that is longer than the
+            preprocessor's `sequence_length` is cut.
+        text: the text; `[MASK]` in it is the mask.
+        second_text: what stands behind the separator, if the text is the first of a pair.
+
+    Raises:
+        InputError: if the model has no attention or no preprocessor, or a text is empty.
+
+    Example:
+        >>> page = visualize.attention(model, "She sat by the river bank.")
+        >>> page.weights.shape
+        (6, 12, 9, 9)
+        >>> page.save("page.html")
+    """
+    encoder = getattr(model, "encoder", model)
+    if not isinstance(encoder, Encoder):
+        raise InputError(
+            f"A {type(model).__name__} has no attention to show; give an Encoder or a task of "
+            "keras_bert."
+        )
+    preprocessor = model.preprocessor or encoder.preprocessor
+    if preprocessor is None:
+        raise InputError(
+            f"This {type(model).__name__} has no preprocessor, so it cannot take texts; give it "
+            "one: model.preprocessor = keras_bert.Preprocessor(...)."
+        )
+    texts = (text,) if second_text is None else (text, second_text)
+    for each in texts:
+        if not isinstance(each, str):
+            raise InputError(f"A text must be a string, not a {type(each).__name__}.")
+    tokens, inputs, num_cut = _prepare(preprocessor, texts)
+    outputs = encoder(inputs, training=False, return_attentions=True)
+    weights = [ops.convert_to_numpy(ops.cast(x[0], "float32")) for x in outputs["attentions"]]
+    layers, heads = len(weights), encoder.config.num_heads
+    size = f"{layers} layer{'s' * (layers > 1)} of {heads} head{'s' * (heads > 1)}"
+    title = f"{type(model).__name__} ({encoder.config.family}), {size}"
+    return Attention(title, texts, tokens, np.stack(weights), num_cut)
+
+
+def _prepare(
+    preprocessor: Any, texts: Sequence[str]
+) -> tuple[tuple[Token, ...], dict[str, np.ndarray], int]:
+    """The tokens, the encoder's inputs `[1, T]` without padding, and how many tokens were cut."""
+    batch = tuple([each] for each in texts)
+    tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
+    sizes = [
+        int(tokenizer.tokenize(each, allow_special_tokens=True).row_lengths()[0]) for each in batch
+    ]
+    for size, each, name in zip(sizes, texts, ("text", "second text"), strict=False):
+        if not size:
+            raise InputError(f"The {name}, {each[:50]!r}, has no token; write a word or more.")
+
+    # Some families give both texts one segment id; the page is to know them apart.
+    apart = type(preprocessor)(
+        tokenizer,
+        preprocessor.sequence_length,
+        separators_in_pair=preprocessor.separators_in_pair,
+    )
+    packed = apart(batch, allow_special_tokens=True, return_offsets=True)
+    packed = {name: ops.convert_to_numpy(x)[0] for name, x in packed.items()}
+    length = int(packed["padding_mask"].sum())
+    around = (vocabulary.cls_id, vocabulary.separator_id)
+    columns = (packed[n][:length].tolist() for n in ("token_ids", "segment_ids", "starts", "ends"))
+    tokens = tuple(
+        Token(tokenizer.readable(token), segment, token in around and not end, start, end)
+        for token, segment, start, end in zip(*columns, strict=True)
+    )
+    packed["segment_ids"] = np.minimum(packed["segment_ids"], max(preprocessor.num_segments - 1, 0))
+    inputs = {name: packed[name][np.newaxis, :length] for name in INPUTS}
+    return tokens, inputs, sum(sizes) + sum(token.special for token in tokens) - length
+
+
+def _packed(weights: np.ndarray) -> str:
+    """The weights `[T, T]` of a head as bytes, in base64."""
+    return base64.b64encode(np.rint(weights * _LEVELS).astype(np.uint8).tobytes()).decode()
+
+
+def _file(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")

@@ -1,0 +1,152 @@
+"""A map of texts: near each other are those whose vectors are."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_bert.errors import InputError
+from keras_bert.figures import new_figure
+
+_MOST_NAMES = 40  # texts up to which each is written beside its point
+_LONGEST_NAME = 36
+_COLORS = 10  # of matplotlib's cycle; beyond them labels share colours, but not shapes
+_SHAPES = "os^DvP*X"
+# Where a name may stand, in points from its point, and how it is aligned; the first is best.
+_PLACES = (
+    ((6, 0), "left", "center"),
+    ((-6, 0), "right", "center"),
+    ((0, 6), "center", "bottom"),
+    ((0, -6), "center", "top"),
+    ((5, 6), "left", "bottom"),
+    ((5, -6), "left", "top"),
+    ((-5, 6), "right", "bottom"),
+    ((-5, -6), "right", "top"),
+)
+
+
+def embedding_map(
+    vectors_or_model: Any, texts: Sequence[str], labels: Sequence[Any] | None = None
+) -> Any:
+    """Draws N texts as points: their vectors' first two principal components.
+
+    Args:
+        vectors_or_model: vectors `[N, H]`; or a model that makes them: a `TextEmbedder`, or an
+            `Encoder` or another task, whose tokens' mean is then taken.
+        texts: the texts; up to 40 are written beside their points.
+        labels: N labels; the points of each have a colour of their own.
+
+    Returns:
+        A `matplotlib.figure.Figure`; the axes say which share of the variance they hold.
+
+    Raises:
+        InputError: if there are less than two texts, vectors or labels are not one for each
+            text, the model cannot take texts, or matplotlib is not installed.
+
+    Example:
+        >>> figure = visualize.embedding_map(model, ["a dog", "a cat", "a bond"])
+        >>> figure.savefig("map.png")
+    """
+    texts = list(texts)
+    if len(texts) < 2:
+        raise InputError(f"A map needs two texts or more, not {len(texts)}.")
+    if labels is not None and len(labels) != len(texts):
+        raise InputError(f"There are {len(labels)} labels for {len(texts)} texts; give as many.")
+    figure = new_figure(figsize=(8, 6))
+    points, shares = principal_components(_vectors(vectors_or_model, texts))
+    axis = figure.subplots()
+    names = [""] * len(texts) if labels is None else [str(label) for label in labels]
+    for number, name in enumerate(dict.fromkeys(names)):
+        chosen = points[[name == other for other in names]]
+        shape = _SHAPES[number // _COLORS % len(_SHAPES)]
+        color = f"C{number % _COLORS}"
+        axis.scatter(*chosen.T, s=36, color=color, marker=shape, label=name, alpha=0.8, lw=0)
+    axis.set(xlabel=f"{shares[0]:.0%} of the variance", ylabel=f"{shares[1]:.0%} of the variance")
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.set_aspect("equal", "datalim")
+    axis.margins(0.12)
+    axis.spines[:].set_color("0.85")
+    if labels is not None:
+        legend = figure.legend(loc="outside right upper", frameon=False)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    if len(texts) <= _MOST_NAMES:
+        _write_names(figure, axis, points, [_shortened(text) for text in texts])
+    return figure
+
+
+def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first two principal components of N vectors `[N, H]`.
+
+    Returns:
+        Coordinates float64 `[N, 2]`, the same in each run: of each direction the largest entry is
+        positive; and the share of the variance that either has, `[2]`.
+    """
+    centred = np.asarray(vectors, "float64") - np.mean(vectors, axis=0, dtype="float64")
+    left, sizes, directions = np.linalg.svd(centred, full_matrices=False)
+    largest = np.abs(directions).argmax(axis=1)
+    signs = np.sign(np.take_along_axis(directions, largest[:, np.newaxis], axis=1))[:, 0]
+    coordinates = left * sizes * signs
+    shares = sizes**2 / max((sizes**2).sum(), np.finfo("float64").tiny)
+    missing = max(2 - len(sizes), 0)  # vectors of one number
+    return np.pad(coordinates, ((0, 0), (0, missing)))[:, :2], np.pad(shares, (0, missing))[:2]
+
+
+def _vectors(source: Any, texts: list[str]) -> np.ndarray:
+    if hasattr(source, "preprocessor"):
+        return _embedder(source).encode(texts)
+    vectors = np.asarray(source)
+    if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+        raise InputError(
+            f"Expected finite vectors [{len(texts)}, H], one for each text, not an array "
+            f"{list(vectors.shape)}."
+        )
+    return vectors
+
+
+def _embedder(model: Any) -> Any:
+    from keras_bert.tasks.embedder import TextEmbedder
+
+    if isinstance(model, TextEmbedder):
+        return model
+    encoder = getattr(model, "encoder", model)
+    return TextEmbedder(encoder, preprocessor=model.preprocessor or encoder.preprocessor)
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1].rstrip()}…"
+
+
+def _write_names(figure: Any, axis: Any, points: np.ndarray, names: list[str]) -> None:
+    """Writes each name where it covers least of points and of the names before it."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # what is measured now stays so
+    pixels = axis.transData.transform(points)
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in pixels]
+    frame = axis.get_window_extent().extents
+    for point, name in zip(points, names, strict=True):
+        style = {"fontsize": 8, "color": "0.25", "parse_math": False}
+        text = axis.annotate(name, point, (0, 0), textcoords="offset points", **style)
+        best = min(_PLACES, key=lambda place: _covered(text, place, taken, frame))
+        taken.append(tuple(_placed(text, best)))
+
+
+def _placed(text: Any, place: Any) -> Any:
+    offset, horizontal, vertical = place
+    text.set(position=offset, ha=horizontal, va=vertical)
+    return text.get_window_extent().extents
+
+
+def _covered(text: Any, place: Any, taken: Sequence[Any], frame: Any) -> float:
+    """Square pixels of others that a name covers there, or of itself that are cut off."""
+    x0, y0, x1, y1 = _placed(text, place)
+    inside = _overlap((x0, y0, x1, y1), frame)
+    return (x1 - x0) * (y1 - y0) - inside + sum(_overlap((x0, y0, x1, y1), box) for box in taken)
+
+
+def _overlap(one: Any, other: Any) -> float:
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return max(width, 0) * max(height, 0)
