@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import keras
 
+from keras_bert.checkpoints.card import Card
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.google import is_google, open_google, save_google
 from keras_bert.checkpoints.hub import download
@@ -31,7 +32,7 @@ class Format(NamedTuple):
 
     fits: Callable[[Path], bool]
     open: Callable[[Path], Contents]
-    save: Callable[[keras.Model, str | os.PathLike], None]
+    save: Callable[..., None]
 
 
 FORMATS = {  # the first that fits opens a directory
@@ -43,6 +44,7 @@ FORMATS = {  # the first that fits opens a directory
     ),
     "huggingface": Format(is_hugging_face, open_hugging_face, save_hugging_face),
 }
+WITH_CARD = ("native", "huggingface", "sentence-transformers")
 
 
 def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> keras.Model:
@@ -75,8 +77,16 @@ def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> ke
     return open_checkpoint(path)[1].load(task, **options)
 
 
-def save(model: keras.Model, directory: str | os.PathLike, format: str = "native") -> None:
+def save(
+    model: keras.Model,
+    directory: str | os.PathLike,
+    format: str = "native",
+    card: Card = None,
+) -> None:
     """Writes a model, complete or not at all.
+
+    The first three formats come with a model card, `README.md`. One that a person wrote or
+    changed stays as it is when a model is saved over it, which is logged.
 
     Args:
         model: an `Encoder` or a task.
@@ -84,17 +94,32 @@ def save(model: keras.Model, directory: str | os.PathLike, format: str = "native
         format: "native"; "huggingface", which transformers opens; "sentence-transformers", for
             an embedder; "google", Google's TF1 checkpoint with `bert_config.json`; "keras-hub",
             a KerasHub preset.
+        card: what the card is to tell beside what follows from the model, as
+            `keras_bert.checkpoints.card.Facts`, or the whole text of the card. A model that was
+            loaded has forgotten what the card beside it told, since it may have been trained
+            since; `keras-bert convert` takes that along.
 
     Raises:
-        InputError: if the format is unknown or cannot express the model, the directory holds
-            something else, or the disk refuses.
+        InputError: if the format is unknown, has no card or cannot express the model, the
+            directory holds something else, or the disk refuses.
     """
     if format not in FORMATS:
         raise InputError(
             f"There is no format {format!r}.{closest(format, FORMATS)} "
             f"The formats are {', '.join(FORMATS)}."
         )
-    FORMATS[format].save(model, directory)
+    if format in WITH_CARD:
+        FORMATS[format].save(model, directory, card)
+    elif card is None:
+        FORMATS[format].save(model, directory)
+    else:
+        raise InputError(f"The format {format!r} has no model card; leave card out.")
+
+
+def is_on_hub(path: str | os.PathLike) -> bool:
+    """Whether this is nothing here, so that `load` takes it for a name on the Hugging Face Hub."""
+    here = Path(path)
+    return not here.exists() and not any(format.fits(here) for format in FORMATS.values())
 
 
 def open_checkpoint(path: str | os.PathLike) -> tuple[str, Contents]:

@@ -196,7 +196,7 @@ def _short(name: str) -> str:
 
 
 def _index(prefix: Path) -> Path:
-    return prefix.with_name(prefix.name + ".index")
+    return Path(f"{prefix}.index")  # not with_name, as "." has no name
 
 
 def _latest(directory: Path) -> Path:

@@ -9,6 +9,7 @@ from keras_bert.errors import CheckpointError, InputError
 _FILES = (
     "*.model",
     "*_Pooling/config.json",
+    "README.md",
     "added_tokens.json",
     "config.json",
     "config_sentence_transformers.json",

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.card import Card, write_card
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.huggingface_config import (
     explained,
@@ -119,8 +120,8 @@ def open_hugging_face(directory: Path) -> Contents:
     )
 
 
-def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
-    """Writes a directory that transformers opens, complete or not at all.
+def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Card = None) -> None:
+    """Writes a directory that transformers opens, with its card, complete or not at all.
 
     A pooler that the task does not use is left out, as transformers does; save `model.encoder` to
     keep it. An enhanced mask decoder is written as its authors do, but transformers ignores it,
@@ -155,6 +156,7 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike) -> None:
             from keras_bert.checkpoints.text_format import write_text_format  # brings TensorFlow
 
             write_text_format(model.preprocessor, path)
+        write_card(path, model, "transformers", card, earlier=Path(directory))
 
 
 def has_pooler(table: Iterable[Link], names: Container[str]) -> bool:

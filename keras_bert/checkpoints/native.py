@@ -2,6 +2,7 @@
 
 keras_bert.json        format version, class and configuration of the model
 weights.safetensors    weights by the names of `named_variables`
+README.md              the model card
 preprocessor.json, vocab.txt    the text format, if the model has a preprocessor
 """
 
@@ -14,6 +15,7 @@ import keras
 
 import keras_bert
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.card import Card, write_card
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.json_files import read_json, write_json
 from keras_bert.checkpoints.mapping import SAME, Link
@@ -27,14 +29,15 @@ CONFIGURATION, WEIGHTS, PREPROCESSOR = "keras_bert.json", "weights.safetensors",
 FORMAT_VERSION = 1
 
 
-def save_native(model: keras.Model, directory: str | os.PathLike) -> None:
-    """Writes a model's directory, complete or not at all.
+def save_native(model: keras.Model, directory: str | os.PathLike, card: Card = None) -> None:
+    """Writes a model's directory with its card, complete or not at all.
 
     Raises:
         InputError: if the directory holds something else, or the disk refuses.
     """
     with replacing(directory, marker=CONFIGURATION) as path:
         write_native(model, path)
+        write_card(path, model, card=card, earlier=Path(directory))
 
 
 def write_native(model: keras.Model, path: Path, tensors: Mapping[str, Any] | None = None) -> None:

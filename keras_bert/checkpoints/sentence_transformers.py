@@ -15,6 +15,7 @@ from typing import Any
 import keras
 
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.card import Card, write_card
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.huggingface import open_hugging_face, save_hugging_face
 from keras_bert.checkpoints.json_files import read_json, write_json
@@ -81,8 +82,10 @@ def open_sentence_transformers(directory: Path) -> Contents:
     return contents._replace(arguments=arguments)
 
 
-def save_sentence_transformers(model: keras.Model, directory: str | os.PathLike) -> None:
-    """Writes a directory that sentence-transformers opens, complete or not at all.
+def save_sentence_transformers(
+    model: keras.Model, directory: str | os.PathLike, card: Card = None
+) -> None:
+    """Writes a directory that sentence-transformers opens, with its card, complete or not at all.
 
     Raises:
         InputError: if sentence-transformers has no such model, the directory holds something
@@ -116,6 +119,7 @@ def save_sentence_transformers(model: keras.Model, directory: str | os.PathLike)
             length = {"max_seq_length": model.preprocessor.sequence_length, "do_lower_case": False}
             write_json(length, path / LENGTH)
         write_json(modules, path / MODULES)
+        write_card(path, model, "sentence-transformers", card, earlier=Path(directory))
 
 
 def _read_modules(directory: Path) -> tuple[list[str], list[Path]]:

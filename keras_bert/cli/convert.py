@@ -1,5 +1,7 @@
 """keras-bert convert."""
 
+from pathlib import Path
+
 import click
 
 FORMATS = ("native", "huggingface", "sentence-transformers", "google", "keras-hub")
@@ -21,6 +23,11 @@ def command(source: str, target: str, format: str, task: str | None) -> None:
     Hugging Face Hub; TARGET is a new directory.
     """
     import keras_bert
+    from keras_bert.checkpoints import WITH_CARD, is_on_hub
+    from keras_bert.checkpoints.card import read_facts
+    from keras_bert.checkpoints.hub import download
 
-    keras_bert.save(keras_bert.load(source, task=task), target, format=format)
+    place = download(source) if is_on_hub(source) else Path(source)
+    card = read_facts(place, same_task=task is None) if format in WITH_CARD else None
+    keras_bert.save(keras_bert.load(place, task=task), target, format, card)
     click.echo(target)

@@ -77,6 +77,8 @@ def command(
 
     import keras
 
+    from keras_bert.checkpoints import is_on_hub
+    from keras_bert.checkpoints.card import Facts
     from keras_bert.finetuning import fine_tune, hold_out
     from keras_bert.pretraining.strategy import make_strategy
 
@@ -94,7 +96,8 @@ def command(
         return part and usable(part, tuned, options["on_error"])
 
     parts = fitting(examples), fitting(held_out), fitting(tested)
-    result = fine_tune(tuned, *parts, recipe=recipe, output=output)
+    card = Facts({"base_model": model}) if is_on_hub(model) else None
+    result = fine_tune(tuned, *parts, recipe=recipe, output=output, card=card)
     if curves:
         from keras_bert.finetuning.plots import plot_curves
 

@@ -5,11 +5,14 @@ import dataclasses
 import json
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.card import Facts, block, model_index, table
 from keras_bert.checkpoints.native import CONFIGURATION, save_native
+from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.resume import PROGRESS, UNFINISHED
 
@@ -33,8 +36,23 @@ class Result:
     history: list[dict[str, float]] = dataclasses.field(default_factory=list)
 
 
-def write_result(model: Any, result: Result, recipe: Recipe, output: str | os.PathLike) -> None:
+def write_result(
+    model: Any,
+    result: Result,
+    recipe: Recipe,
+    splits: Mapping[str, Examples],
+    facts: Facts,
+    output: str | os.PathLike,
+) -> None:
     """Writes the model and what is known about it; other files in the directory stay.
+
+    Args:
+        model: with the weights of the best epoch.
+        result: so far.
+        recipe: of the run.
+        splits: "training", "validation" and "test" to their examples, where there are any.
+        facts: for the model's card, beside those that follow from the others.
+        output: the directory.
 
     Raises:
         InputError: if the disk refuses.
@@ -45,7 +63,9 @@ def write_result(model: Any, result: Result, recipe: Recipe, output: str | os.Pa
         "test": result.test,
         "recipe": dataclasses.asdict(recipe),
     }
-    save_native(model, Path(output) / MODEL_NAME)
+    known = _facts(model, result, recipe, splits)
+    card = Facts({**known.metadata, **facts.metadata}, {**known.sections, **facts.sections})
+    save_native(model, Path(output) / MODEL_NAME, card)
     with replacing(Path(output) / METRICS_NAME) as path:
         path.write_text(json.dumps(without_nan(summary), indent=2) + "\n", "utf-8")
     with replacing(Path(output) / HISTORY_NAME) as path:
@@ -68,6 +88,23 @@ def check_output(output: Path) -> None:
 
 class _NothingToWriteError(Exception):
     pass
+
+
+def _facts(model: Any, result: Result, recipe: Recipe, splits: Mapping[str, Examples]) -> Facts:
+    """Data, recipe and metrics."""
+    data = {
+        split: {"file": Path(examples.path).name, "examples": len(examples)}
+        for split, examples in splits.items()
+    }
+    sections = {"Data": block(data), "Recipe": block(dataclasses.asdict(recipe))}
+    found = {"validation": result.validation, "test": result.test}
+    found = {split: metrics for split, metrics in found.items() if metrics}
+    if found:
+        when = f"After epoch {result.best_epoch} of {recipe.epochs}"
+        why = ", which was chosen by the validation examples" if result.validation else ""
+        sections["Metrics"] = f"{when}{why}:\n\n{table(found)}"
+    measured = {split: (data[split]["file"], metrics) for split, metrics in found.items()}
+    return Facts(model_index(model, measured), sections)
 
 
 def without_nan(value: Any) -> Any:

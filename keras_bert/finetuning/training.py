@@ -4,12 +4,15 @@ import dataclasses
 import math
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from keras_bert.checkpoints.card import Facts
 from keras_bert.checkpoints.native import WEIGHTS
 from keras_bert.checkpoints.safetensors import assign_tensors
 from keras_bert.checkpoints.variables import named_variables
@@ -42,6 +45,7 @@ def fine_tune(
     *,
     recipe: Recipe | None = None,
     output: str | os.PathLike | None = None,
+    card: Facts | None = None,
     verbose: int | str = "auto",
 ) -> Result:
     """Trains a model on examples; at the end it has the weights of its best epoch.
@@ -60,6 +64,8 @@ def fine_tune(
             interrupted run leaves its best epoch. If it is started again, with the same recipe,
             model and data, it goes on after the last finished epoch, with the same result as if
             it had not been interrupted; with others, it begins anew.
+        card: what the model's card is to tell beside data, recipe and metrics: licence, language,
+            the model that it began as.
         verbose: as in `fit`; "auto" is a progress bar on a terminal, else a line per epoch.
 
     Raises:
@@ -87,6 +93,9 @@ def fine_tune(
     weights = job.weights(model, train, train_split.targets, recipe)
     if output is not None:
         check_output(Path(output))
+    given = {"training": train, "validation": validation, "test": test}
+    splits = {name: examples for name, examples in given.items() if examples is not None}
+    write = partial(write_result, recipe=recipe, splits=splits, facts=card or Facts())
 
     strategy = model.distribute_strategy
     plan_options = {
@@ -102,7 +111,7 @@ def fine_tune(
             updates = recipe.epochs * steps // recipe.accumulation
             model.compile(adamw(model, recipe, updates), job.loss(model, recipe), jit_compile=False)
             model.optimizer.build(model.trainable_variables)
-        epochs = _Epochs(job, validation_split, recipe, output)
+        epochs = _Epochs(job, validation_split, recipe, output, write)
         done = epochs.resume(model, [s for s in (train_split, validation_split) if s])
         if done < recipe.epochs and not epochs.is_enough(done):
             plan = make_plan(
@@ -128,7 +137,7 @@ def fine_tune(
     if test_split is not None:
         result.test = test_split.measure(job, model, recipe.batch_size)
     if output is not None:
-        write_result(model, result, recipe, output)
+        write(model, result, output=output)
         remove_progress(Path(output))
     return result
 
@@ -160,12 +169,14 @@ class _Epochs(keras.callbacks.Callback):
         validation: _Split | None,
         recipe: Recipe,
         output: str | os.PathLike | None,
+        write: Callable[..., None],
     ):
         super().__init__()
         self.job = job
         self.validation = validation
         self.recipe = recipe
         self.output = None if output is None else Path(output)
+        self.write = write
         self.result = Result()
         self.run = ""
         self.best_weights: list[Any] | None = None  # None: the model has them
@@ -186,7 +197,7 @@ class _Epochs(keras.callbacks.Callback):
             model.set_weights(last)
         elif self.validation is not None:
             self.best_weights = model.get_weights()
-            write_result(model, self.result, self.recipe, self.output)
+            self.write(model, self.result, output=self.output)
         return progress["epoch"]
 
     def is_enough(self, epoch: int) -> bool:
@@ -227,7 +238,7 @@ class _Epochs(keras.callbacks.Callback):
             progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
             save_progress(self.output, self.model, progress)
             if best and self.validation is not None:
-                write_result(self.model, result, self.recipe, self.output)
+                self.write(self.model, result, output=self.output)
         if self.validation is not None and self.is_enough(done):
             self.model.stop_training = True
 

@@ -21,6 +21,7 @@ import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.card import Facts, write_card
 from keras_bert.checkpoints.native import WEIGHTS, write_native
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors, save_tensors
 from keras_bert.checkpoints.variables import named_variables
@@ -41,20 +42,28 @@ class Snapshot:
         model: the model that is to remain; its weights are not looked at any more.
         tensors: name of a file to name to array.
         progress: "step", and what else the run wants back.
+        card: what the model's card is to tell.
     """
 
     model: keras.Model
     tensors: Mapping[str, Mapping[str, np.ndarray]]
     progress: Mapping[str, Any]
+    card: Facts | None = None
 
 
-def take_snapshot(model: keras.Model, optimizer: AdamW, progress: Mapping[str, Any]) -> Snapshot:
+def take_snapshot(
+    model: keras.Model,
+    optimizer: AdamW,
+    progress: Mapping[str, Any],
+    card: Facts | None = None,
+) -> Snapshot:
     """Copies what is to be saved.
 
     Args:
         model: the model that is to remain.
         optimizer: of all weights that are trained.
         progress: as in `Snapshot`.
+        card: the same.
     """
     saved = {name: variable.value for name, variable in named_variables(model).items()}
     rest = {name: v for name, v in optimizer.variables.items() if saved.get(name) is not v}
@@ -64,7 +73,7 @@ def take_snapshot(model: keras.Model, optimizer: AdamW, progress: Mapping[str, A
         for file, variables in files.items()
         if variables
     }
-    return Snapshot(model=model, tensors=tensors, progress=progress)
+    return Snapshot(model=model, tensors=tensors, progress=progress, card=card)
 
 
 def write_checkpoint(
@@ -84,6 +93,7 @@ def write_checkpoint(
     tensors = dict(snapshot.tensors)
     with replacing(checkpoint_path(directory, snapshot.progress["step"]), marker=PROGRESS) as new:
         write_native(snapshot.model, new, tensors.pop(WEIGHTS))
+        write_card(new, snapshot.model, card=snapshot.card)
         for file, arrays in tensors.items():
             save_tensors(arrays, new / file)
         checksums = {file.name: _checksum(file) for file in sorted(new.glob("*.safetensors"))}

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from keras_bert.checkpoints import save
+from keras_bert.checkpoints.card import Facts
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
 from keras_bert.pretraining.background import Background
@@ -28,6 +29,7 @@ from keras_bert.pretraining.checkpoint import (
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.directory import claim_directory, describe_run
 from keras_bert.pretraining.examples import Examples, num_batches
+from keras_bert.pretraining.facts import facts_of
 from keras_bert.pretraining.feed import distributed_batches
 from keras_bert.pretraining.journal import Journal
 from keras_bert.pretraining.loss_watch import LossWatch
@@ -131,7 +133,8 @@ class Run:
         self.journal.close()
         finished = self.step >= self.steps
         if finished and self.workers.is_chief:
-            save(self.objective.kept(self.model), self.directory / "model")
+            model = self.objective.kept(self.model)
+            save(model, self.directory / "model", card=self._facts(model))
         self.workers.meet()  # so that all have finished only if the chief has
         return finished
 
@@ -248,8 +251,22 @@ class Run:
         self.journal.flush()
         self.background.wait()  # rather than hold two copies
         place = {"step": self.step, "epoch": self.epoch, "example": self.example}
-        snapshot = take_snapshot(self.objective.kept(self.model), self.optimizer, place)
+        model = self.objective.kept(self.model)
+        snapshot = take_snapshot(model, self.optimizer, place, self._facts(model))
         keep, best = self.config.keep_checkpoints, self.journal.best_step()
         self.background.start(
             lambda: write_checkpoint(self._checkpoints, snapshot, keep=keep, best=best)
+        )
+
+    def _facts(self, model: keras.Model) -> Facts:
+        return facts_of(
+            model,
+            self.config,
+            step=self.step,
+            steps=self.steps,
+            examples=self.examples_per_epoch,
+            measured={
+                "training": self.journal.find("train"),
+                "held-out": self.journal.find("validation"),
+            },
         )

@@ -35,7 +35,8 @@ def run(output, validate=True, **changes):
 
 def files(output):
     weights = load_file(output / "model" / "weights.safetensors")
-    return weights, (output / "metrics.json").read_text(), (output / "history.jsonl").read_text()
+    names = ("metrics.json", "history.jsonl", "model/README.md")
+    return weights, *((output / name).read_text() for name in names)
 
 
 def assert_same(output, expected):

@@ -52,6 +52,7 @@ def log(output):
 
 def assert_same_run(output, other):
     assert log(output) == log(other)
+    assert (output / "model/README.md").read_text() == (other / "model/README.md").read_text()
     ours, theirs = weights(output), weights(other)
     assert ours.keys() == theirs.keys()
     for name, value in ours.items():

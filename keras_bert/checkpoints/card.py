@@ -1,0 +1,323 @@
+"""The model card: README.md beside the weights, as model hubs expect it.
+
+First YAML between two lines of dashes, for the hub, then Markdown, for people. What a card says
+follows from the model, or was told; what is not known is left out. It names no date and no place,
+so equal models have equal cards.
+"""
+
+import hashlib
+import json
+import logging
+import math
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+import keras
+import yaml
+
+import keras_bert
+from keras_bert.checkpoints.tasks import task_name
+from keras_bert.checkpoints.variables import named_variables
+
+README = "README.md"
+LIBRARY = "keras-bert-encoders"
+PIPELINES = {
+    "encoder": "feature-extraction",
+    "classifier": "text-classification",
+    "embedder": "sentence-similarity",
+    "masked_lm": "fill-mask",
+    "multiple_choice": "multiple-choice",
+    "pretraining": "fill-mask",
+    "span": "question-answering",
+    "tagger": "token-classification",
+}
+"""Task to what hubs call it, where they have a name."""
+
+logger = logging.getLogger(__name__)
+
+
+class Facts(NamedTuple):
+    """What a model does not say of itself.
+
+    Args:
+        metadata: for the hub, under its names: `license`, `language`, `base_model`, `datasets`,
+            `model-index` (see `model_index`), ...
+        sections: heading to Markdown, such as "Data", "Recipe" and "Metrics". One of a heading
+            that the card has anyway takes its place; others come at the end.
+
+    Example:
+        >>> facts = Facts({"license": "mit", "language": "en"}, {"Data": "Our mails of one year."})
+        >>> keras_bert.save(model, "model", card=facts)
+    """
+
+    metadata: Mapping[str, Any] = MappingProxyType({})
+    sections: Mapping[str, str] = MappingProxyType({})
+
+
+Card: TypeAlias = str | Facts | None
+"""The whole text, what to put into it, or nothing but what the model says."""
+
+
+def make_card(model: keras.Model, library: str = LIBRARY, facts: Facts | None = None) -> str:
+    """The text of a model's card.
+
+    Args:
+        model: an `Encoder` or a task.
+        library: whose format the directory has, by the hub's name.
+        facts: what is known beside the model.
+    """
+    facts, task = facts or Facts(), task_name(model)
+    metadata: dict[str, Any] = {"library_name": library}
+    if task in PIPELINES:
+        metadata["pipeline_tag"] = PIPELINES[task]
+    metadata |= {"tags": [LIBRARY, model.config.family], **facts.metadata}
+    sections = {
+        "Use": _use(model, task),
+        "Labels": _labels(model, task),
+        "Data": "",
+        "Recipe": "",
+        "Metrics": "",
+        "Limits": "",
+        **facts.sections,
+    }
+    if not sections["Limits"]:
+        sections["Limits"] = _limits(model, task, metadata, sections)
+    text = f"---\n{to_yaml(metadata)}---\n\n# {title(model)}\n\n{_summary(model)}\n"
+    text += "".join(f"\n## {name}\n\n{said.strip()}\n" for name, said in sections.items() if said)
+    return text + _MARK.format(_digest(text))
+
+
+def write_card(
+    directory: Path,
+    model: keras.Model,
+    library: str = LIBRARY,
+    card: Card = None,
+    *,
+    earlier: Path | None = None,
+) -> None:
+    """Writes a model's card.
+
+    What a person wrote or changed is not lost: it stays, which is logged, unless it is replaced
+    by another whole text.
+
+    Args:
+        directory: where to.
+        model: an `Encoder` or a task.
+        library: as of `make_card`.
+        card: the text, or what to put into it.
+        earlier: the directory that this one is going to replace.
+    """
+    before = None if earlier is None else earlier / README
+    if before and not isinstance(card, str) and before.is_file() and not _is_untouched(before):
+        logger.warning("%s was written by hand and stays; see whether it is still true.", before)
+        shutil.copyfile(before, directory / README)
+        return
+    text = card if isinstance(card, str) else make_card(model, library, card)
+    (directory / README).write_text(text, "utf-8")
+
+
+def read_facts(directory: Path, same_task: bool = True) -> Facts:
+    """What the card of a directory tells beside what its model does.
+
+    Of another author's card that is the licence and the language alone, as of a card of ours if
+    the model is going to be another task's.
+
+    Args:
+        directory: of a model; nothing is known where it has no card that can be read.
+        same_task: whether the facts are to be of a model of the same task.
+    """
+    try:
+        text = (directory / README).read_text("utf-8")
+        _, metadata, body = re.split(r"^---$", text, maxsplit=2, flags=re.MULTILINE)
+        metadata = dict(yaml.safe_load(metadata))
+    except (OSError, ValueError, TypeError, yaml.YAMLError):
+        return Facts()
+    mark = _MARK_PATTERN.search(body)
+    if not same_task or mark is None:
+        kept = {k: v for k, v in metadata.items() if k in _LASTING and isinstance(v, str | list)}
+        return Facts(kept)
+    _, *parts = re.split(r"^## (.+)$", body[: mark.start()], flags=re.MULTILINE)
+    sections = {k: v.strip() for k, v in zip(parts[::2], parts[1::2], strict=True)}
+    return Facts(
+        {k: v for k, v in metadata.items() if k not in ("library_name", "pipeline_tag", "tags")},
+        {k: v for k, v in sections.items() if k not in ("Use", "Labels", "Limits")},
+    )
+
+
+def title(model: keras.Model) -> str:
+    """What a card calls a model."""
+    return f"{type(model).__name__} ({model.config.family})"
+
+
+def to_yaml(value: Any) -> str:
+    """A value as YAML; what is no number, text, list or mapping becomes text."""
+    plain = json.loads(json.dumps(value, default=str))
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=88)
+
+
+def block(value: Any) -> str:
+    """A value as a block of YAML in Markdown."""
+    return f"```yaml\n{to_yaml(value)}```"
+
+
+def table(columns: Mapping[str, Mapping[str, float]]) -> str:
+    """Numbers by column and row as a table in Markdown."""
+    names = dict.fromkeys(name for column in columns.values() for name in column)
+    rows = [["", *columns], ["---"] * (len(columns) + 1)]
+    for name in names:
+        values = (column.get(name) for column in columns.values())
+        rows.append([name, *("" if x is None else str(round(x, 4)) for x in values)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def model_index(
+    model: keras.Model, measured: Mapping[str, tuple[str, Mapping[str, float]]]
+) -> dict[str, Any]:
+    """Metadata for what was measured; losses, which are no metrics of a hub's, are left out.
+
+    Args:
+        model: what was measured.
+        measured: split, such as "test", to the data's name and the metrics.
+    """
+    task, results = task_name(model), []
+    for split, (data, metrics) in measured.items():
+        values = [
+            {"type": _metric_type(name), "value": round(value, 4), "name": name}
+            for name, value in metrics.items()
+            if not name.endswith("loss") and math.isfinite(value)
+        ]
+        dataset = {"name": data, "type": Path(data).suffix[1:] or "text", "split": split}
+        if values:
+            pipeline = {"type": PIPELINES.get(task, task)}
+            results.append({"task": pipeline, "dataset": dataset, "metrics": values})
+    if not results:
+        return {}
+    types = dict.fromkeys(value["type"] for result in results for value in result["metrics"])
+    return {"metrics": list(types), "model-index": [{"name": title(model), "results": results}]}
+
+
+_LASTING = ("license", "license_name", "license_link", "language")
+_TYPES = {  # ends of our names to the hub's
+    "accuracy": "accuracy",
+    "f1": "f1",
+    "matthews": "matthews_correlation",
+    "pearson": "pearsonr",
+    "perplexity": "perplexity",
+    "spearman": "spearmanr",
+}
+_MARK = (
+    "\n<!-- Written by keras-bert-encoders, {}. Change what you like: a changed card stays when "
+    "a model is saved here again. -->\n"
+)
+_MARK_PATTERN = re.compile(re.escape(_MARK).replace(r"\{\}", "([0-9a-f]{16})") + r"\Z")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _is_untouched(path: Path) -> bool:
+    """Whether a card is as it was written here."""
+    text = path.read_text("utf-8", errors="replace")
+    mark = _MARK_PATTERN.search(text)
+    return mark is not None and mark[1] == _digest(text[: mark.start()])
+
+
+def _metric_type(name: str) -> str:
+    return next((kind for end, kind in _TYPES.items() if name.endswith(end)), name)
+
+
+def _summary(model: keras.Model) -> str:
+    config = model.config
+    weights = sum(math.prod(variable.shape) for variable in named_variables(model).values())
+    return (
+        f"A model of the class `{type(model).__name__}` of {LIBRARY} {keras_bert.__version__}, its "
+        f"encoder of the family {config.family}. Weights: {weights:,}; layers: "
+        f"{config.num_layers}; width: {config.hidden_size}; heads: {config.num_heads}; tokens of "
+        f"the vocabulary: {config.vocabulary_size:,}."
+    )
+
+
+def _use(model: keras.Model, task: str) -> str:
+    lines = _USES[task]
+    if model.preprocessor is None:
+        shape = (1, 2, 4) if task == "multiple_choice" else (1, 4)
+        call = f'model({{"token_ids": np.ones({shape}, "int32")}})  # it has no preprocessor'
+        lines = ("import numpy as np", call)
+    elif task in ("masked_lm", "pretraining"):
+        text = f"The {model.preprocessor.vocabulary.mask} is here."
+        lines = (*lines[:-1], lines[-1].format(json.dumps(text, ensure_ascii=False)))
+    *imports, call = lines
+    code = "\n".join(
+        [*imports, "import keras_bert", "", f'model = keras_bert.load(".", task="{task}")', call]
+    )
+    return f"In this directory, with `{LIBRARY}` installed:\n\n```python\n{code}\n```"
+
+
+_USES = {
+    "encoder": ('model(model.preprocessor(["A text."]))["sequence_output"]',),
+    "classifier": ('model.predict_text(["A text."])',),
+    "embedder": ('model.encode(["A text.", "Another one."])',),
+    "masked_lm": (
+        "from keras_bert.tasks.fill_mask import fill_mask",
+        "fill_mask(model, [{}])",
+    ),
+    "multiple_choice": ('model.predict_text((["A text."], [["One end.", "Another one."]]))',),
+    "next_sentence": (
+        'model(model.preprocessor((["A text."], ["Another."])))  # logits: it follows, it does not',
+    ),
+    "pretraining": (
+        "from keras_bert.tasks.fill_mask import fill_mask",
+        "fill_mask(model, [{}])",
+    ),
+    "replaced_token": (
+        'model(model.preprocessor(["A text."]))  # above 0 where a token was replaced',
+    ),
+    "span": ('model.predict_text((["A question?"], ["A text that may answer it."]))',),
+    "tagger": ('model.predict_text(["A text."])',),
+}
+"""Task to imports and a call; a text with a mask goes into the braces."""
+
+
+def _labels(model: keras.Model, task: str) -> str:
+    if getattr(model, "problem_type", None) == "regression":
+        return "None: it answers with a number."
+    labels = getattr(model, "labels", ())
+    return f"In the order of the logits:\n\n{block(list(labels))}" if labels else ""
+
+
+def _limits(
+    model: keras.Model, task: str, metadata: Mapping[str, Any], sections: Mapping[str, str]
+) -> str:
+    """What follows from the configuration, and what nobody told."""
+    limits = []
+    preprocessor = model.preprocessor
+    if preprocessor is not None:
+        length = preprocessor.sequence_length
+        windows = task in ("span", "tagger")
+        limits.append(
+            f"Texts of more than {length} tokens, special ones included, are "
+            + ("worked through in windows of that length." if windows else "cut.")
+        )
+        if getattr(preprocessor.tokenizer, "lowercase", False):
+            limits.append("Texts are put in lower case, so it cannot tell `Turkey` from `turkey`.")
+    if model.config.position_input:
+        limits.append(f"The encoder has {model.config.max_positions} positions and takes no more.")
+    if task in _LABELLED and getattr(model, "problem_type", "single_label") == "single_label":
+        limits.append("It always answers with one of its labels, also where none fits.")
+    told = {
+        "licence": "license" in metadata,
+        "languages": "language" in metadata,
+        **{name.lower(): sections[name] for name in ("Data", "Recipe", "Metrics")},
+    }
+    unknown = [name for name, known in told.items() if not known]
+    if unknown:
+        limits.append(f"Not recorded here: {', '.join(unknown)}.")
+    return "\n".join(f"- {limit}" for limit in limits)
+
+
+_LABELLED = ("classifier", "tagger")

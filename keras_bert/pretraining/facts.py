@@ -1,0 +1,63 @@
+"""What a pretraining tells of its model, for the card."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_bert.checkpoints import is_on_hub
+from keras_bert.checkpoints.card import Facts, block, model_index, table
+from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
+
+_DATA = ("corpus", "validation", "vocabulary", "initial", "teacher")
+_MEASURES = ("loss", "accuracy", "perplexity")
+
+
+def facts_of(
+    model: keras.Model,
+    config: PretrainingConfig,
+    *,
+    step: int,
+    steps: int,
+    examples: int,
+    measured: Mapping[str, Mapping[str, Any] | None],
+) -> Facts:
+    """Corpus, recipe and losses.
+
+    Args:
+        model: that remains.
+        config: of the run.
+        step: how far it is.
+        steps: how far it goes.
+        examples: in an epoch.
+        measured: "training" and "held-out" to their last rows of the log, where there are any.
+    """
+    options = config.to_dict()
+    data = {name: _named(options[name]) for name in _DATA if options[name]}
+    recipe = {
+        name: value
+        for name, value in options.items()
+        if value is not None and name not in (*MAY_CHANGE, *_DATA)
+    }
+    sections = {
+        "Data": block({**data, "examples_per_epoch": examples}),
+        "Recipe": block({**recipe, "steps": steps}),
+    }
+    found = {
+        name: {key: row[key] for key in row if key == "step" or key.endswith(_MEASURES)}
+        for name, row in measured.items()
+        if row is not None
+    }
+    if found:
+        sections["Metrics"] = f"After step {step} of {steps}:\n\n{table(found)}"
+    held_out = {k: v for k, v in found.get("held-out", {}).items() if k != "step"}
+    metadata = model_index(model, {"validation": ("held-out text", held_out)})
+    if config.initial and is_on_hub(config.initial):
+        metadata["base_model"] = config.initial
+    return Facts(metadata, sections)
+
+
+def _named(paths: str | list[str]) -> str | list[str]:
+    """The last parts of paths: where a file lay is nobody's business."""
+    return Path(paths).name if isinstance(paths, str) else [Path(path).name for path in paths]

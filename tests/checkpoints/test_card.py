@@ -1,0 +1,210 @@
+"""README.md beside the weights."""
+
+import re
+
+import numpy as np
+import pytest
+import yaml
+from huggingface_hub import ModelCard, metadata_load
+
+import keras_bert as kb
+from keras_bert.checkpoints.card import Facts, make_card, model_index, read_facts
+from keras_bert.checkpoints.tasks import TASKS
+from keras_bert.cli import main
+from tests.finetuning import tiny
+
+ARGUMENTS = {"classifier": {"labels": ["bad", "good"]}, "tagger": {"labels": ["O", "B-PER"]}}
+LIBRARIES = {
+    "native": "keras-bert-encoders",
+    "huggingface": "transformers",
+    "sentence-transformers": "sentence-transformers",
+}
+CASES = [
+    *(("native", task) for task in TASKS),
+    *(("huggingface", task) for task in TASKS if task not in ("embedder", "replaced_token")),
+    ("sentence-transformers", "embedder"),
+]
+"""Formats and the tasks that they have of BERT."""
+
+
+def model_of(task, preprocessor=None, **options):
+    encoder = tiny.encoder(pooler=True)
+    if task == "encoder":
+        encoder.preprocessor = preprocessor
+        return encoder
+    return TASKS[task](encoder, preprocessor=preprocessor, **ARGUMENTS.get(task, {}) | options)
+
+
+def classifier(**options):
+    return model_of("classifier", **{"preprocessor": tiny.preprocessor()} | options)
+
+
+def limits(model):
+    return make_card(model).split("## Limits\n")[1]
+
+
+def code_of(text):
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    return code
+
+
+@pytest.mark.parametrize("with_text", [True, False], ids=["text", "ids"])
+@pytest.mark.parametrize(("format", "task"), CASES)
+def test_hubs_read_it_and_its_code_runs(format, task, with_text, tmp_path, monkeypatch):
+    model = model_of(task, tiny.preprocessor() if with_text else None)
+    kb.save(model, tmp_path / "model", format)
+    text = (tmp_path / "model" / "README.md").read_text()
+    metadata = metadata_load(tmp_path / "model" / "README.md")
+    assert metadata["library_name"] == LIBRARIES[format]
+    assert metadata["tags"] == ["keras-bert-encoders", "bert"]
+    assert metadata.keys() <= {"library_name", "pipeline_tag", "tags"}  # the rest is not known
+    assert ModelCard(text).data.to_dict() == metadata
+    monkeypatch.chdir(tmp_path / "model")
+    names = {}
+    *imports, call = code_of(text).strip().split("\n")
+    exec("\n".join(imports) + f"\nresult = {call}", names)
+    assert type(names["model"]) is TASKS[task]
+    assert (names["model"].preprocessor is not None) == with_text
+    assert names["result"] is not None
+
+
+def test_facts_are_told():
+    metrics = {"loss": 0.3, "accuracy": 0.91234, "matthews": float("nan"), "macro_f1": 0.9}
+    model = classifier()
+    metadata = {"license": "mit", "language": ["en", "no"], "datasets": ["our/mails"]}
+    measured = model_index(model, {"test": ("mails.csv", metrics)})
+    facts = Facts(metadata | measured, {"Data": "Mails of *one* year.", "Thanks": "To all."})
+    card = ModelCard(make_card(model, facts=facts))
+    assert (card.data.license, card.data.language) == ("mit", ["en", "no"])
+    found = {r.metric_name: (r.metric_type, r.metric_value) for r in card.data.eval_results}
+    assert found == {"accuracy": ("accuracy", 0.9123), "macro_f1": ("f1", 0.9)}
+    result = card.data.eval_results[0]
+    assert (result.task_type, result.dataset_name) == ("text-classification", "mails.csv")
+    assert (result.dataset_type, result.dataset_split) == ("csv", "test")
+    headings = re.findall("^## (.*)$", card.text, flags=re.MULTILINE)
+    assert headings == ["Use", "Labels", "Data", "Limits", "Thanks"]
+    assert "Not recorded here: recipe, metrics." in card.text
+    assert "\n## Labels\n\nIn the order of the logits:\n\n```yaml\n- bad\n- good\n```" in card.text
+    limits = ModelCard(make_card(model, facts=Facts({}, {"Limits": "None."}))).text
+    assert limits.count("## Limits") == 1
+    assert "## Limits\n\nNone.\n" in limits
+
+
+def test_labels_of_any_kind_stay_labels():
+    labels = ["---", "a\n## b", "```", "| x", "no", "ü", "<!-- -->"]
+    card = ModelCard(make_card(classifier(labels=labels)))
+    (block,) = re.findall(r"## Labels\n.*?```yaml\n(.*?)\n```\n", card.text, flags=re.DOTALL)
+    assert yaml.safe_load(block) == labels
+    assert re.findall("^## (.*)$", card.text, re.MULTILINE) == ["Use", "Labels", "Limits"]
+
+
+def test_the_limits_are_those_of_the_model():
+    model = classifier()
+    assert "Texts of more than 16 tokens, special ones included, are cut." in limits(model)
+    long = ["film " * count for count in (14, 15)]
+    masks = np.sum(model.preprocessor(long)["padding_mask"], axis=1)
+    assert masks.tolist() == [16, 16]  # the second one has lost a word
+    assert "has 32 positions and takes no more" in limits(model)
+    model({"token_ids": np.ones((1, 32), "int32")})
+    with pytest.raises(kb.InputError, match="32 positions"):
+        model({"token_ids": np.ones((1, 33), "int32")})
+    assert "always answers with one of its labels" in limits(model)
+    assert "lower case" in limits(model)
+    cased = kb.Preprocessor(kb.WordPiece(kb.Vocabulary(tiny.TOKENS), lowercase=False), 16)
+    assert "lower case" not in limits(classifier(preprocessor=cased))
+    assert "always" not in limits(classifier(problem_type="multi_label"))
+    assert "always" not in limits(classifier(problem_type="regression", labels=["score"]))
+    assert "in windows of that length" in limits(model_of("tagger", tiny.preprocessor()))
+    relative = tiny.encoder(position_input=False)
+    assert "positions" not in limits(relative)
+    assert "Not recorded here: licence, languages, data, recipe, metrics." in limits(relative)
+
+
+def test_equal_models_have_equal_cards(tmp_path):
+    for name in ("a", "b"):
+        kb.save(classifier(), tmp_path / name)
+    a, b = ((tmp_path / name / "README.md").read_bytes() for name in ("a", "b"))
+    assert a == b
+    assert a != make_card(classifier(labels=["no", "yes"])).encode()
+
+
+@pytest.mark.parametrize("format", ["native", "huggingface"])
+def test_what_a_person_wrote_stays(format, tmp_path, caplog):
+    readme = tmp_path / "model" / "README.md"
+    kb.save(classifier(), tmp_path / "model", format)
+    kb.save(classifier(labels=["no", "yes"]), tmp_path / "model", format)
+    assert "- 'yes'\n" in readme.read_text()  # ours, so it is written anew
+    assert not caplog.records
+    for by_hand in (
+        readme.read_text().replace("## Limits", "It cannot tell irony.\n\n## Limits"),
+        readme.read_text() + "My own words.\n",
+        "My own words.\n",
+        b"\xff\x00 in no encoding",
+    ):
+        by_hand = by_hand if isinstance(by_hand, bytes) else by_hand.encode()
+        readme.write_bytes(by_hand)
+        caplog.clear()
+        kb.save(classifier(), tmp_path / "model", format, card=Facts({"license": "mit"}))
+        assert readme.read_bytes() == by_hand
+        assert "README.md was written by hand and stays" in caplog.text
+        assert kb.load(tmp_path / "model").labels == ("bad", "good")
+    kb.save(classifier(), tmp_path / "model", format, card="Other words.\n")
+    assert readme.read_text() == "Other words.\n"
+    readme.unlink()
+    kb.save(classifier(), tmp_path / "model", format)
+    assert "## Limits" in readme.read_text()
+
+
+@pytest.mark.parametrize("format", ["google", "keras-hub"])
+def test_formats_without_a_card(format, tmp_path):
+    with pytest.raises(kb.InputError, match=f"The format '{format}' has no model card; leave"):
+        kb.save(tiny.encoder(), tmp_path / "model", format, card="words")
+    assert not (tmp_path / "model").exists()
+
+
+def convert(source, target, *options):
+    assert main(["convert", str(source), str(target), *options]) == 0
+    return (target / "README.md").read_text()
+
+
+def test_converting_takes_the_facts_along(tmp_path):
+    model = classifier()
+    measured = model_index(model, {"test": ("mails.csv", {"accuracy": 0.9})})
+    facts = Facts(
+        {"license": "mit", **measured},
+        {"Data": "Our mails.\n\n### Whose\n\nOurs.", "Thanks": "All."},
+    )
+    kb.save(model, tmp_path / "native", card=facts)
+    there = convert(tmp_path / "native", tmp_path / "there", "--to", "huggingface")
+    assert there == make_card(model, "transformers", facts)
+    back = convert(tmp_path / "there", tmp_path / "back", "--to", "native")
+    assert back == (tmp_path / "native" / "README.md").read_text()
+    kb.save(kb.load(tmp_path / "native"), tmp_path / "again")  # it may have been trained since
+    assert (tmp_path / "again" / "README.md").read_text() == make_card(model)
+    options = ["--to", "native", "--task", "embedder"]
+    embedder = convert(tmp_path / "native", tmp_path / "embedder", *options)
+    assert ModelCard(embedder).data.license == "mit"
+    assert "mails" not in embedder
+
+
+FRONT = "---\nlicense: apache-2.0\nlanguage: {}\nlibrary_name: x\n---\n# Theirs\n\n## Data\n\nWeb."
+
+
+@pytest.mark.parametrize(
+    ("text", "metadata"),
+    [
+        (FRONT.format("[en, de]"), {"license": "apache-2.0", "language": ["en", "de"]}),
+        (FRONT.format("no"), {"license": "apache-2.0"}),  # which YAML takes for false
+        ("# Nothing for the hub\n", {}),
+        ("---\n- a\n- list\n---\n", {}),
+        ("---\nopen: [\n---\n", {}),
+        ("---\n---\n", {}),
+        (b"\xff\xfe", {}),
+        (None, {}),
+    ],
+)
+def test_of_other_cards_licence_and_language_are_taken(text, metadata, tmp_path):
+    if text is not None:
+        (tmp_path / "README.md").write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert read_facts(tmp_path) == Facts(metadata, {})
+    assert read_facts(tmp_path / "README.md") == Facts({}, {})  # no directory

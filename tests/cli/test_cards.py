@@ -1,0 +1,79 @@
+"""The model cards of runs: they tell what the runs did."""
+
+import csv
+import json
+import re
+
+import pytest
+import yaml
+from huggingface_hub import ModelCard
+
+from keras_bert.pretraining.log import read_log
+
+
+def sections(card):
+    _, *parts = re.split(r"^## (.*)$", card.text, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def read_block(text):
+    return yaml.safe_load(text.split("```yaml\n")[1].split("```")[0])
+
+
+def read_table(text):
+    """Column to row to number."""
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    (_, *names), _, *rows = filter(None, rows)
+    return {
+        name: {row[0]: float(row[place]) for row in rows if row[place]}
+        for place, name in enumerate(names, 1)
+    }
+
+
+def test_of_a_fine_tuned_model(small):
+    card = ModelCard.load(small / "tuned/model/README.md")
+    told = sections(card)
+    metrics = json.loads((small / "tuned/metrics.json").read_text())
+    assert read_block(told["Recipe"]) == metrics["recipe"]
+    assert read_table(told["Metrics"]) == {
+        "validation": pytest.approx(metrics["validation"], abs=1e-4)
+    }
+    assert f"After epoch {metrics['best_epoch']} of 2," in told["Metrics"]
+    data = read_block(told["Data"])
+    with (small / "opinions.csv").open() as file:
+        assert sum(part["examples"] for part in data.values()) == len(list(csv.DictReader(file)))
+    assert {part["file"] for part in data.values()} == {"opinions.csv"}
+    assert data.keys() == {"training", "validation"}
+    (accuracy,) = [r for r in card.data.eval_results if r.metric_type == "accuracy"]
+    assert accuracy.metric_value == pytest.approx(metrics["validation"]["accuracy"], abs=1e-4)
+    assert card.data.metrics == ["accuracy", "f1", "matthews_correlation"]
+    assert read_block(told["Labels"]) == ["blame", "praise"]
+    assert "Not recorded here: licence, languages.\n" in told["Limits"]
+
+
+@pytest.mark.parametrize("place", ["model", "checkpoints/step-00000006"])
+def test_of_a_pretrained_model(small, place):
+    card = ModelCard.load(small / "run" / place / "README.md")
+    told = sections(card)
+    recipe, data = read_block(told["Recipe"]), read_block(told["Data"])
+    config = json.loads((small / "run/pretraining.json").read_text())["config"]
+    assert {name: recipe[name] for name in recipe if name != "steps"} == {
+        name: config[name] for name in recipe if name != "steps"
+    }
+    assert recipe["steps"] == 6
+    assert (data["corpus"], data["vocabulary"]) == (["text.txt"], "vocab.txt")
+    assert str(small) not in card.content
+    last = {row["event"]: row for row in read_log(small / "run/log.jsonl")}
+    shown = read_table(told["Metrics"])
+    for column, event in (("training", "train"), ("held-out", "validation")):
+        assert shown[column]["step"] == 6
+        assert shown[column]["mlm_loss"] == pytest.approx(last[event]["mlm_loss"], abs=1e-4)
+    found = {r.metric_name: r.metric_value for r in card.data.eval_results}
+    assert found["mlm_perplexity"] == pytest.approx(last["validation"]["mlm_perplexity"], abs=1e-4)
+
+
+def test_the_model_that_came_from_the_hub_is_named(small, tmp_path, run, monkeypatch):
+    monkeypatch.setattr("keras_bert.checkpoints.download", lambda name: small / "run/model")
+    options = ["--train", "opinions.csv", "--output", tmp_path / "out", "--epochs", "1"]
+    assert run("finetune", "--model", "someone/some-bert", *options).code == 0
+    assert ModelCard.load(tmp_path / "out/model/README.md").data.base_model == "someone/some-bert"
