@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from keras_bert.errors import InputError
+from keras_bert.export.ids import filled_up
 from keras_bert.export.process import Process
-from keras_bert.export.ways import Way, filled_up, ways_into
+from keras_bert.export.ways import Way, ways_into
 from keras_bert.finetuning.evaluation import evaluate
 from keras_bert.finetuning.jobs import MODULES, job_of
 from keras_bert.tasks.classifier import SequenceClassifier
@@ -95,7 +96,10 @@ def _as_of_model(model: Any, outputs: dict[str, np.ndarray]) -> Any:
     if len(names) > 1:
         return {name: outputs[name] for name in names}
     (name,) = names
-    return _LOGITS[model.problem_type](outputs[name]) if name == "scores" else outputs[name]
+    if name != "scores":
+        return outputs[name]
+    with np.errstate(divide="ignore"):  # scores in int8 may be 0 or 1
+        return _LOGITS[model.problem_type](outputs[name])
 
 
 @contextlib.contextmanager

@@ -118,6 +118,8 @@ def running(path: str | os.PathLike, threads: int = 1) -> Iterator[Process]:
             yield Process(path, process, errors)
         finally:
             process.kill()
+            with contextlib.suppress(BrokenPipeError):  # of a request that nobody read
+                cast(BinaryIO, process.stdin).close()
 
 
 def artifact(path: str | os.PathLike) -> Path:
@@ -126,13 +128,12 @@ def artifact(path: str | os.PathLike) -> Path:
     Raises:
         InputError: if there is none.
     """
-    path = Path(path)
-    is_file = path.suffix in worker.RUNTIMES and path.is_file()
+    path, endings = Path(path), [ending for ending in worker.RUNTIMES if ending]
+    is_file = path.suffix in endings and path.is_file()
     if not (is_file or (path / "saved_model.pb").is_file()):
-        endings = " or ".join(ending for ending in worker.RUNTIMES if ending)
         raise InputError(
             f"{path} is not an artifact: expected the directory of a SavedModel, or a file that "
-            f"ends in {endings}."
+            f"ends in {' or '.join(endings)}."
         )
     return path
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from keras_bert.export.check import Arrays
+from keras_bert.export.ids import ids_of
 from keras_bert.export.process import Process, Timing, running
-from keras_bert.export.ways import Way, ids_of
+from keras_bert.export.ways import Way
 
 BATCHES = (1, 8, 32)
 LENGTHS = (32, 128, 512)

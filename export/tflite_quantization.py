@@ -4,15 +4,15 @@ Jacob et al. 2017, https://arxiv.org/abs/1712.05877.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
 from keras_bert.export.check import require
+from keras_bert.export.ids import ids_of
 from keras_bert.export.quantization import kept_float
 from keras_bert.layers.encoder import Encoder
 
@@ -44,28 +44,8 @@ def representative_rows(
             'typical texts: representative=["...", ...].'
         )
     batch, length = shape or (1, None)
-    ids = dict(representative) if isinstance(representative, Mapping) else None
-    if ids is None:
-        preprocessor = getattr(model, "preprocessor", None)
-        if preprocessor is None:
-            raise InputError(
-                f"This {type(model).__name__} has no preprocessor; give `representative` as ids "
-                "[N, T] by name instead of texts."
-            )
-        ids = preprocessor.with_length(length or preprocessor.sequence_length)(representative)
-    if "token_ids" not in ids:
-        raise InputError(f"The representative ids hold {sorted(ids)}, but need 'token_ids' [N, T].")
-    tokens = np.asarray(ids["token_ids"], "int32")
-    arrays = {
-        "token_ids": tokens,
-        "segment_ids": np.asarray(ids.get("segment_ids", np.zeros_like(tokens)), "int32"),
-        "padding_mask": np.asarray(ids.get("padding_mask", np.ones_like(tokens)), "int32"),
-    }
-    count, found = tokens.shape
-    if not count:
-        raise InputError("There are no representative texts; give some hundred typical ones.")
-    if length not in (None, found):
-        raise InputError(f"The representative ids have {found} tokens; the file takes {length}.")
+    arrays = ids_of(model, representative, length)
+    count = len(arrays["token_ids"])
     # The last batch is filled up with the first rows.
     order = np.resize(np.arange(count), -(-count // batch) * batch).reshape(-1, batch)
     return [{name: array[rows] for name, array in arrays.items()} for rows in order]
@@ -73,19 +53,16 @@ def representative_rows(
 
 def with_mask_value(model: Any, value: float = MASK_VALUE) -> Any:
     """A copy of the model with another mask value, with the same weights."""
-    encoder = Encoder(model.config.replace(mask_value=value), name=_encoder(model).name)
+    name = getattr(model, "encoder", model).name
+    encoder = Encoder(model.config.replace(mask_value=value), name=name)
     if isinstance(model, Encoder):
         copy = encoder
     else:
-        kept = set(model.get_config()) - {"encoder", "preprocessor", "trainable", "dtype"}
-        arguments = {name: model.get_config()[name] for name in kept}
+        others = ("encoder", "preprocessor", "trainable", "dtype")
+        arguments = {k: v for k, v in model.get_config().items() if k not in others}
         copy = type(model)(encoder, preprocessor=model.preprocessor, **arguments)
     copy.set_weights(model.get_weights())
     return copy
-
-
-def _encoder(model: Any) -> keras.Model:
-    return model if isinstance(model, Encoder) else model.encoder
 
 
 def quantized(converter: Any, rows: Rows, keep_float: Sequence[str] = ()) -> bytes:
@@ -93,8 +70,7 @@ def quantized(converter: Any, rows: Rows, keep_float: Sequence[str] = ()) -> byt
 
     Args:
         converter: a `tf.lite.TFLiteConverter` of a function of ids.
-        rows: inputs by which ranges are measured; those that the function does not have are left
-            out.
+        rows: all inputs of the function, by which ranges are measured.
         keep_float: layers that stay float32, as `tflite` takes them.
 
     Raises:

@@ -41,11 +41,13 @@ def send(stream: BinaryIO, arrays: dict[str, Any]) -> None:
 
 
 def receive(stream: BinaryIO) -> dict[str, np.ndarray] | None:
-    """Reads one message; None if the other side is gone."""
+    """Reads one message; None if the other side is gone, be it in the middle of one."""
     header = stream.read(8)
-    if len(header) < 8:
+    size = struct.unpack("<q", header)[0] if len(header) == 8 else 0
+    content = stream.read(size)
+    if not size or len(content) < size:
         return None
-    with np.load(io.BytesIO(stream.read(struct.unpack("<q", header)[0]))) as arrays:
+    with np.load(io.BytesIO(content)) as arrays:
         return {name: _unpack(arrays[name]) for name in arrays}
 
 

@@ -72,6 +72,9 @@ def test_tagger_tells_where_tokens_stand(preprocessor, tmp_path):
     for name in ("starts", "ends"):
         np.testing.assert_array_equal(found[name], np.where(is_text, inputs[name], -1))
     assert set(np.unique(found["tags"])) <= {-1, 0, 1, 2}
+    model.preprocessor = preprocessor.with_length(16)  # not that of the file
+    (row,) = export.verify(model, [tmp_path / "a.tflite"], SOME, seconds=0).rows
+    assert (row.difference, row.agreement) == (np.inf, 0)
 
 
 def test_span_tells_where_tokens_of_the_context_stand(preprocessor, tmp_path):

@@ -1,7 +1,9 @@
 """The report: every artifact in its own runtime."""
 
+import io
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from keras_bert import InputError, export
 from keras_bert.export import worker
 from keras_bert.export.check import ExportError
+from keras_bert.export.process import running
+from keras_bert.export.ways import ways_into
 
 from .conftest import HARD_TEXTS, make_model, random_ids, scramble
 
@@ -87,12 +91,20 @@ def test_bad_input(classifier, artifacts, tmp_path):
         export.verify(classifier, [], ["a"])
     with pytest.raises(InputError, match="at least one"):
         export.verify(classifier, artifacts[1:2], [])
-    with pytest.raises(InputError, match="is not an artifact"):
-        export.verify(classifier, [tmp_path / "missing.onnx"], ["a"])
+    (tmp_path / "README").write_text("a file of another kind")
+    for name in ("missing.onnx", "README"):
+        with pytest.raises(InputError, match="is not an artifact"):
+            export.verify(classifier, [tmp_path / name], ["a"])
     with pytest.raises(InputError, match="no preprocessor"):
         export.verify(make_model(), artifacts[1:2], ["a"])
     with pytest.raises(InputError, match="need 'token_ids'"):
         export.verify(make_model(), artifacts[1:2], {"ids": [[1]]})
+    with pytest.raises(
+        InputError, match=r"token_ids have the shape \(2,\); all ids need one, \[N, T"
+    ):
+        export.verify(make_model(), artifacts[1:2], {"token_ids": [1, 2]})
+    with pytest.raises(InputError, match=r"padding_mask have the shape \(1, 1\)"):
+        export.verify(make_model(), artifacts[1:2], {"token_ids": [[1, 2]], "padding_mask": [[1]]})
     (tmp_path / "damaged.onnx").write_bytes(b"no protobuf")
     with pytest.raises(ExportError, match="damaged.onnx cannot be run"):
         export.verify(classifier, [tmp_path / "damaged.onnx"], ["a"])
@@ -100,6 +112,31 @@ def test_bad_input(classifier, artifacts, tmp_path):
     (tmp_path / "damaged" / "saved_model.pb").write_bytes(b"no protobuf")
     with pytest.raises(ExportError, match="damaged cannot be run"):
         export.verify(classifier, [tmp_path / "damaged"], ["a"])
+
+
+def test_a_process_that_dies_is_told_of(artifacts):
+    def ask_the_dead():
+        with running(artifacts[-1]) as process:
+            process._process.kill()
+            process._process.wait()
+            process.run("serving_default", random_ids(2, 8))
+
+    with pytest.raises(ExportError, match="a.onnx cannot be run"):
+        ask_the_dead()
+
+
+def test_signatures_of_others_are_passed_over():
+    def process(**signatures):
+        return SimpleNamespace(path="a.tflite", signatures=signatures)
+
+    of_ids = {"inputs": {"input_ids": [-1, 16]}, "outputs": ["logits"]}
+    of_pixels = {"inputs": {"pixel_values": [1, 3, 8, 8]}, "outputs": ["logits"]}
+    without = {"inputs": {}, "outputs": ["logits"]}
+    (way,) = ways_into(process(a=of_pixels, b=of_ids, c=without), ["logits"], ["a"])
+    assert (way.signature, way.takes, way.length) == ("b", "ids", 16)
+    for others in ({}, {"a": of_pixels}, {"c": without}):
+        with pytest.raises(InputError, match="a.tflite cannot be compared: it has no signature"):
+            ways_into(process(**others), ["logits"], ["a"])
 
 
 def test_the_worker_knows_neither_keras_nor_this_package(artifacts):
@@ -115,7 +152,7 @@ assert not [name for name in sys.modules if name.startswith(("keras.", "keras_be
 
 def test_messages_arrive_as_they_are():
     texts = np.array([b"", b"\x00", b"a\x00\x00", "ä🎉".encode(), b"\xff"], object)
-    stream = __import__("io").BytesIO()
+    stream = io.BytesIO()
     worker.send(stream, {"text": texts, "ids": np.arange(6).reshape(2, 3), "seconds": 0.5})
     worker.send(stream, {"text": texts[:0]})
     stream.seek(0)
@@ -125,3 +162,4 @@ def test_messages_arrive_as_they_are():
     assert float(first["seconds"]) == 0.5
     assert second["text"].shape == (0,)
     assert worker.receive(stream) is None
+    assert worker.receive(io.BytesIO(stream.getvalue()[:100])) is None
