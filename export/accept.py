@@ -79,16 +79,17 @@ def accept(
         raise InputError(f"{path} is no file to be judged: let it end in {' or '.join(WRITERS)}.")
     if not max_drop >= 0:
         raise InputError(f"max_drop is {max_drop}, but must be 0 points or more.")
+    expected = points(model, examples)
+    if math.isnan(expected):
+        raise InputError(
+            f"On {examples.path}, {metric} of the model is not a number, so no file can be judged "
+            "by it; give more examples, with different labels."
+        )
     with replacing(path) as scratch:
         candidate = scratch.with_name(f"candidate{path.suffix}")
         WRITERS[path.suffix](model, candidate, **options)
         with running(candidate) as process:
-            expected, found = points(model, examples), points(model, examples, process)
-        if math.isnan(expected):
-            raise InputError(
-                f"On {examples.path}, {metric} of the model is not a number, so no file can be "
-                "judged by it; give more examples, with different labels."
-            )
+            found = points(model, examples, process)
         judgement = Judgement(metric, expected, found, len(examples))
         if not judgement.drop <= max_drop:
             raise ExportError(
