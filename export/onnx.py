@@ -11,8 +11,9 @@ import numpy as np
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
+from keras_bert.export import worker
 from keras_bert.export.check import Run, check, explaining, require
-from keras_bert.export.quantization import check_quantization
+from keras_bert.export.quantization import TOLERANCES, check_quantization
 from keras_bert.export.signatures import answers_of, ids_function
 
 OPSETS = range(14, 19)  # what tf2onnx writes; the newest is the default
@@ -76,7 +77,7 @@ def onnx(
         # the runtime finds out.
         with explaining("Loading the ONNX file"):
             run = onnx_runner(scratch)
-        check(model, "ONNX file", run, QUANTIZATIONS[quantize])
+        check(model, "ONNX file", run, TOLERANCES[quantize])
         if text:
             with explaining("Adding the tokenizer to the ONNX file"):
                 proto = onnx_text.with_text(proto, model)
@@ -130,11 +131,6 @@ def _share_tables(graph: Any) -> None:
 
 
 def onnx_runner(path: str | os.PathLike) -> Run:
-    """An ONNX file as a function, on one thread."""
-    runtime = require("onnxruntime", "onnx")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # errors are raised, not printed
-    session = runtime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
+    """An ONNX file that takes ids as a function, on one thread."""
+    _, run = worker.RUNTIMES[".onnx"][1](os.fspath(path), 1)()
+    return lambda inputs: run("serving_default", inputs)

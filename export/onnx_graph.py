@@ -30,7 +30,7 @@ def clean(proto: onnx.ModelProto, weights: dict[str, np.ndarray]) -> onnx_ir.Mod
     common.RemoveUnusedNodesPass()(model)
     while RULES.apply_to_model(model):  # one makes room for another
         pass
-    _tidy(model)
+    _deduplicate(model)
     name_rest(model.graph, weights)
     return model
 
@@ -57,7 +57,7 @@ def _eliminate_identities(model: onnx_ir.Model) -> None:
         node.domain = ""
 
 
-def _tidy(model: onnx_ir.Model) -> None:
+def _deduplicate(model: onnx_ir.Model) -> None:
     """Removes what is there twice, and notes about what was rewritten."""
     _eliminate_identities(model)
     for step in (

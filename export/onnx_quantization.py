@@ -13,9 +13,6 @@ import onnx_ir
 
 from keras_bert.export.quantization import kept_float
 
-QUANTIZATIONS: dict[str, float] = {"none": 1e-5, "float16": 0.02, "dynamic": 0.25}
-"""To the difference allowed; for the small types that is a guard against nonsense alone."""
-
 _FEWEST = 16  # rows and columns: less is neither large nor slow
 _FLOAT32 = onnx_ir.DataType.FLOAT
 
@@ -81,6 +78,7 @@ _STORES: dict[str, Callable[[onnx_ir.Graph, onnx_ir.Value], None]] = {
     "float16": _store_half,
     "dynamic": _store_integers,
 }
+QUANTIZATIONS = ("none", *_STORES)
 
 
 def _quantized(

@@ -5,6 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 from keras_bert.config import closest
 from keras_bert.errors import InputError
+from keras_bert.export.check import FLOAT32_TOLERANCE
+
+TOLERANCES = {"none": FLOAT32_TOLERANCE, "float16": 0.02, "dynamic": 0.25, "int8": 0.5}
+"""Quantization to the difference that `check` allows. For the small types that is only a guard
+against nonsense: what they cost, `verify` finds on real texts."""
 
 _COUNTED = r"(_\d+)?"  # Keras and TensorFlow count layers of one name
 

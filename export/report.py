@@ -169,7 +169,7 @@ def _running(found: Report) -> _Table:
 
 
 def _name(row: Row) -> list[str]:
-    parts = Path(row.artifact).parts
+    parts = Path(row.artifact).absolute().parts
     return ["/".join(parts[-2:] if parts[-1].isdecimal() else parts[-1:]), row.takes]
 
 

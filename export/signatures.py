@@ -1,7 +1,7 @@
 """What artifacts take and give: one table for all formats."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -182,18 +182,32 @@ def input_names(model: keras.Model) -> tuple[str, ...]:
 
 
 def ids_function(
-    model: keras.Model, batch: int | None = None, length: int | None = None
+    model: keras.Model,
+    batch: int | None = None,
+    length: int | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Collection[str] | None = None,
 ) -> tf.types.experimental.PolymorphicFunction:
-    """The model as a graph from ids `[batch, length]` int32 to its named outputs float32."""
-    answers = answers_of(model)
-    names = input_names(model)
+    """The model as a graph from ids `[batch, length]` int32 to its named outputs float32.
+
+    Args:
+        model: the model.
+        batch: the only number of texts; None for any.
+        length: the only number of tokens; None for any.
+        inputs: names of what goes in, be it used or not; by default `input_names`.
+        outputs: the only ones that come out; by default all.
+    """
+    answers, used = answers_of(model), input_names(model)
+    names = inputs or used
 
     @tf.function(
         input_signature=[tf.TensorSpec([batch, length], tf.int32, name=name) for name in names],
         autograph=False,
     )
     def ids(*arrays: tf.Tensor) -> Tensors:
-        return answers.outputs(model, dict(zip(names, arrays, strict=True)))
+        given = dict(zip(names, arrays, strict=True))
+        found = answers.outputs(model, {name: given[name] for name in used})
+        return {name: found[name] for name in outputs or found}
 
     return ids
 

@@ -11,24 +11,21 @@ import tensorflow as tf
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
+from keras_bert.export import worker
 from keras_bert.export.check import (
-    FLOAT32_TOLERANCE,
     Arrays,
     Run,
     check,
     compare,
     explaining,
+    reference,
     require,
     samples,
 )
-from keras_bert.export.quantization import check_quantization
+from keras_bert.export.ids import ids_of
+from keras_bert.export.quantization import TOLERANCES, check_quantization
 from keras_bert.export.signatures import Weights, answers_of, ids_function
-from keras_bert.export.tflite_metadata import (
-    Reader,
-    described_function,
-    reader_of,
-    with_metadata,
-)
+from keras_bert.export.tflite_metadata import Reader, reader_of, with_metadata
 from keras_bert.export.tflite_quantization import (
     Rows,
     quantized,
@@ -36,10 +33,8 @@ from keras_bert.export.tflite_quantization import (
     with_mask_value,
 )
 from keras_bert.export.tflite_text import text_converter, text_functions, text_runner
+from keras_bert.layers.encoder import INPUTS
 
-# The difference allowed. For the small types that is only a guard against nonsense: what they
-# cost, `verify` finds on real texts.
-QUANTIZATIONS = {"none": FLOAT32_TOLERANCE, "float16": 0.02, "dynamic": 0.25, "int8": 0.5}
 _ROWS_CHECKED = 8
 _TEXTS = ["Text in, answers out.", "", "Ein Café, \u4e2d\u6587!"]
 
@@ -100,7 +95,7 @@ def tflite(
     """
     answers_of(model)
     require("ai_edge_litert.interpreter", "tflite")
-    quantize = check_quantization(quantize, QUANTIZATIONS, keep_float)
+    quantize = check_quantization(quantize, TOLERANCES, keep_float)
     _check_options(quantize, representative, keep_float, text, metadata)
     _check_shape(sequence_length, batch_size, model.config.max_positions, text, metadata)
     with replacing(path) as scratch:
@@ -126,16 +121,15 @@ def _write_for_ids(
 ) -> None:
     source = with_mask_value(model) if quantize == "int8" else model
     batch, length = shape or (None, None)
-    if reader is None:
-        function, outputs = ids_function(source, batch, length), None
-    else:
-        function, outputs = described_function(source, reader, batch, length), set(reader.outputs)
+    # MediaPipe counts three inputs, whatever the model uses.
+    inputs, outputs = (None, None) if reader is None else (INPUTS, tuple(reader.outputs))
+    function = ids_function(source, batch, length, inputs, outputs)
     with explaining("Converting to TFLite"):
         converter = tf.lite.TFLiteConverter.from_concrete_functions(
             [function.get_concrete_function()], Weights(source)
         )
         names = [specification.name for specification in function.input_signature]
-        fed = [{name: inputs[name] for name in names} for inputs in rows]
+        fed = [{name: row[name] for name in names} for row in rows]
         content = _converted(converter, quantize, fed, keep_float)
         if reader is not None:
             content = with_metadata(content, model, reader)
@@ -143,7 +137,7 @@ def _write_for_ids(
     with explaining("Loading the TFLite file"):
         run = tflite_runner(path)
     batches = rows[:_ROWS_CHECKED] or samples(model.config, shape)
-    check(model, "TFLite file", run, QUANTIZATIONS[quantize], batches, outputs)
+    check(model, "TFLite file", run, TOLERANCES[quantize], batches, outputs)
 
 
 def _write_for_texts(
@@ -154,16 +148,17 @@ def _write_for_texts(
         path.write_bytes(_converted(converter, quantize))
     with explaining("Loading the TFLite file"):
         run = text_runner(path)
+    texts = np.resize(np.array(_TEXTS, object), batch or len(_TEXTS)).tolist()
     for signature, function in functions.items():
         names = [specification.name for specification in function.input_signature]
-        texts = np.resize(np.array(_TEXTS, object), batch or len(_TEXTS)).tolist()
-        expected = {
-            name: value.numpy()
-            for name, value in function(*[tf.constant(texts)] * len(names)).items()
-        }
+        outputs = function(*[tf.constant(texts)] * len(names))
+        expected = {name: value.numpy() for name, value in outputs.items()}
+        several = texts if len(names) == 1 else (texts, texts)
+        of_ids = reference(model, ids_of(model, several, length))
+        expected |= {name: value for name, value in of_ids.items() if name in expected}
         with explaining(f"Running {signature} of the TFLite file"):
             actual = run(signature, dict.fromkeys(names, texts))
-        compare(f"TFLite file's {signature}", expected, actual, QUANTIZATIONS[quantize])
+        compare(f"TFLite file's {signature}", expected, actual, TOLERANCES[quantize])
 
 
 def _converted(
@@ -183,34 +178,15 @@ def tflite_runner(path: str | os.PathLike) -> Run:
 
     Where it takes so many texts at once, they are given to it so many at a time.
     """
-    signature = _signature(path)
-    details = signature.get_input_details()
-    batch = int(details["token_ids"]["shape_signature"][0])
+    signatures, run = worker.RUNTIMES[".tflite"][1](os.fspath(path), 1)()
+    run = worker.in_parts(run, signatures)
 
-    def run(inputs: Arrays) -> Arrays:
+    def run_ids(inputs: Arrays) -> Arrays:
         unused = np.zeros_like(inputs["token_ids"])
-        arrays = {name: inputs.get(name, unused) for name in details}
-        if batch < 0:
-            return signature(**arrays)
-        count = len(unused)
-        parts = [
-            signature(**{name: _filled_up(x[i : i + batch], batch) for name, x in arrays.items()})
-            for i in range(0, count, batch)
-        ]
-        return {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}
+        names = signatures["serving_default"]["inputs"]
+        return run("serving_default", {name: inputs.get(name, unused) for name in names})
 
-    return run
-
-
-def _filled_up(array: np.ndarray, batch: int) -> np.ndarray:
-    """Repeats rows until there are so many."""
-    return array if len(array) == batch else np.resize(array, (batch, *array.shape[1:]))
-
-
-def _signature(path: str | os.PathLike) -> Any:
-    litert = require("ai_edge_litert.interpreter", "tflite")
-    interpreter = litert.Interpreter(model_path=str(path), num_threads=1)
-    return interpreter.get_signature_runner("serving_default")
+    return run_ids
 
 
 def _check_options(

@@ -12,12 +12,9 @@ from typing import Any, NamedTuple
 
 import flatbuffers
 import numpy as np
-import tensorflow as tf
 
 from keras_bert.errors import InputError
 from keras_bert.export.check import require
-from keras_bert.export.signatures import Tensors, answers_of, input_names
-from keras_bert.layers.encoder import INPUTS
 from keras_bert.tasks.classifier import SequenceClassifier
 from keras_bert.tasks.embedder import TextEmbedder
 from keras_bert.tasks.span import SpanClassifier
@@ -121,27 +118,8 @@ def reader_of(model: Any) -> Reader:
     return READERS[cls]
 
 
-def described_function(model: Any, reader: Reader, batch: int | None, length: int | None) -> Any:
-    """The model as a function of ids `[batch, length]` to what the reader wants.
-
-    All three inputs are there, since MediaPipe counts them, whatever the model uses.
-    """
-    outputs, names = answers_of(model).outputs, input_names(model)
-
-    @tf.function(
-        input_signature=[tf.TensorSpec([batch, length], tf.int32, name=name) for name in INPUTS],
-        autograph=False,
-    )
-    def ids(*arrays: tf.Tensor) -> Tensors:
-        inputs = dict(zip(INPUTS, arrays, strict=True))
-        found = outputs(model, {name: inputs[name] for name in names})
-        return {name: found[name] for name in reader.outputs}
-
-    return ids
-
-
 def with_metadata(content: bytes, model: Any, reader: Reader) -> bytes:
-    """A file of `described_function` with the description and the files."""
+    """A file of the outputs that the reader wants, with the description and the files."""
     schema = require("ai_edge_litert.schema_py_generated", "tflite")
     tree = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0))
     inputs, outputs = _tensors(tree)
@@ -246,16 +224,15 @@ def _write(builder: flatbuffers.Builder, value: Any) -> int:
         for table in reversed(tables):
             builder.PrependUOffsetTRelative(table)
         return builder.EndVector()
-    fields = {
-        value.slots[name]: field if isinstance(field, int) else _write(builder, field)
+    within = {
+        name: _write(builder, field)
         for name, field in value.items()
-        if field != []
+        if not isinstance(field, int) and field != []
     }
-    numbers = {value.slots[name] for name, field in value.items() if isinstance(field, int)}
     builder.StartObject(max(value.slots.values(), default=-1) + 1)
-    for slot, field in fields.items():
-        if slot in numbers:
-            builder.PrependInt8Slot(slot, field, 0)
-        else:
-            builder.PrependUOffsetTRelativeSlot(slot, field, 0)
+    for name, field in value.items():
+        if isinstance(field, int):
+            builder.PrependInt8Slot(value.slots[name], field, 0)
+        elif name in within:
+            builder.PrependUOffsetTRelativeSlot(value.slots[name], within[name], 0)
     return builder.EndObject()

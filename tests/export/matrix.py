@@ -12,14 +12,20 @@ largest value, where that is more than 1), or a choice is another one.
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import keras_bert as kb
-from keras_bert.export.check import FLOAT32_TOLERANCE, difference, reference
+from keras_bert.export.check import (
+    FLOAT32_TOLERANCE,
+    ExportError,
+    compare,
+    difference,
+    reference,
+)
 from keras_bert.export.signatures import input_names
 from keras_bert.families import FAMILIES as ALL_FAMILIES
 
@@ -81,17 +87,11 @@ def _difference(model: Any, run: Any, batch: int, length: int) -> tuple[float, b
     ids = {name: ids[name] for name in input_names(model)}
     expected = reference(model, ids)
     actual = {name: np.asarray(value) for name, value in run(ids).items()}
-    found = difference(expected, actual)
-    return found, found <= FLOAT32_TOLERANCE * _scale(expected) and _same(expected, actual)
-
-
-def _scale(expected: Mapping[str, np.ndarray]) -> float:
-    return max(1.0, *(float(np.abs(x).max()) for x in expected.values() if x.dtype.kind == "f"))
-
-
-def _same(expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray]) -> bool:
-    choices = (name for name, value in expected.items() if value.dtype.kind == "i")
-    return all(np.array_equal(expected[name], actual[name]) for name in choices)
+    try:
+        compare("artifact", expected, actual, FLOAT32_TOLERANCE)
+    except ExportError:
+        return difference(expected, actual), False
+    return difference(expected, actual), True
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
