@@ -110,7 +110,6 @@ def command(
     as_task: str | None,
     formats: str,
     quantize: str,
-    representative: str | None,
     verify: str | None,
     validation: str | None,
     max_drop: float | None,
@@ -124,13 +123,12 @@ def command(
     """
     chosen, directory = _formats(formats), Path(out)
     exporting = {name: options.pop(name) for name in tuple(options) if name in OPTIONS}
-    exporting["representative"] = representative
     given = {name: value for name, value in exporting.items() if not is_default(value)}
     _check_options(chosen, quantize, given)
     _check_measuring(quantize, verify, validation, max_drop, report, options)
     _check_directory(directory, report)
-    if representative:
-        given["representative"] = _texts(representative)
+    if "representative" in given:
+        given["representative"] = _texts(given["representative"])
     texts = _texts(verify) if verify else None
 
     import keras_bert
@@ -152,23 +150,16 @@ def command(
 
     paths = []
     for format in chosen:
-        arguments = {name: value for name, value in given.items() if format in OPTIONS[name]}
-        if format != "tflite":  # elsewhere it is that of texts, not of ids
-            arguments.pop("sequence_length", None)
         path = directory / _file(format, quantize, bool(given.get("text")))
-        if quantize not in FORMATS[format][1:]:
-            arguments.pop("keep_float", None)
-            arguments.pop("representative", None)
+        arguments = _arguments(format, quantize, given)
+        if examples is not None and "quantize" in arguments:
+            drop = 0.5 if max_drop is None else max_drop
+            found = export.accept(loaded, path, examples, drop, **arguments)
+            click.echo(f"{path}: {found}")
+        else:
             getattr(export, format)(loaded, path, **arguments)
             path = path / str(arguments["version"]) if "version" in arguments else path
             click.echo(str(path))
-        elif examples is None:
-            getattr(export, format)(loaded, path, quantize=quantize, **arguments)
-            click.echo(str(path))
-        else:
-            drop = 0.5 if max_drop is None else max_drop
-            found = export.accept(loaded, path, examples, drop, quantize=quantize, **arguments)
-            click.echo(f"{path}: {found}")
         paths.append(path)
     if report:
         click.echo(str(export.report(loaded, paths, texts, report, examples=examples)))
@@ -187,6 +178,20 @@ def _formats(text: str) -> list[str]:
     return list(dict.fromkeys(formats))
 
 
+def _arguments(format: str, quantize: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of what was given, what the function that writes a format takes."""
+    arguments = {name: value for name, value in given.items() if format in OPTIONS[name]}
+    if format != "tflite":  # elsewhere it is that of texts, not of ids
+        arguments.pop("sequence_length", None)
+    if _is_quantized(format, quantize):
+        return {"quantize": quantize, **arguments}
+    return {k: v for k, v in arguments.items() if k not in ("keep_float", "representative")}
+
+
+def _is_quantized(format: str, quantize: str) -> bool:
+    return quantize in FORMATS[format] and quantize != "none"
+
+
 def _check_options(chosen: Iterable[str], quantize: str, given: Mapping[str, Any]) -> None:
     """Refuses options that no chosen format has, and those that need another."""
     having = tuple(name for name, kinds in FORMATS.items() if quantize in kinds)
@@ -199,6 +204,11 @@ def _check_options(chosen: Iterable[str], quantize: str, given: Mapping[str, Any
             )
     if quantize == "none" and "keep_float" in given:
         raise click.UsageError("--keep-float is for quantized files; add --quantize.")
+    if "keep_float" in given and quantize != "int8" and "tflite" in chosen:
+        raise click.UsageError(
+            f"--keep-float with --quantize {quantize} is for onnx alone: TFLite's converter lets "
+            "layers be chosen for int8."
+        )
     if (quantize == "int8") != ("representative" in given):
         raise click.UsageError(
             "--quantize int8 and --representative FILE belong together: ranges are measured on "
@@ -253,7 +263,7 @@ def _file(format: str, quantize: str, text: bool) -> str:
     """The name of an artifact."""
     if format not in OPTIONS["text"]:
         return format
-    stored = quantize if quantize in FORMATS[format][1:] else ""
+    stored = quantize if _is_quantized(format, quantize) else ""
     return f"{'-'.join(filter(None, ('model', 'text' if text else '', stored)))}.{format}"
 
 

@@ -25,6 +25,10 @@ CASES = {
         [*EXPORT, "--keep-float", "embeddings"],
         "--keep-float is for quantized files",
     ),
+    "layers to keep of files that have none": (
+        [*EXPORT, "--quantize", "dynamic", "--keep-float", "embeddings"],
+        "--keep-float with --quantize dynamic is for onnx alone",
+    ),
     "ranges from nothing": (
         [*EXPORT, "--quantize", "int8"],
         "--quantize int8 and --representative FILE belong together",
