@@ -38,8 +38,9 @@ def ask(address: str, model: str, signature: str, columns: dict[str, list[str]])
             return [without_filling(row) for row in json.load(response)["predictions"]]
     except urllib.error.HTTPError as error:
         raise SystemExit(f"The server answered {error.code}: {error.read().decode()}") from None
-    except urllib.error.URLError as error:
-        raise SystemExit(f"No server answers at {address}: {error.reason}.") from None
+    except OSError as error:  # of connecting, with a reason, or of reading
+        reason = getattr(error, "reason", error)
+        raise SystemExit(f"No server answers at {address}: {reason}.") from None
 
 
 def without_filling(row: dict) -> dict:
