@@ -90,6 +90,17 @@ TPU_VENV := .venv-tpu
 $(TPU_VENV)/installed: benchmarks/tpu/requirements.txt
 	$(environment)
 
+DOCS_VENV := .venv-docs
+$(DOCS_VENV)/installed: docs/requirements.txt
+	$(environment)
+
+# Links and references that lead nowhere are errors, and so is what a page would fetch from others.
+.PHONY: docs
+docs: $(DOCS_VENV)/installed ## the documentation as a site, build/docs/index.html
+	$(DOCS_VENV)/bin/python -m sphinx --quiet --fail-on-warning --keep-going \
+		-d build/doctrees docs build/docs
+	@! grep -rE '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' build/docs --include='*.html'
+
 CASES ?= small
 .PHONY: tpu-check
 tpu-check: $(TPU_VENV)/installed ## training steps compiled for a TPU v5e, without one (CASES=...)
@@ -102,4 +113,4 @@ lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 
 .PHONY: clean
 clean: ## remove what was built, and the virtual environment
-	rm -rf $(VENV) $(PARITY_VENV) $(PHONE_VENV) $(TPU_VENV) $(BROWSER)/node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PARITY_VENV) $(PHONE_VENV) $(TPU_VENV) $(DOCS_VENV) $(BROWSER)/node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,32 @@
+"""How Sphinx builds the documentation; `make docs` does it, in an environment of its own."""
+
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+extensions = ["myst_parser", "from_docstrings"]
+
+project = "keras_bert"
+release = re.search(r'__version__ = "(.+)"', (HERE.parent / "keras_bert/__init__.py").read_text())[
+    1
+]
+exclude_patterns = ["requirements.txt"]
+nitpicky = True
+myst_heading_anchors = 3
+
+# One theme that comes with Sphinx, and nothing from other hosts.
+html_theme = "alabaster"
+html_theme_options = {
+    "description": "BERT for TensorFlow and Keras 3",
+    "fixed_sidebar": True,
+    "page_width": "64rem",
+    "show_powered_by": False,
+}
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False

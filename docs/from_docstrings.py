@@ -1,0 +1,129 @@
+"""The reference: a line `::: keras_bert.Encoder` becomes what the docstring of that name says.
+
+The source is parsed, not imported (griffe), so that nothing of TensorFlow is needed. Docstrings
+are Google's form around Markdown, and become Markdown that Sphinx then reads with the page.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import griffe
+
+ROOT = Path(__file__).parent.parent
+LINE = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
+LISTED = ("parameters", "attributes", "returns", "raises", "yields")
+OF_KERAS = ("build", "from_config", "get_build_config", "get_config")  # as in any Keras layer
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("source-read", _fill_in)
+    return {"parallel_read_safe": True}
+
+
+def _fill_in(app: Any, page: str, source: list[str]) -> None:
+    source[0] = LINE.sub(lambda line: "\n".join(describe(line[1])), source[0])
+
+
+def describe(name: str) -> Iterator[str]:
+    """The lines of Markdown on a public class or function; its heading is of the second level."""
+    found = find(name)
+    yield f"## {name.rpartition('.')[2]}"
+    yield from _described(found, name)
+    if found.is_class:
+        for method in found.all_members.values():
+            if _is_public(method):
+                yield f"### {found.name}.{method.name}"
+                yield from _described(method, method.name)
+
+
+def find(name: str) -> Any:
+    """What a public name stands for.
+
+    Raises:
+        KeyError: if there is no such name.
+    """
+    *module, last = name.split(".")
+    if module == ["keras_bert"]:  # imported when they are first used, by this table
+        homes = ast.literal_eval(str(_package("keras_bert")["_HOMES"].value))
+        return _resolved(_package("keras_bert")[f"{homes[last]}.{last}"])
+    if module == ["keras_bert", "export"]:  # each function stands in a module of its own name
+        return _package("export")[f"{last}.{last}"]
+    return _resolved(_package("keras_bert")[".".join([*module[1:], last])])
+
+
+@cache
+def _package(name: str) -> Any:
+    return griffe.load(
+        name,
+        search_paths=[ROOT],
+        allow_inspection=False,
+        docstring_parser="google",
+        docstring_options={"returns_multiple_items": False, "returns_named_value": False},
+    )
+
+
+def _resolved(found: Any) -> Any:
+    return found.final_target if found.is_alias else found
+
+
+def _is_public(member: Any) -> bool:
+    named = not member.name.startswith("_") and member.name not in OF_KERAS
+    return named and member.is_function and bool(member.docstring)
+
+
+def _described(found: Any, name: str) -> Iterator[str]:
+    if found.is_class or found.is_function:
+        yield from ("", "```python", _signature(found, name), "```", "")
+    for section in found.docstring.parsed if found.docstring else ():
+        kind, value = section.kind.value, section.value
+        if kind == "text":
+            yield from (value, "")
+        elif kind == "admonition":  # "Example:"
+            code = value.contents.startswith(">>>")
+            yield from (f"{section.title}:", "")
+            yield from ("```pycon", value.contents, "```", "") if code else (value.contents, "")
+        elif kind in LISTED:
+            yield from (f"{kind.capitalize()}:", "")
+            yield from (_item(item, kind, found) for item in value)
+            yield ""
+        else:
+            raise ValueError(f"{name}: a section {kind!r} has no form here")
+
+
+def _signature(found: Any, name: str) -> str:
+    parameters, star = [], False
+    for parameter in found.parameters:
+        if parameter.name in ("self", "cls"):
+            continue
+        star = star or parameter.kind == griffe.ParameterKind.var_positional
+        if parameter.kind == griffe.ParameterKind.keyword_only and not star:
+            parameters.append("*")
+            star = True
+        parameters.append(_parameter(parameter))
+    line = f"{name}({', '.join(parameters)})"
+    if len(line) > 80:
+        line = f"{name}(\n" + "".join(f"    {parameter},\n" for parameter in parameters) + ")"
+    returns = None if found.is_class else found.returns
+    return f"{line} -> {returns}" if returns else line
+
+
+def _parameter(parameter: Any) -> str:
+    stars = {"variadic positional": "*", "variadic keyword": "**"}.get(parameter.kind.value, "")
+    typed = f": {parameter.annotation}" if parameter.annotation else ""
+    default = "" if stars or parameter.required else f" = {parameter.default}"
+    return f"{stars}{parameter.name}{typed}{default}"
+
+
+def _item(item: Any, kind: str, found: Any) -> str:
+    text = " ".join(item.description.split())
+    if kind != "returns":
+        name = item.annotation if kind == "raises" else item.name
+        return f"- `{name}`: {text}"
+    # "N dictionaries: ..." is read as if it were a type.
+    typed = str(item.annotation) != str(found.returns)
+    return f"- {item.annotation}: {text}" if typed else f"- {text}"

@@ -1,0 +1,76 @@
+"""Every code block of docs/ is executed, page by page, and prints what the page says.
+
+The blocks of a page run in their order, in one directory, and its Python blocks share their names.
+A block "text" is what the block before it prints or, if that fails, how its error ends; "..."
+stands for anything.
+"""
+
+import contextlib
+import io
+import re
+import traceback
+
+import pytest
+
+from tests.blocks import ROOT, blocks, execute, user_files
+
+DOCS = ROOT / "docs"
+PAGES = {str(page.relative_to(DOCS)): page for page in sorted(DOCS.rglob("*.md"))}
+WITH_BLOCKS = [name for name, page in PAGES.items() if blocks(page)]
+OF_OTHER_TESTS = ("guides/families.md",)  # tests/docs/test_families.py
+# Whatever starts TensorFlow anew, block by block, or trains.
+QUICK = ("errors.md", "guides/checkpoints.md", "guides/text.md")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
+        for name in WITH_BLOCKS
+        if name not in OF_OTHER_TESTS
+    ],
+)
+def test_every_block_does_what_the_page_says(name, tmp_path, monkeypatch):
+    user_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": name}
+    following = blocks(PAGES[name])
+    for (language, code), (next_language, expected) in zip(
+        following, [*following[1:], ("", "")], strict=True
+    ):
+        if language == "text":
+            continue
+        output, failed = run(language, code, names)
+        if next_language == "text":
+            assert_shown(expected, output, code)
+        else:
+            assert not failed, f"{code}\n{output}"
+
+
+def run(language, code, names):
+    """What a block prints, or its error; and whether it failed."""
+    if language != "python":
+        done = execute(language, code, ".")
+        failed = done.returncode != 0
+        return done.stderr if failed else done.stdout, failed
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "block", "exec"), names)
+    except Exception as error:
+        return "".join(traceback.format_exception_only(error)), True
+    return printed.getvalue(), False
+
+
+def assert_shown(expected, output, code):
+    """Lines may be broken elsewhere on the page."""
+    parts = [re.escape(" ".join(part.split())) for part in expected.split("...")]
+    shown = " ".join(output.split())
+    assert re.fullmatch(" ?.* ?".join(parts), shown), f"{code}\nprints\n{output}"
+
+
+def test_the_tests_of_blocks_notice_a_difference():
+    with pytest.raises(AssertionError, match="prints"):
+        assert_shown("a ... of 3", "a share of 4", "")
+    assert_shown("a ... of\n4", "a share\nof 4", "")
+    assert run("python", "1 / 0", {}) == ("ZeroDivisionError: division by zero\n", True)
