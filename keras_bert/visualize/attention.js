@@ -37,12 +37,13 @@ function matrix(layer, head) {
   return decoded.get(key);
 }
 
-const number = (level) => (level / LEVELS).toFixed(2);
+/** A weight for readers; small ones with a digit more. */
+const number = (level) => (level / LEVELS).toFixed(level < 0.1 * LEVELS ? 3 : 2);
 
 // What is shown
 
 function choose() {
-  const filter = element("filter").value;
+  const filter = new FormData(element("controls")).get("texts");
   const hide = element("hide-special").checked;
   shown = [0, 1].map((side) =>
     [...tokens.keys()].filter(
@@ -83,11 +84,12 @@ function item(side, index) {
 }
 
 /** Where a token stands, in words. */
-function place({ segment, special, start, end }) {
+function place({ text, segment, special, start, end }) {
   if (special) return "special token";
   const written = Array.from(texts[segment]).slice(start, end).join("");
-  const text = texts.length > 1 ? `text ${"AB"[segment]}, ` : "";
-  return `“${written}”, ${text}characters ${start} to ${end}`;
+  const quoted = written === text.trim() ? "" : `“${written}”, `;
+  const where = texts.length > 1 ? `text ${"AB"[segment]}, ` : "";
+  return `${quoted}${where}characters ${start} to ${end}`;
 }
 
 // Drawing
@@ -126,7 +128,7 @@ function mark(focus, bytes) {
       node.classList.toggle("named", between >= weakest());
       node.classList.toggle("by-second", tokens[from].segment === 1);
       node.dataset.weight = number(between);
-      node.style.setProperty("--weight", between / LEVELS);
+      node.style.setProperty("--strength", Math.sqrt(between / LEVELS));
       node.ariaSelected = String(isFocus && state.pinned !== null);
     }
   }
@@ -161,6 +163,7 @@ function summary(bytes) {
   for (const from of shown[0])
     for (const to of shown[1]) drawn += bytes[from * numTokens + to] >= weakest();
   const all = shown[0].length * shown[1].length;
+  if (!drawn) return [`No weight is ${number(weakest())} or more: let weaker lines be drawn.`];
   return [
     `Lines for ${drawn.toLocaleString("en")} of ${all.toLocaleString("en")} weights, ` +
       `${number(weakest())} or more. Point at a token to see its lines alone; click to pin it.`,
@@ -202,8 +205,8 @@ function draw() {
     pen.strokeStyle = colors.getPropertyValue(segment ? "--second" : "--first");
     bands.forEach((path, band) => {
       const strength = (band + 0.5) / BANDS;
-      pen.globalAlpha = 0.12 + 0.88 * strength ** 0.8;
-      pen.lineWidth = 0.75 + 3 * strength;
+      pen.globalAlpha = focus ? Math.sqrt(strength) : 0.06 + 0.7 * strength;
+      pen.lineWidth = focus ? 0.75 + 4 * strength : 0.75 + 1.5 * strength;
       pen.stroke(path);
     });
   });
@@ -318,13 +321,13 @@ function listen() {
   element("grid").addEventListener("click", (event) => chooseHead(event.target.closest("button")));
   element("grid").addEventListener("keydown", walkHeads);
   element("weakest").addEventListener("input", render);
-  for (const id of ["filter", "hide-special"])
-    element(id).addEventListener("change", () => {
-      choose();
-      view.scrollTop = 0;
-      render();
-      drawThumbnails();
-    });
+  element("controls").addEventListener("change", ({ target }) => {
+    if (target === element("weakest")) return;
+    choose();
+    view.scrollTop = 0;
+    render();
+    drawThumbnails();
+  });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     state.pinned = state.hovered = null;
@@ -386,6 +389,7 @@ function readAddress() {
 }
 
 function describe() {
+  document.title = `Attention: ${texts[0]}`;
   element("about").textContent = `${data.title}, ${numTokens} tokens`;
   if (data.cut) element("about").textContent += ` (${data.cut} more are beyond its length)`;
   texts.forEach((text, segment) => {
@@ -399,7 +403,9 @@ function describe() {
     line.append(bdi(text));
     element("texts").append(line);
   });
-  element("filter-label").hidden = texts.length < 2;
+  element("filter").hidden = texts.length < 2;
+  // Even attention to all tokens draws no line.
+  element("weakest").value = Math.min(Math.max(Math.round((1.5 * LEVELS) / numTokens), 1), 8);
 }
 
 describe();
