@@ -1,15 +1,15 @@
 """The page about artifacts."""
 
 import html.parser
+import importlib
 
 import pytest
 
 from keras_bert import InputError, export
 from keras_bert.export import speed, worker
-from keras_bert.export.process import running
-from keras_bert.export.report import _html, _markdown, _Table
-from keras_bert.export.speed import measure_speed
-from keras_bert.export.verify import Report
+from keras_bert.export.process import Timing, running
+from keras_bert.export.speed import Speed, measure_speed
+from keras_bert.export.verify import Report, Row
 from keras_bert.export.ways import output_names, ways_into
 
 from .conftest import make_model
@@ -63,12 +63,20 @@ def test_both_pages_show_it(page):
     assert {file.name for file in path.parent.iterdir()} == {"page.md", "page.html"}
 
 
-def test_names_cannot_break_the_pages():
-    table = _Table("A & B", ["<one>", "two"], [["a|b", "</td>"]])
-    assert r"| a\|b | </td> |" in _markdown("Title", ["note"], [table])
-    content = _html("<Title>", ["a <note>"], [table], Report((), 0))
-    assert "<td>a|b</td><td>&lt;/td&gt;</td>" in content
-    assert "<Title>" not in content
+def test_names_cannot_break_the_pages(classifier, tmp_path, monkeypatch):
+    timing = Timing(1.0, 0.0)
+    fast = Speed({(1, 128): timing, (32, 128): timing}, {1: 2.0, 2: 3.0}, (32, 128), 1.0, 1.0)
+    row = Row("a|b<p>&.tflite", "ids", "<runtime> 1", 1.0, 0.0, None, {}, speed=fast)
+    module = importlib.import_module("keras_bert.export.report")
+    monkeypatch.setattr(module, "verify", lambda *arguments, **options: Report((row,), 1))
+    export.report(classifier, ["a"], ["text"], tmp_path / "page.md")
+    markdown = (tmp_path / "page.md").read_text("utf-8")
+    assert r"| a\|b<p>&.tflite | ids |" in markdown
+    content = (tmp_path / "page.html").read_text("utf-8")
+    assert "<td>a|b&lt;p&gt;&amp;.tflite</td>" in content
+    assert "<p>&" not in content
+    assert "<runtime>" not in content
+    assert content.count("<svg") == 2
 
     class Parser(html.parser.HTMLParser):
         def __init__(self):

@@ -1,8 +1,5 @@
 """TFLite files that take texts give Keras' answers."""
 
-import gzip
-import json
-
 import numpy as np
 import pytest
 
@@ -15,6 +12,7 @@ from keras_bert.tasks.fill_mask import fill_mask
 from tests.text.sentencepiece_reference import MINIMAL, MODEL
 from tests.text.test_loading import byte_pair
 
+from . import tokenizers
 from .conftest import HARD_TEXTS, TOKENS, make_model
 from .test_formats import SMALL
 
@@ -181,35 +179,23 @@ def test_what_is_refused(task, tokenizer, options, message, tmp_path):
 # Real vocabularies
 
 
-def lines(shared_data, count=10_000):
-    """The hard lines, then prose."""
-    hard = (shared_data / "text/tokenizer_stress.jsonl").read_text("utf-8").splitlines()
-    found = [json.loads(line)["text"] for line in hard]
-    with gzip.open(shared_data / "corpora/novels.txt.gz", "rt", encoding="utf-8") as file:
-        while len(found) < count:
-            found.append(next(file).strip())
-    return found
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert-base-uncased", "bert-base-cased", "deberta-v3"])
 def test_ten_thousand_lines(name, shared_data, tmp_path):
-    folder = shared_data / "vocabs" / name
     if name == "deberta-v3":
-        model = (folder / "spm.model").read_bytes()
+        model = (shared_data / "vocabs" / name / "spm.model").read_bytes()
         tokenizer = kb.SentencePiece(
             model, last_tokens=["[MASK]"], special_tokens={"unknown": "[UNK]"}
         )
     else:
-        vocabulary = kb.Vocabulary.from_file(folder / "vocab.txt")
-        tokenizer = kb.WordPiece(vocabulary, lowercase=name.endswith("uncased"))
+        tokenizer = tokenizers.wordpiece(shared_data, name)
     preprocessor = kb.Preprocessor(tokenizer, 64)
     size = len(tokenizer.vocabulary)
     model = make_model(
         "classifier", preprocessor=preprocessor, vocabulary_size=size, hidden_size=16
     )
     run = written(model, tmp_path)
-    texts = lines(shared_data)
+    texts, _ = tokenizers.lines(shared_data)
     wrong = []
     for start in range(0, len(texts), 500):
         part = texts[start : start + 500]
