@@ -213,7 +213,10 @@ RUNTIMES: dict[str, tuple[str, Callable[[str, int], Load]]] = {
     ".tflite": ("ai-edge-litert", _tflite),
     ".onnx": ("onnxruntime", _onnx),
 }
-"""Ending of an artifact's name to its runtime's package and what imports it."""
+"""Ending of an artifact's name to its runtime's package and what imports it.
+
+That of SavedModels hides Keras from its process; the others may run in any.
+"""
 
 
 def in_parts(run: Run, signatures: Signatures) -> Run:
