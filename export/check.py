@@ -111,7 +111,7 @@ def compare(artifact: str, expected: Arrays, actual: Arrays, tolerance: float) -
     sizes = [float(np.abs(x).max()) for x in expected.values() if x.dtype.kind == "f"]
     allowed = tolerance * max(1.0, *sizes)
     found = difference(expected, actual)
-    if found > allowed:
+    if found > allowed or found == float("inf"):
         raise ExportError(
             f"The {artifact} differs from the model by {found:.1e}, where {allowed:.1e} is "
             "allowed; nothing was written."

@@ -20,7 +20,8 @@ def check_quantization(
     """The quantization that is asked for, None being "none".
 
     Raises:
-        InputError: if it is not one of those known, or `keep_float` is a single string.
+        InputError: if it is not one of those known, or `keep_float` is a single string or has
+            nothing to be kept from.
     """
     quantize = quantize or "none"
     if quantize not in known:
@@ -30,6 +31,8 @@ def check_quantization(
         )
     if isinstance(keep_float, str):
         raise InputError(f"keep_float is {keep_float!r}, but must be a list: [{keep_float!r}].")
+    if keep_float and quantize == "none":
+        raise InputError("keep_float is for quantized files; give quantize, too, or leave it out.")
     return quantize
 
 

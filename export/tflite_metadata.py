@@ -86,7 +86,7 @@ def reader_of(model: Any) -> Reader:
     """The row of the table for a model.
 
     Raises:
-        InputError: if nothing on a phone reads such a model, or its vocabulary.
+        InputError: if nothing on a phone reads such a model, its vocabulary or its labels.
     """
     for cls in type(model).__mro__:
         if cls in READERS:
@@ -110,6 +110,12 @@ def reader_of(model: Any) -> Reader:
                 f"The vocabulary's {role} token is {special[role]!r}, where MediaPipe and the Task "
                 f"Library put {token!r}; leave out `metadata`."
             )
+    broken = [label for label in getattr(model, "labels", ()) if len(label.splitlines()) > 1]
+    if broken:
+        raise InputError(
+            f"The label {broken[0]!r} has a line break, but in the file labels stand one a line; "
+            "leave out `metadata`."
+        )
     logger.warning(
         "MediaPipe and the Task Library read some texts otherwise than this model's tokenizer, and "
         "answer otherwise for them: texts with %s.",

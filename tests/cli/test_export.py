@@ -2,6 +2,10 @@
 
 import pytest
 
+from keras_bert.cli.export import FORMATS
+from keras_bert.export.onnx_quantization import QUANTIZATIONS
+from keras_bert.export.quantization import TOLERANCES
+
 EXPORT = ["export", "tuned/model", "x"]
 ONNX = [*EXPORT, "--format", "onnx"]
 CASES = {
@@ -74,6 +78,11 @@ def test_one_line_and_code_2(arguments, message, run, small):
     assert len(result.errors) == 1, result.errors
     assert message in result.errors[0]
     assert not (small / "x").exists()
+
+
+def test_the_command_knows_what_the_library_stores():
+    assert FORMATS["onnx"] == QUANTIZATIONS
+    assert FORMATS["tflite"] == tuple(TOLERANCES)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_bert import InputError, export
-from keras_bert.export.check import ExportError, check, difference, reference
+from keras_bert.export.check import ExportError, check, compare, difference, reference
 
 from .conftest import make_model
 
@@ -21,6 +21,12 @@ def test_difference():
     assert difference(a, {"x": a["x"]}) == np.inf
     assert difference(a, {**a, "x": np.zeros((2, 1))}) == np.inf
     assert difference(a, {**a, "x": np.array([1.0, np.nan])}) == np.inf
+
+
+def test_infinite_answers_are_not_compared():
+    infinite = {"x": np.array([np.inf, 1.0])}
+    with pytest.raises(ExportError, match="differs from the model by inf"):
+        compare("file", infinite, infinite, 1e-5)
 
 
 @pytest.mark.parametrize(

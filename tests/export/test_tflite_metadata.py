@@ -75,6 +75,12 @@ def special(**changes):
     return kb.WordPiece(kb.Vocabulary(tokens, **changes))
 
 
+def test_labels_of_two_lines_are_refused(preprocessor, tmp_path):
+    model = make_model(arguments={"labels": ["no", "yes\nor so"]}, preprocessor=preprocessor)
+    with pytest.raises(InputError, match=r"label 'yes\\nor so' has a line break"):
+        export.tflite(model, tmp_path / "a.tflite", metadata=True)
+
+
 @pytest.mark.parametrize(
     ("task", "tokenizer", "options", "message"),
     [
