@@ -12,7 +12,7 @@ import keras
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
-from keras_bert.export.speed import BATCHES, LENGTHS, THREADS
+from keras_bert.export.speed import BATCHES, THREADS, USUAL
 from keras_bert.export.verify import Report, Row, verify
 
 
@@ -215,13 +215,13 @@ def _html(title: str, notes: Sequence[str], tables: Sequence[_Table], found: Rep
 
 
 def _usual_latency(row: Row) -> float | None:
-    timing = _speed(row).latencies.get((BATCHES[0], LENGTHS[1]))
+    timing = _speed(row).latencies.get((BATCHES[0], USUAL))
     return None if timing is None else timing.milliseconds
 
 
 _CHARTS = (
     _Chart("Megabytes on disk", lambda row: row.megabytes),
-    _Chart(f"Milliseconds for one text of {LENGTHS[1]} tokens, one thread", _usual_latency),
+    _Chart(f"Milliseconds for one text of {USUAL} tokens, one thread", _usual_latency),
 )
 _BAR, _NAMES, _WIDTH = 26, 260, 820  # pixels: of a bar, for the names, of the whole
 

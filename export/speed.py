@@ -15,7 +15,7 @@ from keras_bert.export.ways import Way
 BATCHES = (1, 8, 32)
 LENGTHS = (32, 128, 512)
 THREADS = (1, 2)
-_USUAL = 128  # tokens, for what is measured at one length only
+USUAL = 128  # tokens, for what is measured at one length only
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ def measure_speed(
         ExportError: if the artifact cannot be run.
     """
     lengths, batches = _lengths(model, way), (way.batch,) if way.batch else BATCHES
-    usual = max((length for length in lengths if length <= _USUAL), default=min(lengths))
+    usual = max((length for length in lengths if length <= USUAL), default=min(lengths))
     sample = {length: _sample(model, way, texts, length) for length in lengths}
 
     def time(process: Process, batch: int, length: int) -> Timing:
