@@ -47,13 +47,17 @@ def find(name: str) -> Any:
     Raises:
         KeyError: if there is no such name.
     """
-    *module, last = name.split(".")
-    if module == ["keras_bert"]:  # imported when they are first used, by this table
-        homes = ast.literal_eval(str(_package("keras_bert")["_HOMES"].value))
-        return _resolved(_package("keras_bert")[f"{homes[last]}.{last}"])
-    if module == ["keras_bert", "export"]:  # each function stands in a module of its own name
-        return _package("export")[f"{last}.{last}"]
-    return _resolved(_package("keras_bert")[".".join([*module[1:], last])])
+    inside = name.removeprefix("keras_bert.")
+    if inside.startswith("export."):  # a folder of its own, each function in a module of its name
+        found = _package("export")[inside.removeprefix("export.")]
+        return found[found.name] if found.is_module else found
+    *module, last = inside.split(".")
+    package = _package("keras_bert")
+    package = package[".".join(module)] if module else package
+    if "_HOMES" in package.members:  # names are imported when they are first used, by this table
+        homes = ast.literal_eval(str(package["_HOMES"].value))
+        return package[f"{homes[last]}.{last}"]
+    return package[last].final_target if package[last].is_alias else package[last]
 
 
 @cache
@@ -65,10 +69,6 @@ def _package(name: str) -> Any:
         docstring_parser="google",
         docstring_options={"returns_multiple_items": False, "returns_named_value": False},
     )
-
-
-def _resolved(found: Any) -> Any:
-    return found.final_target if found.is_alias else found
 
 
 def _is_public(member: Any) -> bool:

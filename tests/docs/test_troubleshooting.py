@@ -1,0 +1,149 @@
+"""Each message on the page is what the code says, word for word; "..." stands for anything.
+
+A message is found by its heading, under which the page has it in a block "text".
+"""
+
+import contextlib
+import io
+import json
+import logging
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import keras_bert as kb
+from keras_bert import export, finetuning
+from keras_bert.export.check import require
+from keras_bert.finetuning import Columns, Recipe, fine_tune, hold_out, read_examples
+from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.trainer import pretrain
+from tests.blocks import user_files
+from tests.docs.test_blocks import DOCS, assert_shown
+
+ENTRY = re.compile(r"^### (.+)\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MESSAGES = dict(ENTRY.findall((DOCS / "troubleshooting.md").read_text(encoding="utf-8")))
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+RUN = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "preset": "bert_tiny"}
+TINY = {"steps": 2, "batch_size": 2, "sequence_length": 16, "validation_share": 0}
+
+
+def other_model():
+    Path("gpt").mkdir()
+    Path("gpt/config.json").write_text('{"model_type": "gpt2"}')
+    kb.load("gpt")
+
+
+def small_embedding():
+    kb.save(kb.load("bert"), "small", format="huggingface")
+    words = Path("small/vocab.txt").read_text(encoding="utf-8")
+    Path("small/vocab.txt").write_text(words + "another\n", encoding="utf-8")
+    Path("small/tokenizer.json").unlink()
+    kb.load("small")
+
+
+def without_preprocessor():
+    model = kb.load("bert", task="classifier", num_labels=2)
+    model.preprocessor = None
+    model.predict_text(["a film"])
+
+
+def another_run():
+    Path("run").mkdir()
+    config = PretrainingConfig(**RUN, **TINY)
+    Path("run/pretraining.json").write_text(json.dumps({"config": config.to_dict()}))
+    pretrain(PretrainingConfig(**RUN, **TINY | {"batch_size": 4}))
+
+
+def diverged():
+    kb.learn_vocabulary("text/*.txt", 500).save("vocab.txt")
+    options = RUN | TINY | {"output": "lost", "steps": 60, "steps_per_loop": 1}
+    pretrain(PretrainingConfig(**options, learning_rate=10.0, warmup_steps=30), progress=False)
+
+
+def labels_of(rows, **options):
+    Path("rows.csv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    examples = read_examples("rows.csv", **options)
+    return examples, finetuning.label_names(examples, "single_label")
+
+
+def unknown_label():
+    examples, _ = labels_of(["text,label", "fine,praise", "bad,prase"])
+    finetuning.targets_of(examples, ["praise", "blame"], "single_label")
+
+
+def not_a_number():
+    train, validation = hold_out(read_examples("reviews.csv"), 0.25)
+    model = kb.load("bert", task="classifier", labels=["bad", "good"])
+    model.set_weights([np.full_like(weights, np.nan) for weights in model.get_weights()])
+    fine_tune(model, train, validation, recipe=Recipe(epochs=1), verbose=0)
+
+
+def mixed():
+    export.onnx(kb.load("bert", dtype="mixed_bfloat16"), "mixed.onnx")
+
+
+CASES = {
+    "There is no such model": lambda: kb.load("nowhere"),
+    "Another kind of model": other_model,
+    "Vocabulary and embedding": small_embedding,
+    "An argument that a model does not have": lambda: kb.load("bert", task="classifier", lables=[]),
+    "No preprocessor": without_preprocessor,
+    "Weights at random": lambda: kb.load("bert", task="classifier", num_labels=2),
+    "A directory in place of files": lambda: kb.learn_vocabulary("text", 500),
+    "Too few tokens": lambda: kb.learn_vocabulary("text/*.txt", 20),
+    "Fewer tokens than asked for": lambda: kb.learn_vocabulary("reviews.csv", 5000),
+    "Special tokens": lambda: kb.Vocabulary(["the", "a"]),
+    "Texts that are none": lambda: kb.load("bert").preprocessor(["a film", None]),
+    "Pairs as a list": lambda: kb.load("bert").preprocessor((["a", "b"], ["c"])),
+    "How long a run is": lambda: PretrainingConfig(**RUN),
+    "An option that is none": lambda: PretrainingConfig.from_dict(RUN | {"stps": 9}),
+    "Another run in the directory": another_run,
+    "Something else in the directory": lambda: pretrain(
+        PretrainingConfig(**RUN | TINY | {"output": "text"})
+    ),
+    "The loss is lost": diverged,
+    "A column that is not there": lambda: read_examples(
+        "reviews.csv", columns=Columns("Text", None, ("label",))
+    ),
+    "No labels": lambda: labels_of(["text,other", "fine,a", "bad,b"]),
+    "One label alone": lambda: labels_of(["text,label", "fine,a", "good,a"]),
+    "A label missing": lambda: labels_of(["text,label", "fine,a", "bad,"]),
+    "A label unknown": unknown_label,
+    "A loss that is no number": not_a_number,
+    "A directory of something else": lambda: kb.save(kb.load("bert"), "text"),
+    "Mixed precision": mixed,
+    "Integers without texts": lambda: export.tflite(kb.load("bert"), "i.tflite", quantize="int8"),
+    "A package missing": lambda: require("not_there", "tflite"),
+}
+SLOW = ("The loss is lost", "A loss that is no number")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("user")
+    user_files(directory)
+    return directory
+
+
+def test_every_message_has_a_case():
+    assert list(MESSAGES) == list(CASES)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
+)
+def test_the_message_is_what_the_code_says(name, files, monkeypatch):
+    monkeypatch.chdir(files)
+    said = io.StringIO()
+    handler = logging.StreamHandler(said)
+    logging.getLogger("keras_bert").addHandler(handler)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            CASES[name]()
+    except kb.InputError as error:
+        said = io.StringIO(str(error))
+    finally:
+        logging.getLogger("keras_bert").removeHandler(handler)
+    assert_shown(MESSAGES[name], said.getvalue(), name)
