@@ -9,7 +9,7 @@ from tests.blocks import ROOT, blocks
 from tests.docs.test_blocks import DOCS, assert_shown
 
 
-def test_a_family_is_a_file_and_a_line(tmp_path):
+def test_a_family_is_a_file_and_where_it_is_named(tmp_path):
     (_, family), *changes, (_, use), (_, expected) = blocks(DOCS / "guides" / "families.md")
     package = tmp_path / "copy" / "keras_bert"
     shutil.copytree(ROOT / "keras_bert", package)
