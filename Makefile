@@ -106,6 +106,14 @@ CASES ?= small
 tpu-check: $(TPU_VENV)/installed ## training steps compiled for a TPU v5e, without one (CASES=...)
 	@$(TPU_VENV)/bin/python -m benchmarks.tpu.check $(CASES)
 
+PACKAGE_VENV := .venv-package
+$(PACKAGE_VENV)/installed: tests/package/requirements.txt
+	$(environment)
+
+.PHONY: package
+package: $(PACKAGE_VENV)/installed ## wheel and sdist, build/package, checked and installed in a clean environment
+	$(PACKAGE_VENV)/bin/python -m tests.package.check build/package
+
 .PHONY: lock
 lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-header \
@@ -113,4 +121,4 @@ lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 
 .PHONY: clean
 clean: ## remove what was built, and the virtual environment
-	rm -rf $(VENV) $(PARITY_VENV) $(PHONE_VENV) $(TPU_VENV) $(DOCS_VENV) $(BROWSER)/node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PACKAGE_VENV) $(PARITY_VENV) $(PHONE_VENV) $(TPU_VENV) $(DOCS_VENV) $(BROWSER)/node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -183,7 +183,8 @@ def model_index(
         model: what was measured.
         measured: split, such as "test", to the data's name and the metrics.
     """
-    task, results = task_name(model), []
+    task = task_name(model)
+    results: list[dict[str, Any]] = []
     for split, (data, metrics) in measured.items():
         values = [
             {"type": _metric_type(name), "value": round(value, 4), "name": name}

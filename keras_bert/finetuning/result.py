@@ -92,7 +92,7 @@ class _NothingToWriteError(Exception):
 
 def _facts(model: Any, result: Result, recipe: Recipe, splits: Mapping[str, Examples]) -> Facts:
     """Data, recipe and metrics."""
-    data = {
+    data: dict[str, dict[str, Any]] = {
         split: {"file": Path(examples.path).name, "examples": len(examples)}
         for split, examples in splits.items()
     }

@@ -1,0 +1,24 @@
+"""What an installation must do, run where nothing but the wheel is."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import keras_bert as kb
+from keras_bert.pretraining.config import PretrainingConfig
+
+assert Path(kb.__file__).is_relative_to(sys.prefix), kb.__file__
+
+words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
+preprocessor = kb.Preprocessor(kb.WordPiece(kb.Vocabulary(words)), sequence_length=8)
+config = kb.EncoderConfig.preset("bert_tiny", vocabulary_size=len(words))
+model = kb.SequenceClassifier(kb.Encoder(config), labels=["no", "yes"], preprocessor=preprocessor)
+before = model.predict_text(["Good", "bad"])
+for format in ("native", "huggingface"):
+    kb.save(model, format, format)
+    after = kb.load(format).predict_text(["Good", "bad"])
+    assert [x["label"] for x in after] == [x["label"] for x in before]
+    np.testing.assert_allclose([x["score"] for x in after], [x["score"] for x in before], 1e-6)
+recipe = PretrainingConfig.from_yaml("fast", ["corpus=c", "vocabulary=v", "output=o"])
+print(f"keras_bert {kb.__version__}: saved, loaded and the same; recipe of {recipe.steps} steps")
