@@ -52,18 +52,21 @@ def epoch_batches(
         lengths: of the elements, int `[E]`.
         batch_size: elements per batch.
         rng: chance.
-        length_buckets: whether elements are sorted by length in pools of `POOL` batches, and of
-            at most a quarter of all, before they are cut into batches, which then are shuffled.
+        length_buckets: whether elements are sorted, the longest first, in pools of `POOL` batches
+            and of at most a quarter of all, before they are cut into batches. The longest of all
+            is in the first batch, so what memory does not hold is known at once. This is the order
+            of Hugging Face's Trainer (`group_by_length`).
     """
     order = rng.permutation(len(lengths))
     if not length_buckets:
         return _cut(order, batch_size)
     # Were a small set one pool, the same texts would meet in every epoch.
-    pool = min(POOL, max(len(order) // (4 * batch_size), 1))
-    pools = _cut(order, pool * batch_size)
-    order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
-    batches = _cut(order, batch_size)
-    return [batches[index] for index in rng.permutation(len(batches))]
+    size = min(POOL, max(len(order) // (4 * batch_size), 1)) * batch_size
+    pools = [pool[np.argsort(-lengths[pool], kind="stable")] for pool in _cut(order, size)]
+    longest = size * int(np.argmax([lengths[pool[0]] for pool in pools]))
+    order = np.concatenate(pools)
+    order[[0, longest]] = order[[longest, 0]]
+    return _cut(order, batch_size)
 
 
 def make_plan(

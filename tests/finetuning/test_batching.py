@@ -63,7 +63,7 @@ def test_batches_hold_what_rows_padded_gives():
         assert weights.tolist() == [1] * len(targets["a"])
 
 
-def test_length_buckets_save_padding_and_still_shuffle():
+def test_length_buckets_save_padding_and_begin_with_the_longest():
     sizes = lengths(8000)
     rng = np.random.default_rng(0)
 
@@ -75,8 +75,29 @@ def test_length_buckets_save_padding_and_still_shuffle():
     waste = [1 - sizes.sum() / padded(each) for each in (buckets, random)]
     assert waste[0] < 0.05
     assert waste[1] > 0.5
-    means = [sizes[batch].mean() for batch in buckets]
-    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.3
+    assert sizes[buckets[0]].max() == sizes.max()
+    longest = [sizes[batch].max() for batch in buckets[1:]]
+    assert (np.flatnonzero(np.diff(longest) > 0) + 2).tolist() == [
+        50,
+        100,
+        150,
+        200,
+    ]  # of 250 batches
+
+
+def test_the_order_is_that_of_the_trainer():
+    """`transformers.trainer_pt_utils.get_length_grouped_indices`, given the same permutation."""
+    for count, batch_size in ((1, 8), (203, 8), (5000, 32)):
+        sizes = lengths(count)
+        order = np.random.default_rng(3).permutation(count).tolist()
+        size = (min(count // (batch_size * 4), 50) or 1) * batch_size
+        pools = [order[i : i + size] for i in range(0, count, size)]
+        pools = [sorted(pool, key=lambda i: sizes[i], reverse=True) for pool in pools]
+        longest = int(np.argmax([sizes[pool[0]] for pool in pools]))
+        pools[0][0], pools[longest][0] = pools[longest][0], pools[0][0]
+        made = epoch_batches(sizes, batch_size, np.random.default_rng(3))
+        assert np.concatenate(made).tolist() == np.concatenate(pools).tolist()
+        assert {len(batch) for batch in made[:-1]} <= {batch_size}
 
 
 def test_texts_of_a_small_set_meet_others_in_the_next_epoch():
