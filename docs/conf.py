@@ -4,6 +4,8 @@ import re
 import sys
 from pathlib import Path
 
+from pygments.lexers.shell import BashLexer
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
@@ -30,3 +32,8 @@ html_css_files = ["wide.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
+
+
+def setup(app):
+    """Called by Sphinx. Our commands stand without a prompt, to be copied."""
+    app.add_lexer("console", BashLexer)

@@ -22,7 +22,7 @@ from keras_bert.pretraining.trainer import pretrain
 from tests.blocks import user_files
 from tests.docs.test_blocks import DOCS, assert_shown
 
-ENTRY = re.compile(r"^### (.+)\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ENTRY = re.compile(r"^### ([^\n]+)\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MESSAGES = dict(ENTRY.findall((DOCS / "troubleshooting.md").read_text(encoding="utf-8")))
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 RUN = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "preset": "bert_tiny"}
