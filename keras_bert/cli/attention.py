@@ -8,9 +8,12 @@ from keras_bert.cli.options import MODEL
 @click.command("attention")
 @MODEL
 @click.option("--output", required=True, metavar="FILE.html", help="The page.")
+@click.option("--sequence-length", type=int, help="Longest text in tokens; default: the model's.")
 @click.argument("text")
 @click.argument("second_text", required=False)
-def command(model: str, output: str, text: str, second_text: str | None) -> None:
+def command(
+    model: str, output: str, sequence_length: int | None, text: str, second_text: str | None
+) -> None:
     """Write a page that shows which token of a text, or of a pair, attends to which.
 
     Every layer and head is on it; it is one file and opens in any browser without a network.
@@ -18,5 +21,6 @@ def command(model: str, output: str, text: str, second_text: str | None) -> None
     import keras_bert
     from keras_bert.visualize.attention_page import attention
 
-    attention(keras_bert.load(model), text, second_text).save(output)
+    loaded = keras_bert.load(model)
+    attention(loaded, text, second_text, sequence_length=sequence_length).save(output)
     click.echo(output)

@@ -102,17 +102,20 @@ class Attention:
         )
 
 
-def attention(model: Any, text: str, second_text: str | None = None) -> Attention:
+def attention(
+    model: Any, text: str, second_text: str | None = None, *, sequence_length: int | None = None
+) -> Attention:
     """Asks every head of a model which token of a text attends to which.
 
     Args:
-        model: an `Encoder` or a task with a preprocessor; a text that is longer than the
-            preprocessor's `sequence_length` is cut.
+        model: an `Encoder` or a task with a preprocessor.
         text: the text; `[MASK]` in it is the mask.
         second_text: what stands behind the separator, if the text is the first of a pair.
+        sequence_length: to how many tokens longer texts are cut; None for the preprocessor's.
 
     Raises:
-        InputError: if the model has no attention or no preprocessor, or a text is empty.
+        InputError: if the model has no attention or no preprocessor, a text is empty, or the
+            length is more than the model has positions.
 
     Example:
         >>> page = visualize.attention(model, "She sat by the river bank.")
@@ -136,7 +139,8 @@ def attention(model: Any, text: str, second_text: str | None = None) -> Attentio
     for each in texts:
         if not isinstance(each, str):
             raise InputError(f"A text must be a string, not a {type(each).__name__}.")
-    tokens, inputs, num_cut = _prepare(preprocessor, texts)
+    length = preprocessor.sequence_length if sequence_length is None else sequence_length
+    tokens, inputs, num_cut = _prepare(preprocessor, texts, length)
     outputs = encoder(inputs, training=False, return_attentions=True)
     weights = [ops.convert_to_numpy(ops.cast(x[0], "float32")) for x in outputs["attentions"]]
     layers, heads = len(weights), encoder.config.num_heads
@@ -146,7 +150,7 @@ def attention(model: Any, text: str, second_text: str | None = None) -> Attentio
 
 
 def _prepare(
-    preprocessor: Any, texts: Sequence[str]
+    preprocessor: Any, texts: Sequence[str], sequence_length: int
 ) -> tuple[tuple[Token, ...], dict[str, np.ndarray], int]:
     """The tokens, the encoder's inputs `[1, T]` without padding, and how many tokens were cut."""
     batch = tuple([each] for each in texts)
@@ -160,9 +164,7 @@ def _prepare(
 
     # Some families give both texts one segment id; the page is to know them apart.
     apart = type(preprocessor)(
-        tokenizer,
-        preprocessor.sequence_length,
-        separators_in_pair=preprocessor.separators_in_pair,
+        tokenizer, sequence_length, separators_in_pair=preprocessor.separators_in_pair
     )
     packed = apart(batch, allow_special_tokens=True, return_offsets=True)
     packed = {name: ops.convert_to_numpy(x)[0] for name, x in packed.items()}

