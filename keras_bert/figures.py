@@ -24,7 +24,7 @@ def new_figure(**options: Any) -> Any:
         raise InputError(
             "Pictures need matplotlib: pip install 'keras-bert-encoders[plot]'."
         ) from None
-    figure = Figure(layout="constrained", **options)
+    figure: Any = Figure(layout="constrained", **options)
     figure._repr_png_ = lambda: _png(figure)
     return figure
 
