@@ -86,8 +86,8 @@ function item(side, index) {
 /** Where a token stands, in words. */
 function place({ text, segment, special, start, end }) {
   if (special) return "special token";
-  const written = Array.from(texts[segment]).slice(start, end).join("");
-  const quoted = written === text.trim() ? "" : `“${written}”, `;
+  const written = Array.from(texts[segment]).slice(start, end).join("").trim();
+  const quoted = !written || written === text.trim() ? "" : `“\u2068${written}\u2069”, `; // bdi
   const where = texts.length > 1 ? `text ${"AB"[segment]}, ` : "";
   return `${quoted}${where}characters ${start} to ${end}`;
 }

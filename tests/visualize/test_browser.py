@@ -191,7 +191,7 @@ def test_hostile_texts_and_a_named_view(tmp_path):
     assert state["from"] == [token.text for token in found.tokens]
     assert state["title"] == "Layer 1, head 2"
     assert state["named"] == named(found.weights[0, 1, :, 2])
-    assert "[UNK] (“/”, characters 1 to 2)" in state["readout"]
+    assert "[UNK] (“\u2068/\u2069”, characters 1 to 2)" in state["readout"]
 
 
 def test_in_a_notebook(tmp_path, attention):
