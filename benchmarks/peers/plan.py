@@ -3,7 +3,8 @@
 Optimizer on both sides: AdamW (0.9, 0.999, 1e-6), decoupled weight decay 0.01, not on biases and
 layer normalizations; the rate rises over the first tenth of the steps and falls linearly to 0; the
 gradient's norm is clipped at 1. Dropout as in the weights' configuration. Batches of texts of
-similar length, padded to their longest. No validation: the last epoch counts.
+similar length, the longest of a pool first, padded to their longest. No validation: the last epoch
+counts.
 """
 
 WARMUP, WEIGHT_DECAY, CLIP_NORM, EPSILON = 0.1, 0.01, 1.0, 1e-6
@@ -12,9 +13,9 @@ TASKS = {
     "mrpc": {
         "job": "texts",
         "problem": "single_label",
-        "epochs": 5,
+        "epochs": 4,
         "batch_size": 32,
-        "learning_rate": 2e-4,
+        "learning_rate": 1e-4,
         "length": 128,
         "pooling": "mean",
         "metric": "f1",
