@@ -9,6 +9,7 @@ import contextlib
 import io
 import re
 import traceback
+from pathlib import Path
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_every_block_does_what_the_page_says(name, tmp_path, monkeypatch):
 def run(language, code, names):
     """What a block prints, or its error; and whether it failed."""
     if language != "python":
-        done = execute(language, code, ".")
+        done = execute(language, code, Path())
         failed = done.returncode != 0
         return done.stderr if failed else done.stdout, failed
     printed = io.StringIO()
