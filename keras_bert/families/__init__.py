@@ -4,27 +4,26 @@ The keys are the `family` of an `EncoderConfig`, which is also the `model_type` 
 transformers.
 """
 
+import importlib
 from types import ModuleType
 
 from keras_bert.config import EncoderConfig, register_presets
-from keras_bert.families import (
-    albert,
-    bert,
-    camembert,
-    deberta,
-    deberta_v2,
-    distilbert,
-    electra,
-    roberta,
-    xlm_roberta,
+
+_FILES = (
+    "bert",
+    "roberta",
+    "xlm_roberta",
+    "camembert",
+    "distilbert",
+    "albert",
+    "electra",
+    "deberta",
+    "deberta_v2",
 )
 
 FAMILIES: dict[str, ModuleType] = {
     family.TRAITS["family"]: family
-    for family in (
-        *(bert, roberta, xlm_roberta, camembert, distilbert, albert, electra),
-        *(deberta, deberta_v2),
-    )
+    for family in (importlib.import_module(f"{__name__}.{file}") for file in _FILES)
 }
 
 for _family in FAMILIES.values():

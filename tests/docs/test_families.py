@@ -9,16 +9,17 @@ from tests.blocks import ROOT, blocks
 from tests.docs.test_blocks import DOCS, assert_shown
 
 
-def test_a_family_is_a_file_and_where_it_is_named(tmp_path):
-    (_, family), *changes, (_, use), (_, expected) = blocks(DOCS / "guides" / "families.md")
+def test_a_family_is_a_file_and_a_line(tmp_path):
+    page = blocks(DOCS / "guides" / "families.md")
+    (_, family), (language, line), (_, use), (_, expected) = page
     package = tmp_path / "copy" / "keras_bert"
     shutil.copytree(ROOT / "keras_bert", package)
     shutil.copytree(ROOT / "export", package / "export")
     (package / "families" / "toy.py").write_text(family, encoding="utf-8")
     listed = package / "families" / "__init__.py"
-    for language, change in changes:
-        assert language == "diff"
-        listed.write_text(changed(listed.read_text(encoding="utf-8"), change), encoding="utf-8")
+    assert language == "diff"
+    assert [each[0] for each in line.splitlines()].count("+") == 1
+    listed.write_text(changed(listed.read_text(encoding="utf-8"), line), encoding="utf-8")
 
     done = subprocess.run(
         [sys.executable, "-c", f"{use}\nassert kb.__file__.startswith({str(package)!r})"],
