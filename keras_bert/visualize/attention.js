@@ -310,8 +310,10 @@ function listen() {
     if (token) pin(token);
   });
   view.addEventListener("focusin", (event) => {
+    const token = tokenOf(event.target); // none where a browser lets the scrolled box have focus
+    if (!token) return;
     makeTabbable(event.target);
-    hover(tokenOf(event.target));
+    hover(token);
   });
   view.addEventListener("focusout", () => hover(null));
   view.addEventListener("keydown", walkTokens);
@@ -328,6 +330,8 @@ function listen() {
     render();
     drawThumbnails();
   });
+  // Enter in a form loads the page anew.
+  element("controls").addEventListener("submit", (event) => event.preventDefault());
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     state.pinned = state.hovered = null;

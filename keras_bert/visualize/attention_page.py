@@ -114,8 +114,8 @@ def attention(
         sequence_length: to how many tokens longer texts are cut; None for the preprocessor's.
 
     Raises:
-        InputError: if the model has no attention or no preprocessor, a text is empty, or the
-            length is more than the model has positions.
+        InputError: if the model has no attention or no preprocessor, a text is empty, the length
+            is more than the model has positions, or the weights are no numbers.
 
     Example:
         >>> page = visualize.attention(model, "She sat by the river bank.")
@@ -142,11 +142,15 @@ def attention(
     length = preprocessor.sequence_length if sequence_length is None else sequence_length
     tokens, inputs, num_cut = _prepare(preprocessor, texts, length)
     outputs = encoder(inputs, training=False, return_attentions=True)
-    weights = [ops.convert_to_numpy(ops.cast(x[0], "float32")) for x in outputs["attentions"]]
-    layers, heads = len(weights), encoder.config.num_heads
+    weights = np.stack(
+        [ops.convert_to_numpy(ops.cast(x[0], "float32")) for x in outputs["attentions"]]
+    )
+    if not np.isfinite(weights).all():
+        raise InputError("The model's attention is not finite; its training has diverged.")
+    layers, heads = weights.shape[:2]
     size = f"{layers} layer{'s' * (layers > 1)} of {heads} head{'s' * (heads > 1)}"
     title = f"{type(model).__name__} ({encoder.config.family}), {size}"
-    return Attention(title, texts, tokens, np.stack(weights), num_cut)
+    return Attention(title, texts, tokens, weights, num_cut)
 
 
 def _prepare(

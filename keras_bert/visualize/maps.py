@@ -41,13 +41,17 @@ def embedding_map(
 
     Raises:
         InputError: if there are less than two texts, vectors or labels are not one for each
-            text, the model cannot take texts, or matplotlib is not installed.
+            text, the vectors are not finite, the model cannot take texts, or matplotlib is not
+            installed.
 
     Example:
         >>> figure = visualize.embedding_map(model, ["a dog", "a cat", "a bond"])
         >>> figure.savefig("map.png")
     """
-    texts = list(texts)
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"A text must be a string, not a {type(text).__name__}.")
     if len(texts) < 2:
         raise InputError(f"A map needs two texts or more, not {len(texts)}.")
     if labels is not None and len(labels) != len(texts):
@@ -56,11 +60,12 @@ def embedding_map(
     points, shares = principal_components(_vectors(vectors_or_model, texts))
     axis = figure.subplots()
     names = [""] * len(texts) if labels is None else [str(label) for label in labels]
+    groups: dict[str, Any] = {}
     for number, name in enumerate(dict.fromkeys(names)):
         chosen = points[[name == other for other in names]]
         shape = _SHAPES[number // _COLORS % len(_SHAPES)]
         color = f"C{number % _COLORS}"
-        axis.scatter(*chosen.T, s=36, color=color, marker=shape, label=name, alpha=0.8, lw=0)
+        groups[name] = axis.scatter(*chosen.T, s=36, color=color, marker=shape, alpha=0.8, lw=0)
     axis.set(xlabel=f"{shares[0]:.0%} of the variance", ylabel=f"{shares[1]:.0%} of the variance")
     axis.set_xticks([])
     axis.set_yticks([])
@@ -68,9 +73,13 @@ def embedding_map(
     axis.margins(0.12)
     axis.spines[:].set_color("0.85")
     if labels is not None:
-        legend = figure.legend(loc="outside right upper", frameon=False)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+        # With labels that are set later, since it leaves out those that begin with "_".
+        numbers = [str(number) for number in range(len(groups))]
+        legend = figure.legend(
+            list(groups.values()), numbers, loc="outside right upper", frameon=False
+        )
+        for entry, name in zip(legend.get_texts(), groups, strict=True):
+            entry.set(text=_on_one_line(name), parse_math=False)
     if len(texts) <= _MOST_NAMES:
         _write_names(figure, axis, points, [_shortened(text) for text in texts])
     return figure
@@ -94,14 +103,21 @@ def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _vectors(source: Any, texts: list[str]) -> np.ndarray:
-    if hasattr(source, "preprocessor"):
-        return _embedder(source).encode(texts)
-    vectors = np.asarray(source)
-    if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+    made = _embedder(source).encode(texts) if hasattr(source, "preprocessor") else source
+    try:
+        vectors = np.asarray(made, "float64")
+    except (TypeError, ValueError):
         raise InputError(
-            f"Expected finite vectors [{len(texts)}, H], one for each text, not an array "
+            f"Expected a model of keras_bert or vectors [{len(texts)}, H], not what is in this "
+            f"{type(made).__name__}."
+        ) from None
+    if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.size:
+        raise InputError(
+            f"Expected vectors [{len(texts)}, H], one for each text, not an array "
             f"{list(vectors.shape)}."
         )
+    if not np.isfinite(vectors).all():
+        raise InputError("The vectors are not finite, so they have no place on a map.")
     return vectors
 
 
@@ -115,8 +131,13 @@ def _embedder(model: Any) -> Any:
 
 
 def _shortened(text: str) -> str:
-    text = " ".join(text.split())
+    text = _on_one_line(text)
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1].rstrip()}…"
+
+
+def _on_one_line(text: str) -> str:
+    """As matplotlib can write it, which refuses lone surrogates."""
+    return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
 def _write_names(figure: Any, axis: Any, points: np.ndarray, names: list[str]) -> None:

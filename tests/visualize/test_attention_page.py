@@ -145,6 +145,10 @@ def test_refusals(model, tmp_path):
         visualize.attention(tiny.encoder(), "film")
     with pytest.raises(InputError, match="A Dense has no attention to show"):
         visualize.attention(keras.layers.Dense(2), "film")
+    diverged = tiny.classifier()
+    diverged.set_weights([np.full_like(weights, np.nan) for weights in diverged.get_weights()])
+    with pytest.raises(InputError, match="attention is not finite"):
+        visualize.attention(diverged, "film")
     with pytest.raises(InputError, match="there is no folder .*nowhere; make it first"):
         visualize.attention(model, "film").save(tmp_path / "nowhere" / "page.html")
     (tmp_path / "full").mkdir()

@@ -55,6 +55,14 @@ def test_a_map_with_labels():
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
+def test_texts_and_labels_of_any_kind_are_written():
+    texts, labels = ["two\nlines", "\ud800 lone", "$c"], ["_hidden", "", "\ud800"]
+    figure = visualize.embedding_map(vectors(3), texts, labels)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["two lines", "? lone", "$c"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["_hidden", "", "?"]
+    figure._repr_png_()
+
+
 def test_names_of_points_do_not_cover_each_other():
     figure = visualize.embedding_map(vectors(), TEXTS)
     figure.draw_without_rendering()
@@ -86,12 +94,22 @@ def test_a_map_of_a_model():
     np.testing.assert_allclose(on_map, distances, atol=1e-5)
 
 
+def diverged():
+    model = tiny.classifier()
+    model.set_weights([np.full_like(weights, np.nan) for weights in model.get_weights()])
+    return model
+
+
 def test_refusals_of_maps():
     for arguments, message in (
         ((vectors(1), ["one"]), "two texts or more, not 1"),
         ((vectors(), TEXTS, ["a"]), "1 labels for 12 texts"),
-        ((vectors(3), TEXTS), r"finite vectors \[12, H\].* not an array \[3, 7\]"),
-        ((vectors() * np.nan, TEXTS), "finite vectors"),
+        ((vectors(3), TEXTS), r"vectors \[12, H\].* not an array \[3, 7\]"),
+        ((vectors() * np.nan, TEXTS), "vectors are not finite"),
+        ((diverged(), TEXTS), "vectors are not finite"),
+        (([["a"], ["b", "c"]], TEXTS[:2]), "a model of keras_bert or vectors .* this list"),
+        ((vectors(), "film"), "two texts or more, not 1"),
+        ((vectors(2), ["film", 7]), "must be a string, not a int"),
         ((tiny.encoder(), TEXTS), "has no preprocessor"),
     ):
         with pytest.raises(InputError, match=message):
