@@ -22,6 +22,7 @@ import yaml
 import keras_bert
 from keras_bert.checkpoints.tasks import task_name
 from keras_bert.checkpoints.variables import named_variables
+from keras_bert.errors import InputError
 
 README = "README.md"
 LIBRARY = "keras-bert-encoders"
@@ -77,7 +78,7 @@ def make_card(model: keras.Model, library: str = LIBRARY, facts: Facts | None = 
     metadata |= {"tags": [LIBRARY, model.config.family], **facts.metadata}
     sections = {
         "Use": _use(model, task),
-        "Labels": _labels(model, task),
+        "Labels": _labels(model),
         "Data": "",
         "Recipe": "",
         "Metrics": "",
@@ -110,7 +111,12 @@ def write_card(
         library: as of `make_card`.
         card: the text, or what to put into it.
         earlier: the directory that this one is going to replace.
+
+    Raises:
+        InputError: if the card is neither.
     """
+    if not isinstance(card, Card):
+        raise InputError(f"A card is its text, or Facts for it, not a {type(card).__name__}.")
     before = None if earlier is None else earlier / README
     if before and not isinstance(card, str) and before.is_file() and not _is_untouched(before):
         logger.warning("%s was written by hand and stays; see whether it is still true.", before)
@@ -120,7 +126,7 @@ def write_card(
     (directory / README).write_text(text, "utf-8")
 
 
-def read_facts(directory: Path, same_task: bool = True) -> Facts:
+def read_facts(directory: Path, model: keras.Model | None = None) -> Facts:
     """What the card of a directory tells beside what its model does.
 
     Of another author's card that is the licence and the language alone, as of a card of ours if
@@ -128,23 +134,25 @@ def read_facts(directory: Path, same_task: bool = True) -> Facts:
 
     Args:
         directory: of a model; nothing is known where it has no card that can be read.
-        same_task: whether the facts are to be of a model of the same task.
+        model: that in the directory, if the facts are to be of the same task.
     """
     try:
         text = (directory / README).read_text("utf-8")
         _, metadata, body = re.split(r"^---$", text, maxsplit=2, flags=re.MULTILINE)
         metadata = dict(yaml.safe_load(metadata))
-    except (OSError, ValueError, TypeError, yaml.YAMLError):
+    except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError):
         return Facts()
     mark = _MARK_PATTERN.search(body)
-    if not same_task or mark is None:
-        kept = {k: v for k, v in metadata.items() if k in _LASTING and isinstance(v, str | list)}
-        return Facts(kept)
+    if model is None or mark is None:
+        return Facts({k: v for k, v in metadata.items() if k in _LASTING and _is_said(v)})
     _, *parts = re.split(r"^## (.+)$", body[: mark.start()], flags=re.MULTILINE)
     sections = {k: v.strip() for k, v in zip(parts[::2], parts[1::2], strict=True)}
+    own = ["Use", "Labels"]
+    if _follows(sections.get("Limits", ""), model):
+        own.append("Limits")
     return Facts(
         {k: v for k, v in metadata.items() if k not in ("library_name", "pipeline_tag", "tags")},
-        {k: v for k, v in sections.items() if k not in ("Use", "Labels", "Limits")},
+        {k: v for k, v in sections.items() if k not in own},
     )
 
 
@@ -160,8 +168,11 @@ def to_yaml(value: Any) -> str:
 
 
 def block(value: Any) -> str:
-    """A value as a block of YAML in Markdown."""
-    return f"```yaml\n{to_yaml(value)}```"
+    """A value as a block of YAML in Markdown, which nothing in it ends."""
+    text = to_yaml(value)
+    inside = re.findall("^ *(`{3,})$", text, flags=re.MULTILINE)
+    fence = max(["```", *(f"{ticks}`" for ticks in inside)], key=len)
+    return f"{fence}yaml\n{text}{fence}"
 
 
 def table(columns: Mapping[str, Mapping[str, float]]) -> str:
@@ -217,6 +228,12 @@ _MARK = (
 _MARK_PATTERN = re.compile(re.escape(_MARK).replace(r"\{\}", "([0-9a-f]{16})") + r"\Z")
 
 
+def _is_said(value: Any) -> bool:
+    """Whether these are words: YAML takes `no`, unquoted, for false."""
+    values = value if isinstance(value, list) else [value]
+    return bool(values) and all(isinstance(each, str) for each in values)
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -238,8 +255,8 @@ def _summary(model: keras.Model) -> str:
     return (
         f"A model of the class `{type(model).__name__}` of {LIBRARY} {keras_bert.__version__}, its "
         f"encoder of the family {config.family}. Weights: {weights:,}; layers: "
-        f"{config.num_layers}; width: {config.hidden_size}; heads: {config.num_heads}; tokens of "
-        f"the vocabulary: {config.vocabulary_size:,}."
+        f"{config.num_layers}; width: {config.hidden_size}; heads: {config.num_heads}; rows of the "
+        f"token embedding: {config.vocabulary_size:,}."
     )
 
 
@@ -259,22 +276,17 @@ def _use(model: keras.Model, task: str) -> str:
     return f"In this directory, with `{LIBRARY}` installed:\n\n```python\n{code}\n```"
 
 
+_FILL_MASK = ("from keras_bert.tasks.fill_mask import fill_mask", "fill_mask(model, [{}])")
 _USES = {
     "encoder": ('model(model.preprocessor(["A text."]))["sequence_output"]',),
     "classifier": ('model.predict_text(["A text."])',),
     "embedder": ('model.encode(["A text.", "Another one."])',),
-    "masked_lm": (
-        "from keras_bert.tasks.fill_mask import fill_mask",
-        "fill_mask(model, [{}])",
-    ),
+    "masked_lm": _FILL_MASK,
     "multiple_choice": ('model.predict_text((["A text."], [["One end.", "Another one."]]))',),
     "next_sentence": (
         'model(model.preprocessor((["A text."], ["Another."])))  # logits: it follows, it does not',
     ),
-    "pretraining": (
-        "from keras_bert.tasks.fill_mask import fill_mask",
-        "fill_mask(model, [{}])",
-    ),
+    "pretraining": _FILL_MASK,
     "replaced_token": (
         'model(model.preprocessor(["A text."]))  # above 0 where a token was replaced',
     ),
@@ -284,7 +296,7 @@ _USES = {
 """Task to imports and a call; a text with a mask goes into the braces."""
 
 
-def _labels(model: keras.Model, task: str) -> str:
+def _labels(model: keras.Model) -> str:
     if getattr(model, "problem_type", None) == "regression":
         return "None: it answers with a number."
     labels = getattr(model, "labels", ())
@@ -295,6 +307,29 @@ def _limits(
     model: keras.Model, task: str, metadata: Mapping[str, Any], sections: Mapping[str, str]
 ) -> str:
     """What follows from the configuration, and what nobody told."""
+    limits = _own_limits(model, task)
+    told = {
+        "licence": "license" in metadata,
+        "languages": "language" in metadata,
+        **{name.lower(): sections[name] for name in ("Data", "Recipe", "Metrics")},
+    }
+    unknown = [name for name, known in told.items() if not known]
+    if unknown:
+        limits.append(f"{_UNKNOWN}{', '.join(unknown)}.")
+    return "\n".join(f"- {limit}" for limit in limits)
+
+
+_UNKNOWN = "Not recorded here: "
+
+
+def _follows(limits: str, model: keras.Model) -> bool:
+    """Whether limits of a card are those of the model, and nobody added any."""
+    own = _own_limits(model, task_name(model))
+    said = (line.removeprefix("- ") for line in limits.splitlines())
+    return all(line in own or line.startswith(_UNKNOWN) for line in said)
+
+
+def _own_limits(model: keras.Model, task: str) -> list[str]:
     limits = []
     preprocessor = model.preprocessor
     if preprocessor is not None:
@@ -308,17 +343,6 @@ def _limits(
             limits.append("Texts are put in lower case, so it cannot tell `Turkey` from `turkey`.")
     if model.config.position_input:
         limits.append(f"The encoder has {model.config.max_positions} positions and takes no more.")
-    if task in _LABELLED and getattr(model, "problem_type", "single_label") == "single_label":
+    if task == "classifier" and model.problem_type == "single_label":
         limits.append("It always answers with one of its labels, also where none fits.")
-    told = {
-        "licence": "license" in metadata,
-        "languages": "language" in metadata,
-        **{name.lower(): sections[name] for name in ("Data", "Recipe", "Metrics")},
-    }
-    unknown = [name for name, known in told.items() if not known]
-    if unknown:
-        limits.append(f"Not recorded here: {', '.join(unknown)}.")
-    return "\n".join(f"- {limit}" for limit in limits)
-
-
-_LABELLED = ("classifier", "tagger")
+    return limits

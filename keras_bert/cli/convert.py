@@ -28,6 +28,7 @@ def command(source: str, target: str, format: str, task: str | None) -> None:
     from keras_bert.checkpoints.hub import download
 
     place = download(source) if is_on_hub(source) else Path(source)
-    card = read_facts(place, same_task=task is None) if format in WITH_CARD else None
-    keras_bert.save(keras_bert.load(place, task=task), target, format, card)
+    model = keras_bert.load(place, task=task)
+    card = read_facts(place, model if task is None else None) if format in WITH_CARD else None
+    keras_bert.save(model, target, format, card)
     click.echo(target)

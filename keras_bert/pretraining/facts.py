@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 
-from keras_bert.checkpoints import is_on_hub
 from keras_bert.checkpoints.card import Facts, block, model_index, table
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 
@@ -18,6 +17,7 @@ def facts_of(
     model: keras.Model,
     config: PretrainingConfig,
     *,
+    base_model: str | None,
     step: int,
     steps: int,
     examples: int,
@@ -28,6 +28,7 @@ def facts_of(
     Args:
         model: that remains.
         config: of the run.
+        base_model: the hub's name of what it began with, if it is on a hub.
         step: how far it is.
         steps: how far it goes.
         examples: in an epoch.
@@ -50,11 +51,16 @@ def facts_of(
         if row is not None
     }
     if found:
-        sections["Metrics"] = f"After step {step} of {steps}:\n\n{table(found)}"
-    held_out = {k: v for k, v in found.get("held-out", {}).items() if k != "step"}
-    metadata = model_index(model, {"validation": ("held-out text", held_out)})
-    if config.initial and is_on_hub(config.initial):
-        metadata["base_model"] = config.initial
+        sections["Metrics"] = (
+            f"The run stands at step {step} of {steps}. What was measured last, and at which step:"
+            f"\n\n{table(found)}"
+        )
+    held_out = dict(found.get("held-out", {}))
+    of_this_model = held_out.pop("step", None) == step  # and not of what it was before
+    measures = {"validation": ("held-out text", held_out)} if of_this_model else {}
+    metadata = model_index(model, measures)
+    if base_model:
+        metadata["base_model"] = base_model
     return Facts(metadata, sections)
 
 

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_bert.checkpoints import save
+from keras_bert.checkpoints import is_on_hub, save
 from keras_bert.checkpoints.card import Facts
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
@@ -66,6 +66,8 @@ class Run:
         self.training = training
         self.validation = validation
         self.directory = Path(config.output)
+        # Asked now, since a directory may be gone before the run ends.
+        self.base_model = config.initial if config.initial and is_on_hub(config.initial) else None
         self.plan, self.planned = training.plan(0), 0
         self.validation_plan = validation.plan(0) if validation else None
         self.examples_per_epoch = len(self.plan)
@@ -262,6 +264,7 @@ class Run:
         return facts_of(
             model,
             self.config,
+            base_model=self.base_model,
             step=self.step,
             steps=self.steps,
             examples=self.examples_per_epoch,

@@ -96,6 +96,11 @@ def test_labels_of_any_kind_stay_labels():
     (block,) = re.findall(r"## Labels\n.*?```yaml\n(.*?)\n```\n", card.text, flags=re.DOTALL)
     assert yaml.safe_load(block) == labels
     assert re.findall("^## (.*)$", card.text, re.MULTILINE) == ["Use", "Labels", "Limits"]
+    fences = ["one\n````\ntwo", "b"]
+    (block,) = re.findall(
+        "^`{5}yaml\n(.*)^`{5}$", make_card(classifier(labels=fences)), re.MULTILINE | re.DOTALL
+    )
+    assert yaml.safe_load(block) == fences
 
 
 def test_the_limits_are_those_of_the_model():
@@ -114,7 +119,9 @@ def test_the_limits_are_those_of_the_model():
     assert "lower case" not in limits(classifier(preprocessor=cased))
     assert "always" not in limits(classifier(problem_type="multi_label"))
     assert "always" not in limits(classifier(problem_type="regression", labels=["score"]))
-    assert "in windows of that length" in limits(model_of("tagger", tiny.preprocessor()))
+    tagger = limits(model_of("tagger", tiny.preprocessor()))
+    assert "in windows of that length" in tagger
+    assert "always" not in tagger  # O is none of its entities
     relative = tiny.encoder(position_input=False)
     assert "positions" not in limits(relative)
     assert "Not recorded here: licence, languages, data, recipe, metrics." in limits(relative)
@@ -162,6 +169,12 @@ def test_formats_without_a_card(format, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+def test_what_is_no_card(tmp_path):
+    with pytest.raises(kb.InputError, match="its text, or Facts for it, not a dict"):
+        kb.save(tiny.encoder(), tmp_path / "model", card={"license": "mit"})
+    assert not (tmp_path / "model").exists()
+
+
 def convert(source, target, *options):
     assert main(["convert", str(source), str(target), *options]) == 0
     return (target / "README.md").read_text()
@@ -187,6 +200,18 @@ def test_converting_takes_the_facts_along(tmp_path):
     assert "mails" not in embedder
 
 
+def test_converting_takes_the_limits_along_that_somebody_told(tmp_path):
+    facts = Facts({"license": "mit"}, {"Limits": "- It cannot tell irony."})
+    kb.save(classifier(), tmp_path / "told", card=facts)
+    written = convert(tmp_path / "told", tmp_path / "written", "--to", "huggingface")
+    assert written == make_card(classifier(), "transformers", facts)
+    kb.save(classifier(), tmp_path / "by-hand")
+    readme = tmp_path / "by-hand" / "README.md"
+    readme.write_text(readme.read_text().replace("## Limits\n\n", "## Limits\n\n- No irony.\n"))
+    written = convert(tmp_path / "by-hand", tmp_path / "again", "--to", "native")
+    assert "## Limits\n\n- No irony.\n- Texts of more than 16 tokens" in written
+
+
 FRONT = "---\nlicense: apache-2.0\nlanguage: {}\nlibrary_name: x\n---\n# Theirs\n\n## Data\n\nWeb."
 
 
@@ -195,6 +220,9 @@ FRONT = "---\nlicense: apache-2.0\nlanguage: {}\nlibrary_name: x\n---\n# Theirs\
     [
         (FRONT.format("[en, de]"), {"license": "apache-2.0", "language": ["en", "de"]}),
         (FRONT.format("no"), {"license": "apache-2.0"}),  # which YAML takes for false
+        (FRONT.format("[no, en]"), {"license": "apache-2.0"}),
+        (FRONT.format("[]"), {"license": "apache-2.0"}),
+        ("---\na: " + "[" * 5000 + "\n---\n", {}),
         ("# Nothing for the hub\n", {}),
         ("---\n- a\n- list\n---\n", {}),
         ("---\nopen: [\n---\n", {}),

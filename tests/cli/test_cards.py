@@ -8,6 +8,9 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
+import keras_bert as kb
+from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.facts import facts_of
 from keras_bert.pretraining.log import read_log
 
 
@@ -60,6 +63,7 @@ def test_of_a_pretrained_model(small, place):
     assert {name: recipe[name] for name in recipe if name != "steps"} == {
         name: config[name] for name in recipe if name != "steps"
     }
+    assert recipe.keys() >= {"objective", "masking", "batch_size", "learning_rate", "seed"}
     assert recipe["steps"] == 6
     assert (data["corpus"], data["vocabulary"]) == (["text.txt"], "vocab.txt")
     assert str(small) not in card.content
@@ -70,6 +74,21 @@ def test_of_a_pretrained_model(small, place):
         assert shown[column]["mlm_loss"] == pytest.approx(last[event]["mlm_loss"], abs=1e-4)
     found = {r.metric_name: r.metric_value for r in card.data.eval_results}
     assert found["mlm_perplexity"] == pytest.approx(last["validation"]["mlm_perplexity"], abs=1e-4)
+
+
+def test_measures_of_an_earlier_step_are_not_the_models(small):
+    config = PretrainingConfig.from_dict(
+        json.loads((small / "run/pretraining.json").read_text())["config"]
+    )
+    rows = {row["event"]: row for row in read_log(small / "run/log.jsonl")}
+    measured = {"training": rows["train"], "held-out": rows["validation"]}
+    run = {"base_model": None, "steps": 9, "examples": 10, "measured": measured}
+    model = kb.load(small / "run/model")
+    assert facts_of(model, config, step=6, **run).metadata["metrics"]
+    later = facts_of(model, config, step=8, **run)
+    assert later.metadata == {}
+    assert "at step 8 of 9" in later.sections["Metrics"]
+    assert read_table(later.sections["Metrics"])["held-out"]["step"] == 6
 
 
 def test_the_model_that_came_from_the_hub_is_named(small, tmp_path, run, monkeypatch):
