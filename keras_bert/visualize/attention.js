@@ -330,8 +330,6 @@ function listen() {
     render();
     drawThumbnails();
   });
-  // Enter in a form loads the page anew.
-  element("controls").addEventListener("submit", (event) => event.preventDefault());
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     state.pinned = state.hovered = null;
