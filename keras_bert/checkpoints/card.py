@@ -12,9 +12,9 @@ import math
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 import yaml
@@ -41,7 +41,8 @@ PIPELINES = {
 logger = logging.getLogger(__name__)
 
 
-class Facts(NamedTuple):
+@dataclass(frozen=True)
+class Facts:
     """What a model does not say of itself.
 
     Args:
@@ -55,8 +56,8 @@ class Facts(NamedTuple):
         >>> keras_bert.save(model, "model", card=facts)
     """
 
-    metadata: Mapping[str, Any] = MappingProxyType({})
-    sections: Mapping[str, str] = MappingProxyType({})
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    sections: Mapping[str, str] = field(default_factory=dict)
 
 
 Card: TypeAlias = str | Facts | None

@@ -10,13 +10,19 @@ from keras_bert.pretraining.curves import draw_runs
 Runs = str | os.PathLike | Sequence[str | os.PathLike] | Mapping[str, str | os.PathLike]
 
 
-def pretraining_curves(runs: Runs, **options: Any) -> Any:
+def pretraining_curves(
+    runs: Runs,
+    *,
+    measures: Sequence[str] | None = None,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
+) -> Any:
     """Draws losses and accuracies of pretraining runs, finished or not, over one another.
 
     Args:
         runs: the output directory of a run, several of them, or what to call each to its
             directory.
-        **options: `measures` and `levels`; see `keras_bert.pretraining.curves.draw_runs`.
+        measures: the panels; None means all losses and accuracies in the logs.
+        levels: measure to names of values that are drawn as horizontal lines, say of a baseline.
 
     Returns:
         A `matplotlib.figure.Figure`.
@@ -25,7 +31,7 @@ def pretraining_curves(runs: Runs, **options: Any) -> Any:
         InputError: if a directory has no log, no log has such a measure, or matplotlib is not
             installed.
     """
-    return draw_runs(named_runs(runs), **options)
+    return draw_runs(named_runs(runs), measures=measures, levels=levels)
 
 
 def named_runs(runs: Runs) -> dict[str, str | os.PathLike]:

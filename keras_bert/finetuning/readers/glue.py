@@ -99,6 +99,7 @@ GLUE: dict[str, GlueTask] = {
     "rte": GlueTask("RTE", _pair(*_SENTENCES), _SENTENCES, labels=_ENTAILMENT),
     "wnli": GlueTask("WNLI", _pair(*_SENTENCES), _SENTENCES),
 }
+"""Each task by its name, such as "sst2": its folder, files, columns, labels and metrics."""
 
 
 def read_glue(
