@@ -26,12 +26,16 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def _fill_in(app: Any, page: str, source: list[str]) -> None:
+    for name in LINE.findall(source[0]):  # so that the page is made anew when a docstring changes
+        app.env.note_dependency(str(find(name).filepath))
     source[0] = LINE.sub(lambda line: "\n".join(describe(line[1])), source[0])
 
 
 def describe(name: str) -> Iterator[str]:
     """The lines of Markdown on a public class or function; its heading is of the second level."""
     found = find(name)
+    if not found.docstring:
+        raise ValueError(f"{name} has no docstring")
     yield f"## {name.rpartition('.')[2]}"
     yield from _described(found, name)
     if found.is_class:
