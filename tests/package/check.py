@@ -78,8 +78,9 @@ def install(wheel, place):
 
 
 def main(folder):
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for earlier in [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]:
+        earlier.unlink()
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         scratch = Path(scratch)
         for name in tracked():  # so that nothing else can get in
