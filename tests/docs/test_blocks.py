@@ -18,7 +18,8 @@ from tests.blocks import ROOT, blocks, execute, user_files
 DOCS = ROOT / "docs"
 PAGES = {str(page.relative_to(DOCS)): page for page in sorted(DOCS.rglob("*.md"))}
 WITH_BLOCKS = [name for name, page in PAGES.items() if blocks(page)]
-OF_OTHER_TESTS = ("guides/families.md",)  # tests/docs/test_families.py
+# tests/docs/test_families.py and test_troubleshooting.py
+OF_OTHER_TESTS = ("guides/families.md", "troubleshooting.md")
 # Whatever starts TensorFlow anew, block by block, or trains.
 QUICK = ("errors.md", "guides/checkpoints.md", "guides/text.md")
 
@@ -36,10 +37,12 @@ def test_every_block_does_what_the_page_says(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": name}
     following = blocks(PAGES[name])
+    assert following[0][0] != "text", f"no block prints\n{following[0][1]}"
     for (language, code), (next_language, expected) in zip(
         following, [*following[1:], ("", "")], strict=True
     ):
         if language == "text":
+            assert next_language != "text", f"no block prints\n{expected}"
             continue
         output, failed = run(language, code, names)
         if next_language == "text":

@@ -1,6 +1,7 @@
 """Links lead somewhere, every page is in the menu, every public name in the reference."""
 
 import re
+import tomllib
 
 import pytest
 
@@ -53,6 +54,13 @@ def test_every_public_name_is_in_the_reference():
     public = {f"{package}.{name}" for package, of in packages.items() for name in of.__all__}
     public |= {f"keras_bert.metrics.{name}" for name in ("measure", *metrics.METRICS)}
     assert public <= set(described), public - set(described)
+
+
+def test_every_extra_is_explained():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    rows = re.findall("^\\| (`.*`) \\|", index(), re.MULTILINE)
+    explained = re.findall("`(.+?)`", " ".join(rows))
+    assert sorted(explained) == sorted(set(project["optional-dependencies"]) - {"test"})
 
 
 @pytest.mark.parametrize("source", ["keras_bert", "export"])
