@@ -15,7 +15,6 @@ project = "keras_bert"
 release = re.search(r'__version__ = "(.+)"', (HERE.parent / "keras_bert/__init__.py").read_text())[
     1
 ]
-exclude_patterns = ["requirements.txt"]
 nitpicky = True
 myst_heading_anchors = 3
 
