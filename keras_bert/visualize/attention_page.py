@@ -5,7 +5,7 @@ import html
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ class Attention:
     title: str
     texts: tuple[str, ...]
     tokens: tuple[Token, ...]
-    weights: np.ndarray
+    weights: np.ndarray = field(repr=False)
     num_cut: int = 0
 
     def save(self, path: str | os.PathLike) -> None:
