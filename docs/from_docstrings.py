@@ -60,7 +60,7 @@ def find(name: str) -> Any:
     package = package[".".join(module)] if module else package
     if "_HOMES" in package.members:  # names are imported when they are first used, by this table
         homes = ast.literal_eval(str(package["_HOMES"].value))
-        return package[f"{homes[last]}.{last}"]
+        return _package("keras_bert")[f"{homes[last]}.{last}"]
     return package[last].final_target if package[last].is_alias else package[last]
 
 

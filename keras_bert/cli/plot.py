@@ -22,7 +22,6 @@ def command(runs: tuple[str, ...], output: str, measures: tuple[str, ...]) -> No
     RUN is the output directory of a run; several are drawn over one another.
     """
     from keras_bert.pretraining.curves import plot_runs
-    from keras_bert.visualize.curves import named_runs
 
-    plot_runs(named_runs(runs), output, measures=measures)
+    plot_runs(runs, output, measures=measures)
     click.echo(output)

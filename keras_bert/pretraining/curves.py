@@ -10,32 +10,33 @@ from keras_bert.figures import check_picture, panels, save_figure
 from keras_bert.pretraining.log import LOG, read_log
 
 KINDS = ("loss", "accuracy")
+Runs = str | os.PathLike | Sequence[str | os.PathLike] | Mapping[str, str | os.PathLike]
 
 
 def plot_runs(
-    runs: Mapping[str, str | os.PathLike],
+    runs: Runs,
     path: str | os.PathLike,
     *,
     measures: Sequence[str] | None = None,
     levels: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
-    """Writes `draw_runs` to a picture.
+    """Writes `pretraining_curves` to a picture.
 
     Args:
-        runs: as for `draw_runs`, like `measures` and `levels`.
+        runs: as for `pretraining_curves`, like `measures` and `levels`.
         path: of the picture; its ending says the format, for instance `.png`.
         measures: see there.
         levels: see there.
 
     Raises:
-        InputError: as `draw_runs`, and if the ending is of no picture, or the disk refuses.
+        InputError: as there, and if the ending is of no picture, or the disk refuses.
     """
     check_picture(path)
-    save_figure(draw_runs(runs, measures=measures, levels=levels), path)
+    save_figure(pretraining_curves(runs, measures=measures, levels=levels), path)
 
 
-def draw_runs(
-    runs: Mapping[str, str | os.PathLike],
+def pretraining_curves(
+    runs: Runs,
     *,
     measures: Sequence[str] | None = None,
     levels: Mapping[str, Mapping[str, float]] | None = None,
@@ -43,7 +44,8 @@ def draw_runs(
     """Draws a panel for every measure: training as a line, held-out text as points.
 
     Args:
-        runs: what to call a run, to its directory.
+        runs: the output directory of a run, finished or not, several of them, or what to call
+            each to its directory.
         measures: the panels; None means all losses and accuracies in the logs.
         levels: measure to names of values that are drawn as horizontal lines, say of a baseline.
 
@@ -54,7 +56,7 @@ def draw_runs(
         InputError: if a directory has no log, no log has such a measure, or matplotlib is not
             installed.
     """
-    logs = {name: _read(Path(directory)) for name, directory in runs.items()}
+    logs = {name: _read(Path(directory)) for name, directory in named_runs(runs).items()}
     names = _panels(logs.values(), measures)
     figure, axes = panels(len(names), height=3.2)
     for panel, axis in zip(names, axes, strict=True):
@@ -67,6 +69,15 @@ def draw_runs(
         axis.set(title=panel.replace("_", " "), xlabel="step")
         axis.legend()
     return figure
+
+
+def named_runs(runs: Runs) -> dict[str, str | os.PathLike]:
+    """Runs by the names of their directories or, if two have one name, by their whole paths."""
+    if isinstance(runs, Mapping):
+        return dict(runs)
+    directories = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
+    names = {Path(each).resolve().name: each for each in directories}
+    return names if len(names) == len(directories) else {str(each): each for each in directories}
 
 
 def _draw(axis: Any, log: Sequence[Mapping[str, Any]], measure: str, name: str, color: str) -> None:

@@ -7,10 +7,10 @@ import importlib
 from typing import Any
 
 _HOMES = {
-    "Attention": "attention_page",
-    "attention": "attention_page",
-    "embedding_map": "maps",
-    "pretraining_curves": "curves",
+    "Attention": "visualize.attention_page",
+    "attention": "visualize.attention_page",
+    "embedding_map": "visualize.maps",
+    "pretraining_curves": "pretraining.curves",
 }
 
 __all__ = ["Attention", "attention", "embedding_map", "pretraining_curves"]
@@ -19,7 +19,7 @@ __all__ = ["Attention", "attention", "embedding_map", "pretraining_curves"]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"keras_bert.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:
