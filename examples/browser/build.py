@@ -26,6 +26,7 @@ from keras_bert.errors import InputError
 from keras_bert.text.normalization import load_normalizer
 
 HERE = Path(__file__).parent
+THEME = Path(kb.__file__).parent / "visualize" / "theme.css"
 PAGE = ("index.html", "style.css", "page.js", "model.js", "tokenizer.js")
 RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
 MODELS = "models.json"  # the folders of the models, in the order of the page
@@ -63,6 +64,7 @@ def build(models: list[str], output: Path, runtime: Path) -> None:
         (site / "ort").mkdir(parents=True)
         for name in PAGE:
             shutil.copyfile(HERE / name, site / name)
+        shutil.copyfile(THEME, site / THEME.name)
         for name in RUNTIME:
             shutil.copyfile(runtime / name, site / "ort" / name)
         folders = [f"models/{number}" for number in range(len(models))]

@@ -80,18 +80,13 @@ class Attention:
         }
         # No text ends the element, whatever stands in it; all else is ASCII.
         data_text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-        return (
-            _file("attention.html")
-            .replace(
-                '<link rel="stylesheet" href="attention.css" />',
-                f"<style>\n{_file('attention.css')}</style>",
-            )
-            .replace(
-                '<script src="attention.js"></script>',
-                f"<script>\n{_file('attention.js')}</script>",
-            )
-            .replace(">null</script>", f">{data_text}</script>")
-        )
+        page = _file("attention.html")
+        for name in ("theme.css", "attention.css"):
+            link = f'<link rel="stylesheet" href="{name}" />'
+            page = page.replace(link, f"<style>\n{_file(name)}</style>")
+        script = f"<script>\n{_file('attention.js')}</script>"
+        page = page.replace('<script src="attention.js"></script>', script)
+        return page.replace(">null</script>", f">{data_text}</script>")
 
     def _repr_html_(self) -> str:
         # A document of its own, which cannot reach into the notebook.

@@ -74,6 +74,7 @@ def test_the_page_is_complete(monkeypatch, tmp_path, runtime, models, capsys):
     names = ("characters.json", "model.onnx", "options.json", "vocab.txt")
     assert files == {
         "models.json",
+        BUILD["THEME"].name,
         *BUILD["PAGE"],
         *(f"ort/{name}" for name in BUILD["RUNTIME"]),
         *(f"models/{number}/{name}" for number in (0, 1) for name in names),
