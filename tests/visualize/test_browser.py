@@ -1,8 +1,6 @@
 """The page of attention in Chromium: `make test-browser` runs this."""
 
 import json
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_bert import visualize
+from tests.chromium import find_chromium
 from tests.finetuning import tiny
 
 pytestmark = pytest.mark.browser
@@ -18,12 +17,8 @@ SCRIPT = Path(__file__).parent / "browser" / "explore.mjs"
 
 
 def explore(page, *steps, address="", **options):
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if not found or not shutil.which("node"):
-        pytest.fail("Chromium or node is not installed; CHROMIUM=PATH names one")
     url = page.as_uri()
-    job = {"url": url + address, "executable": found, "steps": steps, **options}
+    job = {"url": url + address, "executable": find_chromium(), "steps": steps, **options}
     command = ["node", str(SCRIPT), json.dumps(job)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
