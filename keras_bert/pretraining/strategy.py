@@ -1,5 +1,6 @@
 """Where the training runs: strategies of `tf.distribute` by name."""
 
+import re
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -36,7 +37,7 @@ def _multi_worker(cluster: str) -> tf.distribute.Strategy:
     except (RuntimeError, tf.errors.OpError) as error:
         raise InputError(
             f"Worker {index} of {len(workers)} cannot join the others as {workers[index]}: "
-            f"{_first_line(error)}. Every worker needs an address of its own that is free and "
+            f"{_first_sentence(error)}. Every worker needs an address of its own that is free and "
             "that the others reach, and a process in which TensorFlow has done nothing yet."
         ) from error
 
@@ -51,8 +52,8 @@ def _tpu(cluster: str) -> tf.distribute.Strategy:
         return tf.distribute.TPUStrategy(resolver)
     except Exception as error:  # of the network, of Google's client, of the runtime
         raise InputError(
-            f"There is no TPU {cluster or 'on this machine'}: {_first_line(error)}. Run on a TPU "
-            "VM, name the TPU with the option cluster, or choose another strategy."
+            f"There is no TPU {cluster or 'on this machine'} ({_first_sentence(error)}): run on a "
+            "TPU VM, name the TPU with the option cluster, or choose another strategy."
         ) from error
 
 
@@ -115,5 +116,5 @@ def check_batch(
         )
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+def _first_sentence(error: Exception) -> str:
+    return re.split(r"\.\s|\n", str(error).strip())[0].rstrip(".") or type(error).__name__

@@ -76,5 +76,9 @@ def test_kubernetes_tells_pods_by_their_names():
 
 
 def test_no_tpu_here():
-    with pytest.raises(InputError, match="There is no TPU on this machine"):
+    with pytest.raises(InputError) as refusal:
         make_strategy("tpu")
+    assert str(refusal.value) == (
+        "There is no TPU on this machine (TPUs not found in the cluster): run on a TPU VM, name "
+        "the TPU with the option cluster, or choose another strategy."
+    )
