@@ -133,10 +133,12 @@ class WordPiece(Tokenizer):
         """The token as the operation gets it, so that no text matches what it should not.
 
         Special tokens come from the caller, never from text, and the operation, unlike BERT, would
-        find a token with white space in it. No control character is left in normalised text.
+        find a token with white space in it, and refuses U+0011, a mark of its own. No control
+        character is left in normalised text.
         """
         is_special = token in self.vocabulary.special_tokens.values()
-        return f"\x01{token}" if is_special or any(map(str.isspace, token)) else token
+        is_found = not (is_special or token == "\x11" or any(map(str.isspace, token)))
+        return token if is_found else f"\x01{token}"
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments, ready for JSON; the vocabulary is in it."""

@@ -190,6 +190,14 @@ def test_text_never_becomes_a_special_token_without_punctuation():
 # Hard input
 
 
+@pytest.mark.parametrize("split_cjk", [True, False])
+@pytest.mark.parametrize("token", ["\x11", "##\x11", "a\x11", "\x12"])
+def test_tokens_of_control_characters_are_in_no_text(token, split_cjk):
+    tokenizer = WordPiece(Vocabulary([*VOCABULARY.tokens, token]), split_cjk=split_cjk)
+    batch = [token, "the\x11cat", "a \x11", "un\x12affable"]
+    assert tokenizer.tokenize(batch).to_list() == TOKENIZER.tokenize(batch).to_list()
+
+
 def test_hard_input():
     batch = ["", " \t\n", "\0", "x\0y", "a" * 100_000, "cat " * 10_000, "\U0001f600", "\ud800a"]
     found = tokens_of(batch)
