@@ -2,6 +2,7 @@
 
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,16 @@ def panels(count: int, height: float) -> tuple[Any, list[Any]]:
     for axis in axes[:count]:
         axis.grid(alpha=0.3)
     return figure, list(axes[:count])
+
+
+def write_legend(place: Any, handles: Sequence[Any], names: Sequence[str], **options: Any) -> None:
+    """A legend of a figure or of its axes, with names that matplotlib would not write as they are.
+
+    It leaves out those that begin with "_", so they come later, and sets formulas between "$".
+    """
+    legend = place.legend(handles, [str(number) for number in range(len(names))], **options)
+    for entry, name in zip(legend.get_texts(), names, strict=True):
+        entry.set(text=name, parse_math=False)
 
 
 def check_picture(path: str | os.PathLike) -> None:

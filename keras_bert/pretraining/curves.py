@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.errors import InputError
-from keras_bert.figures import check_picture, panels, save_figure
+from keras_bert.figures import check_picture, panels, save_figure, write_legend
 from keras_bert.pretraining.log import LOG, read_log
 
 KINDS = ("loss", "accuracy")
@@ -67,7 +67,8 @@ def pretraining_curves(
         if panel.endswith("perplexity"):  # which falls by orders of magnitude
             axis.set_yscale("log")
         axis.set(title=panel.replace("_", " "), xlabel="step")
-        axis.legend()
+        lines = axis.get_lines()
+        write_legend(axis, lines, [line.get_label() for line in lines])
     return figure
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.errors import InputError
-from keras_bert.figures import new_figure
+from keras_bert.figures import new_figure, write_legend
 
 _MOST_NAMES = 40  # texts up to which each is written beside its point
 _LONGEST_NAME = 36
@@ -73,13 +73,9 @@ def embedding_map(
     axis.margins(0.12)
     axis.spines[:].set_color("0.85")
     if labels is not None:
-        # With labels that are set later, since it leaves out those that begin with "_".
-        numbers = [str(number) for number in range(len(groups))]
-        legend = figure.legend(
-            list(groups.values()), numbers, loc="outside right upper", frameon=False
-        )
-        for entry, name in zip(legend.get_texts(), groups, strict=True):
-            entry.set(text=_on_one_line(name), parse_math=False)
+        called = [_on_one_line(name) for name in groups]
+        style = {"loc": "outside right upper", "frameon": False}
+        write_legend(figure, list(groups.values()), called, **style)
     if len(texts) <= _MOST_NAMES:
         _write_names(figure, axis, points, [_shortened(text) for text in texts])
     return figure

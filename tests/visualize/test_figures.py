@@ -143,6 +143,14 @@ def test_curves_of_runs(runs):
         visualize.pretraining_curves(runs)
 
 
+def test_runs_of_any_name_are_in_the_legend(runs):
+    both = {"_first": runs / "one", "$c$": runs / "two"}
+    (axis,) = visualize.pretraining_curves(both, levels={"loss": {"_level": 2.5}}).axes
+    names = axis.get_legend().get_texts()
+    assert [name.get_text() for name in names] == ["_first", "$c$", "_level"]
+    assert not any(name.get_parse_math() for name in names)
+
+
 def test_runs_of_one_name_are_told_apart(runs):
     there = [runs / "one", runs / "two" / ".." / "one"]
     assert list(named_runs(there)) == [str(each) for each in there]
