@@ -8,6 +8,7 @@ import keras
 
 from keras_bert.checkpoints.card import Facts, block, model_index, table
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
+from keras_bert.pretraining.objectives import OBJECTIVES
 
 _DATA = ("corpus", "validation", "vocabulary", "initial", "teacher")
 _MEASURES = ("loss", "accuracy", "perplexity")
@@ -50,12 +51,17 @@ def facts_of(
         for name, row in measured.items()
         if row is not None
     }
+    part = OBJECTIVES[config.objective].part_of
     if found:
+        shown = {
+            name: {f"{key} ({part(key)})" if part(key) else key: row[key] for key in row}
+            for name, row in found.items()
+        }
         sections["Metrics"] = (
             f"The run stands at step {step} of {steps}. What was measured last, and at which step:"
-            f"\n\n{table(found)}"
+            f"\n\n{table(shown)}"
         )
-    held_out = dict(found.get("held-out", {}))
+    held_out = {key: x for key, x in found.get("held-out", {}).items() if not part(key)}
     of_this_model = held_out.pop("step", None) == step  # and not of what it was before
     measures = {"validation": ("held-out text", held_out)} if of_this_model else {}
     metadata = model_index(model, measures)

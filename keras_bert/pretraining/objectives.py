@@ -49,6 +49,7 @@ class Head:
         weight: in the total loss; 0 for a head that is only watched, which has no key.
         accuracy: whether right predictions are counted.
         perplexity: whether it is that of a language, so that its perplexity is told.
+        part: of the model that it is the loss of, if that is not among what is kept.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Head:
     weight: float = 0.0
     accuracy: bool = True
     perplexity: bool = False
+    part: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -159,6 +161,10 @@ class Objective:
             measures[name] = sum(measures[part] for part in parts) / len(parts)
         return measures
 
+    def part_of(self, measure: str) -> str:
+        """What a measure is of, if that is not kept; else ""."""
+        return next((h.part for h in self.heads if measure.startswith(f"{h.name}_")), "")
+
     def perplexities(self, measures: Mapping[str, float]) -> dict[str, float]:
         """e to the mean loss of the heads that model a language."""
         return {
@@ -215,7 +221,7 @@ _NEXT = Head(
 
 _REPLACED = Objective(
     heads=(
-        _MASKED,
+        dataclasses.replace(_MASKED, part="generator"),
         Head(name="rtd", sums=_replaced_tokens(), key="rtd_logits", over="tokens", weight=50.0),
         Head(name="rtd_replaced", sums=_replaced_tokens(only=1)),
         Head(name="rtd_original", sums=_replaced_tokens(only=0)),

@@ -91,6 +91,30 @@ def test_measures_of_an_earlier_step_are_not_the_models(small):
     assert read_table(later.sections["Metrics"])["held-out"]["step"] == 6
 
 
+def test_measures_of_a_generator_are_not_the_models(small):
+    options = json.loads((small / "run/pretraining.json").read_text())["config"]
+    config = PretrainingConfig.from_dict(options | {"objective": "rtd", "family": "electra"})
+    held_out = {"mlm_accuracy": 0.2, "mlm_perplexity": 9.0, "rtd_accuracy": 0.9, "loss": 7.0}
+    facts = facts_of(
+        kb.ReplacedTokenDetector(kb.load(small / "run/model", task="encoder")),
+        config,
+        base_model=None,
+        step=6,
+        steps=6,
+        examples=10,
+        measured={"training": None, "held-out": {"step": 6, **held_out}},
+    )
+    assert read_table(facts.sections["Metrics"])["held-out"] == {
+        "step": 6,
+        "mlm_accuracy (generator)": 0.2,
+        "mlm_perplexity (generator)": 9.0,
+        "rtd_accuracy": 0.9,
+        "loss": 7.0,
+    }
+    (result,) = facts.metadata["model-index"][0]["results"]
+    assert [metric["name"] for metric in result["metrics"]] == ["rtd_accuracy"]
+
+
 def test_the_model_that_came_from_the_hub_is_named(small, tmp_path, run, monkeypatch):
     monkeypatch.setattr("keras_bert.checkpoints.download", lambda name: small / "run/model")
     options = ["--train", "opinions.csv", "--output", tmp_path / "out", "--epochs", "1"]
