@@ -23,6 +23,7 @@ import keras_bert
 from keras_bert.checkpoints.tasks import task_name
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
+from keras_bert.text.surrogates import without_surrogates
 
 README = "README.md"
 LIBRARY = "keras-bert-encoders"
@@ -90,6 +91,7 @@ def make_card(model: keras.Model, library: str = LIBRARY, facts: Facts | None = 
         sections["Limits"] = _limits(model, task, metadata, sections)
     text = f"---\n{to_yaml(metadata)}---\n\n# {title(model)}\n\n{_summary(model)}\n"
     text += "".join(f"\n## {name}\n\n{said.strip()}\n" for name, said in sections.items() if said)
+    text = without_surrogates(text)
     return text + _MARK.format(_digest(text))
 
 
@@ -104,7 +106,7 @@ def write_card(
     """Writes a model's card.
 
     What a person wrote or changed is not lost: it stays, which is logged, unless it is replaced
-    by another whole text.
+    by another whole text. Lone surrogates become U+FFFD, as in texts.
 
     Args:
         directory: where to.
@@ -123,7 +125,7 @@ def write_card(
         logger.warning("%s was written by hand and stays; see whether it is still true.", before)
         shutil.copyfile(before, directory / README)
         return
-    text = card if isinstance(card, str) else make_card(model, library, card)
+    text = without_surrogates(card) if isinstance(card, str) else make_card(model, library, card)
     (directory / README).write_text(text, "utf-8")
 
 

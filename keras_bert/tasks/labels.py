@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 from keras_bert.errors import InputError
+from keras_bert.text.surrogates import SURROGATE
 
 
 def resolve_labels(num_labels: int | None, labels: Sequence[str] | None) -> tuple[str, ...]:
     """The labels' names by id, from their number, their names, or both.
 
     Raises:
-        InputError: if neither is given, they contradict each other, or names repeat.
+        InputError: if neither is given, they contradict each other, or names repeat or are no valid
+            text.
     """
     if labels is None:
         if not isinstance(num_labels, int) or num_labels < 1:
@@ -20,4 +22,7 @@ def resolve_labels(num_labels: int | None, labels: Sequence[str] | None) -> tupl
         raise InputError(f"num_labels is {num_labels}, but {len(names)} labels are named.")
     if not names or len(set(names)) != len(names):
         raise InputError(f"The labels {list(names)} must be one or more different names.")
+    broken = next((name for name in names if SURROGATE.search(str(name))), None)
+    if broken is not None:
+        raise InputError(f"The label {broken!r} has a lone surrogate, so no file can hold it.")
     return names

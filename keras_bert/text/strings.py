@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -10,11 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
+from keras_bert.text.surrogates import without_surrogates
 
 Texts: TypeAlias = "str | bytes | Sequence[str] | np.ndarray | tf.Tensor"
 """A text or a batch of them."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def to_strings(texts: Texts) -> tf.Tensor:
@@ -55,4 +53,4 @@ def _valid(text: Any) -> str | bytes:
         return text
     if not isinstance(text, str):
         raise InputError(f"Texts must be strings: got {text!r} of type {type(text).__name__}.")
-    return _SURROGATE.sub("\ufffd", text)
+    return without_surrogates(text)

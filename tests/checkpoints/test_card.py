@@ -169,6 +169,16 @@ def test_formats_without_a_card(format, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize(
+    "card", ["Mail \udc80.", Facts({"license": "mit\udc80"}, {"Data": "\ud800", "\udc80": "Mail."})]
+)
+def test_lone_surrogates_are_replaced(card, tmp_path):
+    for _ in range(2):  # the second time, the first card is read
+        kb.save(tiny.encoder(), tmp_path, card=card)
+    text = (tmp_path / "README.md").read_text("utf-8")
+    assert "\ufffd" in text
+
+
 def test_what_is_no_card(tmp_path):
     with pytest.raises(kb.InputError, match="its text, or Facts for it, not a dict"):
         kb.save(tiny.encoder(), tmp_path / "model", card={"license": "mit"})
