@@ -70,8 +70,8 @@ def fine_tune(
 
     Raises:
         InputError: if the model cannot take texts, labels are missing, unknown or all the same,
-            the recipe does not suit the model, the output directory holds something else, or
-            the loss becomes not a number.
+            the recipe does not suit the model, the card is no `Facts`, the output directory holds
+            something else, or the loss becomes not a number.
 
     Example:
         >>> train, validation = hold_out(read_examples("train.csv"), 0.1)
@@ -83,6 +83,8 @@ def fine_tune(
     recipe = recipe or Recipe()
     job = job_of(model)
     check_model(model)
+    if not isinstance(card, Facts | None):
+        raise InputError(f"card must be Facts for the model's card, not a {type(card).__name__}.")
     _check_recipe(model, job, recipe)
     train_split = _Split.of(job, model, train)
     # Also finds out now, not after hours, what is wrong with the labels of the others.
