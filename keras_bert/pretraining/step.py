@@ -80,7 +80,8 @@ class TrainingStep:
             steps: int32 scalar tensor.
 
         Returns:
-            `sums`, `tokens` (int64, padding not counted) and the last step's `gradient_norm`.
+            `sums`, `tokens` (int64, without padding and rows that fill up a batch) and the last
+            step's `gradient_norm`.
         """
         sums = tf.zeros([len(self.heads), 3])
         tokens, norm = tf.constant(0, tf.int64), tf.constant(0.0)
@@ -132,7 +133,11 @@ class TrainingStep:
     def _counts(self, batch: Any) -> tf.Tensor:
         """Predictions of each head, then tokens, `[heads + 1]` float32."""
         x, _, w = batch
-        tokens = tf.reduce_sum(tf.cast(x["padding_mask"], tf.float32))
+        mask = tf.cast(x["padding_mask"], tf.float32)
+        weights = [tf.reshape(each, [mask.shape[0], -1]) for each in tf.nest.flatten(w)]
+        # 0 for the rows that fill up an epoch's last batch, of which no weight is more.
+        exists = tf.reduce_max(tf.concat(weights, axis=1), axis=1, keepdims=True)
+        tokens = tf.reduce_sum(mask * exists)
         return tf.concat([count_predictions(self.heads, w), [tokens]], axis=0)
 
     def _accumulate(

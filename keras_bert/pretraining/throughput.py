@@ -41,7 +41,7 @@ class Throughput:
         Args:
             steps: number of them.
             batch_size: over all replicas.
-            tokens: in all batches together, without padding.
+            tokens: in all batches together, without padding and rows that fill up a batch.
             seconds: that it took.
         """
         computed = steps * batch_size * self._length

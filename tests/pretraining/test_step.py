@@ -87,6 +87,14 @@ def test_loss_and_gradient_are_those_of_the_formula():
     assert result["tokens"] == small.BATCH * small.LENGTH
 
 
+def test_rows_that_fill_up_a_batch_are_no_text():
+    step = small.make_step(DEFAULT, objective="distillation")
+    x, y, w = next(small.batches(1, objective="distillation"))
+    w = {head: weights * (np.arange(small.BATCH) < 5)[:, None] for head, weights in w.items()}
+    result = step.train(small.distributed(DEFAULT, [(x, y, w)]), tf.constant(1))
+    assert result["tokens"] == x["padding_mask"][:5].sum()
+
+
 def test_gradient_of_the_embedding_adds_up_repeated_tokens():
     step = small.make_step(DEFAULT)
     x, y, w = tf.nest.map_structure(tf.constant, next(small.batches(1)))
