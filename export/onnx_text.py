@@ -157,7 +157,7 @@ def _byte_pair(tokenizer: Any) -> list[onnx.NodeProto]:
 def _sentencepiece(tokenizer: Any) -> list[onnx.NodeProto]:
     numbers = {"nbest_size": np.zeros(1, "int64"), "alpha": np.zeros(1, "float32")}
     numbers |= {name: np.zeros(1, bool) for name in ("add_bos", "add_eos", "reverse")}
-    numbers["ids_of_pieces"] = tokenizer._ids.numpy().astype("int64")
+    numbers["ids_of_pieces"] = tokenizer.ids_of_pieces.numpy().astype("int64")
     constants = [
         helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array))
         for name, array in numbers.items()
@@ -167,7 +167,7 @@ def _sentencepiece(tokenizer: Any) -> list[onnx.NodeProto]:
         [_ONE, "nbest_size", "alpha", "add_bos", "add_eos", "reverse"],
         ["numbers", "numbers_rows"],
         domain=DOMAIN,
-        model=tokenizer._model_of_operations().to_bytes(),
+        model=tokenizer.model_of_operations().to_bytes(),
     )
     return [*constants, node, helper.make_node("Gather", ["ids_of_pieces", "numbers"], [_PIECES])]
 

@@ -36,6 +36,7 @@ class Process:
 
     Attributes:
         path: of the artifact.
+        popen: the process itself.
         signatures: by name what they take and give; see `worker.Signatures`.
         runtime: its package and version.
         load_milliseconds: what loading took, once the runtime was imported.
@@ -45,7 +46,7 @@ class Process:
 
     def __init__(self, path: Path, process: subprocess.Popen, errors: BinaryIO):
         self.path = path
-        self._process, self._errors = process, errors
+        self.popen, self._errors = process, errors
         hello = self._receive()
         self.runtime = str(hello["runtime"])
         self.signatures: worker.Signatures = json.loads(str(hello["signatures"]))
@@ -74,7 +75,7 @@ class Process:
     def _request(self, signature: str, inputs: Arrays, seconds: float) -> dict[str, np.ndarray]:
         with contextlib.suppress(BrokenPipeError):
             message = {**inputs, "signature": signature, "seconds": seconds}
-            worker.send(cast(BinaryIO, self._process.stdin), message)
+            worker.send(cast(BinaryIO, self.popen.stdin), message)
         reply = self._receive()
         if "error" in reply:
             reason = " ".join(str(reply["error"]).split())
@@ -83,7 +84,7 @@ class Process:
         return reply
 
     def _receive(self) -> dict[str, np.ndarray]:
-        reply = worker.receive(cast(BinaryIO, self._process.stdout))
+        reply = worker.receive(cast(BinaryIO, self.popen.stdout))
         if reply is None:
             self._errors.seek(0)
             lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()

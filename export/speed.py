@@ -100,11 +100,11 @@ def _sample(model: Any, way: Way, texts: Any, length: int) -> Arrays:
         ids = generator.integers(0, model.config.vocabulary_size, (1, length), dtype="int32")
         return way.inputs(None, ids_of(model, {"token_ids": ids}))
     several = isinstance(texts, tuple)
-    columns = [[_long(model, column, length)] for column in (texts if several else (texts,))]
+    columns = [[long_text(model, column, length)] for column in (texts if several else (texts,))]
     return way.inputs(tuple(columns) if several else columns[0], {})
 
 
-def _long(model: Any, texts: Any, length: int) -> str:
+def long_text(model: Any, texts: Any, length: int) -> str:
     """A text that fills so many tokens, and not many more."""
     text = " ".join(texts) or "a"
     text = " ".join([text] * (1 + 2 * length // len(text.split() or [text])))

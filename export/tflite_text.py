@@ -75,13 +75,13 @@ class PhoneTokenizer:
         if self._tokenizer.kind == "wordpiece":
             return self._tokenizer.tokenize(texts)
         # The operator has no bounds on what it reads at once but single precision; see its class.
-        pieces = self._tokenizer._fast.tokenize(texts)
-        return pieces.with_values(tf.gather(self._tokenizer._ids, pieces.values))
+        pieces = self._tokenizer.fast_operation.tokenize(texts)
+        return pieces.with_values(tf.gather(self._tokenizer.ids_of_pieces, pieces.values))
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         """The same, and the characters (code points) of each token, from and to."""
-        normalized, byte_map = self._tokenizer._normalizer.normalize_with_offsets(texts)
-        ids, starts, ends = self._tokenizer._pieces(normalized)
+        normalized, byte_map = self._tokenizer.normalizer.normalize_with_offsets(texts)
+        ids, starts, ends = self._tokenizer.pieces(normalized)
         return ids, *_in_characters(texts, byte_map, starts, ends)
 
 
@@ -104,7 +104,7 @@ def _wordpiece_reason(tokenizer: Any) -> str:
 
 
 def _sentencepiece_reason(tokenizer: Any) -> str:
-    if tokenizer._fast is not None:
+    if tokenizer.fast_operation is not None:
         return ""
     return "tensorflow-text's operator knows unigram models of SentencePiece without bytes alone"
 
@@ -125,6 +125,28 @@ def text_signatures(model: Any) -> tuple[Signature, ...]:
     raise AssertionError(type(model))
 
 
+def phone_tokenizer(model: Any) -> PhoneTokenizer:
+    """What splits the texts in a model's file.
+
+    Raises:
+        InputError: if there is no preprocessor, or TFLite cannot run its tokenizer.
+    """
+    if getattr(model, "preprocessor", None) is None:
+        raise InputError(
+            f"This {type(model).__name__} has no preprocessor, so its file cannot take texts; "
+            "leave out `text`."
+        )
+    tokenizer = PhoneTokenizer(model.preprocessor.tokenizer)
+    kinds = (SpanClassifier, TokenClassifier)
+    if isinstance(model, kinds) and not tokenizer.has_offsets:
+        raise InputError(
+            f"A TFLite file cannot take texts for this {type(model).__name__}: tensorflow-text's "
+            "operator for SentencePiece does not tell where in a text its tokens are. Leave out "
+            "`text` and give the file ids, or take the SavedModel."
+        )
+    return tokenizer
+
+
 def text_functions(
     model: Any, length: int | None = None, batch: int | None = None
 ) -> dict[str, Any]:
@@ -136,22 +158,10 @@ def text_functions(
         batch: texts at once, None for any number.
 
     Raises:
-        InputError: if there is no preprocessor, or TFLite cannot run its tokenizer.
+        InputError: as `phone_tokenizer`.
     """
-    if getattr(model, "preprocessor", None) is None:
-        raise InputError(
-            f"This {type(model).__name__} has no preprocessor, so its file cannot take texts; "
-            "leave out `text`."
-        )
+    tokenizer = phone_tokenizer(model)
     length = length or model.preprocessor.sequence_length
-    tokenizer = PhoneTokenizer(model.preprocessor.tokenizer)
-    kinds = (SpanClassifier, TokenClassifier)
-    if isinstance(model, kinds) and not tokenizer.has_offsets:
-        raise InputError(
-            f"A TFLite file cannot take texts for this {type(model).__name__}: tensorflow-text's "
-            "operator for SentencePiece does not tell where in a text its tokens are. Leave out "
-            "`text` and give the file ids, or take the SavedModel."
-        )
 
     def function(signature: Signature) -> Any:
         def answer(*texts: tf.Tensor) -> Tensors:

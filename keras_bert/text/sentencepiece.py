@@ -79,6 +79,11 @@ class SentencePiece(Tokenizer):
         split_digit_commas: keep a comma after a digit apart, as ALBERT does.
         mask_takes_space: as in `Tokenizer`.
 
+    Attributes:
+        fast_operation: `FastSentencepieceTokenizer`, which gives numbers of pieces, or None where
+            it would find others.
+        ids_of_pieces: what these numbers are in the vocabulary, int32 `[pieces]`.
+
     Raises:
         InputError: for a file that is no SentencePiece model, special tokens that are not in the
             vocabulary, or an unknown step of normalisation.
@@ -116,18 +121,20 @@ class SentencePiece(Tokenizer):
             self._build()
 
     def _build(self) -> None:
-        model = self._model_of_operations()
+        model = self.model_of_operations()
         serialized = model.to_bytes()
         self._by_words = _separates_words(model)
         is_fast = self._by_words and _suits_fast_operation(model)
         self._complete = SentencePieceOperation(serialized)
-        self._fast = tf_text.FastSentencepieceTokenizer(serialized) if is_fast else None
+        self.fast_operation = tf_text.FastSentencepieceTokenizer(serialized) if is_fast else None
         ids = {token: index for index, token in enumerate(self.vocabulary.tokens)}
         unknown = self.vocabulary.unknown_id
-        self._ids = tf.constant([ids.get(piece, unknown) for piece in model.pieces], tf.int32)
+        self.ids_of_pieces = tf.constant(
+            [ids.get(piece, unknown) for piece in model.pieces], tf.int32
+        )
         self._space_id = ids.get(SPACE, unknown)
 
-    def _model_of_operations(self) -> SentencePieceModel:
+    def model_of_operations(self) -> SentencePieceModel:
         """The model as the operations get it, with all that the options change."""
         model = self._read
         special = set(self.vocabulary.special_tokens.values())
@@ -159,9 +166,9 @@ class SentencePiece(Tokenizer):
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         words = self._words(texts)
         distinct, index = tf.unique(words.values, tf.int64)
-        tokenizer = self._fast or self._complete
+        tokenizer = self.fast_operation or self._complete
         pieces = tokenizer.tokenize(distinct).with_row_splits_dtype(tf.int64)
-        ids = tf.gather(pieces.with_values(tf.gather(self._ids, pieces.values)), index)
+        ids = tf.gather(pieces.with_values(tf.gather(self.ids_of_pieces, pieces.values)), index)
         return words.with_values(ids).merge_dims(1, 2)
 
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
@@ -169,7 +176,7 @@ class SentencePiece(Tokenizer):
         distinct, index = tf.unique(words.values, tf.int64)
         pieces, starts, ends = self._complete.tokenize_with_offsets(distinct)
         starts, ends = bytes_to_characters(distinct, starts, ends)
-        ids = pieces.with_values(tf.gather(self._ids, pieces.values))
+        ids = pieces.with_values(tf.gather(self.ids_of_pieces, pieces.values))
         ids, starts, ends = (tf.gather(x, index) for x in (ids, starts, ends))
         word_start, has_space = _places(words)
         word = row_ids(ids)

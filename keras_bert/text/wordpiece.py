@@ -46,6 +46,9 @@ class WordPiece(Tokenizer):
         max_characters_per_word: a longer word becomes the unknown token. Hugging Face has 100,
             `tokenization.py` 200.
 
+    Attributes:
+        normalizer: the operation that makes of texts `[N]` what `pieces` takes.
+
     Raises:
         InputError: if `max_characters_per_word` is not positive.
     """
@@ -74,7 +77,7 @@ class WordPiece(Tokenizer):
             self._build()
 
     def _build(self) -> None:
-        self._normalizer = load_normalizer(
+        self.normalizer = load_normalizer(
             lowercase=self.lowercase, strip_accents=self.strip_accents
         )
         self._wordpiece = tf_text.FastWordpieceTokenizer(
@@ -98,11 +101,11 @@ class WordPiece(Tokenizer):
         return np.array([is_continuation(token) for token in self.vocabulary.tokens])
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        return self._pieces(self._normalizer.normalize(texts))[0]
+        return self.pieces(self.normalizer.normalize(texts))[0]
 
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
-        normalized, byte_map = self._normalizer.normalize_with_offsets(texts)
-        ids, starts, ends = self._pieces(normalized)
+        normalized, byte_map = self.normalizer.normalize_with_offsets(texts)
+        ids, starts, ends = self.pieces(normalized)
         return ids, *to_characters(texts, byte_map, starts, ends)
 
     def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
@@ -118,7 +121,7 @@ class WordPiece(Tokenizer):
             for token, continues in zip(self.vocabulary.tokens, self.is_continuation, strict=True)
         ]
 
-    def _pieces(self, normalized: tf.Tensor) -> Pieces:
+    def pieces(self, normalized: tf.Tensor) -> Pieces:
         """Ids int32, starts and ends int64 in bytes, `[N, (tokens)]`, of normalised texts `[N]`."""
         if self.split_cjk:
             pieces = self._wordpiece.tokenize_with_offsets(normalized)

@@ -114,7 +114,7 @@ def test_speed_of_texts_and_of_one_shape(classifier, tmp_path):
 def test_texts_are_made_as_long_as_wanted(preprocessor):
     model = make_model(preprocessor=preprocessor)
     for sample in (["good film"], ["", "x" * 500], [""], ["a"] * 300):
-        text = speed._long(model, sample, 32)
+        text = speed.long_text(model, sample, 32)
         tokens = preprocessor.rows([text], overlap="auto").lengths.sum()
         assert tokens in (32, 3), sample  # of nothing nothing can be made but "a"
 

@@ -117,8 +117,8 @@ def test_bad_input(classifier, artifacts, tmp_path):
 def test_a_process_that_dies_is_told_of(artifacts):
     def ask_the_dead():
         with running(artifacts[-1]) as process:
-            process._process.kill()
-            process._process.wait()
+            process.popen.kill()
+            process.popen.wait()
             process.run("serving_default", random_ids(2, 8))
 
     with pytest.raises(ExportError, match="a.onnx cannot be run"):
