@@ -56,19 +56,8 @@ def onnx(
         InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
         ExportError: if what was written does not give the model's answers in onnxruntime.
     """
-    answers_of(model)
-    for package in ("onnx", "tf2onnx", "onnxruntime", "onnxscript"):
-        require(package, "onnx")
-    from keras_bert.export.onnx_quantization import QUANTIZATIONS
-
-    if opset not in OPSETS:
-        raise InputError(f"opset is {opset}; it can be {OPSETS[0]} to {OPSETS[-1]}.")
-    quantize = check_quantization(quantize, QUANTIZATIONS, keep_float)
-    if text:
-        require("onnxruntime_extensions", "onnx-text")
-        from keras_bert.export import onnx_text
-
-        onnx_text.check_text(model)
+    quantize = quantize or "none"
+    check_arguments(model, opset, quantize=quantize, keep_float=keep_float, text=text)
     with replacing(path) as scratch:
         with explaining("Converting to ONNX"):
             proto = _convert(model, opset, quantize, keep_float)
@@ -79,12 +68,42 @@ def onnx(
             run = onnx_runner(scratch)
         check(model, "ONNX file", run, TOLERANCES[quantize])
         if text:
+            from keras_bert.export import onnx_text
+
             with explaining("Adding the tokenizer to the ONNX file"):
                 proto = onnx_text.with_text(proto, model)
                 named = scratch.with_suffix(".onnx")
                 named.write_bytes(proto.SerializeToString())
             onnx_text.compare_texts(model, run, named)
             named.replace(scratch)
+
+
+def check_arguments(
+    model: keras.Model,
+    opset: int = OPSETS[-1],
+    *,
+    quantize: str | None = "none",
+    keep_float: Sequence[str] = (),
+    text: bool = False,
+) -> None:
+    """Refuses what `onnx`, whose arguments these are, could not write.
+
+    Raises:
+        InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
+    """
+    answers_of(model)
+    for package in ("onnx", "tf2onnx", "onnxruntime", "onnxscript"):
+        require(package, "onnx")
+    from keras_bert.export.onnx_quantization import QUANTIZATIONS
+
+    if opset not in OPSETS:
+        raise InputError(f"opset is {opset}; it can be {OPSETS[0]} to {OPSETS[-1]}.")
+    check_quantization(quantize, QUANTIZATIONS, keep_float)
+    if text:
+        require("onnxruntime_extensions", "onnx-text")
+        from keras_bert.export.onnx_text import check_text
+
+        check_text(model)
 
 
 def _convert(model: Any, opset: int, quantize: str, keep_float: Sequence[str]) -> Any:

@@ -105,11 +105,7 @@ def saved_model(
             directory holds something else.
         ExportError: if what was written does not give the model's answers.
     """
-    answers = answers_of(model)
-    if names not in NAMES:
-        raise InputError(f"There are no names {names!r}; choose one of {', '.join(NAMES)}.")
-    if version is not None and version < 0:
-        raise InputError(f"version is {version}, but must be 0 or more.")
+    check_arguments(model, version=version, names=names, top_k=top_k)
     target = Path(directory) if version is None else Path(directory) / str(version)
     with replacing(target, marker=DESCRIPTION) as path:
         module = Weights(model)
@@ -121,7 +117,7 @@ def saved_model(
             files.mkdir()
             preprocessor.tokenizer.save(files)
             module.vocabulary = [tf.saved_model.Asset(str(file)) for file in files.iterdir()]
-            signatures |= _text_functions(model, answers, module.ids, top_k)
+            signatures |= _text_functions(model, answers_of(model), module.ids, top_k)
         with explaining("Writing the SavedModel"):
             tf.saved_model.save(module, str(path), signatures=signatures)
         _describe(model, NAMES[names], path / DESCRIPTION)
@@ -129,6 +125,28 @@ def saved_model(
             served = target.parent if target.name.isdecimal() else target
             write_warm_up(path / WARM_UP, served.absolute().name, _requests(model))
         _check(model, path, NAMES[names], top_k)
+
+
+def check_arguments(
+    model: keras.Model,
+    *,
+    version: int | None = None,
+    names: str = "keras_bert",
+    top_k: int = 5,
+) -> None:
+    """Refuses what `saved_model`, whose arguments these are, could not write.
+
+    Raises:
+        InputError: if the model cannot be exported, or an argument is out of its range.
+    """
+    answers_of(model)
+    if names not in NAMES:
+        raise InputError(f"There are no names {names!r}; choose one of {', '.join(NAMES)}.")
+    if version is not None and version < 0:
+        raise InputError(f"version is {version}, but must be 0 or more.")
+    preprocessor = getattr(model, "preprocessor", None)
+    if preprocessor is not None and not 1 <= top_k <= len(preprocessor.vocabulary):
+        raise InputError(f"top_k is {top_k}, but must be from 1 to {len(preprocessor.vocabulary)}.")
 
 
 def _requests(model: Any) -> list[tuple[str, dict[str, list[str]]]]:

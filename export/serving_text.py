@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.errors import InputError
 from keras_bert.export.serving_answers import answer_questions, best_spans
 from keras_bert.export.serving_entities import find_entities
 from keras_bert.export.serving_masks import fill_masks
@@ -80,10 +79,6 @@ def _answers(model: Any, ids: Any, top_k: int) -> Callable[..., dict[str, tf.Ten
 
 
 def _masks(model: Any, ids: Any, top_k: int) -> Callable[..., dict[str, tf.Tensor]]:
-    size = len(model.preprocessor.vocabulary)
-    if not 1 <= top_k <= size:
-        raise InputError(f"top_k is {top_k}, but must be from 1 to {size}.")
-
     def mask_function(text: tf.Tensor) -> dict[str, tf.Tensor]:
         return fill_masks(model, top_k, text)
 

@@ -32,7 +32,12 @@ from keras_bert.export.tflite_quantization import (
     representative_rows,
     with_mask_value,
 )
-from keras_bert.export.tflite_text import text_converter, text_functions, text_runner
+from keras_bert.export.tflite_text import (
+    phone_tokenizer,
+    text_converter,
+    text_functions,
+    text_runner,
+)
 from keras_bert.layers.encoder import INPUTS
 
 _ROWS_CHECKED = 8
@@ -93,11 +98,17 @@ def tflite(
         InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
         ExportError: if what was written does not give the model's answers.
     """
-    answers_of(model)
-    require("ai_edge_litert.interpreter", "tflite")
-    quantize = check_quantization(quantize, TOLERANCES, keep_float)
-    _check_options(quantize, representative, keep_float, text, metadata)
-    _check_shape(sequence_length, batch_size, model.config.max_positions, text, metadata)
+    quantize = quantize or "none"
+    check_arguments(
+        model,
+        quantize,
+        sequence_length,
+        batch_size=batch_size,
+        representative=representative,
+        keep_float=keep_float,
+        text=text,
+        metadata=metadata,
+    )
     with replacing(path) as scratch:
         if text:
             _write_for_texts(model, scratch, quantize, sequence_length, batch_size)
@@ -108,6 +119,33 @@ def tflite(
         shape = None if sequence_length is None else (batch_size or 1, sequence_length)
         rows = representative_rows(model, representative, shape) if quantize == "int8" else []
         _write_for_ids(model, scratch, quantize, shape, rows, keep_float, reader)
+
+
+def check_arguments(
+    model: keras.Model,
+    quantize: str | None = "none",
+    sequence_length: int | None = None,
+    *,
+    batch_size: int | None = None,
+    representative: Any = None,
+    keep_float: Sequence[str] = (),
+    text: bool = False,
+    metadata: bool = False,
+) -> None:
+    """Refuses what `tflite`, whose arguments these are, could not write.
+
+    Raises:
+        InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
+    """
+    answers_of(model)
+    require("ai_edge_litert.interpreter", "tflite")
+    quantize = check_quantization(quantize, TOLERANCES, keep_float)
+    _check_options(quantize, representative, keep_float, text, metadata)
+    _check_shape(sequence_length, batch_size, model.config.max_positions, text, metadata)
+    if text:
+        phone_tokenizer(model)
+    if metadata:
+        reader_of(model).length_of(model, sequence_length)
 
 
 def _write_for_ids(

@@ -116,16 +116,20 @@ def reader_of(model: Any) -> Reader:
             f"The label {broken[0]!r} has a line break, but in the file labels stand one a line; "
             "leave out `metadata`."
         )
+    return READERS[cls]
+
+
+def with_metadata(content: bytes, model: Any, reader: Reader) -> bytes:
+    """A file of the outputs that the reader wants, with the description and the files.
+
+    A warning tells which texts are read otherwise there.
+    """
+    tokenizer = model.preprocessor.tokenizer
     logger.warning(
         "MediaPipe and the Task Library read some texts otherwise than this model's tokenizer, and "
         "answer otherwise for them: texts with %s.",
         ", ".join(kind for kind, is_affected in _AFFECTED.items() if is_affected(tokenizer)),
     )
-    return READERS[cls]
-
-
-def with_metadata(content: bytes, model: Any, reader: Reader) -> bytes:
-    """A file of the outputs that the reader wants, with the description and the files."""
     schema = require("ai_edge_litert.schema_py_generated", "tflite")
     tree = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0))
     inputs, outputs = _tensors(tree)

@@ -1,5 +1,6 @@
 """keras-bert export."""
 
+import importlib
 import itertools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -147,11 +148,14 @@ def command(
         examples = usable(examples, loaded, options["on_error"])
         texts = texts or _inputs(task, examples.take(range(min(len(examples), MOST_TEXTS))))
     _cut(loaded, given.get("sequence_length"))
+    jobs = {format: _arguments(format, quantize, given) for format in chosen}
+    for format, arguments in jobs.items():  # before the first of them is written
+        module = importlib.import_module(f"keras_bert.export.{format}")
+        module.check_arguments(loaded, **arguments)
 
     paths = []
-    for format in chosen:
+    for format, arguments in jobs.items():
         path = directory / _file(format, quantize, bool(given.get("text")))
-        arguments = _arguments(format, quantize, given)
         if examples is not None and "quantize" in arguments:
             drop = 0.5 if max_drop is None else max_drop
             found = export.accept(loaded, path, examples, drop, **arguments)

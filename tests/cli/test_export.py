@@ -60,6 +60,24 @@ CASES = {
         "--max-drop",
     ),
     "too long": ([*EXPORT, "--sequence-length", "65"], "65, but this model takes at most 64"),
+    "texts for readers of ids": (
+        [*EXPORT, "--text", "--metadata"],
+        "leave out `text` or `metadata`",
+    ),
+    "readers of no such model": (
+        ["export", "run/model", "x", "--metadata"],
+        "Neither MediaPipe nor the Task Library runs a PretrainingModel",
+    ),
+    "texts of a task without": (
+        ["export", "run/model", "x", "--format", "tflite,onnx", "--text"],
+        "An ONNX file cannot take texts for this model",
+    ),
+    "a batch of no length": ([*EXPORT, "--batch-size", "2"], "needs a sequence_length, too"),
+    "no such operators": ([*EXPORT, "--opset", "99"], "opset is 99; it can be 14 to 18"),
+    "more tokens than there are": (
+        ["export", "run/model", "x", "--format", "onnx,saved_model", "--top-k", "9999"],
+        "top_k is 9999, but must be from 1 to",
+    ),
     "no metric": (
         ["export", "run/model", "x", "--quantize", "dynamic", "--validation", "opinions.csv"],
         "This PretrainingModel has no metric on labelled examples",
