@@ -1,12 +1,13 @@
 """Whether the first steps of fine-tuning equal those of Hugging Face's Trainer, loss by loss.
 
     python benchmarks/finetuning_steps.py --weights DIR --data DIR --peer-python PYTHON \
-        [--tasks mrpc stsb snips-slots squad] [--steps 20]
+        [--tasks mrpc stsb snips-slots squad] [--steps 20 | --whole] [--seed 1]
 
 Both sides start from the same weights, head included, and take the same batches, which are ours,
 length buckets and all, without dropout and warm-up. What is left are tokens, targets, losses, the
 mean over a batch, clipping, the learning rate, weight decay and AdamW; and how sums are rounded,
-which grows from step to step. PYTHON has torch and transformers; see `peers/train.py`.
+which grows from step to step. `--whole` runs all epochs, with warm-up, and compares the scores,
+which by then differ by chance alone. PYTHON has torch and transformers; see `peers/train.py`.
 """
 
 import argparse
@@ -22,7 +23,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from finetuning import examples_of, model_of
 from peers import data
-from peers.plan import CLIP_NORM, TASKS, WEIGHT_DECAY
+from peers.plan import CLIP_NORM, TASKS, WARMUP, WEIGHT_DECAY
 from peers.results import append
 
 DEFAULT = ("mrpc", "stsb", "snips-slots", "squad")
@@ -35,39 +36,42 @@ def main() -> None:
     parser.add_argument("--peer-python", required=True)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=DEFAULT)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--whole", action="store_true", help="all epochs instead")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--results", help="the file that `finetuning_page.py` reads")
     options = parser.parse_args()
     for task in options.tasks:
         with tempfile.TemporaryDirectory() as folder:
-            ours, theirs = losses(task, options, Path(folder))
-        run = {"task": task, "ours": list(ours), "theirs": list(theirs)}
+            run = {"task": task, "seed": options.seed, **compare(task, options, Path(folder))}
         print(json.dumps(run), flush=True)
         if options.results:
             append(options.results, side="steps", **run)
 
 
-def losses(task: str, options: argparse.Namespace, folder: Path) -> list[np.ndarray]:
-    """Of each step, ours and theirs."""
+def compare(task: str, options: argparse.Namespace, folder: Path) -> dict:
+    """The loss of each step, ours and theirs; of whole runs the scores, too."""
     import keras
 
     import keras_bert as kb
-    from keras_bert.finetuning import Recipe, fine_tune
+    from keras_bert.finetuning import Recipe, evaluate, fine_tune
     from keras_bert.finetuning.batching import length_step, make_plan
     from keras_bert.finetuning.jobs import job_of
 
     plan = TASKS[task]
-    train, _ = examples_of(task, options.data)
-    chosen = data.chosen(len(train), options.steps * plan["batch_size"])
-    keras.utils.set_random_seed(1)
+    train, test = examples_of(task, options.data)
+    size, epochs = plan["batch_size"], plan["epochs"] if options.whole else 1
+    keras.utils.set_random_seed(options.seed)
     model = model_of(plan, options.weights, train)
-    job, train = job_of(model), train.take(chosen)
+    job = job_of(model)
+    # Without texts in windows: theirs overlap by another number of tokens.
+    owners, counts = np.unique(job.rows(model, train).owners, return_counts=True)
+    owners = owners[counts == 1]
+    # Epochs of whole batches: the Trainer is given all of them as one.
+    count = len(owners) // size * size if options.whole else options.steps * size
+    chosen = owners[data.chosen(len(owners), count)].tolist()
+    train = train.take(chosen)
     rows = job.rows(model, train)
-    if len(rows) > len(train):  # a text in windows; theirs overlap by another number of tokens
-        owners, counts = np.unique(rows.owners, return_counts=True)
-        kept = owners[counts == 1]
-        chosen, train = [chosen[index] for index in kept], train.take(kept)
-        rows = job.rows(model, train)
     weights, head = folder / "model", None
     if plan.get("pooling") == "mean":  # of which transformers has no class, so no format either
         kernel, bias = model.head.get_weights()
@@ -79,22 +83,23 @@ def losses(task: str, options: argparse.Namespace, folder: Path) -> list[np.ndar
             layer.rate = 0.0
 
     recipe = Recipe(
-        epochs=1,
-        batch_size=plan["batch_size"],
+        epochs=epochs,
+        batch_size=size,
         learning_rate=plan["learning_rate"],
-        warmup=0.0,
+        warmup=WARMUP if options.whole else 0.0,
         weight_decay=WEIGHT_DECAY,
         clip_norm=CLIP_NORM,
-        seed=1,
+        seed=options.seed,
     )
     targets = job.targets(model, train, rows)
-    batches = make_plan(rows, targets, batch_size=plan["batch_size"], epochs=range(1), seed=1)
+    batches = make_plan(rows, targets, batch_size=size, epochs=range(epochs), seed=options.seed)
     wanted = folder / "batches.json"
     wanted.write_text(
         json.dumps(
             {
                 "head": head,
-                "examples": [int(index) for index in chosen],
+                "whole": options.whole,
+                "examples": chosen,
                 "multiple": length_step(),
                 "order": batches.elements.tolist(),
                 "token_ids": [rows.row(i)["token_ids"].tolist() for i in range(len(rows))],
@@ -106,13 +111,17 @@ def losses(task: str, options: argparse.Namespace, folder: Path) -> list[np.ndar
     log, fit = make_log(), model.fit
     model.fit = lambda *args, callbacks, **kwargs: fit(*args, callbacks=[*callbacks, log], **kwargs)
     fine_tune(model, train, recipe=recipe, verbose=0)
-    # Keras shows the mean of the steps so far, each with the weight of its examples.
-    weights = np.diff(batches.splits)
-    ours = np.diff(np.array(log.means) * np.cumsum(weights), prepend=0) / weights
-    return [ours, np.array(theirs)]
+    # Keras shows the mean of an epoch's steps so far, each with the weight of its examples.
+    means = np.array(log.means).reshape(epochs, -1)
+    weights = np.diff(batches.splits).reshape(epochs, -1)
+    ours = np.diff(means * np.cumsum(weights, axis=1), prepend=0, axis=1) / weights
+    run = {"ours": ours.ravel().tolist(), "theirs": theirs["losses"]}
+    if options.whole:
+        run["metrics"] = {"ours": evaluate(model, test), "theirs": theirs["metrics"]}
+    return run
 
 
-def peer(task: str, options: argparse.Namespace, weights: str | Path, wanted: Path) -> list[float]:
+def peer(task: str, options: argparse.Namespace, weights: str | Path, wanted: Path) -> dict:
     script = Path(__file__).parent / "peers" / "steps.py"
     command = [options.peer_python, str(script), "--task", task, "--data", options.data]
     command += ["--weights", str(weights), "--batches", str(wanted)]

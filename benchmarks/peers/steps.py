@@ -1,4 +1,4 @@
-"""The losses of the steps that `finetuning_steps.py` compares, by Hugging Face's Trainer."""
+"""The losses (and scores) that `finetuning_steps.py` compares, by Hugging Face's Trainer."""
 
 import argparse
 import json
@@ -6,7 +6,7 @@ import pathlib
 
 import torch
 from data import load, take
-from plan import TASKS
+from plan import TASKS, WARMUP
 from train import Questions, Texts, Words, make_trainer
 from transformers import AutoTokenizer
 
@@ -22,10 +22,12 @@ def main():
     torch.set_num_threads(options.threads)
     wanted = json.loads(pathlib.Path(options.batches).read_text())
     plan = TASKS[options.task] | {"epochs": 1}
-    whole = load(options.task, options.data)[0]
+    train, test = load(options.task, options.data)
     kind = {"texts": Texts, "words": Words, "questions": Questions}[plan["job"]]
     tokenizer = AutoTokenizer.from_pretrained(options.weights)
-    job = kind(plan, tokenizer, options.weights, whole, take(whole, [0]))
+    job = kind(
+        plan, tokenizer, options.weights, train, test if wanted["whole"] else take(test, [0])
+    )
     if wanted["head"]:
         job.model.classifier.load_state_dict(
             {name: torch.tensor(value) for name, value in wanted["head"].items()}
@@ -40,12 +42,18 @@ def main():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     trainer = make_trainer(
-        job, plan, options, train_sampling_strategy="sequential", warmup_steps=0, logging_steps=1
+        job,
+        plan,
+        options,
+        train_sampling_strategy="sequential",
+        warmup_steps=WARMUP if wanted["whole"] else 0,
+        logging_steps=1,
     )
     losses = []
     trainer.compute_loss = noting(trainer.compute_loss, losses)
     trainer.train()
-    print(json.dumps(losses))
+    metrics = job.measure(trainer) if wanted["whole"] else None
+    print(json.dumps({"losses": losses, "metrics": metrics}))
 
 
 def noting(compute_loss, losses):
