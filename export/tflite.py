@@ -192,11 +192,13 @@ def _write_for_texts(
         outputs = function(*[tf.constant(texts)] * len(names))
         expected = {name: value.numpy() for name, value in outputs.items()}
         several = texts if len(names) == 1 else (texts, texts)
-        of_ids = reference(model, ids_of(model, several, length))
+        ids = ids_of(model, several, length)
+        of_ids = reference(model, ids)
         expected |= {name: value for name, value in of_ids.items() if name in expected}
         with explaining(f"Running {signature} of the TFLite file"):
             actual = run(signature, dict.fromkeys(names, texts))
-        compare(f"TFLite file's {signature}", expected, actual, TOLERANCES[quantize])
+        mask = ids["padding_mask"]
+        compare(f"TFLite file's {signature}", expected, actual, TOLERANCES[quantize], mask)
 
 
 def _converted(

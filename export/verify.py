@@ -11,7 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert.errors import InputError
-from keras_bert.export.check import Arrays, difference, reference
+from keras_bert.export.check import Arrays, difference, of_tokens, reference
 from keras_bert.export.ids import ids_of
 from keras_bert.export.metric import official_metric, points
 from keras_bert.export.process import Process, megabytes, running
@@ -197,16 +197,17 @@ def _compare(model: Any, cases: Sequence[_Case]) -> None:
             inputs = {name: array[part] for name, array in case.inputs.items()}
             actual = case.process.run(case.way.signature, inputs)
             expected = {k: v for k, v in by_length[length].items() if k in case.way.outputs}
-            found = difference(expected, actual)
+            mask = ids["padding_mask"]
+            found = difference(of_tokens(expected, mask), of_tokens(actual, mask))
             case.difference = max(case.difference, found)
             if len(expected) < len(by_length[length]):
                 continue
-            of_model = decisions(model, expected, ids["padding_mask"])
+            of_model = decisions(model, expected, mask)
             if of_model is None:
                 continue
             case.decisions += of_model.size
             if np.isfinite(found):  # or shapes may be others
-                of_artifact = decisions(model, actual, ids["padding_mask"])
+                of_artifact = decisions(model, actual, mask)
                 case.same += int((of_model == of_artifact).sum())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from keras_bert.cli.data import is_default, reader, usable
-from keras_bert.cli.models import KINDS, to_measure
+from keras_bert.cli.models import KINDS, task_of, to_measure
 from keras_bert.cli.options import AS_TASK, column_options
 from keras_bert.errors import InputError
 
@@ -139,7 +139,7 @@ def command(
         from keras_bert.export.report import check_page
 
         check_page(report)
-    loaded: Any = keras_bert.load(model, task=KINDS[as_task].task if as_task else None)
+    loaded: Any = keras_bert.load(model, task=task_of(model, as_task))
     examples = None
     if validation:
         task = _task(loaded)

@@ -44,7 +44,7 @@ def load_model(
     """
     import keras_bert
 
-    model = keras_bert.load(path, task=KINDS[as_task].task if as_task else None)
+    model = keras_bert.load(path, task=task_of(path, as_task))
     task = next((name for name, kind in KINDS.items() if kind.model == type(model).__name__), None)
     if task is None:
         *nouns, last = (kind.noun for kind in KINDS.values())
@@ -60,6 +60,16 @@ def load_model(
             raise InputError(f"{path} is {KINDS[task].noun}, so it has no --null-threshold.")
         model.null_threshold = null_threshold
     return task, model
+
+
+def task_of(path: str, as_task: str | None) -> str | None:
+    """The `task` of `keras_bert.load` for what a command is to open, None for the saved one.
+
+    A directory of sentence-transformers is used as what it is, an embedder.
+    """
+    if as_task is not None:
+        return KINDS[as_task].task
+    return "embedder" if _saved_task(path) == "embedder" else None
 
 
 def new_model(

@@ -43,6 +43,17 @@ def test_check(spoil, message, classifier):
         check(classifier, "file", lambda ids: spoil(reference(classifier, ids)), 1e-5)
 
 
+def test_vectors_of_padding_are_not_compared():
+    mask = np.array([[1, 1, 0]])
+    vectors = np.ones((1, 3, 2), "float32")
+    at_padding, at_token, broken = vectors.copy(), vectors.copy(), vectors.copy()
+    at_padding[0, 2], at_token[0, 1], broken[0, 2] = 9, 9, np.nan
+    compare("file", {"sequence_output": vectors}, {"sequence_output": at_padding}, 1e-5, mask)
+    for wrong in (at_token, broken):
+        with pytest.raises(ExportError, match="differs"):
+            compare("file", {"sequence_output": vectors}, {"sequence_output": wrong}, 1e-5, mask)
+
+
 @pytest.mark.parametrize(
     ("kind", "earlier"),
     [
