@@ -133,6 +133,10 @@ def open_checkpoint(path: str | os.PathLike) -> tuple[str, Contents]:
             return name, format.open(Path(path))
     if not Path(path).exists():
         return open_checkpoint(download(path))
+    inside = sorted(Path(path).glob("*/")) if Path(path).is_dir() else []
+    for directory in inside:
+        if any(format.fits(directory) for format in FORMATS.values()):
+            raise CheckpointError(f"{path} is no model, but {directory} is; give that.")
     raise CheckpointError(
         f"{path} is not a model that can be opened here: expected a directory with "
         "keras_bert.json (ours), config.json (Hugging Face, KerasHub) or bert_config.json "

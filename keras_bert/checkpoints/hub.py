@@ -1,5 +1,6 @@
 """Checkpoints from the Hugging Face Hub, through its own client and cache."""
 
+import difflib
 import os
 import re
 from pathlib import Path
@@ -41,19 +42,32 @@ def download(name: str | os.PathLike) -> Path:
             the cache.
         InputError: if huggingface_hub is not installed.
     """
+    near = _near(Path(name))
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise CheckpointError(f"{name} does not exist; give the directory of a saved model.")
+        advice = f".{near}" if near else "; give the directory of a saved model."
+        raise CheckpointError(f"{name} does not exist{advice}")
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
         raise InputError(
-            f"{name} does not exist here; to get it from the Hugging Face Hub, install "
+            f"{name} does not exist here.{near} To get it from the Hugging Face Hub, install "
             "huggingface_hub: pip install 'keras-bert-encoders[hub]'."
         ) from error
     try:
         return Path(snapshot_download(name, allow_patterns=list(_FILES)))
     except (OSError, ValueError) as error:  # all of huggingface_hub's own are one of these
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0].removeprefix("Got: ")
         raise CheckpointError(
-            f"{name} does not exist here, and the Hugging Face Hub did not give it: {reason}"
+            f"{name} does not exist here.{near} The Hugging Face Hub did not give it either: "
+            f"{reason}"
         ) from error
+
+
+def _near(path: Path) -> str:
+    """' Did you mean …?' where a part of the path is like what is there, else ''."""
+    missing = next((p for p in (*reversed(path.parents), path) if not p.exists()), path)
+    names = [other.name for other in missing.parent.glob("*") if other.is_dir()]
+    for name in difflib.get_close_matches(missing.name, names, n=1):
+        meant = missing.parent / name / path.relative_to(missing)
+        return f" Did you mean {str(meant)!r}?" if meant.exists() else ""
+    return ""

@@ -41,11 +41,19 @@ def test_a_folder_of_that_name_comes_first(cache, tmp_path, monkeypatch):
 
 
 def test_what_is_nowhere_is_named(cache):
-    with pytest.raises(kb.CheckpointError, match="someone/else does not exist here, and the Hugg"):
+    with pytest.raises(kb.CheckpointError, match=r"someone/else does not exist here\. The Hugg"):
         kb.load("someone/else")
     for path in ("some-bert", "./someone/some-bert", "/someone/some-bert", "a/b/c", cache / "x"):
         with pytest.raises(kb.CheckpointError, match="does not exist; give the directory"):
             kb.load(path)
+
+
+@pytest.mark.parametrize("wrong", ["run/modle", "runn/model", "./run/modle"])
+def test_what_is_misspelt_is_guessed(cache, wrong, tmp_path, monkeypatch):
+    (tmp_path / "run/model").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(kb.CheckpointError, match="Did you mean 'run/model'"):
+        kb.load(wrong)
 
 
 def test_without_huggingface_hub_the_extra_is_named(monkeypatch):
