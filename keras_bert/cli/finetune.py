@@ -1,5 +1,8 @@
 """keras-bert finetune."""
 
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -62,6 +65,10 @@ def command(
     question and answer, ...), and one for the label (label, score, ...); other names are given by
     options. A run that was interrupted goes on if it is started again.
     """
+    if Path(model).resolve() == (Path(output) / "model").resolve():
+        raise InputError(
+            f"{model} is what to begin with, and {output} would replace it; choose another output."
+        )
     task, head = _head(task, options)
     if options["glue"] and task == "classify":
         from keras_bert.finetuning import GLUE
@@ -107,7 +114,21 @@ def command(
         metrics = getattr(result, split)
         if metrics:
             click.echo(f"{split}: " + ", ".join(f"{k} {v:.4f}" for k, v in metrics.items()))
+    if task == "classify" and tuned.problem_type == "single_label" and result.validation:
+        _compare_with_chance(held_out.labels, result.validation["accuracy"])
     click.echo(f"{output}/model: the model")
+
+
+def _compare_with_chance(labels: Sequence[str], accuracy: float) -> None:
+    """Says so where one and the same answer would have done."""
+    label, count = Counter(labels).most_common(1)[0]
+    if accuracy <= count / len(labels):
+        click.echo(
+            f"Nothing learned yet: the answer {label!r} for every text has an accuracy of "
+            f"{count / len(labels):.4f} there. Try more --epochs, or a higher --learning-rate: "
+            "1e-3 suits an encoder that is small or hardly pretrained.",
+            err=True,
+        )
 
 
 def _head(task: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import Facts, block, model_index, table
 from keras_bert.checkpoints.native import CONFIGURATION, save_native
+from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.resume import PROGRESS, UNFINISHED
@@ -81,7 +82,11 @@ def check_output(output: Path) -> None:
     """
     marker = f"{UNFINISHED}/{PROGRESS}"
     if not (output / marker).exists():
-        marker = f"{MODEL_NAME}/{CONFIGURATION}"
+        marker = METRICS_NAME
+    if (output / MODEL_NAME / CONFIGURATION).exists() and not (output / marker).exists():
+        raise InputError(
+            f"{output} holds a model that no fine-tuning wrote; choose another output."
+        )
     with contextlib.suppress(_NothingToWriteError), replacing(output, marker=marker):
         raise _NothingToWriteError
 

@@ -28,6 +28,8 @@ FILES = {
     "binary.csv": bytes(range(256)) * 40,
     "unlabelled.csv": b"text,label\nfine,a\nbad,\n",
     "no_label.csv": b"text,other\nfine,a\n",
+    "no_text.csv": b"subject,other\nfine,a\n",
+    "semicolons.csv": b"text;label\nfine;a\nbad;b\n",
     "one_class.csv": b"text,label\nfine,a\nbad,a\ngood,a\n",
     "two_classes.csv": b"text,label\nfine,a\nbad,b\ngood,a\n",
     "unknown.csv": b"text,label\nfine,praise\nbad,prase\n",
@@ -100,6 +102,10 @@ CASES = {
     "heads": ([*PRETRAIN, "encoder.num_heads=3"], "num_heads 3"),
     "positions": ([*PRETRAIN, "sequence_length=99"], "64 positions"),
     "unknown option": (["pretrain", "pretrain.yaml", "stps=9"], "Did you mean 'steps'"),
+    "an option of a run with dashes": (
+        ["pretrain", "pretrain.yaml", "--batch-size", "9"],
+        "Those of a run have no dashes: batch_size=VALUE. See: keras-bert pretrain",
+    ),
     "no configuration": (["pretrain", "none.yaml"], "none.yaml"),
     "not a mapping": (["pretrain", "list.yaml"], "list.yaml"),
     "a run's directory with something else": (
@@ -121,6 +127,8 @@ CASES = {
         [*FINETUNE, "unlabelled.csv"],
         "unlabelled.csv, line 3: the label is missing",
     ),
+    "no text column": ([*FINETUNE, "no_text.csv"], "name it (--text-column, or Columns(text"),
+    "semicolons": ([*FINETUNE, "semicolons.csv"], "if ';' stands between columns, write a comma"),
     "no label column": ([*FINETUNE, "no_label.csv"], "no_label.csv has no labels"),
     "one class": ([*FINETUNE, "one_class.csv"], "all examples have the label 'a'"),
     "label unknown in validation": (
@@ -130,6 +138,22 @@ CASES = {
     "length": (
         [*FINETUNE, "opinions.csv", "--sequence-length", "65"],
         "sequence_length is 65, but the model has 64",
+    ),
+    "the run instead of its model": (
+        [*FINETUNE, "opinions.csv", "--model", "run"],
+        "run is no model, but run/model is; give that",
+    ),
+    "a model misspelt": (
+        [*FINETUNE, "opinions.csv", "--model", "./run/modle"],
+        "run/modle does not exist",
+    ),
+    "the output of the pretraining": (
+        [*FINETUNE, "opinions.csv", "--output", "run"],
+        "run/model is what to begin with, and run would replace it",
+    ),
+    "the output of another pretraining": (
+        [*FINETUNE, "opinions.csv", "--model", "tuned/model", "--output", "run"],
+        "run holds a model that no fine-tuning wrote",
     ),
     "no model": ([*FINETUNE, "opinions.csv", "--model", "none"], "none"),
     "an output that is not ours": (

@@ -124,8 +124,8 @@ def weights(
     values, given = targets.values, recipe.class_weights
     if model.problem_type == "single_label" and (values == values[0]).all():
         raise InputError(
-            f"{examples.path}: all examples have the label {model.labels[values[0]]!r}; a "
-            "classifier needs at least two labels to tell apart."
+            f"{examples.path}: all examples to learn from have the label "
+            f"{model.labels[values[0]]!r}; a classifier needs at least two labels to tell apart."
         )
     if given is None:
         return None

@@ -118,19 +118,28 @@ def _find_columns(table: Table, given: Columns, header: bool, labelled: bool) ->
         text, pair = next((names for names in both if None not in names), (None, None))
     text = text or _first(usual, TEXT_COLUMNS)
     if text is None:
-        advice = "" if not header else "; if the first line is an example, say that it is no header"
         raise InputError(
             f"{table.path}: which column holds the text? None of {listed(table.columns)} has a "
-            f"usual name such as 'text'; name it{advice}."
+            f"usual name such as 'text'; {_advice(table, header)}."
         )
     label = None if given.labels else _first(usual, LABEL_COLUMNS, but=(text, pair))
     labels = given.labels or (() if label is None else (label,))
     if labelled and not labels:
         raise InputError(
             f"{table.path} has no labels: none of {listed(table.columns)} has a usual name such "
-            "as 'label'; name the column."
+            "as 'label'; name the column (--label-column, or Columns(labels=...))."
         )
     return Columns(text, pair, labels)
+
+
+def _advice(table: Table, header: bool) -> str:
+    (name, *others) = table.columns
+    for separator in ";\t|":
+        if not others and separator in name:
+            return f"if {separator!r} stands between columns, write a comma there, or a tab in .tsv"
+    named = "name it (--text-column, or Columns(text=...))"
+    without = "; if the first line is an example, say so (--no-header, or header=False)"
+    return named + (without if header else "")
 
 
 def _by_position(columns: tuple[str, ...], labelled: bool) -> dict[str, str]:
