@@ -4,10 +4,10 @@ import json
 
 import click
 
-from keras_bert.cli.pretrain import run
+from keras_bert.cli.pretrain import RunCommand, run
 
 
-@click.command("distill")
+@click.command("distill", cls=RunCommand)
 @click.option(
     "--teacher", required=True, metavar="DIR", help="The model to learn from; any that opens here."
 )

@@ -3,7 +3,25 @@
 import click
 
 
-@click.command("pretrain")
+class RunCommand(click.Command):
+    """Says how its options are written where someone puts dashes before them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As for any command."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if {*(error.possibilities or ())} - {"--help"}:
+                raise
+            name = error.option_name.lstrip("-").replace("-", "_")
+            raise click.UsageError(
+                f"No such option {error.option_name!r}. Those of a run have no dashes: "
+                f"{name}=VALUE.",
+                ctx,
+            ) from error
+
+
+@click.command("pretrain", cls=RunCommand)
 @click.argument("config", metavar="CONFIG.yaml|RECIPE")
 @click.argument("overrides", metavar="[KEY=VALUE]...", nargs=-1)
 def command(config: str, overrides: tuple[str, ...]) -> None:
@@ -17,6 +35,15 @@ def command(config: str, overrides: tuple[str, ...]) -> None:
     electra_base, distilbert (needs a teacher), deberta_v3_base, and fast, a small model in hours.
 
     keras-bert pretrain fast corpus="text/*.txt" vocabulary=vocab.txt output=run
+
+    KEYs are the options of such a file, those after it count: corpus, vocabulary, output, family,
+    preset, initial, encoder, vocabulary_size_multiple, lowercase, objective, generator_size,
+    generator_depth, teacher, validation, validation_share, validation_examples, sequence_length,
+    across_documents, packed, batch_size, first_batch_size, batch_ramp_steps, accumulation, steps,
+    epochs, masking_rate, masking, learning_rate, warmup_steps, warmup_share, decay,
+    final_learning_rate, optimizer, beta_1, beta_2, epsilon, weight_decay, clip_norm, seed,
+    strategy, cluster, data_service, precision, checkpoint_every, keep_checkpoints, evaluate_every,
+    steps_per_loop, jit, peak_teraflops.
     """
     run(config, overrides)
 

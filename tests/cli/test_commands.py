@@ -1,8 +1,10 @@
+import dataclasses
 import json
 
 import pytest
 
 import keras_bert as kb
+from keras_bert.pretraining.config import PretrainingConfig
 
 
 def json_lines(result):
@@ -70,6 +72,20 @@ def test_finetune_says_what_it_found(run, tmp_path):
     assert kb.load(output / "model").pooling == "mean"
 
 
+def test_finetune_says_if_nothing_was_learned(run, tmp_path):
+    files = ["--train", "opinions.csv", "--validation", "opinions.csv"]
+    options = ["--epochs", "1", "--learning-rate", "1e-9", "--output", tmp_path / "out"]
+    (error,) = run("finetune", "--model", "run/model", *files, *options).errors
+    assert error.startswith("Nothing learned yet: the answer ")
+    assert "for every text has an accuracy of 0.5000 there" in error
+
+
+def test_help_names_all_options_of_a_run(run):
+    options = run("pretrain", "--help").out.partition("count: ")[2].partition(".")[0]
+    names = [field.name for field in dataclasses.fields(PretrainingConfig)]
+    assert options.replace(",", "").split() == names
+
+
 def test_evaluate_repeats_what_finetune_measured(run, tmp_path):
     files = ["--train", "opinions.csv", "--validation", "opinions.csv", "--epochs", "1"]
     run("finetune", "--model", "run/model", *files, "--output", tmp_path / "out")
@@ -98,6 +114,15 @@ def test_predict_pairs(run):
     failed = run("predict", *options, stdin=b"one and no more\n")
     assert failed.code == 2
     assert "expected two texts with a tab between" in failed.errors[0]
+
+
+def test_a_directory_of_sentence_transformers_is_an_embedder(run, small, tmp_path):
+    embedder = kb.load(small / "run/model", task="embedder", pooling="mean")
+    kb.save(embedder, tmp_path / "vectors", format="sentence-transformers")
+    (found,) = json_lines(run("predict", "--model", tmp_path / "vectors", "the film"))
+    assert found["embedding"] == pytest.approx(embedder.encode(["the film"])[0].tolist(), abs=1e-5)
+    done = run("export", tmp_path / "vectors", tmp_path / "out", "--format", "tflite", "--text")
+    assert (done.code, done.errors) == (0, [])
 
 
 def test_fill_mask(run):
