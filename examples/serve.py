@@ -2,6 +2,7 @@
 
     python examples/serve.py served/1 --model reviews/model     # export, then serve
     curl -d '{"instances": ["what a film"]}' localhost:8501/v1/models/classifier:predict
+    python examples/serving/rest_client.py classifier text="what a film"
 
 The address and the JSON are TensorFlow Serving's, which serves the same directory; this is a
 stand-in for trying it out. With --try TEXT it answers once, in this process, and ends.
@@ -30,20 +31,27 @@ def main() -> None:
 
         export.saved_model(kb.load(arguments.model), arguments.directory)
 
-    loaded = tf.saved_model.load(arguments.directory)
-    classify = loaded.signatures["serving_default"]
+    try:
+        classify = tf.saved_model.load(arguments.directory).signatures["serving_default"]
+    except (OSError, KeyError):
+        parser.error(f"{arguments.directory} is no SavedModel of a model that takes texts.")
     if arguments.texts:
-        print(json.dumps(answer(classify, arguments.texts)))
+        print(as_json(answer(classify, arguments.texts)))
         return
     server = ThreadingHTTPServer(("localhost", arguments.port), handler(classify))
     print(f"http://localhost:{server.server_port}{ADDRESS}", flush=True)
     server.serve_forever()
 
 
-def answer(classify, texts: list[str]) -> dict:
-    outputs = {name: value.numpy() for name, value in classify(text=tf.constant(texts)).items()}
-    rows = zip(outputs["label"], outputs["scores"].tolist(), strict=True)
-    return {"predictions": [{"label": label.decode(), "scores": row} for label, row in rows]}
+def answer(classify, instances: list[str] | list[dict[str, str]]) -> dict:
+    texts = [row["text"] if isinstance(row, dict) else row for row in instances]
+    outputs = classify(text=tf.constant(texts, tf.string))
+    rows = zip(*(value.numpy().tolist() for value in outputs.values()), strict=True)
+    return {"predictions": [dict(zip(outputs, row, strict=True)) for row in rows]}
+
+
+def as_json(value: dict) -> str:
+    return json.dumps(value, default=bytes.decode)
 
 
 def handler(classify) -> type:
@@ -53,11 +61,14 @@ def handler(classify) -> type:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 status, reply = 200, answer(classify, json.loads(body)["instances"])
             except (KeyError, TypeError, ValueError) as error:
-                status, reply = 400, {"error": f"expected {{'instances': [texts]}}: {error!r}"}
-            self.send_response(status if self.path == ADDRESS else 404)
+                reply = {"error": f"expected {{'instances': [texts]}}: {error!r}"}
+                status = 400
+            if self.path != ADDRESS:
+                status, reply = 404, {"error": f"Only {ADDRESS} is served here."}
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
-            self.wfile.write(json.dumps(reply).encode())
+            self.wfile.write(as_json(reply).encode())
 
     return Handler
 

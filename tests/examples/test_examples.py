@@ -89,6 +89,8 @@ def test_serve(run, tmp_path, classifier):
             return json.loads(reply.read())
 
     assert post({"instances": texts})["predictions"][0]["label"] in ("good", "bad")
+    rows = post({"signature_name": "serving_default", "instances": [{"text": texts[0]}]})
+    assert sorted(rows["predictions"][0]) == ["label", "labels", "logits", "scores"]
     with pytest.raises(urllib.error.HTTPError, match="400"):
         post({"instance": texts})
     server.shutdown()
