@@ -131,17 +131,26 @@ def whole_table(runs: list[dict]) -> list[str]:
         return []
     lines = [
         "",
-        "All epochs on the same batches from the same weights, head included, without dropout "
-        "(`--whole`): rounding, which grows from step to step, is all that differs, and this is "
-        "how far apart it leaves the scores.",
+        "All epochs on the same batches from the same weights, head included (`--whole`). Without "
+        "dropout only rounding differs, which grows from step to step; with it the masks do, too. "
+        "So this is how far apart chance leaves the scores.",
         "",
-        "| task | seed | steps | metric | keras_bert | transformers |",
-        "|---|---|---|---|---|---|",
+        "| task | dropout | seeds | metric | keras_bert | transformers | difference |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for run in sorted(whole, key=lambda run: (run["task"], run["seed"])):
-        name = TASKS[run["task"]]["metric"]
-        found = (f"{100 * run['metrics'][side][name]:.2f}" for side in ("ours", "theirs"))
-        cells = [run["task"], str(run["seed"]), str(len(run["ours"])), name, *found]
+    groups = collections.defaultdict(dict)
+    for run in whole:
+        groups[run["task"], run["dropout"]][run["seed"]] = run["metrics"]
+    for (task, dropout), by_seed in sorted(groups.items()):
+        name = TASKS[task]["metric"]
+        sides = [
+            {seed: {"metrics": found[side]} for seed, found in by_seed.items()}
+            for side in ("ours", "theirs")
+        ]
+        means = [np.mean([run["metrics"][name] for run in side.values()]) for side in sides]
+        seeds = ", ".join(map(str, sorted(by_seed)))
+        cells = [task, "yes" if dropout else "no", seeds, name]
+        cells += [*(scores(side, name) for side in sides), f"{100 * (means[0] - means[1]):+.2f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 

@@ -1,13 +1,14 @@
 """Whether the first steps of fine-tuning equal those of Hugging Face's Trainer, loss by loss.
 
     python benchmarks/finetuning_steps.py --weights DIR --data DIR --peer-python PYTHON \
-        [--tasks mrpc stsb snips-slots squad] [--steps 20 | --whole] [--seed 1]
+        [--tasks mrpc stsb snips-slots squad] [--steps 20 | --whole [--dropout]] [--seed 1]
 
 Both sides start from the same weights, head included, and take the same batches, which are ours,
 length buckets and all, without dropout and warm-up. What is left are tokens, targets, losses, the
 mean over a batch, clipping, the learning rate, weight decay and AdamW; and how sums are rounded,
 which grows from step to step. `--whole` runs all epochs, with warm-up, and compares the scores,
-which by then differ by chance alone. PYTHON has torch and transformers; see `peers/train.py`.
+which by then differ by chance alone; with `--dropout` so do its masks. PYTHON has
+torch and transformers; see `peers/train.py`.
 """
 
 import argparse
@@ -37,13 +38,15 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=DEFAULT)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--whole", action="store_true", help="all epochs instead")
+    parser.add_argument("--dropout", action="store_true", help="with that of the weights")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--results", help="the file that `finetuning_page.py` reads")
     options = parser.parse_args()
     for task in options.tasks:
         with tempfile.TemporaryDirectory() as folder:
-            run = {"task": task, "seed": options.seed, **compare(task, options, Path(folder))}
+            compared = compare(task, options, Path(folder))
+        run = {"task": task, "seed": options.seed, "dropout": options.dropout, **compared}
         print(json.dumps(run), flush=True)
         if options.results:
             append(options.results, side="steps", **run)
@@ -78,9 +81,10 @@ def compare(task: str, options: argparse.Namespace, folder: Path) -> dict:
         weights, head = options.weights, {"weight": kernel.T.tolist(), "bias": bias.tolist()}
     else:
         kb.save(model, weights, format="huggingface")
-    for layer in model._flatten_layers():
-        if isinstance(layer, keras.layers.Dropout):
-            layer.rate = 0.0
+    if not options.dropout:
+        for layer in model._flatten_layers():
+            if isinstance(layer, keras.layers.Dropout):
+                layer.rate = 0.0
 
     recipe = Recipe(
         epochs=epochs,
@@ -99,6 +103,7 @@ def compare(task: str, options: argparse.Namespace, folder: Path) -> dict:
             {
                 "head": head,
                 "whole": options.whole,
+                "dropout": options.dropout,
                 "examples": chosen,
                 "multiple": length_step(),
                 "order": batches.elements.tolist(),

@@ -38,9 +38,10 @@ def main():
     assert tokens == wanted["token_ids"], "the two sides do not read the same tokens"
     job.train = [rows[index] for index in wanted["order"]]
     job.collator.pad_to_multiple_of = wanted["multiple"]  # start and end are looked for in padding
-    for module in job.model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0
+    if not wanted["dropout"]:
+        for module in job.model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
     trainer = make_trainer(
         job,
         plan,
