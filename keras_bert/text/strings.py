@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.text.surrogates import without_surrogates
+from keras_bert.surrogates import without_surrogates
 
 Texts: TypeAlias = "str | bytes | Sequence[str] | np.ndarray | tf.Tensor"
 """A text or a batch of them."""
