@@ -134,7 +134,7 @@ class TrainingStep:
         """Predictions of each head, then tokens, `[heads + 1]` float32."""
         x, _, w = batch
         mask = tf.cast(x["padding_mask"], tf.float32)
-        weights = [tf.reshape(each, [mask.shape[0], -1]) for each in tf.nest.flatten(w)]
+        weights = [tf.reshape(each, [tf.shape(mask)[0], -1]) for each in tf.nest.flatten(w)]
         # 0 for the rows that fill up an epoch's last batch, of which no weight is more.
         exists = tf.reduce_max(tf.concat(weights, axis=1), axis=1, keepdims=True)
         tokens = tf.reduce_sum(mask * exists)
