@@ -49,12 +49,14 @@ def find_entities(model: Any, ids: Any, names: tuple[str, ...], texts: tf.Tensor
     first = tf.where(begins)[:, 0]
     begin, end = tf.gather(starts, first), tf.math.unsorted_segment_max(ends, owner, entities[-1])
     before_text = tf.gather(characters.begins, tf.gather(text, first))
+    # Of an entity as long as 1 MB of text, sums in float32 would lose the fifth digit.
+    means = tf.math.unsorted_segment_mean(tf.cast(scores, tf.float64), owner, entities[-1])
     found = {
         "entities": characters.pieces(begin, end),
         "labels": tf.gather(labels, tf.gather(tags, first)),
         "starts": begin - before_text,
         "ends": end - before_text,
-        "scores": tf.math.unsorted_segment_mean(scores, owner, entities[-1]),
+        "scores": tf.cast(means, scores.dtype),
     }
     of_texts = tf.gather(entities, splits)
     padded = {
