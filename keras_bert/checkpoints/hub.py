@@ -66,8 +66,7 @@ def download(name: str | os.PathLike) -> Path:
 def _near(path: Path) -> str:
     """' Did you mean …?' where a part of the path is like what is there, else ''."""
     missing = next((p for p in (*reversed(path.parents), path) if not p.exists()), path)
-    names = [other.name for other in missing.parent.glob("*") if other.is_dir()]
-    for name in difflib.get_close_matches(missing.name, names, n=1):
-        meant = missing.parent / name / path.relative_to(missing)
-        return f" Did you mean {str(meant)!r}?" if meant.exists() else ""
-    return ""
+    rest = path.relative_to(missing)
+    names = [other.name for other in missing.parent.glob("*") if (other / rest).is_dir()]
+    match = difflib.get_close_matches(missing.name, names, n=1)
+    return f" Did you mean {str(missing.parent / match[0] / rest)!r}?" if match else ""

@@ -133,10 +133,10 @@ def _find_columns(table: Table, given: Columns, header: bool, labelled: bool) ->
 
 
 def _advice(table: Table, header: bool) -> str:
-    (name, *others) = table.columns
-    for separator in ";\t|":
-        if not others and separator in name:
-            return f"if {separator!r} stands between columns, write a comma there, or a tab in .tsv"
+    separators = [mark for mark in ";\t|" if mark in table.columns[0]]
+    if separators and len(table.columns) == 1:
+        between = f"if {separators[0]!r} stands between columns"
+        return f"{between}, write a comma there, or a tab in .tsv"
     named = "name it (--text-column, or Columns(text=...))"
     without = "; if the first line is an example, say so (--no-header, or header=False)"
     return named + (without if header else "")
