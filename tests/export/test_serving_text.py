@@ -118,7 +118,7 @@ def test_the_score_of_a_long_entity(preprocessor, tmp_path):
     """Sums of so many equal numbers drift in float32."""
     model = model_of("tagger", {"labels": LABELS[None], "scheme": None}, "wordpiece", preprocessor)
     kernel, bias = model.head.get_weights()
-    model.head.set_weights([0 * kernel, bias + [1.3, 0.0, 0.1]])
+    model.head.set_weights([0 * kernel, np.add(bias, [1.3, 0.0, 0.1])])
     export.saved_model(model, tmp_path / "1")
     (entities,) = assert_same_answers(model, tmp_path / "1", ["good film " * 20_000])
     assert [entity["end"] for entity in entities] == [199_999]
