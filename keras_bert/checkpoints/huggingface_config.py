@@ -141,11 +141,17 @@ def read_arguments(
     if dropout and values.get(dropout) is not None:
         arguments["dropout"] = values[dropout]
     if task in ("classifier", "tagger"):
-        names = values.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+        names, count = values.get("id2label"), values.get("num_labels", 2)
         try:
+            names = names or {str(i): f"LABEL_{i}" for i in range(count)}
             arguments["labels"] = [str(names[key]) for key in sorted(names, key=int)]
         except (TypeError, ValueError, AttributeError) as error:
-            raise CheckpointError(f"{path}: id2label {names!r} is not a table of names.") from error
+            wrong = (
+                f"id2label {names!r} is not a table of names"
+                if names
+                else (f"num_labels {count!r} is not a number")
+            )
+            raise CheckpointError(f"{path}: {wrong}.") from error
     if task == "classifier":
         default = "regression" if len(arguments["labels"]) == 1 else "single_label"
         theirs = values.get("problem_type") or _PROBLEM_TYPES[default]

@@ -13,6 +13,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 TEXT: dict[str, Any] = roberta.TEXT | {"tokenizer": "sentencepiece"}
 
+PRETRAINING: dict[str, Any] = roberta.PRETRAINING | {"masking": "word"}
+
 HUGGING_FACE_CLASS = "Camembert"
 
 

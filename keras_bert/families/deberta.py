@@ -35,7 +35,7 @@ TEXT: dict[str, Any] = bert.TEXT | {"tokenizer": "byte_pair"}
 
 OBJECTIVES = ("mlm",)
 
-PRETRAINING: dict[str, Any] = bert.PRETRAINING
+PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking": "ngram"}  # appendix A.3
 
 HUGGING_FACE_CLASS = "Deberta"
 HUGGING_FACE_PREFIX = "deberta."

@@ -56,7 +56,7 @@ HUGGING_FACE_CONFIG = {
     "attention_dropout": "attention_dropout",
     "initializer_range": "initializer_range",
 }
-HUGGING_FACE_FIXED: dict[str, Any] = {"sinusoidal_pos_embds": False}
+HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,8 +45,11 @@ def objective_of(run: PretrainingConfig, family: str) -> str:
     if run.teacher:
         return "distillation"
     pooler = not run.initial or encoder_fields(run, family).get("pooler", True)
+    objectives = ((name, OBJECTIVES[name]) for name in FAMILIES[family].OBJECTIVES)
     return next(
-        name for name in FAMILIES[family].OBJECTIVES if pooler or not OBJECTIVES[name].pairs
+        name
+        for name, objective in objectives
+        if (pooler or not objective.pairs) and not (run.initial and objective.teacher)
     )
 
 

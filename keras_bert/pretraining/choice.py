@@ -75,13 +75,16 @@ def _choose_words(
     count: tf.Tensor,
     slots: int,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Stretches in random order until `count` tokens are taken, the last one cut to fit."""
+    """Stretches in random order until `count` tokens are taken, the last one cut to fit.
+
+    Where every word is longer, as if the tokens did not tell words, each token is one.
+    """
     length = candidate.shape[1]
     first = ~candidate | ~continues
     first |= ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :length]  # what follows a special token
-    word = tf.cumsum(tf.cast(first, tf.int32), axis=1) - 1  # [B, T], number of the word
-    # [B, T], tokens in the word of each number; 0 for special tokens and after the last word.
-    size = _sum_by_number(tf.cast(candidate, tf.int32), word)
+    _, size = _number_words(first, candidate)
+    some_fit = tf.reduce_any((size > 0) & (size <= count), axis=1, keepdims=True)
+    word, size = _number_words(first | ~some_fit, candidate)
     score = score_words(unit, size > 0, row)
     taken = _first_that_fit(score, size, count, min(2 * slots, length))
     score = tf.where(candidate, tf.gather(tf.where(taken, score, 0), word, batch_dims=1), 0)
@@ -90,6 +93,15 @@ def _choose_words(
     rank, positions = tf.math.top_k(rank, slots)
     stretch = tf.gather(score, positions, batch_dims=1) // _WORDS
     return positions, rank > 0, stretch
+
+
+def _number_words(first: tf.Tensor, candidate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The number of each token's word, and at i the tokens of word i, both int32 `[B, T]`.
+
+    There are 0 in a special token, and after the last word.
+    """
+    word = tf.cumsum(tf.cast(first, tf.int32), axis=1) - 1
+    return word, _sum_by_number(tf.cast(candidate, tf.int32), word)
 
 
 _WORDS = 16

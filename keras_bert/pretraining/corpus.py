@@ -95,10 +95,14 @@ class TokenizedCorpus:
 
     @property
     def checksum(self) -> int:
-        """Of the tokens; what is in files has been checked when it was written."""
+        """Of tokens, units and documents; tokens in files were checked when they were written."""
         if isinstance(self.tokens, MappedTokens):
-            return self.tokens.checksum
-        return zlib.crc32(self.tokens.data)
+            checksum = self.tokens.checksum
+        else:
+            checksum = zlib.crc32(self.tokens.data)
+        for splits in (self.unit_splits, self.document_splits):
+            checksum = zlib.crc32(np.ascontiguousarray(splits, np.int64).data, checksum)
+        return checksum
 
     @property
     def num_units(self) -> int:
@@ -145,7 +149,8 @@ class TokenizedCorpus:
             held_out = self.document_of_unit % every == every - 1
         else:
             sizes = np.diff(self.document_splits)
-            kept = sizes - np.round(sizes * share).astype(np.int64)
+            # Rounded over all documents: short ones would each round to nothing.
+            kept = sizes - np.diff(np.round(self.document_splits * share)).astype(np.int64)
             held_out = (
                 unit - self.document_splits[:-1][self.document_of_unit]
                 >= (kept[self.document_of_unit])

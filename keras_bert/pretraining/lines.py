@@ -99,7 +99,9 @@ def unit_starts(
         pieces, pieces
     )
     words = np.flatnonzero(word_start | starts)
-    return np.unique(words[np.searchsorted(words, cuts, side="right") - 1])
+    before = words[np.searchsorted(words, cuts, side="right") - 1]
+    # A word as long as a unit has to be cut itself.
+    return np.unique(np.where(cuts - before < max_tokens, before, cuts))
 
 
 def _after_sentence(tokens: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:

@@ -31,12 +31,12 @@ class TokenMasking:
     Args:
         mask_id: the id of `[MASK]`.
         special_ids: ids that are never chosen and never put in at random, padding among them.
-        is_continuation: bool `[V]`, true for tokens that continue a word: "##" of WordPiece, no
-            mark of a space in SentencePiece and byte-level BPE.
+        is_continuation: bool `[V]`, true for tokens that continue a word; every tokenizer tells.
         rate: share of the other tokens to choose.
         slots: number P of predictions per example; more are not made.
         unit: what is chosen at once: "token", "word" (all tokens of a word or none), "ngram" (one
-            to three words) or "span" (one to ten words).
+            to three words) or "span" (one to ten words). In an example in which no word is short
+            enough, single tokens are chosen.
         replacement: shares that `[MASK]` and a random token replace; the rest stays.
         seed: of the random choices.
 

@@ -116,7 +116,8 @@ class Objective:
             )
         if self.teacher and not run.teacher:
             raise InputError(
-                f"The objective {run.objective!r} needs a teacher; name the directory of a model."
+                f"The objective {run.objective!r} needs a teacher; name the directory of a model, "
+                "or choose the objective 'mlm'."
             )
         if run.teacher and not self.teacher:
             raise InputError(

@@ -35,6 +35,7 @@ from keras_bert.pretraining.journal import Journal
 from keras_bert.pretraining.loss_watch import LossWatch
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import make_optimizer
+from keras_bert.pretraining.plans import Plan
 from keras_bert.pretraining.progress import advance, make_bar
 from keras_bert.pretraining.ramp import BatchRamp
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
@@ -68,8 +69,8 @@ class Run:
         self.directory = Path(config.output)
         # Asked now, since a directory may be gone before the run ends.
         self.base_model = config.initial if config.initial and is_on_hub(config.initial) else None
-        self.plan, self.planned = training.plan(0), 0
-        self.validation_plan = validation.plan(0) if validation else None
+        self.plan, self.planned = _first_plan(training, "training"), 0
+        self.validation_plan = _first_plan(validation, "held-out") if validation else None
         self.examples_per_epoch = len(self.plan)
         self.ramp = BatchRamp(
             first=config.first_batch_size or config.batch_size,
@@ -273,3 +274,21 @@ class Run:
                 "held-out": self.journal.find("validation"),
             },
         )
+
+
+def _first_plan(examples: Examples, name: str) -> Plan:
+    """What the first epoch takes; of held-out text that is all.
+
+    Raises:
+        InputError: if the text is not enough.
+    """
+    try:
+        plan = examples.plan(0)
+    except InputError as error:
+        raise InputError(f"The {name} text is not enough. {error}") from None
+    if not len(plan):
+        raise InputError(
+            f"The {name} text is too short for an example; give more, or hold out another share "
+            "(validation_share, 0 for none) or other files (validation)."
+        )
+    return plan

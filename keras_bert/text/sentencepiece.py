@@ -38,6 +38,7 @@ from keras_bert.text.sentencepiece_model import SPACE, PieceType, SentencePieceM
 from keras_bert.text.sentencepiece_operation import SentencePieceOperation
 from keras_bert.text.tokenizer import Pieces, Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.words import begins_word
 
 MODEL_NAME = "spiece.model"
 
@@ -158,10 +159,16 @@ class SentencePiece(Tokenizer):
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
-        """Which tokens do not begin a word (no `▁` before them): bool `[V]`."""
+        """Which tokens continue a word: bool `[V]`.
+
+        All do that have no `▁` before them, but special tokens and those that `begins_word` names;
+        and none where no token has one.
+        """
         tokens = self.vocabulary.tokens
         special = {*self.vocabulary.special_tokens.values(), *self.first_tokens, *self.last_tokens}
-        return np.array([not t.startswith(SPACE) and t not in special for t in tokens])
+        spaced = np.array([token.startswith(SPACE) for token in tokens])
+        whole = np.array([token in special or begins_word(token) for token in tokens])
+        return ~spaced & ~whole & spaced.any()
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         words = self._words(texts)

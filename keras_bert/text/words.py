@@ -17,6 +17,11 @@ Words: TypeAlias = Sequence[tuple[int, int]]
 """The first character of each word of a text, and the one after its last; in order."""
 
 IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
+UNSPACED = (
+    IDEOGRAPHS + "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # kana
+    "\u0e00-\u109f\u1780-\u17ff"  # Thai, Lao, Tibetan, Burmese; Khmer
+)
+"""Scripts without spaces between words."""
 JOINERS = ".'’-"
 _PLANES_WITH_MARKS = range(0x20000), range(0xE0000, 0xE1000)
 
@@ -39,6 +44,19 @@ def split_words(text: str) -> list[tuple[int, int]]:
 def _word() -> re.Pattern[str]:
     letter = rf"(?:[^\W_{IDEOGRAPHS}]|[{marks()}])"
     return re.compile(rf"{letter}+(?:[{JOINERS}]{letter}+)*|[{IDEOGRAPHS}][{marks()}]*|\S")
+
+
+def begins_word(token: str) -> bool:
+    """Whether a token without a space before it begins a word: for masking whole words.
+
+    As in ALBERT's code, a mark of punctuation does, and what is of a script without spaces; letters
+    of other alphabets and digits do not, unlike there.
+    """
+    is_mark = len(token) == 1 and unicodedata.category(token)[0] in "PS"
+    return is_mark or bool(_UNSPACED.match(token))
+
+
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 @functools.cache

@@ -18,6 +18,13 @@ def test_configuration_is_read():
     assert not kb.load(FIXTURES / "bert-token").config.pooler
 
 
+def test_labels_that_have_no_names_are_numbered(tmp_path):
+    numbered = copy("bert-sequence", tmp_path, id2label=None, label2id=None, num_labels=3)
+    assert kb.load(numbered).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    with pytest.raises(kb.CheckpointError, match="num_labels 'three' is not a number"):
+        kb.load(copy("bert-sequence", tmp_path / "b", id2label=None, num_labels="three"))
+
+
 def test_configuration_of_other_families_is_read():
     config = kb.load(FIXTURES / "roberta-model-other-padding").config
     assert (config.position_offset, config.max_positions) == (5, 16)
@@ -56,7 +63,6 @@ def test_a_head_that_the_configuration_does_not_name_is_found(tmp_path, caplog):
         ("bert-masked-lm", {"position_embedding_type": "relative_key"}, "only 'absolute' is"),
         ("bert-masked-lm", {"is_decoder": True}, "only encoders"),
         ("bert-masked-lm", {"hidden_size": "12"}, "hidden_size is '12'"),
-        ("distilbert-model", {"sinusoidal_pos_embds": True}, "embds True is not supported; only F"),
         ("distilbert-model", {"activation": "mish"}, "activation 'mish' is not supported"),
         ("electra-multiple-choice", {"summary_type": "mean"}, "summary_type 'mean' is not"),
         ("roberta-model", {"pad_token_id": "1"}, "holds a value of the wrong type"),

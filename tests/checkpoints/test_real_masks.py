@@ -30,6 +30,7 @@ def test_fewest_tokens():
         ["C", "[", "n", "[UNK]"],
     ]
     assert ids[3] == []
+    assert not tokenizer.is_continuation.any()  # it knows no spaces
     assert not set(ids[4]) & {0, 2, 3, 4}
     _, starts, ends = tokenizer.tokenize_with_offsets(["CCl[MASK]"], allow_special_tokens=True)
     assert (starts.to_list(), ends.to_list()) == ([[0, 1, 3]], [[1, 3, 9]])

@@ -46,6 +46,18 @@ def small(**options):
 SPECIAL = dict(pad="<pad>", unknown="<unk>", cls="<s>", separator="</s>", mask="<mask>")
 
 
+def test_added_tokens_beside_a_vocabulary(tmp_path):
+    write_text_format(small(), tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "added_tokens.json").write_text('{"ab": 7}')
+    preprocessor = read_text_format(tmp_path, 512)
+    assert preprocessor.vocabulary.tokens == (*small().vocabulary.tokens, "ab")
+    assert ids_of(preprocessor, ["ab a"]) == [[2, 7, 5, 3]]
+    (tmp_path / "added_tokens.json").write_text('{"ab": 8}')
+    with pytest.raises(kb.CheckpointError, match="are not 0, 1, 2"):
+        read_text_format(tmp_path, 512)
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -59,6 +59,12 @@ def test_long_lines_are_cut_at_sentences_and_then_at_words(read, vocabulary):
     assert units(read("sun. moon.", max_unit_tokens=8), vocabulary) == [["sun . moon ."]]
 
 
+def test_a_word_longer_than_a_unit_is_cut(read, vocabulary):
+    assert units(read("bird" + "s" * 23, max_unit_tokens=8), vocabulary) == [
+        ["bird " + " ".join(["##s"] * 7), *[" ".join(["##s"] * 8)] * 2]
+    ]
+
+
 def test_nothing_is_lost_or_moved(read, tokenizer):
     rng = np.random.default_rng(0)
     words = ["sun", "moon.", '"birds', "sings!", "xyz", "trees)", "falls"]
@@ -81,6 +87,19 @@ def test_held_out_text(make_corpus, documents, units):
     assert held_out.num_units / corpus.num_units == pytest.approx(0.1, abs=0.04)
     assert held_out.num_documents >= 2
     assert training.num_documents + held_out.num_documents in (documents, 2 * documents)
+
+
+@pytest.mark.parametrize("units", [1, 3, 40])
+def test_held_out_text_of_many_short_documents(make_corpus, units):
+    corpus = make_corpus(documents=1999, most_units=units)
+    _, held_out = corpus.split(0.01)
+    assert held_out.num_units == pytest.approx(corpus.num_units * 0.01, abs=1)
+
+
+def test_checksum_tells_lines_and_documents(read):
+    texts = ["sun\nmoon\n\nsea", "sun\n\nmoon\nsea", "sun moon\n\nsea", "sun\nmoon\n\ntree"]
+    assert len({read(text).checksum for text in texts}) == len(texts)
+    assert read(texts[0]).checksum == read("sun\n\u200b\nmoon\n\n\nsea\n").checksum
 
 
 def test_document_separators(read, vocabulary):

@@ -28,6 +28,14 @@ INPUTS = {
 }
 
 
+PRESETS = {
+    "bert": "bert_tiny",
+    "distilbert": "distilbert_base",
+    "electra": "electra_small",
+    "deberta-v2": "deberta_v3_xsmall",
+}
+
+
 @pytest.fixture(scope="module")
 def make(text_files, tmp_path_factory):
     """Writes a model and returns it and its directory."""
@@ -37,9 +45,7 @@ def make(text_files, tmp_path_factory):
         words = kb.Vocabulary.from_file(text_files / "vocab.txt")
         preprocessor = kb.Preprocessor(kb.WordPiece(words, lowercase=False), 32)
         config = kb.EncoderConfig.preset(
-            {"bert": "bert_tiny", "electra": "electra_small", "deberta-v2": "deberta_v3_xsmall"}[
-                family
-            ],
+            PRESETS[family],
             vocabulary_size=len(words),
             activation="gelu_tanh" if format == "google" else "gelu",
             **run.SMALL | ({"embedding_size": 8} if family == "electra" else {}),
@@ -106,6 +112,13 @@ def test_without_a_pooler_only_tokens_are_guessed(make, text_files, tmp_path):
     assert_holds(model, built(config))
     with pytest.raises(InputError, match="by means of the pooler"):
         built(options(path, text_files, tmp_path, objective="mlm+nsp"))
+
+
+def test_without_a_teacher_only_tokens_are_guessed(make, text_files, tmp_path):
+    model, path = make(kb.MaskedLanguageModel, family="distilbert", format="huggingface")
+    config = options(path, text_files, tmp_path)
+    assert (config.family, config.objective) == ("distilbert", "mlm")
+    assert_holds(model, built(config))
 
 
 @pytest.mark.parametrize("family", ["electra", "deberta-v2"])

@@ -235,7 +235,16 @@ def test_other_text_than_before(finished, text_files):
 def test_text_that_cannot_be_used(text_files, tmp_path):
     (tmp_path / "one.txt").write_text("sun rises.\nmoon falls.\n" * 40)
     one = [str(tmp_path / "one.txt")]
-    refused(config(text_files, tmp_path / "run", corpus=one), "one document")
+    refused(
+        config(text_files, tmp_path / "run", corpus=one),
+        "training text is not enough. One document",
+    )
+    (tmp_path / "held.txt").write_text(("sun rises.\n" * 40 + "\n") * 3)
+    held = {"corpus": [str(tmp_path / "held.txt")], "validation": one}
+    refused(config(text_files, tmp_path / "run", **held), "held-out text is not enough. One doc")
+    (tmp_path / "end.txt").write_text("sun rises.\n" * 19 + "moon\n")
+    end = {"family": "albert", "corpus": [str(tmp_path / "end.txt")], "validation_share": 0.05}
+    refused(config(text_files, tmp_path / "run", **end), "held-out text is too short for an exam")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
     refused(
         config(text_files, tmp_path / "run", corpus=[str(tmp_path / "latin.txt")]), "line 1.*UTF-8"

@@ -61,3 +61,13 @@ def test_files_are_read_as_everywhere(tmp_path):
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(InputError, match="is empty"):
         learn_sentencepiece(tmp_path / "empty.txt", 100)
+
+
+def test_words_of_scripts_without_spaces(tmp_path):
+    text = "私は東京に住んでいます。\n今日は天気がいいですね。\nthe sun rises, suns rise.\n" * 40
+    (tmp_path / "text.txt").write_text(text, "utf-8")
+    tokenizer = learn_sentencepiece(tmp_path / "text.txt", 70)
+    japanese, english = tokenizer.tokenize(["東京は天気がいい。今日", "sunset"]).to_list()
+    assert min(len(japanese), len(english)) > 1
+    assert not tokenizer.is_continuation[japanese].any()
+    assert tokenizer.is_continuation[english[1:]].all()

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_bert as kb
-from keras_bert.text.words import first_tokens, split_words
+from keras_bert.text.words import begins_word, first_tokens, split_words
 from tests.text import stress
 from tests.text.test_loading import KINDS
 
@@ -45,6 +45,16 @@ def test_words_are_all_that_is_not_white_space(text):
                 c.isalnum() or unicodedata.category(c)[0] == "M" or c in ".-'’"
                 for c in text[start:end]
             )
+
+
+@pytest.mark.parametrize("token", ["。", ".", "'", "€", "中国", "を", "カナ", "ไทย", "ខ្មែរ", "ﾊ"])
+def test_what_begins_a_word_without_a_space(token):
+    assert begins_word(token)
+
+
+@pytest.mark.parametrize("token", ["", "a", "é", "7", "'s", ".5", "한", "я", "न", "\u0301", "🙂a"])
+def test_what_continues_a_word(token):
+    assert not begins_word(token)
 
 
 def first_token_of(preprocessor, text, start, end):

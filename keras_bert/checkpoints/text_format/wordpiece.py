@@ -47,8 +47,10 @@ def read(files: TextFiles) -> WordPiece:
 def _vocabulary(files: TextFiles, model: dict[str, Any]) -> Vocabulary:
     if not files.tokenizer:
         path = files.directory / VOCABULARY_NAME
-        tokens = {token: index for index, token in enumerate(read_lines(path))}
-        return Vocabulary.from_file(path, **files.special_tokens("wordpiece", tokens))
+        lines = {token: index for index, token in enumerate(read_lines(path))}
+        special = files.special_tokens("wordpiece", lines)
+        vocabulary = Vocabulary.from_file(path, **special)
+        return Vocabulary(files.with_added(lines), **special) if files.added else vocabulary
     ids = model.get("vocab")
     if not isinstance(ids, dict):
         raise CheckpointError(f"{files.directory / TOKENIZER} holds no WordPiece vocabulary.")

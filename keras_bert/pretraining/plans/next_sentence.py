@@ -38,7 +38,7 @@ def plan_pairs(
     """
     if corpus.num_documents < 2:
         raise InputError(
-            "The text has one document, but the next sentence objective takes random text from "
+            "One document is too few for the next sentence objective, which takes random text from "
             "another: end documents with a blank line, or choose the objective 'mlm'."
         )
     rng = generator(seed, epoch)
