@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
+from keras_bert.extras import require
 
 
 def new_figure(**options: Any) -> Any:
@@ -19,13 +20,8 @@ def new_figure(**options: Any) -> Any:
     Raises:
         InputError: if matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(
-            "Pictures need matplotlib: pip install 'keras-bert-encoders[plot]'."
-        ) from None
-    figure: Any = Figure(layout="constrained", **options)
+    matplotlib = require("matplotlib.figure", "plot", "A picture")
+    figure = matplotlib.Figure(layout="constrained", **options)
     figure._repr_png_ = lambda: _png(figure)
     return figure
 

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parent.parent
 # Each package may import those before it and itself; "checkpoints" builds any task, and the
 # trainer writes checkpoints.
 ORDER = (
-    ("errors",),
-    ("config", "atomic"),
+    ("errors", "surrogates"),
+    ("config", "atomic", "extras"),
     ("figures",),
     ("layers", "text", "metrics"),
     ("families",),
@@ -28,8 +28,10 @@ ORDER = (
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 WITHOUT_TENSORFLOW = (
     "errors",
+    "surrogates",
     "config",
     "atomic",
+    "extras",
     "figures",
     "layers",
     "families",

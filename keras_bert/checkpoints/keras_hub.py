@@ -26,6 +26,7 @@ from keras_bert.checkpoints.mapping import (
 )
 from keras_bert.checkpoints.tasks import check_expressible, task_name
 from keras_bert.errors import CheckpointError, InputError
+from keras_bert.extras import require
 from keras_bert.families import bert
 from keras_bert.layers.encoder import Encoder
 
@@ -93,7 +94,7 @@ def to_keras_hub(model: keras.Model) -> Any:
     Raises:
         InputError: if KerasHub cannot express the model, or is not installed.
     """
-    models = _keras_hub().models
+    models = _models()
     head = {"tied": (True,)} | {name: (value,) for name, value in _MASKED_LM.items()}
     encoder = {name: (value,) for name, value in _ENCODER.items()}
     check_expressible(model, "KerasHub's BERT", bert, _FIELDS, _CLASSES, encoder, head)
@@ -137,7 +138,7 @@ def open_keras_hub(directory: Path) -> Contents:
             f"{path}: class_name {name!r} is not supported; "
             f"supported are {', '.join(_CLASSES.values())}."
         )
-    models = _keras_hub().models
+    models = _models()
     try:
         model = getattr(models, name).from_preset(os.fspath(directory))
         preprocessor = None
@@ -185,7 +186,7 @@ class _LiveModel:
 
 
 def _open(model: Any, place: Path, preprocessor: Any) -> Contents:
-    models = _keras_hub().models
+    models = _models()
     tasks = [task for task, name in _CLASSES.items() if isinstance(model, getattr(models, name))]
     if not tasks:
         raise InputError(
@@ -249,7 +250,7 @@ def _their_preprocessor(ours: Any, task: str) -> Any:
             "KerasHub's BertTokenizer has the special tokens [PAD], [CLS], [SEP] and [MASK], but "
             f"here they are {vocabulary.special_tokens}; set model.preprocessor = None."
         )
-    models = _keras_hub().models
+    models = _models()
     tokenizer = models.BertTokenizer(
         vocabulary=list(vocabulary.tokens),
         lowercase=ours.tokenizer.lowercase,
@@ -261,11 +262,5 @@ def _their_preprocessor(ours: Any, task: str) -> Any:
     return kind(tokenizer, sequence_length=ours.sequence_length)
 
 
-def _keras_hub() -> Any:
-    try:
-        import keras_hub
-    except ImportError as error:
-        raise InputError(
-            "KerasHub is not installed: pip install 'keras-bert-encoders[keras-nlp]'."
-        ) from error
-    return keras_hub
+def _models() -> Any:
+    return require("keras_hub", "keras-nlp", "KerasHub's format").models

@@ -9,18 +9,19 @@ byte-pair training, which is deterministic, finds the same kind of pieces.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import ModuleType
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.errors import InputError
+from keras_bert.extras import require
 from keras_bert.text.files import iterate_lines
 from keras_bert.text.normalization import load_normalizer
 from keras_bert.text.splitting import split_words
@@ -31,6 +32,9 @@ _LINES_PER_BATCH = 4096
 _REPETITIONS = 1000  # of a word in one string for the trainer, which is slow on long strings
 _LONGEST_WORD = 100  # a longer word is unknown to WordPiece anyway
 _FIRST, _INSIDE = 0xF0000, 0x100000  # private-use planes for the two ways to write a character
+
+import_tokenizers = functools.partial(require, "tokenizers", "vocab", "Learning a vocabulary")
+"""The package that trains."""
 
 _logger = logging.getLogger(__name__)
 
@@ -181,19 +185,3 @@ def _alphabet(words: Mapping[str, int], most: int) -> set[str]:
         for character in word:
             counts[character] += count
     return set(sorted(counts, key=lambda character: (-counts[character], character))[:most])
-
-
-def import_tokenizers() -> ModuleType:
-    """The package that trains.
-
-    Raises:
-        InputError: if it is not installed.
-    """
-    try:
-        import tokenizers
-    except ImportError:
-        raise InputError(
-            "Learning a vocabulary needs the package tokenizers: "
-            'install it with pip install "keras-bert-encoders[vocab]".'
-        ) from None
-    return tokenizers

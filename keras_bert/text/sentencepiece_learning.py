@@ -7,9 +7,9 @@ import io
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import ModuleType
 
 from keras_bert.errors import InputError
+from keras_bert.extras import require
 from keras_bert.text.character_map import STEPS, compose_character_map
 from keras_bert.text.files import iterate_lines
 from keras_bert.text.sentencepiece import SentencePiece
@@ -58,7 +58,7 @@ def learn_sentencepiece(
         InputError: for files that cannot be used, a size too small for the characters of the text,
             an unknown step, or if `sentencepiece` is not installed.
     """
-    sentencepiece = _import_sentencepiece()
+    sentencepiece = require("sentencepiece", "vocab", "Learning a SentencePiece model")
     if normalization is None:
         normalization = UNCASED if lowercase else ()
     ids = {role: index for index, role in enumerate(special_tokens)}
@@ -104,14 +104,3 @@ def _normalized(lines: Iterable[str], steps: Sequence[str]) -> Iterator[str]:
             line = STEPS[step](line)
         if line:
             yield line
-
-
-def _import_sentencepiece() -> ModuleType:
-    try:
-        import sentencepiece
-    except ImportError:
-        raise InputError(
-            "Learning a SentencePiece model needs the package sentencepiece: "
-            'install it with pip install "keras-bert-encoders[vocab]".'
-        ) from None
-    return sentencepiece

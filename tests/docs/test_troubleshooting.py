@@ -15,7 +15,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert import export, finetuning
-from keras_bert.export.check import require
+from keras_bert.extras import require
 from keras_bert.finetuning import Columns, Recipe, fine_tune, hold_out, read_examples
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.trainer import pretrain
@@ -115,7 +115,7 @@ CASES = {
     "A directory of something else": lambda: kb.save(kb.load("bert"), "text"),
     "Mixed precision": mixed,
     "Integers without texts": lambda: export.tflite(kb.load("bert"), "i.tflite", quantize="int8"),
-    "A package missing": lambda: require("not_there", "tflite"),
+    "A package missing": lambda: require("not_there", "vocab", "Learning a vocabulary"),
 }
 SLOW = ("The loss is lost", "A loss that is no number")
 
