@@ -241,10 +241,3 @@ def _describe(model: keras.Model, names: Mapping[str, str], path: Path) -> None:
     }
     path.parent.mkdir()
     path.write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", "utf-8")
-
-
-def input_names_of(directory: Path) -> dict[str, str]:
-    """What the inputs of the signature `ids` of a SavedModel are called, by our names."""
-    path = directory / DESCRIPTION
-    description = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    return description.get("input_names", {})

@@ -32,8 +32,6 @@ from keras_bert.text.packing import layout
 TOP_K = 5
 """Tokens for a mask."""
 
-Function = Callable[..., Tensors]
-
 
 class Signature(NamedTuple):
     """A way into the file.
