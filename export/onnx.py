@@ -25,7 +25,7 @@ def onnx(
     path: str | os.PathLike,
     opset: int = OPSETS[-1],
     *,
-    quantize: str | None = "none",
+    quantize: str = "none",
     keep_float: Sequence[str] = (),
     text: bool = False,
 ) -> None:
@@ -56,7 +56,6 @@ def onnx(
         InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
         ExportError: if what was written does not give the model's answers in onnxruntime.
     """
-    quantize = quantize or "none"
     check_arguments(model, opset, quantize=quantize, keep_float=keep_float, text=text)
     with replacing(path) as scratch:
         with explaining("Converting to ONNX"):
@@ -82,7 +81,7 @@ def check_arguments(
     model: keras.Model,
     opset: int = OPSETS[-1],
     *,
-    quantize: str | None = "none",
+    quantize: str = "none",
     keep_float: Sequence[str] = (),
     text: bool = False,
 ) -> None:

@@ -14,26 +14,22 @@ against nonsense: what they cost, `verify` finds on real texts."""
 _COUNTED = r"(_\d+)?"  # Keras and TensorFlow count layers of one name
 
 
-def check_quantization(
-    quantize: str | None, known: Collection[str], keep_float: Sequence[str]
-) -> str:
-    """The quantization that is asked for, None being "none".
+def check_quantization(quantize: str, known: Collection[str], keep_float: Sequence[str]) -> None:
+    """Refuses a quantization that a format does not have.
 
     Raises:
         InputError: if it is not one of those known, or `keep_float` is a single string or has
             nothing to be kept from.
     """
-    quantize = quantize or "none"
     if quantize not in known:
         raise InputError(
-            f"There is no quantization {quantize!r}.{closest(quantize, known)} "
+            f"There is no quantization {quantize!r}.{closest(str(quantize), known)} "
             f"Choose one of {', '.join(known)}."
         )
     if isinstance(keep_float, str):
         raise InputError(f"keep_float is {keep_float!r}, but must be a list: [{keep_float!r}].")
     if keep_float and quantize == "none":
         raise InputError("keep_float is for quantized files; give quantize, too, or leave it out.")
-    return quantize
 
 
 def kept_float(layers: Sequence[str], places: Mapping[str, Sequence[str]]) -> list[str]:

@@ -47,7 +47,7 @@ _TEXTS = ["Text in, answers out.", "", "Ein Café, \u4e2d\u6587!"]
 def tflite(
     model: keras.Model,
     path: str | os.PathLike,
-    quantize: str | None = "none",
+    quantize: str = "none",
     sequence_length: int | None = None,
     *,
     batch_size: int | None = None,
@@ -98,7 +98,6 @@ def tflite(
         InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
         ExportError: if what was written does not give the model's answers.
     """
-    quantize = quantize or "none"
     check_arguments(
         model,
         quantize,
@@ -123,7 +122,7 @@ def tflite(
 
 def check_arguments(
     model: keras.Model,
-    quantize: str | None = "none",
+    quantize: str = "none",
     sequence_length: int | None = None,
     *,
     batch_size: int | None = None,
@@ -139,7 +138,7 @@ def check_arguments(
     """
     answers_of(model)
     require("ai_edge_litert.interpreter", "tflite")
-    quantize = check_quantization(quantize, TOLERANCES, keep_float)
+    check_quantization(quantize, TOLERANCES, keep_float)
     _check_options(quantize, representative, keep_float, text, metadata)
     _check_shape(sequence_length, batch_size, model.config.max_positions, text, metadata)
     if text:

@@ -154,6 +154,7 @@ def test_int8_of_every_family(family, tmp_path):
     ("arguments", "message"),
     [
         ({"quantize": "int4"}, "no quantization 'int4'"),
+        ({"quantize": None}, "no quantization None. Did you mean 'none'"),
         ({"sequence_length": 0}, "sequence_length is 0"),
         ({"sequence_length": 65}, "1 to 64 tokens"),
         ({"batch_size": 2}, "needs a sequence_length"),
