@@ -26,6 +26,15 @@ def read_json(path: Path, kind: type = dict) -> Any:
     return value
 
 
+def read_json_if_there(path: Path) -> dict[str, Any]:
+    """The object in a file, an empty one where there is no file.
+
+    Raises:
+        CheckpointError: as `read_json`.
+    """
+    return read_json(path) if path.exists() else {}
+
+
 def write_json(value: Mapping[str, Any] | Sequence[Any], path: Path) -> None:
     """Writes an object or a list, readable and in UTF-8."""
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -18,7 +18,7 @@ from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import Card, write_card
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.huggingface import open_hugging_face, save_hugging_face
-from keras_bert.checkpoints.json_files import read_json, write_json
+from keras_bert.checkpoints.json_files import read_json, read_json_if_there, write_json
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.tasks.embedder import TextEmbedder
 
@@ -65,7 +65,7 @@ def open_sentence_transformers(directory: Path) -> Contents:
             'mean or the first token (cls) is. The encoder alone can be loaded with task="encoder".'
         )
         return contents._replace(arguments={}, fault=fault)
-    prompt = _read_if_there(directory / OPTIONS).get("default_prompt_name")
+    prompt = read_json_if_there(directory / OPTIONS).get("default_prompt_name")
     if prompt:
         logger.warning(
             "%s puts the prompt %r before every text; TextEmbedder.encode does not.",
@@ -151,7 +151,7 @@ def _cut(preprocessor: Any, folder: Path, max_positions: int) -> Any:
     """
     # Older releases name the file by the family.
     path = next(iter(sorted(folder.glob("sentence_*_config.json"))), folder / LENGTH)
-    values = _read_if_there(path)
+    values = read_json_if_there(path)
     if preprocessor is None:
         return None
     if values.get("do_lower_case") and not getattr(preprocessor.tokenizer, "lowercase", False):
@@ -162,10 +162,6 @@ def _cut(preprocessor: Any, folder: Path, max_positions: int) -> Any:
     if not isinstance(length, int) or not 2 < length <= max_positions:
         return preprocessor
     return preprocessor.with_length(length)
-
-
-def _read_if_there(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.exists() else {}
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from keras_bert.checkpoints.json_files import read_json
+from keras_bert.checkpoints.json_files import read_json_if_there
 from keras_bert.errors import CheckpointError
 from keras_bert.families import FAMILIES
 from keras_bert.text.loading import usual_special_tokens
@@ -55,7 +55,7 @@ class TextFiles:
             CheckpointError: if one is damaged.
         """
         names = (OPTIONS, TOKENIZER, SPECIAL_TOKENS, ADDED, CONFIGURATION)
-        return cls(directory, *(_read(directory / name) for name in names))
+        return cls(directory, *(read_json_if_there(directory / name) for name in names))
 
     @property
     def complete(self) -> bool:
@@ -183,10 +183,6 @@ class TextFiles:
                 f"{self.directory}: the tokenizer's {name} is {token!r}, not a string."
             )
         return token
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.exists() else {}
 
 
 def _flat(part: Any) -> Iterator[dict[str, Any]]:
