@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.lines import Lines, Tokenizer, tokenize_lines, unit_starts
+from keras_bert.pretraining.lines import Lines, tokenize_lines, unit_starts
 from keras_bert.pretraining.mapped_tokens import MappedTokens
 from keras_bert.text.files import iterate_lines
+from keras_bert.text.tokenizer import Tokenizer
 
 Patterns = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
+from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
 LINES_PER_BATCH = 1024
 SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", "۔", "।")
 CLOSING = ('"', "'", ")", "]", "}", "”", "’", "»", "」", "』", "）")
-
-
-class Tokenizer(Protocol):
-    """What a corpus needs of a tokenizer; `keras_bert.WordPiece` has it."""
-
-    vocabulary: Vocabulary
-
-    @property
-    def is_continuation(self) -> np.ndarray:
-        """bool `[V]`: tokens that continue a word."""
-
-    def tokenize(self, texts: Any) -> tf.RaggedTensor:
-        """Strings `[N]` to int32 `[N, (tokens)]`."""
 
 
 class Lines(NamedTuple):
