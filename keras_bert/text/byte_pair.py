@@ -68,6 +68,7 @@ class BytePair(Tokenizer):
 
     kind = "byte_pair"
     in_files = ("vocabulary", "merges")
+    keeps_spaces = True
 
     def __init__(
         self,

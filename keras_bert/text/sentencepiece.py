@@ -206,13 +206,6 @@ class SentencePiece(Tokenizer):
             return tf.strings.split(texts, " ")
         return tf.RaggedTensor.from_row_lengths(texts, tf.ones_like(texts, tf.int64))
 
-    def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Texts `[N]` of token ids `[N, T]` or `[N, (tokens)]`, `▁` read as a space.
-
-        Padding, `[CLS]` and `[SEP]` are left out.
-        """
-        return tf.strings.strip(super().detokenize(ids))
-
     def _written(self) -> list[str | bytes]:
         typed = zip(self._read.pieces, self._read.types, strict=True)
         in_bytes = [p for p, kind in typed if kind == PieceType.BYTE and self.byte_fallback]

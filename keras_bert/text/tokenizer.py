@@ -40,6 +40,8 @@ class Tokenizer(abc.ABC):
     """Key of `TOKENIZERS`."""
     in_files: ClassVar[tuple[str, ...]] = ("vocabulary",)
     """Keys of the configuration that `save` writes to files of their own."""
+    keeps_spaces: ClassVar[bool] = False
+    """Whether white space at the ends of a text is in its tokens."""
 
     def __init__(self, vocabulary: Vocabulary, *, mask_takes_space: bool = False) -> None:
         self.vocabulary = vocabulary
@@ -117,7 +119,8 @@ class Tokenizer(abc.ABC):
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(tf.convert_to_tensor(ids))
         written = ids.with_values(tf.gather(self._text_of_tokens, ids.values))
-        return tf.strings.reduce_join(written, axis=1)
+        texts = tf.strings.reduce_join(written, axis=1)
+        return texts if self.keeps_spaces else tf.strings.strip(texts)
 
     @functools.cached_property
     def _text_of_tokens(self) -> np.ndarray:

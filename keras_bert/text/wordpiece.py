@@ -108,13 +108,6 @@ class WordPiece(Tokenizer):
         ids, starts, ends = self.pieces(normalized)
         return ids, *to_characters(texts, byte_map, starts, ends)
 
-    def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Texts `[N]` of token ids `[N, T]` or `[N, (tokens)]`: words with a space between them.
-
-        Padding, `[CLS]` and `[SEP]` are left out.
-        """
-        return tf.strings.strip(super().detokenize(ids))
-
     def _written(self) -> list[str]:
         return [
             token.removeprefix(CONTINUATION) if continues else f" {token}"
