@@ -29,7 +29,8 @@ from keras_bert.finetuning import Recipe
 from keras_bert.finetuning.optimizer import adamw
 from keras_bert.pretraining.flops import encoder_flops, training_flops
 from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
+from keras_bert.pretraining.optimizers import AdamW
+from keras_bert.pretraining.schedules import WarmupLinearDecay
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.step_parts import sum_losses
 

@@ -15,7 +15,8 @@ from keras_bert.layers.encoder import Encoder
 from keras_bert.pretraining.distillation import DistillationModel
 from keras_bert.pretraining.flops import training_flops
 from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
+from keras_bert.pretraining.optimizers import AdamW
+from keras_bert.pretraining.schedules import WarmupLinearDecay
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 

@@ -10,14 +10,12 @@ import tensorflow as tf
 
 from keras_bert.pretraining.loss_scale import LossScale
 from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON, decays
-from keras_bert.pretraining.schedules import DECAYS, WarmupLinearDecay
+from keras_bert.pretraining.schedules import DECAYS
 from keras_bert.pretraining.update_rules import Update
 from keras_bert.pretraining.updates import adamw_update, lamb_update
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.config import PretrainingConfig
-
-__all__ = ["LAMB", "OPTIMIZERS", "AdamW", "WarmupLinearDecay", "decays", "make_optimizer"]
 
 logger = logging.getLogger(__name__)
 

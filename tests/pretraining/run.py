@@ -1,12 +1,15 @@
 """A whole run on the small corpus."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import load_file
 
 from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.run import Run
 
 SMALL = {
     "hidden_size": 16,
@@ -39,6 +42,18 @@ def config(text, output, **options):
 
 def weights(output):
     return load_file(output / "model" / "weights.safetensors")
+
+
+def interrupt(monkeypatch, step):
+    """The system asks runs to end after a step, as often as they take it."""
+    train_steps = Run._train_steps
+
+    def interrupted(run, *arguments):
+        train_steps(run, *arguments)
+        if run.step == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Run, "_train_steps", interrupted)
 
 
 CLOCK = {"tokens_per_second", "utilisation"}

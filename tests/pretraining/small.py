@@ -12,7 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay
+from keras_bert.pretraining.optimizers import AdamW
+from keras_bert.pretraining.schedules import WarmupLinearDecay
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.strategy import make_strategy
 from tests.pretraining.models import BATCH, COMPARED, LENGTH, batches, make_model

@@ -1,5 +1,3 @@
-import os
-import signal
 import subprocess
 import sys
 
@@ -10,12 +8,12 @@ import tensorflow as tf
 
 from keras_bert.pretraining import optimizers
 from keras_bert.pretraining.loss_scale import LossScale
-from keras_bert.pretraining.optimizers import LAMB, AdamW, decays, make_optimizer
-from keras_bert.pretraining.run import Run
+from keras_bert.pretraining.optimizers import LAMB, AdamW, make_optimizer
+from keras_bert.pretraining.published import decays
 from keras_bert.pretraining.schedules import DECAYS, WarmupConstant, WarmupCosineDecay
 from keras_bert.pretraining.trainer import pretrain
 from tests.adamw import adamw
-from tests.pretraining.run import assert_same_run, config, log
+from tests.pretraining.run import assert_same_run, config, interrupt, log
 
 OPTIONS = {"weight_decay": 0.1, "betas": (0.8, 0.95), "epsilon": 1e-4}
 SHAPES = {
@@ -165,15 +163,8 @@ def test_float16_continues_exactly(text_files, tmp_path, monkeypatch):
     norms = [row["gradient_norm"] for row in log(tmp_path / "whole") if row["event"] == "train"]
     assert np.isfinite(norms).all()
     run = config(text_files, tmp_path / "parts", **options)
-    train_steps = Run._train_steps
-
-    def interrupted(self, *arguments):
-        train_steps(self, *arguments)
-        if self.step == 10:
-            os.kill(os.getpid(), signal.SIGTERM)
-
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "_train_steps", interrupted)
+        interrupt(patch, step=10)
         assert not pretrain(run, progress=False)["finished"]
     pretrain(run, progress=False)
     assert_same_run(tmp_path / "parts", tmp_path / "whole")

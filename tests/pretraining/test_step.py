@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.pretraining.optimizers import AdamW, WarmupLinearDecay, decays
+from keras_bert.pretraining.optimizers import AdamW
+from keras_bert.pretraining.published import decays
+from keras_bert.pretraining.schedules import WarmupLinearDecay
 from keras_bert.pretraining.step import trainable_variables
 from tests.adamw import adamw
 from tests.pretraining import small

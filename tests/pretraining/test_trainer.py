@@ -1,5 +1,4 @@
 import json
-import os
 import random
 import resource
 import signal
@@ -13,11 +12,10 @@ import keras_bert as kb
 from keras_bert.pretraining import checkpoint
 from keras_bert.pretraining.directory import check_directory
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.optimizers import WarmupLinearDecay
-from keras_bert.pretraining.run import Run
+from keras_bert.pretraining.schedules import WarmupLinearDecay
 from keras_bert.pretraining.trainer import pretrain
 from tests.pretraining import processes
-from tests.pretraining.run import assert_same_run, config, log
+from tests.pretraining.run import assert_same_run, config, interrupt, log
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +77,7 @@ def test_killed_and_continued(finished, text_files, tmp_path, fate):
 
 
 def test_an_interrupted_run_saves_and_continues(finished, text_files, tmp_path, monkeypatch):
-    train_steps = Run._train_steps
-
-    def interrupted(run, *arguments):
-        train_steps(run, *arguments)
-        if run.step == 10:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(Run, "_train_steps", interrupted)
+    interrupt(monkeypatch, step=10)
     run = config(text_files, tmp_path / "run")
     results = pretrain(run, progress=False)
     assert (results["finished"], results["step"], results["model"]) == (False, 10, None)
