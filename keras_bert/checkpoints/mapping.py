@@ -20,7 +20,7 @@ from keras_bert.families.head import Row
 
 logger = logging.getLogger(__name__)
 
-Layout = Callable[[np.ndarray, EncoderConfig], np.ndarray]
+Rearrangement = Callable[[np.ndarray, EncoderConfig], np.ndarray]
 
 
 class Transform(NamedTuple):
@@ -30,8 +30,8 @@ class Transform(NamedTuple):
     out, and `join` makes theirs of all that were saved, in the order of the links.
     """
 
-    load: Layout
-    save: Layout
+    load: Rearrangement
+    save: Rearrangement
     join: Callable[[Sequence[np.ndarray]], np.ndarray] = lambda parts: parts[0]
 
 

@@ -68,6 +68,9 @@ def usable(examples: Any, model: Any, on_error: str) -> Any:
         model: of their task.
         on_error: "skip" leaves out those with a label that the model does not know, and logs how
             many they are; "fail" leaves the complaint to whoever needs the labels.
+
+    Raises:
+        InputError: if no example is left.
     """
     from keras_bert.finetuning.readers.faults import read_each
 

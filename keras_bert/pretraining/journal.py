@@ -41,7 +41,11 @@ class Journal:
             self._summarize(row)
 
     def write(self, row: dict[str, Any]) -> None:
-        """Adds a row, which has "event" and "step"."""
+        """Adds a row, which has "event" and "step".
+
+        Raises:
+            InputError: if the disk refuses.
+        """
         self.rows.append(row)
         if not self._writes:
             return
@@ -62,7 +66,11 @@ class Journal:
         return min(rows, key=lambda row: row["loss"])["step"] if rows else None
 
     def flush(self) -> None:
-        """Brings everything to the disk."""
+        """Brings everything to the disk.
+
+        Raises:
+            InputError: if the disk refuses.
+        """
         try:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -71,7 +79,11 @@ class Journal:
         self._writer.flush()
 
     def close(self) -> None:
-        """Ends the log."""
+        """Ends the log.
+
+        Raises:
+            InputError: if the disk refuses.
+        """
         if not self._writes:
             return
         self.flush()

@@ -62,7 +62,11 @@ def pack(
 
 
 def layout(segments: Sequence[tf.RaggedTensor], length: int, separators_in_pair: int = 1) -> Layout:
-    """Lays out one segment or two, cut longest first where they are too long."""
+    """Lays out one segment or two, cut longest first where they are too long.
+
+    Raises:
+        InputError: if there are more, or `length` leaves no room for a token of each.
+    """
     if len(segments) not in (1, 2):
         raise InputError(f"Expected one text or a pair of texts, got {len(segments)}.")
     separators = [separators_in_pair, 1][-len(segments) :]  # after each segment

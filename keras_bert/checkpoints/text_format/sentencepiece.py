@@ -20,7 +20,7 @@ from keras_bert.text.sentencepiece_model import SPACE, PieceType, SentencePieceM
 FILES = ("spiece.model", "sentencepiece.bpe.model", "spm.model")
 
 
-class Layout(NamedTuple):
+class PieceLayout(NamedTuple):
     """How a class of transformers puts the pieces of a model file into its vocabulary."""
 
     first_tokens: tuple[str, ...] = ()
@@ -28,8 +28,8 @@ class Layout(NamedTuple):
 
 
 _LAYOUTS = {
-    "xlm-roberta": Layout(("<s>", "<pad>", "</s>", "<unk>"), 3),
-    "camembert": Layout(("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1),
+    "xlm-roberta": PieceLayout(("<s>", "<pad>", "</s>", "<unk>"), 3),
+    "camembert": PieceLayout(("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1),
 }
 _STEPS: dict[str, list[dict[str, Any]]] = {  # our step of normalisation to theirs
     "quotes": [
@@ -85,7 +85,7 @@ def _read_model_file(files: TextFiles) -> SentencePiece:
         normalization += ["quotes", *([] if keep_accents else ["nfkd", "strip_accents"])]
     if files.flag(files.options, "do_lower_case", name == "albert"):
         normalization.append("lowercase")
-    layout = _LAYOUTS.get(str(name), Layout())
+    layout = _LAYOUTS.get(str(name), PieceLayout())
     tokens = [*layout.first_tokens, *model.pieces[layout.skipped_pieces :]]
     ids = {token: index for index, token in enumerate(tokens)}
     special = files.special_tokens("sentencepiece", ids)
@@ -127,7 +127,7 @@ def _read_tokenizer(files: TextFiles) -> SentencePiece:
             _DIGIT_COMMA.search(piece) and score > scores[ids[piece]] + _PENALTY / 2
             for piece, score in zip(model.pieces[skipped:], model.scores[skipped:], strict=True)
         )
-        layout = Layout(tuple(tokens[:place]), skipped)
+        layout = PieceLayout(tuple(tokens[:place]), skipped)
         return _tokenizer(files, content, special, layout, tokens[end:], **options)
     model = SentencePieceModel.from_pieces(
         pieces,
@@ -139,14 +139,14 @@ def _read_tokenizer(files: TextFiles) -> SentencePiece:
         add_dummy_prefix=_has_prefix(files),
     )
     last = tokens[len(pieces) :]
-    return _tokenizer(files, model.to_bytes(), special, Layout(), last, **options)
+    return _tokenizer(files, model.to_bytes(), special, PieceLayout(), last, **options)
 
 
 def _tokenizer(
     files: TextFiles,
     model: bytes,
     special: dict[str, str],
-    layout: Layout,
+    layout: PieceLayout,
     last: Sequence[str],
     **options: Any,
 ) -> SentencePiece:
@@ -208,7 +208,11 @@ def _has_prefix(files: TextFiles) -> bool:
 
 
 def write(tokenizer: SentencePiece, directory: Path) -> dict[str, Any]:
-    """Writes the model's file; returns what `tokenizer_config.json` says of this kind."""
+    """Writes the model's file; returns what `tokenizer_config.json` says of this kind.
+
+    Raises:
+        InputError: if the model is not a unigram one, or the disk refuses.
+    """
     if SentencePieceModel.from_bytes(tokenizer.model).kind != "unigram":
         raise InputError(
             "Of SentencePiece models, only unigram ones can be written as tokenizer.json; "

@@ -40,6 +40,9 @@ def targets(model: Any, examples: SimilarityExamples, rows: Rows) -> PerRow:
 
     For "contrastive", equal first texts have the same number: what belongs to the one is not
     wrong for the other.
+
+    Raises:
+        InputError: if the examples have no second texts, or not the labels of the objective.
     """
     if rows.group == 1:
         raise InputError(
