@@ -98,10 +98,12 @@ def _label_names(model: Any, outputs: Tensors) -> Tensors:
     if model.problem_type == "regression":
         return {}
     names = tf.constant(model.labels)
-    labels = tf.broadcast_to(names, tf.shape(outputs["scores"]))
-    if model.problem_type == "multi_label":
-        return {"labels": labels}
-    return {"labels": labels, "label": tf.gather(names, tf.argmax(outputs["logits"], axis=-1))}
+    # TFLite gathers strings, but does not broadcast them.
+    index = tf.zeros_like(outputs["scores"], tf.int32) + tf.range(model.num_labels)
+    named = {"labels": tf.gather(names, index)}
+    if model.problem_type == "single_label":
+        named["label"] = tf.gather(names, tf.argmax(outputs["logits"], -1, tf.int32))
+    return named
 
 
 def _chosen_labels(

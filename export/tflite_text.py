@@ -193,26 +193,15 @@ def _pack(
 
 
 def _run(model: Any, inputs: Tensors) -> Tensors:
-    return answers_of(model).outputs(model, {name: inputs[name] for name in input_names(model)})
+    answers = answers_of(model)
+    outputs = answers.outputs(model, {name: inputs[name] for name in input_names(model)})
+    return outputs | answers.strings(model, outputs)
 
 
 def _answers(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
-    """What the signature of ids gives."""
+    """What the signature of ids gives, and the names of labels."""
     inputs, _ = _pack(model, [tokenizer.tokenize(text) for text in texts], length)
     return _run(model, inputs)
-
-
-def _labelled(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
-    """With the names of labels; see `signatures._label_names`."""
-    outputs = _answers(model, tokenizer, length, *texts)
-    if model.problem_type == "regression":
-        return outputs
-    names = tf.constant(model.labels)
-    index = tf.zeros_like(outputs["scores"], tf.int32) + tf.range(model.num_labels)
-    named = {"labels": tf.gather(names, index)}
-    if model.problem_type == "single_label":
-        named["label"] = tf.gather(names, tf.argmax(outputs["logits"], -1, tf.int32))
-    return outputs | named
 
 
 def _located(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
@@ -294,7 +283,7 @@ SIGNATURES: dict[type, tuple[Signature, ...]] = {
     NextSentencePredictor: (_two(_answers),),
     PretrainingModel: (_FILL, _two(_answers)),
     ReplacedTokenDetector: (_one(_located),),
-    SequenceClassifier: (_one(_labelled), _two(_labelled)),
+    SequenceClassifier: (_one(_answers), _two(_answers)),
     SpanClassifier: (Signature("question_answer", ("question", "context"), _located),),
     TextEmbedder: (_one(_answers),),
     TokenClassifier: (_one(_located),),
