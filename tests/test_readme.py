@@ -3,6 +3,8 @@
 import json
 import shutil
 
+import pytest
+
 from keras_bert.families import FAMILIES
 from tests.blocks import ROOT, blocks, run, user_files
 from tests.families import COLUMNS, NAMES
@@ -10,6 +12,7 @@ from tests.families import COLUMNS, NAMES
 MAKE = "make demo\nmake test\n"  # what runs this test; the demo has a test of its own
 
 
+@pytest.mark.slow
 def test_every_block_runs(tmp_path):
     assert shutil.which("bash")
     user_files(tmp_path)

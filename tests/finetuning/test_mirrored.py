@@ -36,6 +36,7 @@ def train(output, devices, options):
     fine_tune(model, data, data, recipe=Recipe(**recipe), output=output, verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_two_devices_do_what_one_does(tmp_path, name):
     for devices in ("1", "2"):

@@ -65,6 +65,7 @@ def finished(kind, make, tmp_path_factory):
     return output, pretrain(make(kind, output), progress=False)
 
 
+@pytest.mark.slow
 def test_the_end_is_the_same_after_an_accident(kind, finished, make, tmp_path, monkeypatch):
     pretrain_with_an_accident(make(kind, tmp_path / "run"), 6, monkeypatch)
     assert_same_run(tmp_path / "run", finished[0])

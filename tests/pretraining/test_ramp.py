@@ -63,7 +63,8 @@ def test_more_epochs_are_no_fewer_steps(ramp, examples, epochs):
     assert constant.steps_for(epochs, examples) == max(1, round(epochs * -(-examples // ramp.full)))
 
 
-@pytest.mark.parametrize("kills", [(14,), pytest.param((9, 16, 20), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [(14,), (9, 16, 20)])
 def test_killed_before_and_after_the_batch_has_grown(text_files, tmp_path, kills):
     """Weights and log are the same to the last bit, and every example was seen once an epoch."""
     whole = config(text_files, tmp_path / "whole", steps=34, **RAMP)

@@ -352,6 +352,7 @@ assert losses[-1] < 0.5 * losses[0], losses
 """
 
 
+@pytest.mark.slow
 def test_the_same_entities_and_training_on_jax(tmp_path):
     model = make("tagger, crf", KINDS["wordpiece"]())
     texts = ["the cat " * 10, "", "a x", "the a cat the"]
