@@ -9,7 +9,7 @@ from keras_bert.families import FAMILIES
 from tests.blocks import ROOT, blocks, run, user_files
 from tests.families import COLUMNS, NAMES
 
-MAKE = "make demo\nmake test\n"  # what runs this test; the demo has a test of its own
+MAKE = "make demo\nmake test\n"  # the tests themselves; the demo has one of its own
 
 
 @pytest.mark.slow
