@@ -1,5 +1,6 @@
 """What a checkpoint holds, whatever its format, and the model that comes of it."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from keras_bert.checkpoints.tasks import (
     needs_pooler,
 )
 from keras_bert.errors import CheckpointError
+
+logger = logging.getLogger(__name__)
 
 
 class Contents(NamedTuple):
@@ -68,7 +71,12 @@ class Contents(NamedTuple):
         config = encoder_config(encoder, self.place)
         check_layers(self.table, self.source, config.num_distinct_layers)
         arguments = {"preprocessor": self.preprocessor} | arguments | options
-        _check_vocabulary(arguments["preprocessor"], config.vocabulary_size, self.place)
+        _check_vocabulary(
+            arguments["preprocessor"],
+            config.vocabulary_size,
+            self.place,
+            own="preprocessor" not in options,
+        )
         return build_model(task or self.task, config, arguments, str(self.place))
 
     def load(self, task: str | None = None, **options: Any) -> keras.Model:
@@ -79,11 +87,23 @@ class Contents(NamedTuple):
         return model
 
 
-def _check_vocabulary(preprocessor: Any, vocabulary_size: int, place: Path) -> None:
-    """There may be rows that no token has, but no token without a row."""
-    tokens = 0 if preprocessor is None else len(preprocessor.vocabulary)
-    if tokens > vocabulary_size:
+def _check_vocabulary(preprocessor: Any, vocabulary_size: int, place: Path, own: bool) -> None:
+    """There may be rows that no token has, but no token without a row.
+
+    Of a preprocessor that is the checkpoint's own, the mask may have none: a text needs no mask.
+    """
+    if preprocessor is None:
+        return
+    vocabulary = preprocessor.vocabulary
+    without_row = vocabulary.tokens[vocabulary_size:]
+    if own and without_row == (vocabulary.mask,):
+        logger.warning(
+            "%s: the token embedding has no row for %s, so texts cannot have masks.",
+            place,
+            vocabulary.mask,
+        )
+    elif without_row:
         raise CheckpointError(
-            f"{place}: the vocabulary has {tokens} tokens, but the token embedding has only "
-            f"{vocabulary_size} rows."
+            f"{place}: the vocabulary has {len(vocabulary)} tokens, but the token embedding has "
+            f"only {vocabulary_size} rows."
         )

@@ -56,8 +56,7 @@ class Vocabulary:
         Raises:
             InputError: as the constructor, naming the file and the line.
         """
-        tokens = tuple(read_lines(path))
-        _check(tokens, (), source=os.fspath(path), item="line", first=1)
+        tokens = read_tokens(path)
         try:
             return Vocabulary(tokens, **special_tokens)
         except InputError as error:
@@ -130,6 +129,17 @@ class Vocabulary:
     def mask_id(self) -> int:
         """The id of the mask token."""
         return self.id_of(self.mask)
+
+
+def read_tokens(path: str | os.PathLike) -> tuple[str, ...]:
+    """The tokens `[V]` of a `vocab.txt`, whatever special ones are among them.
+
+    Raises:
+        InputError: if one is empty, no valid text or stands twice, naming the file and the line.
+    """
+    tokens = tuple(read_lines(path))
+    _check(tokens, (), source=os.fspath(path), item="line", first=1)
+    return tokens
 
 
 def is_continuation(token: str) -> bool:

@@ -258,3 +258,49 @@ def test_a_vocabulary_larger_than_the_embedding_is_refused(tmp_path):
         kb.load(directory)
     (directory / "vocab.txt").write_text("\n".join([*special, *map(str, range(30))]))
     assert len(kb.load(directory).preprocessor.vocabulary) == 35
+
+
+WITHOUT_MASK = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(str, range(36))]  # for a row each
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["nowhere", "among the added tokens"])
+def test_a_vocabulary_without_a_mask(listed, tmp_path, caplog):
+    """As in transformers, the mask is the token after the last one, which may have no row."""
+    directory = copy("bert-model", tmp_path)
+    (directory / "vocab.txt").write_text("\n".join(WITHOUT_MASK))
+    if listed:
+        (directory / "added_tokens.json").write_text('{"[MASK]": 40}')
+    encoder = kb.load(directory)
+    assert "the token embedding has no row for [MASK]" in caplog.text
+    np.testing.assert_array_equal(
+        encoder.preprocessor(["7 x [MASK]"])["token_ids"][0, :8], [2, 11, 1, 1, 1, 1, 3, 0]
+    )
+    kb.save(encoder, tmp_path / "ours")
+    kb.save(encoder, tmp_path / "theirs", format="huggingface")
+    for again in (tmp_path / "ours", tmp_path / "theirs"):
+        assert kb.load(again).preprocessor.vocabulary == encoder.preprocessor.vocabulary
+    with pytest.raises(kb.CheckpointError, match="has 41 tokens, but .* has only 40 rows"):
+        kb.load(directory, preprocessor=encoder.preprocessor)
+    with pytest.raises(kb.InputError, match=r"has no \[MASK\]"):
+        kb.load_tokenizer(directory)
+
+
+def test_a_row_is_left_for_the_mask(tmp_path, caplog):
+    directory = copy("bert-model", tmp_path)
+    (directory / "vocab.txt").write_text("\n".join(WITHOUT_MASK[:-1]))
+    assert kb.load(directory).preprocessor.vocabulary.mask_id == 39
+    assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (WITHOUT_MASK[1:], r"vocab\.txt: The vocabulary has no \[PAD\]"),
+        ([*WITHOUT_MASK[:-2], "0"], r"vocab\.txt has '0' twice, at line 5 and line 39"),
+    ],
+)
+def test_other_faults_than_a_missing_mask_are_refused(tokens, message, tmp_path):
+    directory = copy("bert-model", tmp_path)
+    (directory / "vocab.txt").write_text("\n".join(tokens))
+    with pytest.raises(kb.InputError, match=message):
+        kb.load(directory)

@@ -29,8 +29,8 @@ def read(files: TextFiles) -> BytePair:
         path = files.directory / TOKENS_NAME
         ids = {token: index for index, token in enumerate(read_tokens(path))}
         merges = _merges(files, ids)
-    tokens = files.with_added(ids)
     special = files.special_tokens("byte_pair", ids)
+    tokens = files.with_added(ids, special["mask"])
     said = byte_level if files.complete or "add_prefix_space" not in files.options else {}
     prefix = files.flag(said or files.options, "add_prefix_space", False)
     return BytePair(

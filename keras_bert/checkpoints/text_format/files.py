@@ -102,8 +102,10 @@ class TextFiles:
             if named.get(theirs) is not None
         }
 
-    def with_added(self, ids: Mapping[Any, Any]) -> list[str]:
+    def with_added(self, ids: Mapping[Any, Any], mask: str) -> list[str]:
         """Tokens in the order of their ids: those of a vocabulary, and those added after it.
+
+        As in transformers, the mask comes last where neither has it.
 
         Raises:
             CheckpointError: if an id is missing.
@@ -117,6 +119,8 @@ class TextFiles:
             raise CheckpointError(
                 f"{self.directory}: the ids of the tokenizer's vocabulary are not 0, 1, 2, ..."
             )
+        if mask not in tokens.values():
+            tokens[len(tokens)] = mask
         return [tokens[index] for index in range(len(tokens))]
 
     def _added(self) -> Iterator[tuple[str, int]]:

@@ -89,9 +89,7 @@ def _read_model_file(files: TextFiles) -> SentencePiece:
     tokens = [*layout.first_tokens, *model.pieces[layout.skipped_pieces :]]
     ids = {token: index for index, token in enumerate(tokens)}
     special = files.special_tokens("sentencepiece", ids)
-    last = files.with_added(ids)[len(tokens) :]
-    if special["mask"] not in (*tokens, *last):
-        last.append(special["mask"])
+    last = files.with_added(ids, special["mask"])[len(tokens) :]
     return _tokenizer(
         files,
         content,
@@ -113,7 +111,7 @@ def _read_tokenizer(files: TextFiles) -> SentencePiece:
         raise CheckpointError(f"{where} holds no vocabulary of pieces and scores.") from None
     ids = {piece: index for index, piece in enumerate(pieces)}
     special = {"unknown": unknown_token} | files.special_tokens("sentencepiece", ids)
-    tokens = files.with_added(ids)
+    tokens = files.with_added(ids, special["mask"])
     normalization, character_map = _normalization(files)
     byte_fallback = bool(part.get("byte_fallback"))
     options = {"normalization": normalization, "byte_fallback": byte_fallback}

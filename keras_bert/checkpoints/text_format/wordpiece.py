@@ -9,9 +9,8 @@ from keras_bert.checkpoints.text_format.files import (
     OtherTokenizerError,
     TextFiles,
 )
-from keras_bert.errors import CheckpointError
-from keras_bert.text.files import read_lines
-from keras_bert.text.vocabulary import CONTINUATION, Vocabulary
+from keras_bert.errors import CheckpointError, InputError
+from keras_bert.text.vocabulary import CONTINUATION, Vocabulary, read_tokens
 from keras_bert.text.wordpiece import VOCABULARY_NAME, WordPiece
 
 FILES = (VOCABULARY_NAME,)
@@ -45,16 +44,19 @@ def read(files: TextFiles) -> WordPiece:
 
 
 def _vocabulary(files: TextFiles, model: dict[str, Any]) -> Vocabulary:
-    if not files.tokenizer:
-        path = files.directory / VOCABULARY_NAME
-        lines = {token: index for index, token in enumerate(read_lines(path))}
-        special = files.special_tokens("wordpiece", lines)
-        vocabulary = Vocabulary.from_file(path, **special)
-        return Vocabulary(files.with_added(lines), **special) if files.added else vocabulary
-    ids = model.get("vocab")
+    path = files.directory / (TOKENIZER if files.tokenizer else VOCABULARY_NAME)
+    if files.tokenizer:
+        ids = model.get("vocab")
+    else:
+        ids = {token: index for index, token in enumerate(read_tokens(path))}
     if not isinstance(ids, dict):
-        raise CheckpointError(f"{files.directory / TOKENIZER} holds no WordPiece vocabulary.")
-    return Vocabulary(files.with_added(ids), **files.special_tokens("wordpiece", ids))
+        raise CheckpointError(f"{path} holds no WordPiece vocabulary.")
+    special = files.special_tokens("wordpiece", ids)
+    tokens = files.with_added(ids, special["mask"])
+    try:
+        return Vocabulary(tokens, **special)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def write(tokenizer: WordPiece, directory: Path) -> dict[str, Any]:
