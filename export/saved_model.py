@@ -21,7 +21,7 @@ from keras_bert.export.check import (
     explaining,
     reference,
 )
-from keras_bert.export.serving_text import SENTENCES, a_batch, same, text_signature
+from keras_bert.export.serving_text import SENTENCES, same, text_function, text_signature
 from keras_bert.export.signatures import Tensors, Weights, answers_of, ids_function, input_names
 from keras_bert.export.warm_up import FILE as WARM_UP
 from keras_bert.export.warm_up import write_warm_up
@@ -206,25 +206,15 @@ def _text_functions(model: Any, answers: Any, ids: Any, top_k: int) -> dict[str,
     """The signatures that take strings; all share the one graph of the model."""
     names = input_names(model)
 
-    def answer(texts: Any) -> Tensors:
-        inputs = model.preprocessor(texts)
+    def answer(*texts: tf.Tensor) -> Tensors:
+        inputs = model.preprocessor(texts if len(texts) > 1 else texts[0])
         outputs = ids(*(inputs[name] for name in names))
         return outputs | answers.strings(model, outputs)
 
-    def specification(name: str) -> tf.TensorSpec:
-        return tf.TensorSpec([None], tf.string, name=name)
-
-    @tf.function(input_signature=[specification("text")], autograph=False)
-    def text_function(text: tf.Tensor) -> Tensors:
-        return answer(a_batch(text))
-
-    @tf.function(
-        input_signature=[specification("text"), specification("text_pair")], autograph=False
-    )
-    def pair_function(text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
-        return answer((a_batch(text), a_batch(text_pair)))
-
-    functions = {"serving_default": text_function, "text_pair": pair_function}
+    functions = {
+        "serving_default": text_function(answer, ("text",)),
+        "text_pair": text_function(answer, ("text", "text_pair")),
+    }
     own = text_signature(model)
     if own is not None:
         functions[own.name] = own.function(model, ids, top_k)

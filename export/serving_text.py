@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bert.export.serving_answers import answer_questions, best_spans
 from keras_bert.export.serving_entities import find_entities
 from keras_bert.export.serving_masks import fill_masks
-from keras_bert.export.signatures import input_names
+from keras_bert.export.signatures import entry_for, input_names
 from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.pretraining_model import PretrainingModel
@@ -43,29 +43,28 @@ class TextSignature:
 
     def function(self, model: Any, ids: Any, top_k: int) -> Any:
         """The `tf.function` of a model."""
-        graph = self.graph(model, ids, top_k)
-        specifications = [tf.TensorSpec([None], tf.string, name=name) for name in self.inputs]
-        return tf.function(
-            lambda *texts: graph(*map(a_batch, texts)),
-            input_signature=specifications,
-            autograph=False,
-        )
+        return text_function(self.graph(model, ids, top_k), self.inputs)
 
 
-def a_batch(texts: tf.Tensor) -> tf.Tensor:
-    """Texts `[N]`; of any other shape they are an error when the graph runs.
+def text_function(graph: Callable[..., dict[str, tf.Tensor]], names: Sequence[str]) -> Any:
+    """A `tf.function` of texts, strings `[N]` of each name; of other shapes they are an error.
 
-    Runtimes do not look at the shape in a signature, and tensorflow-text's operators crash on a
-    single string, which TensorFlow Serving makes of `{"inputs": {"text": "..."}}`.
+    The graph has to see to that: runtimes do not look at the shape in a signature, and
+    tensorflow-text's operators crash on a single string, which TensorFlow Serving makes of
+    `{"inputs": {"text": "..."}}`.
     """
-    return tf.ensure_shape(texts, [None])
+    return tf.function(
+        lambda *texts: graph(*(tf.ensure_shape(text, [None]) for text in texts)),
+        input_signature=[tf.TensorSpec([None], tf.string, name=name) for name in names],
+        autograph=False,
+    )
 
 
 def _entities(model: Any, ids: Any, top_k: int) -> Callable[..., dict[str, tf.Tensor]]:
-    def text_function(text: tf.Tensor) -> dict[str, tf.Tensor]:
+    def entity_function(text: tf.Tensor) -> dict[str, tf.Tensor]:
         return find_entities(model, ids, input_names(model), text)
 
-    return text_function
+    return entity_function
 
 
 def _answers(model: Any, ids: Any, top_k: int) -> Callable[..., dict[str, tf.Tensor]]:
@@ -161,7 +160,7 @@ def text_signature(model: Any) -> TextSignature | None:
     """The row of the table for a model, if it has one and the model takes texts."""
     if getattr(model, "preprocessor", None) is None:
         return None
-    return next((SIGNATURES[cls] for cls in type(model).__mro__ if cls in SIGNATURES), None)
+    return entry_for(model, SIGNATURES)
 
 
 def same(expected: Any, actual: Any, tolerance: float) -> bool:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -21,6 +21,7 @@ from keras_bert.tasks.span import SpanClassifier
 from keras_bert.tasks.tagger import TokenClassifier
 
 Tensors = dict[str, Any]
+Entry = TypeVar("Entry")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,16 +151,19 @@ ANSWERS: dict[type, Answers] = {
 }
 
 
+def entry_for(model: Any, table: Mapping[type, Entry]) -> Entry | None:
+    """A table's entry for a model's class, or for the nearest that it derives from."""
+    return next((table[cls] for cls in type(model).__mro__ if cls in table), None)
+
+
 def answers_of(model: keras.Model) -> Answers:
     """The row of the table for a model, and whether the model can be exported at all.
 
     Raises:
         InputError: if it cannot, with the reason.
     """
-    for cls in type(model).__mro__:
-        if cls in ANSWERS:
-            break
-    else:
+    answers = entry_for(model, ANSWERS)
+    if answers is None:
         raise InputError(
             f"A {type(model).__name__} cannot be exported; give one of "
             f"{', '.join(cls.__name__ for cls in ANSWERS)}."
@@ -174,7 +178,7 @@ def answers_of(model: keras.Model) -> Answers:
             f"The model computes in {model.dtype_policy.name}, but artifacts are made from "
             'float32; load it with keras_bert.load(directory, dtype="float32").'
         )
-    return ANSWERS[cls]
+    return answers
 
 
 def input_names(model: keras.Model) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from keras_bert.errors import InputError
 from keras_bert.export.check import require
+from keras_bert.export.signatures import entry_for
 from keras_bert.tasks.classifier import SequenceClassifier
 from keras_bert.tasks.embedder import TextEmbedder
 from keras_bert.tasks.span import SpanClassifier
@@ -88,10 +89,8 @@ def reader_of(model: Any) -> Reader:
     Raises:
         InputError: if nothing on a phone reads such a model, its vocabulary or its labels.
     """
-    for cls in type(model).__mro__:
-        if cls in READERS:
-            break
-    else:
+    reader = entry_for(model, READERS)
+    if reader is None:
         raise InputError(
             f"Neither MediaPipe nor the Task Library runs a {type(model).__name__}; leave out "
             f"`metadata`, which is for {', '.join(cls.__name__ for cls in READERS)}."
@@ -116,7 +115,7 @@ def reader_of(model: Any) -> Reader:
             f"The label {broken[0]!r} has a line break, but in the file labels stand one a line; "
             "leave out `metadata`."
         )
-    return READERS[cls]
+    return reader
 
 
 def with_metadata(content: bytes, model: Any, reader: Reader) -> bytes:
