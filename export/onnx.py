@@ -150,5 +150,5 @@ def _share_tables(graph: Any) -> None:
 
 def onnx_runner(path: str | os.PathLike) -> Run:
     """An ONNX file that takes ids as a function, on one thread."""
-    _, run = worker.RUNTIMES[".onnx"][1](os.fspath(path), 1)()
+    _, run = worker.loaded(path, ".onnx")
     return lambda inputs: run("serving_default", inputs)

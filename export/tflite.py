@@ -32,12 +32,7 @@ from keras_bert.export.tflite_quantization import (
     representative_rows,
     with_mask_value,
 )
-from keras_bert.export.tflite_text import (
-    phone_tokenizer,
-    text_converter,
-    text_functions,
-    text_runner,
-)
+from keras_bert.export.tflite_text import phone_tokenizer, text_converter, text_functions
 from keras_bert.layers.encoder import INPUTS
 
 _ROWS_CHECKED = 8
@@ -63,7 +58,7 @@ def tflite(
     built-in operators are used.
 
     With `text`, strings `[N]` go in; tensorflow-text's operators have to be registered where the
-    file is opened (see `tflite_text.text_runner`). Signatures by task:
+    file is opened (see `tflite_text.py`). Signatures by task:
         `serving_default`: `text`; `text_pair`: `text`, `text_pair`. Outputs as from ids; of a
             `SequenceClassifier` also `labels` `[N, L]` and, of one label each, `label` `[N]`; of a
             `TokenClassifier` also `starts` and `ends` `[N, T]` int32, the characters (code points)
@@ -184,18 +179,18 @@ def _write_for_texts(
     with explaining("Converting to TFLite"), text_converter(functions, model) as converter:
         path.write_bytes(_converted(converter, quantize))
     with explaining("Loading the TFLite file"):
-        run = text_runner(path)
-    texts = np.resize(np.array(_TEXTS, object), batch or len(_TEXTS)).tolist()
+        _, run = worker.loaded(path, ".tflite")
+    texts = tf.constant(np.resize(np.array(_TEXTS, object), batch or len(_TEXTS)))
     for signature, function in functions.items():
         names = [specification.name for specification in function.input_signature]
-        outputs = function(*[tf.constant(texts)] * len(names))
+        outputs = function(*[texts] * len(names))
         expected = {name: value.numpy() for name, value in outputs.items()}
         several = texts if len(names) == 1 else (texts, texts)
         ids = ids_of(model, several, length)
         of_ids = reference(model, ids)
         expected |= {name: value for name, value in of_ids.items() if name in expected}
         with explaining(f"Running {signature} of the TFLite file"):
-            actual = run(signature, dict.fromkeys(names, texts))
+            actual = run(signature, dict.fromkeys(names, texts.numpy()))
         mask = ids["padding_mask"]
         compare(f"TFLite file's {signature}", expected, actual, TOLERANCES[quantize], mask)
 
@@ -217,7 +212,7 @@ def tflite_runner(path: str | os.PathLike) -> Run:
 
     Where it takes so many texts at once, they are given to it so many at a time.
     """
-    signatures, run = worker.RUNTIMES[".tflite"][1](os.fspath(path), 1)()
+    signatures, run = worker.loaded(path, ".tflite")
     run = worker.in_parts(run, signatures)
 
     def run_ids(inputs: Arrays) -> Arrays:

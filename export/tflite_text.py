@@ -5,7 +5,6 @@ opens such a file registers the operators, `tensorflow_text.tflite_registrar.SEL
 """
 
 import contextlib
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,8 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.export.check import Arrays, require
-from keras_bert.export.signatures import Tensors, Weights, answers_of, input_names
+from keras_bert.export.signatures import Tensors, Weights, answers_of, entry_for, input_names
 from keras_bert.layers.encoder import Encoder
 from keras_bert.tasks.classifier import SequenceClassifier
 from keras_bert.tasks.embedder import TextEmbedder
@@ -115,14 +113,6 @@ _REASONS: dict[str, Callable[[Any], str]] = {
 """Why a kind of tokenizer cannot be in a file; "" if it can."""
 
 
-def text_signatures(model: Any) -> tuple[Signature, ...]:
-    """The ways into the file of a model."""
-    for cls in type(model).__mro__:
-        if cls in SIGNATURES:
-            return SIGNATURES[cls]
-    raise AssertionError(type(model))
-
-
 def phone_tokenizer(model: Any) -> PhoneTokenizer:
     """What splits the texts in a model's file.
 
@@ -168,7 +158,7 @@ def text_functions(
         specifications = [tf.TensorSpec([batch], tf.string, name=n) for n in signature.inputs]
         return tf.function(answer, input_signature=specifications, autograph=False)
 
-    return {signature.name: function(signature) for signature in text_signatures(model)}
+    return {signature.name: function(signature) for signature in entry_for(model, SIGNATURES) or ()}
 
 
 def _pack(
@@ -304,31 +294,3 @@ def text_converter(functions: Mapping[str, Any], model: Any) -> Iterator[Any]:
         converter.allow_custom_ops = True
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
         yield converter
-
-
-Run = Callable[[str, Mapping[str, Sequence[str | bytes]]], Arrays]
-
-
-def text_runner(path: str | os.PathLike) -> Run:
-    """A TFLite file that takes texts as a function of a signature's name and columns of texts."""
-    import tensorflow_text as tf_text
-
-    litert = require("ai_edge_litert.interpreter", "tflite")
-    interpreter = litert.InterpreterWithCustomOps(
-        model_path=str(path),
-        num_threads=1,
-        custom_op_registerers=tf_text.tflite_registrar.SELECT_TFTEXT_OPS,
-    )
-
-    def run(signature: str, columns: Mapping[str, Sequence[str | bytes]]) -> Arrays:
-        return interpreter.get_signature_runner(signature)(
-            **{name: _strings(texts) for name, texts in columns.items()}
-        )
-
-    return run
-
-
-def _strings(texts: Sequence[str | bytes]) -> np.ndarray:
-    from keras_bert.text.strings import to_strings
-
-    return to_strings(texts).numpy()

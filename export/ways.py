@@ -5,8 +5,6 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from keras_bert.errors import InputError
 from keras_bert.export.check import Arrays
 from keras_bert.export.process import Process
@@ -57,7 +55,8 @@ class Way:
         if self.takes == "ids":
             return {name: ids[_OURS[name]] for name in self.columns}
         several = texts if isinstance(texts, tuple) else (texts,)
-        return dict(zip(self.columns, map(_strings, several), strict=True))
+        strings = (to_strings(column).numpy() for column in several)
+        return dict(zip(self.columns, strings, strict=True))
 
 
 def ways_into(process: Process, outputs: Iterable[str], texts: Any) -> list[Way]:
@@ -102,8 +101,3 @@ def output_names(model: Any) -> set[str]:
     """The names of a model's outputs in all formats."""
     shapes = ids_function(model).get_concrete_function().structured_outputs
     return set(shapes)
-
-
-def _strings(texts: Any) -> np.ndarray:
-    """Texts as an array of bytes `[N]`."""
-    return to_strings(texts).numpy()

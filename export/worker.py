@@ -152,7 +152,10 @@ def _text_operators() -> list[Any]:
 
     ctypes.CDLL(file("tensorflow", "libtensorflow_framework.so"), ctypes.RTLD_GLOBAL)
     path = file("tensorflow-text", "tflite_registrar.so")
-    specification = importlib.util.spec_from_file_location("tflite_registrar", path)
+    # Where the package is imported, too, a library of another name would be a second one, and the
+    # process would crash at its end.
+    name = "tensorflow_text.core.pybinds.tflite_registrar"
+    specification = importlib.util.spec_from_file_location(name, path)
     registrar = importlib.util.module_from_spec(specification)  # type: ignore[arg-type]
     specification.loader.exec_module(registrar)  # type: ignore[union-attr]
     return [getattr(registrar, name) for name in dir(registrar) if name.startswith("Add")]
@@ -217,6 +220,14 @@ RUNTIMES: dict[str, tuple[str, Callable[[str, int], Load]]] = {
 
 That of SavedModels hides Keras from its process; the others may run in any.
 """
+
+
+def loaded(path: str | os.PathLike, ending: str) -> tuple[Signatures, Run]:
+    """An artifact in this process, on one thread, whatever its name ends in.
+
+    Where it takes texts, tensorflow-text has to be imported before, or not at all.
+    """
+    return RUNTIMES[ending][1](os.fspath(path), 1)()
 
 
 def in_parts(run: Run, signatures: Signatures) -> Run:

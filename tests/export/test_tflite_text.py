@@ -5,10 +5,12 @@ import pytest
 
 import keras_bert as kb
 from keras_bert import InputError, export
+from keras_bert.export import worker
 from keras_bert.export.signatures import ANSWERS
-from keras_bert.export.tflite_text import SIGNATURES, TOP_K, text_runner
+from keras_bert.export.tflite_text import SIGNATURES, TOP_K
 from keras_bert.families import FAMILIES
 from keras_bert.tasks.fill_mask import fill_mask
+from keras_bert.text.strings import to_strings
 from tests.text.sentencepiece_reference import MINIMAL, MODEL
 from tests.text.test_loading import byte_pair
 
@@ -22,7 +24,12 @@ SOME = ["The film was good!", "", "bad é E\u0301 ﬁ 中 x.", "x" * 300]
 
 def written(model, folder, **options):
     export.tflite(model, folder / "a.tflite", text=True, **options)
-    return text_runner(folder / "a.tflite")
+    _, run = worker.loaded(folder / "a.tflite", ".tflite")
+
+    def answer(signature, columns):
+        return run(signature, {name: to_strings(texts).numpy() for name, texts in columns.items()})
+
+    return answer
 
 
 def close(actual, expected):
