@@ -73,18 +73,11 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
     size = sizes[:, tf.newaxis]
     inside = (place >= 0) & (place < size)
     source = column(ids.row_starts()) + begins[:, tf.newaxis] + place
+    in_first = (position > 0) & (position <= column(kept))
+    first_source = column(before.row_starts()) + position - 1
 
-    def pick(values: tf.Tensor, fill: Any) -> tf.Tensor:
-        """A value of each token, where there is one: `[R, length]`."""
-        values = tf.concat([tf.cast(values, tf.int32), [0]], axis=0)
-        return tf.where(inside, tf.gather(values, tf.where(inside, source, 0)), fill)
-
-    token_ids = pick(ids.values, vocabulary.separator_id)
-    if first_texts is not None:
-        in_first = (position > 0) & (position <= column(kept))
-        index = tf.where(in_first, column(before.row_starts()) + position - 1, 0)
-        values = tf.concat([tf.cast(before.values, tf.int32), [0]], axis=0)
-        token_ids = tf.where(in_first, tf.gather(values, index), token_ids)
+    token_ids = _pick(ids.values, inside, source, vocabulary.separator_id)
+    token_ids = _pick(before.values, in_first, first_source, token_ids)
     token_ids = tf.where(position == 0, vocabulary.cls_id, token_ids)
     is_text = place <= size  # with the separator after it
     inputs = {
@@ -92,18 +85,40 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
         "segment_ids": tf.where(is_text & (place >= 0), segment, 0),
         "padding_mask": tf.cast(is_text, tf.int32),
     }
+    return Windows(
+        inputs,
+        owners,
+        first,
+        starts=_pick(starts.values, inside, source, -1),
+        ends=_pick(ends.values, inside, source, -1),
+        most_context=_most_context(place, size, inside, source, tf.size(ids.values)),
+    )
 
-    # As `rows._most_context`: the nearer edge, then the window's size, then which comes first.
-    count = tf.size(ids.values)
-    row = tf.range(tf.size(owners), dtype=tf.int64)[:, tf.newaxis]
+
+def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any) -> tf.Tensor:
+    """Values `[tokens]` at the places `source`, where there are any, else others: `[R, length]`."""
+    values = tf.concat([tf.cast(values, tf.int32), [0]], axis=0)  # there may be no tokens
+    return tf.where(where, tf.gather(values, tf.where(where, source, 0)), otherwise)
+
+
+def _most_context(
+    place: tf.Tensor, size: tf.Tensor, inside: tf.Tensor, source: tf.Tensor, count: tf.Tensor
+) -> tf.Tensor:
+    """`rows._most_context`: the nearer edge, then the window's size, then which comes first.
+
+    Args:
+        place: in the window, int32 `[R, length]`.
+        size: of the window, int32 `[R, 1]`.
+        inside: whether a token of the text is there, bool `[R, length]`.
+        source: which token it is, int32 `[R, length]`.
+        count: number of different tokens.
+    """
+    rows = tf.size(size, tf.int64)
     nearer = tf.minimum(place, size - 1 - place)
-    score = tf.cast(100 * nearer + size, tf.int64) * tf.size(owners, tf.int64) - row
+    score = tf.cast(100 * nearer + size, tf.int64) * rows - tf.range(rows)[:, tf.newaxis]
     token = tf.where(inside, source, count)
     best = tf.math.unsorted_segment_max(score, token, count + 1)
-    most_context = inside & (tf.gather(best, token) == score)
-    return Windows(
-        inputs, owners, first, pick(starts.values, -1), pick(ends.values, -1), most_context
-    )
+    return inside & (tf.gather(best, token) == score)
 
 
 def through(
