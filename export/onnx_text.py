@@ -20,6 +20,7 @@ from keras_bert.errors import InputError
 from keras_bert.export.check import ExportError, Run, explaining
 from keras_bert.export.process import running
 from keras_bert.export.signatures import input_names
+from keras_bert.layers.encoder import INPUTS
 from keras_bert.tasks.classifier import SequenceClassifier
 from keras_bert.tasks.embedder import TextEmbedder
 
@@ -28,7 +29,6 @@ logger = logging.getLogger(__name__)
 DOMAIN = "ai.onnx.contrib"
 SIGNATURE = "serving_default"  # of an ONNX file in a process of ours
 _ONE, _PIECES = "one_text", "pieces"  # strings [1] to ids [n] int64
-_IDS = ("token_ids", "segment_ids", "padding_mask")
 _TEXTS = ["Text in, answers out.", "", "a", "Ein Café, \u4e2d\u6587!", "\u0219i \u011f \u0301"]
 _LONGEST_WORD = 100  # of their WordPiece
 _LABELS = ("single_label", "multi_label")
@@ -51,11 +51,11 @@ def with_text(proto: onnx.ModelProto, model: Any) -> onnx.ModelProto:
             nothing without the tokens.
     """
     graph = proto.graph
-    nodes, constants = _reading(model)
+    nodes, constants = reading(model)
     taken = {tensor.name for tensor in graph.input}
     del graph.input[:]
     graph.input.append(helper.make_tensor_value_info("text", TensorProto.STRING, ["batch"]))
-    nodes = [node for node in nodes if set(node.output) - (set(_IDS) - taken)]
+    nodes = [node for node in nodes if set(node.output) - (set(INPUTS) - taken)]
     answers, names = _label_names(model)
     inner = list(graph.node)
     del graph.node[:]
@@ -70,16 +70,6 @@ def with_text(proto: onnx.ModelProto, model: Any) -> onnx.ModelProto:
             graph.output.append(helper.make_tensor_value_info(name, TensorProto.STRING, axes))
     proto.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     return proto
-
-
-def tokenizer_file(model: Any) -> onnx.ModelProto:
-    """The tokenizer alone: `text` `[batch]` to the model's inputs, int32 `[batch, T]`."""
-    nodes, constants = _reading(model)
-    texts = helper.make_tensor_value_info("text", TensorProto.STRING, ["batch"])
-    outputs = [helper.make_tensor_value_info(n, TensorProto.INT32, ["batch", "T"]) for n in _IDS]
-    graph = helper.make_graph(nodes, "tokenizer", [texts], outputs, constants)
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
 def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
@@ -202,8 +192,8 @@ def check_text(model: Any) -> None:
 # How texts become the model's inputs: one by one, as the operators take them for pairs otherwise.
 
 
-def _reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Nodes from `text` to ids, and their constants."""
+def reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """Nodes from `text` `[batch]` to ids, int32 `[batch, T]` by name, and their constants."""
     preprocessor = model.preprocessor
     vocabulary, length = preprocessor.vocabulary, preprocessor.sequence_length
     node = helper.make_node

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 import tensorflow as tf
+from onnx import TensorProto, helper
 
 import keras_bert as kb
 from keras_bert.export import onnx_text
@@ -53,8 +54,13 @@ def ours(tokenizer: kb.WordPiece) -> Reader:
 
 def onnxruntime_extensions(tokenizer: kb.WordPiece, folder: Path) -> Reader:
     model = types.SimpleNamespace(preprocessor=kb.Preprocessor(tokenizer, LENGTH))
+    nodes, constants = onnx_text.reading(model)
+    texts = helper.make_tensor_value_info("text", TensorProto.STRING, ["batch"])
+    ids = [helper.make_tensor_value_info(n, TensorProto.INT32, ["batch", "T"]) for n in INPUTS]
+    graph = helper.make_graph(nodes, "tokenizer", [texts], ids, constants)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(onnx_text.DOMAIN, 1)]
     path = folder / "tokenizer.onnx"
-    onnx.save(onnx_text.tokenizer_file(model), path)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
 
     def read(texts: list[str]) -> list[list[int]]:
         rows = []
