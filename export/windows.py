@@ -62,7 +62,8 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
     first = tf.cumsum(counts, exclusive=True)
     owners = tf.repeat(tf.range(tf.size(lengths)), counts)
     begins = (tf.range(tf.size(owners)) - tf.gather(first, owners)) * tf.gather(strides, owners)
-    sizes = tf.minimum(tf.gather(lengths, owners) - begins, tf.gather(rooms, owners))
+    size = tf.minimum(tf.gather(lengths, owners) - begins, tf.gather(rooms, owners))
+    begins, size = begins[:, tf.newaxis], size[:, tf.newaxis]
 
     def column(values: tf.Tensor) -> tf.Tensor:
         """Values of texts `[N]` for their windows: `[R, 1]`."""
@@ -70,9 +71,8 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
 
     position = tf.range(length)[tf.newaxis]  # [1, length]
     place = position - column(segment_start)  # in the window
-    size = sizes[:, tf.newaxis]
     inside = (place >= 0) & (place < size)
-    source = column(ids.row_starts()) + begins[:, tf.newaxis] + place
+    source = column(ids.row_starts()) + begins + place
     in_first = (position > 0) & (position <= column(kept))
     first_source = column(before.row_starts()) + position - 1
 
@@ -85,14 +85,9 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
         "segment_ids": tf.where(is_text & (place >= 0), segment, 0),
         "padding_mask": tf.cast(is_text, tf.int32),
     }
-    return Windows(
-        inputs,
-        owners,
-        first,
-        starts=_pick(starts.values, inside, source, -1),
-        ends=_pick(ends.values, inside, source, -1),
-        most_context=_most_context(place, size, inside, source, tf.size(ids.values)),
-    )
+    starts, ends = (_pick(places.values, inside, source, -1) for places in (starts, ends))
+    most_context = _most_context(place, size, inside, source, tf.size(ids.values))
+    return Windows(inputs, owners, first, starts, ends, most_context)
 
 
 def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any) -> tf.Tensor:
@@ -104,14 +99,9 @@ def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any
 def _most_context(
     place: tf.Tensor, size: tf.Tensor, inside: tf.Tensor, source: tf.Tensor, count: tf.Tensor
 ) -> tf.Tensor:
-    """`rows._most_context`: the nearer edge, then the window's size, then which comes first.
+    """`rows._most_context`, `[R, length]`, where `inside` says that a token is one of the text.
 
-    Args:
-        place: in the window, int32 `[R, length]`.
-        size: of the window, int32 `[R, 1]`.
-        inside: whether a token of the text is there, bool `[R, length]`.
-        source: which token it is, int32 `[R, length]`.
-        count: number of different tokens.
+    What counts is the nearer edge, then the window's size, then which comes first.
     """
     rows = tf.size(size, tf.int64)
     nearer = tf.minimum(place, size - 1 - place)
