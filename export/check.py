@@ -1,14 +1,14 @@
 """An artifact gives the model's answers, or it does not get its name."""
 
 import contextlib
-import importlib
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from types import ModuleType
 from typing import Any
 
 import keras
 import numpy as np
 
+from keras_bert import extras
 from keras_bert.errors import InputError
 from keras_bert.export.signatures import answers_of, input_names
 
@@ -22,18 +22,8 @@ class ExportError(InputError):
     """An artifact could not be made, run, or trusted; nothing was written."""
 
 
-def require(module: str, extra: str) -> ModuleType:
-    """An optional package.
-
-    Raises:
-        InputError: naming the extra to install, if it is missing.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f'{module} is not installed ({error}); run: pip install "keras-bert-encoders[{extra}]".'
-        ) from error
+require = functools.partial(extras.require, purpose="An export")
+"""A package of an extra, by module and extra."""
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def download(name: str | os.PathLike) -> Path:
     except ImportError as error:
         raise InputError(
             f"{name} does not exist here.{near} To get it from the Hugging Face Hub, install "
-            "huggingface_hub: pip install 'keras-bert-encoders[hub]'."
+            'huggingface_hub: pip install "keras-bert-encoders[hub]".'
         ) from error
     try:
         return Path(snapshot_download(name, allow_patterns=list(_FILES)))
