@@ -77,13 +77,14 @@ def _choose_words(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Stretches in random order until `count` tokens are taken, the last one cut to fit.
 
-    Where every word is longer, as if the tokens did not tell words, each token is one.
+    Where every word has more tokens than there are slots, as if tokens did not tell words, each
+    token is one.
     """
     length = candidate.shape[1]
     first = ~candidate | ~continues
     first |= ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :length]  # what follows a special token
     _, size = _number_words(first, candidate)
-    some_fit = tf.reduce_any((size > 0) & (size <= count), axis=1, keepdims=True)
+    some_fit = tf.reduce_any((size > 0) & (size <= slots), axis=1, keepdims=True)
     word, size = _number_words(first | ~some_fit, candidate)
     score = score_words(unit, size > 0, row)
     taken = _first_that_fit(score, size, count, min(2 * slots, length))

@@ -35,8 +35,8 @@ class TokenMasking:
         rate: share of the other tokens to choose.
         slots: number P of predictions per example; more are not made.
         unit: what is chosen at once: "token", "word" (all tokens of a word or none), "ngram" (one
-            to three words) or "span" (one to ten words). In an example in which no word is short
-            enough, single tokens are chosen.
+            to three words) or "span" (one to ten words). In an example in which every word has
+            more tokens than there are slots, each token is a word.
         replacement: shares that `[MASK]` and a random token replace; the rest stays.
         seed: of the random choices.
 

@@ -136,7 +136,7 @@ def test_words_are_never_split(unit, seed, rate, slots):
     for row in range(len(ids)):
         ordinary = ~np.isin(ids[row], SPECIAL)
         _, sizes = np.unique(words[row][ordinary], return_counts=True)
-        if sizes.min() <= masked[row].sum():  # else every word was too long
+        if sizes.min() <= min(slots, 48):  # else tokens do not seem to tell words
             for word in np.unique(words[row]):
                 assert len(set(masked[row][words[row] == word])) == 1
 
