@@ -28,8 +28,8 @@ def fill_mask(
         probability.
 
     Raises:
-        InputError: if the model has no such head or no preprocessor, `top_k` is out of range, or
-            a text has no mask within the model's length.
+        InputError: if the model has no such head or no preprocessor or was trained without the
+            mask, `top_k` is out of range, or a text has no mask within the model's length.
 
     Example:
         >>> fill_mask(model, ["the [MASK] sat on the mat"])[0][0][0]
@@ -44,6 +44,11 @@ def fill_mask(
         raise InputError("The model has no preprocessor, so it cannot take texts; give it one.")
     texts = [texts] if isinstance(texts, str) else texts
     vocabulary, readable = model.preprocessor.vocabulary, model.preprocessor.tokenizer.readable
+    if vocabulary.mask_id >= (rows := model.encoder.config.vocabulary_size):
+        raise InputError(
+            f"The model was trained without {vocabulary.mask}: its vocabulary has {rows} tokens, "
+            f"and none of them is {vocabulary.mask}; fill masks with a model that knows it."
+        )
     if not 1 <= top_k <= len(vocabulary):
         raise InputError(f"top_k is {top_k}, but must be from 1 to {len(vocabulary)}.")
     fillings: list[list[list[dict[str, Any]]]] = []

@@ -21,3 +21,15 @@ def test_one_text_is_a_batch_of_one(kind):
     assert fill_mask(model, []) == []
     with pytest.raises(kb.InputError, match="There is no .* within the first 16 tokens of 'the'"):
         fill_mask(model, "the")
+
+
+def test_a_model_that_has_no_mask_says_so():
+    tokenizer = KINDS["wordpiece"]()
+    size = tokenizer.vocabulary.mask_id
+    config = kb.EncoderConfig(
+        vocabulary_size=size, hidden_size=4, num_layers=1, num_heads=1, intermediate_size=4
+    )
+    encoder = kb.Encoder(config)
+    model = kb.MaskedLanguageModel(encoder, preprocessor=kb.Preprocessor(tokenizer, 16))
+    with pytest.raises(kb.InputError, match=f"its vocabulary has {size} tokens"):
+        fill_mask(model, "the [MASK]")
