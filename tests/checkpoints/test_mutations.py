@@ -13,6 +13,7 @@ from keras_bert.families import FAMILIES
 from tests.checkpoints.mutations import mutate
 from tests.checkpoints.test_google import VOCABULARY, google_encoder, leaves, randomised
 from tests.layers.test_encoder import padded_batch
+from tests.marks import others_slow
 
 SMALL = {"num_layers": 2, "hidden_size": 8, "num_heads": 2, "intermediate_size": 12}
 FORMATS = ("huggingface", "sharded", "native", "google")
@@ -62,7 +63,7 @@ def _shard(directory):
 
 @pytest.mark.parametrize(
     "seed",
-    [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 500))],
+    others_slow(range(500), quick=60),
 )
 def test_mutation(seed, undamaged, tmp_path, caplog):
     check(undamaged[FORMATS[seed % len(FORMATS)]], seed, tmp_path, caplog)
@@ -71,7 +72,7 @@ def test_mutation(seed, undamaged, tmp_path, caplog):
 @pytest.mark.parametrize("family", OTHERS)
 @pytest.mark.parametrize(
     "seed",
-    [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 100))],
+    others_slow(range(100), quick=12),
 )
 def test_mutation_of_another_family(family, seed, undamaged, tmp_path, caplog):
     check(undamaged[family], seed, tmp_path, caplog)

@@ -14,6 +14,7 @@ import pytest
 
 import keras_bert as kb
 from tests.finetuning import tiny
+from tests.marks import others_slow
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -39,7 +40,7 @@ def classifier(tmp_path_factory):
     return directory
 
 
-@pytest.mark.parametrize("pretrained", [False, True])
+@pytest.mark.parametrize("pretrained", others_slow([True, False]))
 def test_fit(run, tmp_path, classifier, pretrained):
     opinions = tiny.opinions(40)
     with open("data.csv", "w", newline="") as file:

@@ -5,6 +5,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from keras_bert import export
+from tests.marks import others_slow
 
 from .conftest import make_model, random_ids
 from .test_formats import FORMATS
@@ -51,7 +52,7 @@ def test_no_flex_operators(tmp_path):
     assert not [name for name in operators if name.startswith("Flex") or name == "CUSTOM"]
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", others_slow(FORMATS))
 def test_enhanced_mask_decoder(kind, tmp_path):
     write, load = FORMATS[kind]
     config = CONFIGURATIONS["buckets, shared keys, convolution"]

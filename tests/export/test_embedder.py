@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import export
+from tests.marks import others_slow
 
 from .conftest import HARD_TEXTS, make_model, random_ids
 from .test_formats import FORMATS
@@ -17,7 +18,9 @@ def make_embedder(preprocessor=None, **arguments):
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
     "arguments",
-    [{"pooling": "mean"}, {"pooling": "first", "normalize": False}, {"pooling": "attention"}],
+    others_slow(
+        [{"pooling": "mean"}, {"pooling": "first", "normalize": False}, {"pooling": "attention"}]
+    ),
     ids=str,
 )
 def test_artifact_equals_the_model(arguments, kind, tmp_path):

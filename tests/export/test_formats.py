@@ -9,6 +9,7 @@ from keras_bert.export.onnx import onnx_runner
 from keras_bert.export.signatures import ANSWERS
 from keras_bert.export.tflite import tflite_runner
 from keras_bert.families import FAMILIES
+from tests.marks import others_slow
 
 from .conftest import TASKS, make_model, random_ids
 
@@ -25,6 +26,8 @@ OUTPUTS = {
     "span": {"start_logits": ("N", "T"), "end_logits": ("N", "T")},
     "tagger": {"logits": ("N", "T", 3)},
 }
+
+QUICK = ("encoder", "classifier", "masked_lm", "pretraining")
 
 
 def saved_model_runner(path):
@@ -63,10 +66,7 @@ def test_the_table_of_outputs_knows_every_task():
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
     "task",
-    ["encoder", "classifier", "masked_lm", "pretraining"]
-    + [pytest.param(t, marks=pytest.mark.slow) for t in ("multiple_choice", "next_sentence")]
-    + [pytest.param(t, marks=pytest.mark.slow) for t in ("embedder", "replaced_token")]
-    + [pytest.param(t, marks=pytest.mark.slow) for t in ("span", "tagger")],
+    others_slow(sorted(TASKS, key=QUICK.__contains__, reverse=True), quick=len(QUICK)),
 )
 def test_artifact_equals_the_model(task, kind, models, tmp_path):
     write, load = FORMATS[kind]
@@ -123,7 +123,7 @@ OTHERS = {  # a family with what is special about it to the task with the most o
 }
 
 
-@pytest.mark.parametrize("family", OTHERS)
+@pytest.mark.parametrize("family", others_slow(OTHERS, quick=3))
 def test_every_family_in_every_format(family, tmp_path):
     task, changes = OTHERS[family]
     model = make_model(task, **FAMILIES[family].TRAITS | SMALL | changes)

@@ -5,6 +5,7 @@ import pytest
 
 from keras_bert import export
 from keras_bert.export.onnx import onnx_runner
+from tests.marks import others_slow
 
 from .conftest import make_model, random_ids
 from .test_onnx_quantization import DIFFERENCES
@@ -12,7 +13,7 @@ from .test_onnx_quantization import DIFFERENCES
 openvino = pytest.importorskip("openvino")
 
 
-@pytest.mark.parametrize("quantize", ["none", "float16", "dynamic"])
+@pytest.mark.parametrize("quantize", others_slow(["none", "float16", "dynamic"]))
 def test_the_same_answers(quantize, tmp_path):
     model = make_model("pretraining", num_layers=2)
     export.onnx(model, tmp_path / "a.onnx", quantize=quantize)

@@ -8,6 +8,7 @@ from onnx import TensorProto, numpy_helper
 from keras_bert import InputError, export
 from keras_bert.export.onnx import onnx_runner
 from keras_bert.families import FAMILIES
+from tests.marks import others_slow
 
 from .conftest import make_model, random_ids
 from .test_formats import OTHERS, SMALL
@@ -57,7 +58,7 @@ def test_every_matrix_is_stored_once_in_int8(files):
     assert nodes.count("DynamicQuantizeLinear") == 10  # once for Q, K and V
 
 
-@pytest.mark.parametrize("name", ["dynamic", pytest.param("float16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", others_slow(["dynamic", "float16"]))
 def test_layers_that_stay_as_they_are(name, masked_lm, tmp_path):
     keep = ("layer_0/attention", "*embedding*", "output")
     export.onnx(masked_lm, tmp_path / "a.onnx", quantize=name, keep_float=keep)

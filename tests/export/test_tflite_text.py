@@ -11,6 +11,7 @@ from keras_bert.export.tflite_text import SIGNATURES, TOP_K
 from keras_bert.families import FAMILIES
 from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.text.strings import to_strings
+from tests.marks import others_slow
 from tests.text.sentencepiece_reference import MINIMAL, MODEL
 from tests.text.test_loading import byte_pair
 
@@ -98,7 +99,7 @@ def test_span_tells_where_tokens_of_the_context_stand(preprocessor, tmp_path):
         np.testing.assert_array_equal(found[name], np.where(in_context, inputs[name], -1))
 
 
-@pytest.mark.parametrize("task", ["masked_lm", pytest.param("pretraining", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("task", others_slow(["masked_lm", "pretraining"]))
 def test_fill_mask(task, preprocessor, tmp_path):
     model = make_model(task, preprocessor=preprocessor)
     columns = [["The ", "", "film", "x " * 40], [" was good!", "", " bad" * 50, "."]]
@@ -141,9 +142,7 @@ def tokenizer_of(family):
 
 @pytest.mark.parametrize(
     "family",
-    ["albert", "roberta"]
-    + [pytest.param(f, marks=pytest.mark.slow) for f in ("distilbert", "electra", "deberta")]
-    + [pytest.param("deberta-v2", marks=pytest.mark.slow)],
+    others_slow(["albert", "roberta", "distilbert", "electra", "deberta", "deberta-v2"], quick=2),
 )
 def test_families(family, tmp_path):
     tokenizer = tokenizer_of(family)

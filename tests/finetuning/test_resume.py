@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 
 from keras_bert.finetuning import Recipe, fine_tune, resume, training
 from tests.finetuning import tiny
+from tests.marks import others_slow
 
 RECIPE = Recipe(epochs=4, batch_size=8, learning_rate=1e-2, layer_decay=0.9)
 
@@ -54,10 +55,7 @@ def uninterrupted(tmp_path_factory):
     return files(output)
 
 
-SLOW = [pytest.param(moment, marks=pytest.mark.slow) for moment in ("unsaved-2", "begun-3")]
-
-
-@pytest.mark.parametrize("moment", ["saved-2", *SLOW])
+@pytest.mark.parametrize("moment", others_slow(["saved-2", "unsaved-2", "begun-3"]))
 def test_killed_and_started_again_is_uninterrupted(uninterrupted, tmp_path, moment):
     output = tmp_path / "out"
     command = [sys.executable, "-m", "tests.finetuning.test_resume", str(output), moment]
@@ -109,9 +107,7 @@ def test_the_last_epoch_is_the_best_and_stays_so(tmp_path, monkeypatch):
     assert_same(tmp_path / "out", files(tmp_path / "whole"))
 
 
-@pytest.mark.parametrize(
-    "change", [{"learning_rate": 2e-2}, pytest.param({"validate": False}, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("change", others_slow([{"learning_rate": 2e-2}, {"validate": False}]))
 def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, caplog, change):
     interrupted(monkeypatch, 1, tmp_path / "out")
     result = run(tmp_path / "out", **change)
@@ -121,7 +117,7 @@ def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, ca
     assert_same(tmp_path / "out", files(tmp_path / "whole"))
 
 
-@pytest.mark.parametrize("damaged", ["optimizer", pytest.param("weights", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("damaged", others_slow(["optimizer", "weights"]))
 def test_a_damaged_state_is_passed_over(damaged, uninterrupted, tmp_path, monkeypatch, caplog):
     output = tmp_path / "out"
     interrupted(monkeypatch, 2, output)

@@ -24,9 +24,7 @@ ENVIRONMENT = {
 }
 
 
-@pytest.fixture(
-    scope="module", params=[COMPARED[:1], pytest.param(COMPARED[1:], marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="module", params=[COMPARED[:1], COMPARED[1:]])
 def both(request, tmp_path_factory):
     """TensorFlow's steps by objective, and what they do on JAX."""
     directory = tmp_path_factory.mktemp("jax")
@@ -53,12 +51,14 @@ def assert_same_steps(jax, step, objective):
         np.testing.assert_allclose(jax[name], weight, atol=1e-5, rtol=0, err_msg=name)
 
 
+@pytest.mark.slow
 def test_same_losses_and_weights_as_on_tensorflow(both):
     steps, on_jax = both
     for objective, step in steps.items():
         assert_same_steps(on_jax(f"{objective}-after"), step, objective)
 
 
+@pytest.mark.slow
 def test_lamb_is_that_of_tensorflow(both):
     steps, on_jax = both
     objective = list(steps)[-1]
@@ -66,6 +66,7 @@ def test_lamb_is_that_of_tensorflow(both):
     assert_same_steps(on_jax("lamb"), step, objective)
 
 
+@pytest.mark.slow
 def test_micro_batches_train_as_the_whole_batch_does(both):
     steps, on_jax = both
     whole, parts = on_jax(f"{list(steps)[-1]}-after"), on_jax("accumulation")
@@ -75,6 +76,7 @@ def test_micro_batches_train_as_the_whole_batch_does(both):
         np.testing.assert_allclose(value, whole[name], atol=1e-6, rtol=0, err_msg=name)
 
 
+@pytest.mark.slow
 def test_two_devices_train_as_one_does_with_dropout(both):
     one, two = (both[1](devices) for devices in ("one-device", "two-devices"))
     assert one.keys() == two.keys()

@@ -12,6 +12,7 @@ from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.run import Run
 from keras_bert.pretraining.trainer import pretrain
+from tests.marks import others_slow
 from tests.pretraining.run import SMALL, assert_same_run, config, log
 
 SHORT = {"steps": 8, "checkpoint_every": 4, "steps_per_loop": 1, "evaluate_every": 8}
@@ -113,9 +114,7 @@ def distillation(text_files, output, teacher, **options):
     return config(text_files, output, **(SHORT | {"encoder": {}, "teacher": teacher} | options))
 
 
-@pytest.mark.parametrize(
-    "objective", ["distillation", pytest.param("distillation-masked", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("objective", others_slow(["distillation", "distillation-masked"]))
 def test_distillation(text_files, teacher, objective, tmp_path, monkeypatch):
     options = {"objective": objective}
     whole = distillation(text_files, tmp_path / "whole", teacher, **options)
@@ -178,6 +177,7 @@ def test_the_command_takes_vocabulary_and_sizes_from_the_teacher(text_files, tea
         ("deberta-v2", "deberta-v3/spm.model", "SentencePiece"),
     ],
 )
+@pytest.mark.slow
 def test_other_tokenizers(shared_data, text_files, tmp_path, family, files, kind):
     path = shared_data / "vocabs" / files
     options = {"family": family, "vocabulary": str(path), "steps": 2, "masking": "word"}

@@ -11,6 +11,7 @@ from keras_bert.pretraining.published import decays
 from keras_bert.pretraining.schedules import WarmupLinearDecay
 from keras_bert.pretraining.step import trainable_variables
 from tests.adamw import adamw
+from tests.marks import others_slow
 from tests.pretraining import small
 
 DEFAULT = tf.distribute.get_strategy()
@@ -22,7 +23,7 @@ def assert_close(first, second, tolerance=1e-6):
         np.testing.assert_allclose(first[name], second[name], atol=tolerance, rtol=0, err_msg=name)
 
 
-@pytest.fixture(scope="module", params=small.COMPARED)
+@pytest.fixture(scope="module", params=others_slow(small.COMPARED))
 def objective(request):
     return request.param
 
@@ -47,6 +48,7 @@ def two_replicas(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_two_replicas_train_as_one_device_does(objective, ten_steps, two_replicas):
     before, after, result = ten_steps
     assert result["gradient_norm"] > 0.05  # so clipping is active
@@ -57,12 +59,13 @@ def test_two_replicas_train_as_one_device_does(objective, ten_steps, two_replica
     assert_close({name: two[name] for name in after}, after)
 
 
+@pytest.mark.slow
 def test_replicas_drop_different_units(two_replicas):
     first, second = np.load(two_replicas / "dropped.npy")  # of the same rows and weights
     assert abs(first - second).max() > 1e-2
 
 
-@pytest.mark.parametrize("options", [{"accumulation": 4}, {"jit": True}])
+@pytest.mark.parametrize("options", others_slow([{"accumulation": 4}, {"jit": True}]))
 def test_micro_batches_and_xla_train_as_the_whole_batch_does(objective, ten_steps, options):
     _, weights, result = after_ten_steps(objective, **options)
     np.testing.assert_allclose(result["sums"], ten_steps[2]["sums"], rtol=1e-5)

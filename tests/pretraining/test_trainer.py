@@ -14,6 +14,7 @@ from keras_bert.pretraining.directory import check_directory
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.schedules import WarmupLinearDecay
 from keras_bert.pretraining.trainer import pretrain
+from tests.marks import others_slow
 from tests.pretraining import processes
 from tests.pretraining.run import assert_same_run, config, interrupt, log
 
@@ -63,7 +64,7 @@ def test_a_finished_run_is_left_alone(finished, text_files):
         assert again[key] == results[key]
 
 
-@pytest.mark.parametrize("fate", ["after", "during"])
+@pytest.mark.parametrize("fate", others_slow(["during", "after"]))
 def test_killed_and_continued(finished, text_files, tmp_path, fate):
     run = config(text_files, tmp_path / "run")
     if fate == "after":
@@ -118,6 +119,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(finished, text_files, tmp_path, 
     assert_same_run(tmp_path / "run", finished[0])
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_passed_over(finished, text_files, tmp_path, caplog):
     run = config(text_files, tmp_path / "run")
     pretrain(run, progress=False)

@@ -143,6 +143,7 @@ for objective, x, y in (
 """
 
 
+@pytest.mark.slow
 def test_learning():
     exec(LEARN, {})
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from keras_bert.errors import InputError
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece import WordPiece
+from tests.marks import others_slow
 from tests.text import reference, stress
 from tests.text.code_points import assigned_characters
 
@@ -60,7 +61,7 @@ def test_equals_plain_python_for_every_assigned_character_in_context(uncased):
     assert different == ({"Σ"} if uncased else set())
 
 
-@pytest.mark.parametrize("name", stress.UNCASED)
+@pytest.mark.parametrize("name", others_slow(stress.UNCASED, quick=2))
 def test_equals_plain_python_on_hard_lines(shared_data, name):
     uncased = stress.UNCASED[name]
     vocabulary = Vocabulary.from_file(shared_data / f"vocabs/{name}/vocab.txt")
@@ -81,7 +82,7 @@ def test_differences_from_hugging_face_are_known(shared_data, name):
     assert of_offsets == ({stress.NEW_MARK: 2} if stress.UNCASED[name] else {})
 
 
-@pytest.mark.parametrize("name", stress.UNCASED)
+@pytest.mark.parametrize("name", others_slow(stress.UNCASED, quick=2))
 def test_special_tokens_in_text_equal_hugging_face(shared_data, name):
     of_ids, _ = stress.differences(shared_data, name, allow_special_tokens=True)
     uncased = {stress.NEW_MARK: 56} if stress.UNCASED[name] else {}
