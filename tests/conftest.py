@@ -8,7 +8,7 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# TensorFlow's graphs are so many objects that looking for cycles in them took an eighth of the time.
+# Graphs are so many objects that looking for cycles in them took an eighth of the time.
 gc.set_threshold(200_000, 50, 1000)
 
 
