@@ -105,6 +105,8 @@ def main() -> None:
         config = make_config(part, options)
         began = time.monotonic()
         results = pretrain(config, progress=sys.stderr.isatty())
+        if results["model"] is None:
+            sys.exit(f"{part} was interrupted; the same command goes on with it.")
         levels = {"mlm_loss": baselines(config)}
         if part in GOALS:
             levels[GOALS[part][0]] = {"goal": GOALS[part][1]}
