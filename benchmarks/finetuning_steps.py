@@ -130,7 +130,7 @@ def peer(task: str, options: argparse.Namespace, weights: str | Path, wanted: Pa
     script = Path(__file__).parent / "peers" / "steps.py"
     command = [options.peer_python, str(script), "--task", task, "--data", options.data]
     command += ["--weights", str(weights), "--batches", str(wanted)]
-    command += ["--threads", str(options.threads)]
+    command += ["--threads", str(options.threads), "--seed", str(options.seed)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{task} failed:\n{done.stderr[-3000:]}")

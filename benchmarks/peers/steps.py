@@ -16,7 +16,8 @@ def main():
     for name in ("task", "weights", "data", "batches"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.set_defaults(steps=-1, seed=1)
+    parser.add_argument("--seed", type=int, required=True, help="of dropout")
+    parser.set_defaults(steps=-1)
     options = parser.parse_args()
 
     torch.set_num_threads(options.threads)
