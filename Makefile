@@ -46,7 +46,7 @@ test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)
 
 .PHONY: test-slow
 test-slow: $(INSTALLED)
-	$(RUN) -m pytest -n 2 --dist loadfile -m slow
+	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
 
 .PHONY: test-all
 test-all: test test-slow ## all tests

@@ -12,6 +12,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 gc.set_threshold(200_000, 50, 1000)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test begins first, so that nobody waits for it alone at the end."""
+    items.sort(key=lambda item: item.path.name != "test_readme.py")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real weights, vocabularies and corpora, which are not in the repository."""
