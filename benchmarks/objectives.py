@@ -154,7 +154,7 @@ def baselines(config: PretrainingConfig) -> dict[str, float]:
     share = counts / counts.sum()
     masked, random = OBJECTIVES[config.objective].masked
     kept = (1 - masked - random) * share  # seen because it stayed, or as a random replacement
-    stayed = kept / (kept + random / len(share))
+    stayed = kept / np.maximum(kept + random / len(share), 1e-30)  # both are 0 if all are masked
     batches = -(-config.validation_examples // config.batch_size)
     total = np.zeros(3)
     for x, y, w in validation.dataset(config.batch_size).take(batches).as_numpy_iterator():
