@@ -43,10 +43,11 @@ PAGE = "report"
 @click.option(
     "--format",
     "formats",
-    default=",".join(FORMATS),
+    multiple=True,
+    default=tuple(FORMATS),
     show_default=True,
     metavar="LIST",
-    help="One or more of these, with commas between them.",
+    help="One or more of these, with commas between them or one at a time.",
 )
 @click.option(
     "--quantize",
@@ -109,7 +110,7 @@ def command(
     model: str,
     out: str,
     as_task: str | None,
-    formats: str,
+    formats: tuple[str, ...],
     quantize: str,
     verify: str | None,
     validation: str | None,
@@ -171,8 +172,8 @@ def command(
         click.echo(str(export.verify(loaded, paths, texts, examples=examples)))
 
 
-def _formats(text: str) -> list[str]:
-    formats = [name.strip() for name in text.split(",")]
+def _formats(lists: Iterable[str]) -> list[str]:
+    formats = [name.strip() for text in lists for name in text.split(",")]
     for name in formats:
         if name not in FORMATS:
             raise InputError(

@@ -123,7 +123,8 @@ def test_a_page_and_a_judgement(run, tmp_path):
 @pytest.mark.slow
 def test_versions_names_and_lengths(run, tmp_path):
     options = ["--version", "3", "--names", "huggingface", "--sequence-length", "16"]
-    result = run("export", "tuned/model", tmp_path, "--format", "saved_model,tflite", *options)
+    formats = ["--format", "saved_model", "--format", "tflite"]
+    result = run("export", "tuned/model", tmp_path, *formats, *options)
     assert (result.code, result.errors) == (0, [])
     served = tmp_path / "saved_model" / "3"
     assert result.out.split() == [str(served), str(tmp_path / "model.tflite")]
