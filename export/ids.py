@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from keras_bert.errors import InputError
 from keras_bert.export.check import Arrays
@@ -50,6 +51,13 @@ def filled_up(ids: Arrays, length: int | None) -> dict[str, np.ndarray]:
         raise InputError(f"The ids have {tokens} tokens; the artifact takes {length}.")
     missing = 0 if length is None else length - tokens
     return {name: np.pad(array, ((0, 0), (0, missing))) for name, array in ids.items()}
+
+
+def without_padding(ids: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+    """Ids `[N, T]` without the columns at the end that are padding in every row; one stays."""
+    lengths = tf.reduce_sum(ids["padding_mask"], axis=1)
+    longest = tf.maximum(tf.reduce_max(lengths), 1)  # there may be no rows
+    return {name: tf.convert_to_tensor(array)[:, :longest] for name, array in ids.items()}
 
 
 def _given(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:

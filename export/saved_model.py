@@ -21,6 +21,7 @@ from keras_bert.export.check import (
     explaining,
     reference,
 )
+from keras_bert.export.ids import without_padding
 from keras_bert.export.serving_text import SENTENCES, same, text_function, text_signature
 from keras_bert.export.signatures import Tensors, Weights, answers_of, ids_function, input_names
 from keras_bert.export.warm_up import FILE as WARM_UP
@@ -84,7 +85,8 @@ def saved_model(
             each pair of a question and a choice.
 
     Entities are found, and questions answered, in texts of any length, through windows as in
-    Keras; all other outputs see the first `sequence_length` tokens.
+    Keras; all other outputs see the first `sequence_length` tokens. From texts T is the number of
+    tokens of the longest.
 
     To load it, a process needs TensorFlow and `import tensorflow_text`. TensorFlow Serving replays
     the requests of `assets.extra/tf_serving_warmup_requests` when it loads the model.
@@ -185,7 +187,7 @@ def _check(model: Any, path: Path, names: Mapping[str, str], top_k: int) -> None
 
     check(model, "SavedModel", run_ids, FLOAT32_TOLERANCE)
     if "serving_default" in signatures:
-        ids = model.preprocessor(SENTENCES)
+        ids = without_padding(model.preprocessor(SENTENCES))
         expected, mask = reference(model, ids), ids["padding_mask"].numpy()
         with explaining("Running the SavedModel on text"):
             actual = run("serving_default", {"text": SENTENCES})
@@ -207,7 +209,7 @@ def _text_functions(model: Any, answers: Any, ids: Any, top_k: int) -> dict[str,
     names = input_names(model)
 
     def answer(*texts: tf.Tensor) -> Tensors:
-        inputs = model.preprocessor(texts if len(texts) > 1 else texts[0])
+        inputs = without_padding(model.preprocessor(texts if len(texts) > 1 else texts[0]))
         outputs = ids(*(inputs[name] for name in names))
         return outputs | answers.strings(model, outputs)
 

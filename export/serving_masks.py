@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.export.ids import without_padding
+
 Tensors = dict[str, tf.Tensor]
 
 
@@ -23,7 +25,7 @@ def fill_masks(model: Any, top_k: int, texts: tf.Tensor) -> Tensors:
     preprocessor = model.preprocessor
     vocabulary, readable = preprocessor.vocabulary, preprocessor.tokenizer.readable
     names = np.array([readable(index) for index in range(len(vocabulary))], object)
-    inputs = preprocessor(texts, allow_special_tokens=True)
+    inputs = without_padding(preprocessor(texts, allow_special_tokens=True))
     is_mask = tf.equal(inputs["token_ids"], vocabulary.mask_id)
     counts = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
     places = tf.cast(tf.where(is_mask)[:, 1], tf.int32)

@@ -16,20 +16,20 @@ _ROWS_AT_ONCE = 32  # through the model, which bounds the memory that a long tex
 
 
 class Windows(NamedTuple):
-    """R windows on N texts, `length` tokens each."""
+    """R windows on N texts, as long as the longest of them needs, T tokens each."""
 
     inputs: dict[str, tf.Tensor]
-    """`token_ids`, `segment_ids` and `padding_mask`, int32 `[R, length]`."""
+    """`token_ids`, `segment_ids` and `padding_mask`, int32 `[R, T]`."""
     owners: tf.Tensor
     """The text that each is of, int32 `[R]`."""
     first: tf.Tensor
     """The first window of each text, int32 `[N]`."""
     starts: tf.Tensor
-    """Characters of the (second) text, int32 `[R, length]`, -1 where there is none of it."""
+    """Characters of the (second) text, int32 `[R, T]`, -1 where there is none of it."""
     ends: tf.Tensor
     """The same, exclusive."""
     most_context: tf.Tensor
-    """In the one window where a token has most context, bool `[R, length]`."""
+    """In the one window where a token has most context, bool `[R, T]`."""
 
 
 def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None = None) -> Windows:
@@ -69,8 +69,10 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
         """Values of texts `[N]` for their windows: `[R, 1]`."""
         return tf.gather(tf.cast(values, tf.int32), owners)[:, tf.newaxis]
 
-    position = tf.range(length)[tf.newaxis]  # [1, length]
-    place = position - column(segment_start)  # in the window
+    start = column(segment_start)
+    longest = tf.reduce_max(tf.pad(start + size, [[0, 1], [0, 0]]))  # there may be no windows
+    position = tf.range(longest + 1)[tf.newaxis]  # [1, T], with the last separator
+    place = position - start  # in the window
     inside = (place >= 0) & (place < size)
     source = column(ids.row_starts()) + begins + place
     in_first = (position > 0) & (position <= column(kept))
@@ -91,7 +93,7 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
 
 
 def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any) -> tf.Tensor:
-    """Values `[tokens]` at the places `source`, where there are any, else others: `[R, length]`."""
+    """Values `[tokens]` at the places `source`, where there are any, else others: `[R, T]`."""
     values = tf.concat([tf.cast(values, tf.int32), [0]], axis=0)  # there may be no tokens
     return tf.where(where, tf.gather(values, tf.where(where, source, 0)), otherwise)
 
@@ -99,7 +101,7 @@ def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any
 def _most_context(
     place: tf.Tensor, size: tf.Tensor, inside: tf.Tensor, source: tf.Tensor, count: tf.Tensor
 ) -> tf.Tensor:
-    """`rows._most_context`, `[R, length]`, where `inside` says that a token is one of the text.
+    """`rows._most_context`, `[R, T]`, where `inside` says that a token is one of the text.
 
     What counts is the nearer edge, then the window's size, then which comes first.
     """

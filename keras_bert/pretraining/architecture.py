@@ -108,8 +108,9 @@ def encoder_config(run: PretrainingConfig, vocabulary_size: int) -> EncoderConfi
         )
     if config.vocabulary_size < vocabulary_size:
         raise InputError(
-            f"{f'The vocabulary of {whose}' if whose else 'encoder.vocabulary_size'} is "
-            f"{config.vocabulary_size}, but the vocabulary has {vocabulary_size} tokens."
+            f"{f'The encoder of {whose}' if whose else 'encoder.vocabulary_size'} has "
+            f"{config.vocabulary_size} tokens, but the vocabulary {vocabulary_size}, the mask "
+            f"among them; {'begin with another checkpoint' if whose else 'raise it'}."
         )
     return config
 

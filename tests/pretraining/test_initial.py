@@ -221,6 +221,8 @@ def test_rows_beyond_the_vocabulary_are_no_trouble(text_files, tmp_path):
     assert {guess["token"] for guess in filled} == set(words.tokens)
     again = options(tmp_path / "model", text_files, tmp_path)
     assert again.encoder_config(len(words)).vocabulary_size == 64
+    with pytest.raises(InputError, match="64 tokens, but the vocabulary 65, .* another checkpoint"):
+        again.encoder_config(65)
     assert_holds(built(again), model)
     config = run.config(
         text_files, tmp_path / "run", family="electra", vocabulary_size_multiple=64, encoder=sizes

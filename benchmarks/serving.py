@@ -1,0 +1,136 @@
+"""A classifier's SavedModel from texts: beside its own ids, and under many callers at once.
+
+    python benchmarks/serving.py MODEL TEXTS [--batches 1 8 32] [--rounds 9] [--threads 1]
+    python benchmarks/serving.py MODEL TEXTS --requests 10000 [--callers 32]
+
+MODEL is a directory of keras_bert; TEXTS is a TSV with the texts in its first column, below a
+header. The ids are those of the texts, padded to the longest of a batch, as inside the file. The
+two signatures are asked in turns, every other round in reverse order; a ratio is the median of
+those of the rounds. The requests, of one to eight texts, go through TensorFlow's C API, as in
+TensorFlow Serving, in a process without Keras.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+import keras_bert as kb
+from keras_bert import export
+
+C_API = Path(__file__).parent.parent / "tests" / "export" / "c_api.py"
+CLOCKS = (time.perf_counter, time.process_time)
+BATCHES, TEXTS_OF_A_REQUEST = 40, 8
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model")
+    parser.add_argument("texts")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--requests", type=int, help="ask so often instead of measuring")
+    parser.add_argument("--callers", type=int, default=32)
+    options = parser.parse_args()
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
+    model = kb.load(options.model)
+    lines = Path(options.texts).read_text("utf-8").splitlines()[1:]
+    texts = [line.split("\t")[0] for line in lines]
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder, "1")
+        export.saved_model(model, directory)
+        if options.requests:
+            print(json.dumps(ask(model, directory, texts, options)))
+            return
+        signatures = tf.saved_model.load(str(directory)).signatures
+        print("| batch | tokens | text, ms | ids, ms | text / ids: clock | processor |")
+        print("|---|---|---|---|---|---|")
+        for size in options.batches:
+            batches = [texts[start : start + size] for start in range(0, BATCHES * size, size)]
+            print(row(model, signatures, [batch for batch in batches if batch], options.rounds))
+
+
+def row(model, signatures, batches, rounds):
+    """What both signatures take for the same batches, as a row of the table."""
+    ids = [_ids(model, batch) for batch in batches]
+    sides = {
+        "text": (signatures["serving_default"], [{"text": tf.constant(b)} for b in batches]),
+        "ids": (signatures["ids"], ids),
+    }
+    text, same = (function(**inputs[0])["logits"] for function, inputs in sides.values())
+    np.testing.assert_allclose(text, same, rtol=0, atol=1e-5)
+    runs = []
+    for number in range(-1, rounds):  # the first one warms up
+        order = reversed(sides) if number % 2 else sides
+        runs.append({side: _time(*sides[side]) for side in order})
+    runs = runs[1:]
+    cells = [len(batches[0]), round(statistics.mean(b["token_ids"].shape[1] for b in ids))]
+    for side in sides:
+        seconds = statistics.median(run[side][0] for run in runs)
+        cells.append(f"{1000 * seconds / len(batches):.2f}")
+    for clock in range(len(CLOCKS)):
+        ratio = statistics.median(run["text"][clock] / run["ids"][clock] for run in runs)
+        cells.append(f"{ratio:.3f}")
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _ids(model, texts):
+    inputs = {name: np.asarray(values) for name, values in model.preprocessor(texts).items()}
+    longest = inputs["padding_mask"].sum(axis=1).max()
+    return {name: tf.constant(values[:, :longest]) for name, values in inputs.items()}
+
+
+def _time(function, batches):
+    began = [clock() for clock in CLOCKS]
+    for inputs in batches:
+        function(**inputs)
+    return [clock() - start for clock, start in zip(CLOCKS, began, strict=True)]
+
+
+def ask(model, directory, texts, options):
+    """The largest difference of any answer to Keras', and the process' memory in kB."""
+    file = saved_model_pb2.SavedModel()
+    file.ParseFromString((directory / "saved_model.pb").read_bytes())
+    signature = file.meta_graphs[0].signature_def["serving_default"]
+    texts = texts[:TEXTS_OF_A_REQUEST]
+    request = {
+        "directory": str(directory),
+        "text": signature.inputs["text"].name,
+        "scores": signature.outputs["scores"].name,
+        "texts": texts,
+        "requests": options.requests,
+        "callers": options.callers,
+    }
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, str(C_API)], input=json.dumps(request), capture_output=True, text=True
+    )
+    if done.returncode:
+        sys.exit(done.stderr)
+    reply = json.loads(done.stdout)
+    keras_scores = model.scores(np.asarray(model(model.preprocessor(texts))))
+    return {
+        "requests": options.requests,
+        "callers": options.callers,
+        "seconds": round(time.perf_counter() - began, 1),
+        "first answers to Keras": float(np.abs(keras_scores - np.array(reply["scores"])).max()),
+        "all answers to the first": reply["difference"],
+        "memory after a fifth, at the end": reply["resident"],
+    }
+
+
+if __name__ == "__main__":
+    main()
