@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import InputError, Preprocessor, export
+from tests.marks import others_slow
 from tests.text.test_loading import FILES, byte_pair, sentencepiece
 
 from .conftest import HARD_TEXTS, make_model, random_ids
@@ -159,6 +160,21 @@ def test_other_tokenizers(text, config, tmp_path):
         assert [row.takes for row in report.rows][1:] == ["ids"]
         assert max(row.difference for row in report.rows) <= 1e-5
         assert {row.agreement for row in report.rows} == {100}
+
+
+@pytest.mark.parametrize("task", others_slow(["tagger", "masked_lm"]))
+def test_no_more_tokens_than_the_longest_text_has(task, preprocessor, tmp_path):
+    model = make_model(task, preprocessor=preprocessor)
+    texts = ["good", "not good at all", ""]
+    tokens = model.preprocessor(texts)["padding_mask"].numpy().sum(axis=1)
+    assert tokens.max() < model.preprocessor.sequence_length
+    export.saved_model(model, tmp_path / "1")
+    signature = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"]
+    assert signature(text=tf.constant(texts))["logits"].shape[:2] == (3, tokens.max())
+    assert signature(text=tf.constant(texts[2:]))["logits"].shape[:2] == (1, 2)
+    assert signature(text=tf.zeros([0], tf.string))["logits"].shape[0] == 0
+    report = export.verify(model, [tmp_path / "1"], texts, seconds=0)
+    assert max(row.difference for row in report.rows) <= 1e-5
 
 
 def test_without_preprocessor_there_are_only_ids(tmp_path):

@@ -15,7 +15,6 @@ from tests.marks import others_slow
 from tests.text.sentencepiece_reference import MINIMAL, MODEL
 from tests.text.test_loading import byte_pair
 
-from . import tokenizers
 from .conftest import HARD_TEXTS, TOKENS, make_model
 from .test_formats import SMALL
 
@@ -180,33 +179,3 @@ def test_what_is_refused(task, tokenizer, options, message, tmp_path):
     with pytest.raises(InputError, match=message):
         written(model, tmp_path, **options)
     assert not list(tmp_path.iterdir())
-
-
-# Real vocabularies
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["bert-base-uncased", "bert-base-cased", "deberta-v3"])
-def test_ten_thousand_lines(name, shared_data, tmp_path):
-    if name == "deberta-v3":
-        model = (shared_data / "vocabs" / name / "spm.model").read_bytes()
-        tokenizer = kb.SentencePiece(
-            model, last_tokens=["[MASK]"], special_tokens={"unknown": "[UNK]"}
-        )
-    else:
-        tokenizer = tokenizers.wordpiece(shared_data, name)
-    preprocessor = kb.Preprocessor(tokenizer, 64)
-    size = len(tokenizer.vocabulary)
-    model = make_model(
-        "classifier", preprocessor=preprocessor, vocabulary_size=size, hidden_size=16
-    )
-    run = written(model, tmp_path)
-    texts, _ = tokenizers.lines(shared_data)
-    wrong = []
-    for start in range(0, len(texts), 500):
-        part = texts[start : start + 500]
-        found = run("serving_default", {"text": part})
-        expected = np.asarray(model(preprocessor(part)))
-        close_enough = np.abs(found["logits"] - expected).max(1) <= 1e-5
-        wrong += [text for text, same in zip(part, close_enough, strict=True) if not same]
-    assert wrong == []

@@ -42,7 +42,7 @@ def test_causes_are_what_our_tokenizer_does(shared_data):
     """So a text that was prepared for them is read by us as before."""
     texts, hard = tokenizers.lines(shared_data)
     texts = [unicodedata.normalize("NFC", text) for text in texts[:hard:4]]
-    tokenizer = tokenizers.wordpiece(shared_data, "bert-base-uncased")
+    tokenizer = tokenizers.real_tokenizer(shared_data, "bert-base-uncased")
     expected = ours(tokenizer)(texts)
     for cause in [cause for cause in CAUSES if cause.is_ours(tokenizer)][:-1]:  # that changes words
         found = ours(tokenizer)([cause.prepare(text) for text in texts])
@@ -57,7 +57,7 @@ def test_mediapipe(name, shared_data, tmp_path):
     assert python, "PHONE_PYTHON names no Python with MediaPipe; run make test-phone"
     texts, count = tokenizers.lines(shared_data)
     hard, prose = texts[:count:10], texts[count::10]
-    tokenizer = tokenizers.wordpiece(shared_data, name)
+    tokenizer = tokenizers.real_tokenizer(shared_data, name)
     found = causes_of(tokenizer, tokenizers.mediapipe(tokenizer, tmp_path, python), hard + prose)
     assert OTHER not in found.values()
     assert 0.4 < sum(index < len(hard) for index in found) / len(hard) < 0.5

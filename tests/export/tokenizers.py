@@ -19,7 +19,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -32,6 +32,8 @@ from keras_bert.export.process import running
 from keras_bert.export.tflite_metadata import READERS, with_metadata
 from keras_bert.layers.encoder import INPUTS
 from keras_bert.tasks.embedder import TextEmbedder
+from keras_bert.text.byte_pair import BytePair
+from keras_bert.text.byte_pair_learning import SPECIAL_TOKENS
 
 LENGTH = 256  # tokens of a line that are compared
 LINES = 10_000
@@ -293,8 +295,19 @@ def lines(data: Path, count: int = LINES) -> tuple[list[str], int]:
     return found + prose, len(found)
 
 
-def wordpiece(data: Path, name: str) -> kb.WordPiece:
-    vocabulary = kb.Vocabulary.from_file(data / "vocabs" / name / "vocab.txt")
+def real_tokenizer(data: Path, name: str) -> Any:
+    """Of one of the vocabularies in the data."""
+    folder = data / "vocabs" / name
+    if (folder / "merges.txt").exists():
+        return BytePair.load(folder, special_tokens=SPECIAL_TOKENS)
+    if (folder / "spm.model").exists():
+        roles = {"pad": "[PAD]", "unknown": "[UNK]", "cls": "[CLS]", "separator": "[SEP]"}
+        return kb.SentencePiece(
+            (folder / "spm.model").read_bytes(),
+            last_tokens=["[MASK]"],
+            special_tokens=roles | {"mask": "[MASK]"},
+        )
+    vocabulary = kb.Vocabulary.from_file(folder / "vocab.txt")
     return kb.WordPiece(vocabulary, lowercase="uncased" in name)
 
 
@@ -311,7 +324,7 @@ def main() -> None:
     if arguments.phone:
         readers["MediaPipe"] = lambda t, folder: mediapipe(t, folder, arguments.phone)
     names = [arguments.vocabulary] if arguments.vocabulary else NAMES
-    tokenizers = {name: wordpiece(arguments.data, name) for name in names}
+    tokenizers = {name: real_tokenizer(arguments.data, name) for name in names}
     print(table(tokenizers, readers, *lines(arguments.data)))
 
 
