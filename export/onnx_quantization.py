@@ -1,7 +1,8 @@
 """Smaller weights in an ONNX graph: float16, or int8 with activations quantized while it runs.
 
-The integer products are those of onnxruntime's `quantize_dynamic`, which it makes one operator of.
-That tool quantizes a table of embeddings with a single scale and leaves one that is also an output
+The integer products are those of onnxruntime's `quantize_dynamic`, but for two things. That tool
+has one scale for all activations; here their rows have scales of their own where they need them.
+And it quantizes a table of embeddings with a single scale and leaves one that is also an output
 matrix as it is; here every row has a scale of its own, for both uses.
 """
 
@@ -14,6 +15,7 @@ import onnx_ir
 from keras_bert.export.quantization import kept_float
 
 _FEWEST = 16  # rows and columns: less is neither large nor slow
+_LEAST = 1e-12  # instead of 0, for which there is no scale
 _FLOAT32 = onnx_ir.DataType.FLOAT
 
 
@@ -99,19 +101,36 @@ def _quantized(
 def _replace_product(
     graph: onnx_ir.Graph, node: onnx_ir.Node, integers: onnx_ir.Value, scale: onnx_ir.Value
 ) -> None:
-    """x W as (x in uint8) (W in int8) · (scale of x) (scales of W)."""
+    """x W as (x in uint8) (W in int8) · (scale of x) (scales of W).
+
+    What a layer normalization made has one scale; its rows are alike. In other values single rows
+    are many times as large as the rest, which would be left with few integers, and with those of
+    the rows beside them in the batch; each row is divided by its largest value there.
+    """
     x, name = node.inputs[0], node.name
     assert x is not None
-    done = [use.node for use in x.uses() if use.node.op_type == "DynamicQuantizeLinear"]
-    rows, row_scale, zero = (
-        done[0].outputs
-        if done
-        else _insert(graph, node, "DynamicQuantizeLinear", [x], f"{name}_uint8", 3)
-    )
+    before = x.producer()
+    largest = None
+    if before is not None and before.op_type == "LayerNormalization":
+        outputs = _once(graph, node, "DynamicQuantizeLinear", [x], f"{x.name}_uint8", 3)
+        rows, row_scale, zero = outputs
+    else:
+        (sizes,) = _once(graph, node, "Abs", [x], f"{x.name}_absolute")
+        last, zeroth, first = (_number(graph, [axis], "int64") for axis in (-1, 0, 1))
+        (most,) = _once(graph, node, "ReduceMax", [sizes, last], f"{x.name}_most", keepdims=1)
+        # Of no rows at all, onnxruntime leaves all columns.
+        (one,) = _once(graph, node, "Slice", [most, zeroth, first, last], f"{x.name}_column")
+        least = _number(graph, _LEAST, "float32")
+        (largest,) = _once(graph, node, "Max", [one, least], f"{x.name}_largest")
+        (even,) = _once(graph, node, "Div", [x, largest], f"{x.name}_even")
+        row_scale, zero = _number(graph, 1 / 127, "float32"), _number(graph, 128, "uint8")
+        (rows,) = _once(graph, node, "QuantizeLinear", [even, row_scale, zero], f"{x.name}_uint8")
     (total,) = _insert(graph, node, "MatMulInteger", [rows, integers, zero], f"{name}_int32")
     (number,) = _insert(graph, node, "Cast", [total], f"{name}_Cast", to=_FLOAT32.value)
     (scales,) = _insert(graph, node, "Mul", [row_scale, scale], f"{name}_scale")
     (product,) = _insert(graph, node, "Mul", [number, scales], f"{name}_product")
+    if largest is not None:  # were it among the scales, onnxruntime would take it for one number
+        (product,) = _insert(graph, node, "Mul", [product, largest], f"{name}_rows")
     _replace(graph, node, product)
 
 
@@ -147,6 +166,22 @@ def _insert(
     return node.outputs
 
 
+def _once(
+    graph: onnx_ir.Graph,
+    before: onnx_ir.Node,
+    operator: str,
+    inputs: Sequence[onnx_ir.Value],
+    name: str,
+    outputs: int = 1,
+    **attributes: Any,
+) -> Sequence[onnx_ir.Value]:
+    """The results of the node of this name, which is new if no other product needed it."""
+    for use in inputs[0].uses():
+        if use.node.name == name:
+            return use.node.outputs
+    return _insert(graph, before, operator, inputs, name, outputs, **attributes)
+
+
 def _replace(graph: onnx_ir.Graph, node: onnx_ir.Node, value: onnx_ir.Value) -> None:
     """Lets a value stand where the node's only result stood."""
     if node.outputs[0].is_graph_output():
@@ -154,6 +189,12 @@ def _replace(graph: onnx_ir.Graph, node: onnx_ir.Node, value: onnx_ir.Value) -> 
         value.shape, value.type = node.outputs[0].shape, node.outputs[0].type
     node.outputs[0].replace_all_uses_with(value, replace_graph_outputs=True)
     graph.remove(node, safe=True)
+
+
+def _number(graph: onnx_ir.Graph, number: Any, kind: str) -> onnx_ir.Value:
+    """A constant of the arithmetic, which all products share."""
+    name = f"{kind}_{number}"
+    return graph.initializers.get(name) or _constant(graph, name, np.array(number, kind))
 
 
 def _constant(graph: onnx_ir.Graph, name: str, array: np.ndarray) -> onnx_ir.Value:

@@ -2,10 +2,13 @@
 
 import numpy as np
 import onnx
+import onnx_ir
+import onnxruntime
 import pytest
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from keras_bert import InputError, export
+from keras_bert.export import onnx_quantization
 from keras_bert.export.onnx import onnx_runner
 from keras_bert.families import FAMILIES
 from tests.marks import others_slow
@@ -55,7 +58,31 @@ def test_every_matrix_is_stored_once_in_int8(files):
     assert wide == ["encoder/embeddings/position_embedding"]  # which is added, not multiplied
     nodes = [node.op_type for node in graph.node]
     assert nodes.count("MatMulInteger") == 14  # 6 a layer, the head's layer and its outputs
-    assert nodes.count("DynamicQuantizeLinear") == 10  # once for Q, K and V
+    # Once for Q, K and V; normalized values with one scale, others with one for each row.
+    assert (nodes.count("DynamicQuantizeLinear"), nodes.count("QuantizeLinear")) == (5, 5)
+
+
+def test_rows_do_not_spoil_one_another():
+    generator = np.random.default_rng(0)
+    weights = generator.normal(size=(64, 32)).astype("float32")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], "product")],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 32])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    opset = helper.make_opsetid("", 18)
+    proto = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    model = onnx_ir.from_proto(proto)
+    onnx_quantization.store(model, "dynamic", ["w"], [])
+    session = onnxruntime.InferenceSession(onnx_ir.to_proto(model).SerializeToString())
+    x = generator.normal(size=(5, 64)) * np.array([[1e-3], [1], [0], [1e3], [1e6]])
+    (y,) = session.run(None, {"x": x.astype("float32")})
+    expected = x @ weights
+    size = np.linalg.norm(expected, axis=1, keepdims=True) + 1e-30
+    assert 1e-4 < np.abs((y - expected) / size).max() < 0.01
+    assert session.run(None, {"x": np.zeros((0, 64), "float32")})[0].shape == (0, 32)
 
 
 @pytest.mark.parametrize("name", others_slow(["dynamic", "float16"]))
