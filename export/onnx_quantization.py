@@ -112,19 +112,19 @@ def _replace_product(
     before = x.producer()
     largest = None
     if before is not None and before.op_type == "LayerNormalization":
-        outputs = _once(graph, node, "DynamicQuantizeLinear", [x], f"{x.name}_uint8", 3)
+        outputs = _insert(graph, node, "DynamicQuantizeLinear", [x], f"{x.name}_uint8", 3)
         rows, row_scale, zero = outputs
     else:
-        (sizes,) = _once(graph, node, "Abs", [x], f"{x.name}_absolute")
+        (sizes,) = _insert(graph, node, "Abs", [x], f"{x.name}_absolute")
         last, zeroth, first = (_number(graph, [axis], "int64") for axis in (-1, 0, 1))
-        (most,) = _once(graph, node, "ReduceMax", [sizes, last], f"{x.name}_most", keepdims=1)
+        (most,) = _insert(graph, node, "ReduceMax", [sizes, last], f"{x.name}_most", keepdims=1)
         # Of no rows at all, onnxruntime leaves all columns.
-        (one,) = _once(graph, node, "Slice", [most, zeroth, first, last], f"{x.name}_column")
+        (one,) = _insert(graph, node, "Slice", [most, zeroth, first, last], f"{x.name}_column")
         least = _number(graph, _LEAST, "float32")
-        (largest,) = _once(graph, node, "Max", [one, least], f"{x.name}_largest")
-        (even,) = _once(graph, node, "Div", [x, largest], f"{x.name}_even")
+        (largest,) = _insert(graph, node, "Max", [one, least], f"{x.name}_largest")
+        (even,) = _insert(graph, node, "Div", [x, largest], f"{x.name}_even")
         row_scale, zero = _number(graph, 1 / 127, "float32"), _number(graph, 128, "uint8")
-        (rows,) = _once(graph, node, "QuantizeLinear", [even, row_scale, zero], f"{x.name}_uint8")
+        (rows,) = _insert(graph, node, "QuantizeLinear", [even, row_scale, zero], f"{x.name}_uint8")
     (total,) = _insert(graph, node, "MatMulInteger", [rows, integers, zero], f"{name}_int32")
     (number,) = _insert(graph, node, "Cast", [total], f"{name}_Cast", to=_FLOAT32.value)
     (scales,) = _insert(graph, node, "Mul", [row_scale, scale], f"{name}_scale")
@@ -158,28 +158,15 @@ def _insert(
     outputs: int = 1,
     **attributes: Any,
 ) -> Sequence[onnx_ir.Value]:
-    """A new node's results."""
+    """The results of a new node, or of the one of this name that another product needed, too."""
+    for use in inputs[0].uses():
+        if use.node.name == name:
+            return use.node.outputs
     node = onnx_ir.node(operator, inputs, attributes, num_outputs=outputs, name=name)
     for index, value in enumerate(node.outputs):
         value.name = f"{name}:{index}"
     graph.insert_before(before, node)
     return node.outputs
-
-
-def _once(
-    graph: onnx_ir.Graph,
-    before: onnx_ir.Node,
-    operator: str,
-    inputs: Sequence[onnx_ir.Value],
-    name: str,
-    outputs: int = 1,
-    **attributes: Any,
-) -> Sequence[onnx_ir.Value]:
-    """The results of the node of this name, which is new if no other product needed it."""
-    for use in inputs[0].uses():
-        if use.node.name == name:
-            return use.node.outputs
-    return _insert(graph, before, operator, inputs, name, outputs, **attributes)
 
 
 def _replace(graph: onnx_ir.Graph, node: onnx_ir.Node, value: onnx_ir.Value) -> None:
