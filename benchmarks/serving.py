@@ -28,6 +28,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import keras_bert as kb
 from keras_bert import export
+from keras_bert.export.ids import without_padding
 
 C_API = Path(__file__).parent.parent / "tests" / "export" / "c_api.py"
 CLOCKS = (time.perf_counter, time.process_time)
@@ -65,7 +66,7 @@ def main():
 
 def row(model, signatures, batches, rounds):
     """What both signatures take for the same batches, as a row of the table."""
-    ids = [_ids(model, batch) for batch in batches]
+    ids = [without_padding(model.preprocessor(batch)) for batch in batches]
     sides = {
         "text": (signatures["serving_default"], [{"text": tf.constant(b)} for b in batches]),
         "ids": (signatures["ids"], ids),
@@ -85,12 +86,6 @@ def row(model, signatures, batches, rounds):
         ratio = statistics.median(run["text"][clock] / run["ids"][clock] for run in runs)
         cells.append(f"{ratio:.3f}")
     return f"| {' | '.join(map(str, cells))} |"
-
-
-def _ids(model, texts):
-    inputs = {name: np.asarray(values) for name, values in model.preprocessor(texts).items()}
-    longest = inputs["padding_mask"].sum(axis=1).max()
-    return {name: tf.constant(values[:, :longest]) for name, values in inputs.items()}
 
 
 def _time(function, batches):
