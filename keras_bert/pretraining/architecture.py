@@ -109,8 +109,8 @@ def encoder_config(run: PretrainingConfig, vocabulary_size: int) -> EncoderConfi
     if config.vocabulary_size < vocabulary_size:
         raise InputError(
             f"{f'The encoder of {whose}' if whose else 'encoder.vocabulary_size'} has "
-            f"{config.vocabulary_size} tokens, but the vocabulary {vocabulary_size}, the mask "
-            f"among them; {'begin with another checkpoint' if whose else 'raise it'}."
+            f"{config.vocabulary_size} tokens, but the vocabulary has {vocabulary_size} tokens, "
+            f"the mask among them; {'begin with another checkpoint' if whose else 'raise it'}."
         )
     return config
 
