@@ -10,7 +10,9 @@ from keras import ops
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly from 0 to `peak` in `warmup_steps`, then falls to `final` at `total_steps`.
 
-    BERT (section A.2). Subclasses fall in other ways.
+    BERT (section A.2) and its published code: the first step's rate is 0, so that Adam's first
+    update, which moves every weight by the whole rate, moves none. Without warm-up it is the
+    peak. Subclasses fall in other ways.
     """
 
     def __init__(self, peak: float, warmup_steps: int, total_steps: int, final: float = 0.0):
@@ -22,7 +24,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: Any) -> Any:
         """The rate for a step, counted from 0, float32."""
         step = ops.cast(step, "float32")
-        rise = (step + 1.0) / max(self.warmup_steps, 1)
+        rise = step / self.warmup_steps if self.warmup_steps else ops.ones_like(step)
         ahead = (self.total_steps - step) / max(self.total_steps - self.warmup_steps, 1)
         height = self.height(ops.clip(ahead, 0.0, 1.0))
         return ops.minimum(

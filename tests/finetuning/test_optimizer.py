@@ -41,7 +41,7 @@ def test_updates_equal_the_paper_with_rates_by_layer(graph):
     expected = adamw_of_the_paper(
         [v.numpy() for v in trained],
         gradients,
-        rates=[0.05, 0.1, 0.1, 0.075, 0.05, 0.025],
+        rates=[0.0, 0.05, 0.1, 0.075, 0.05, 0.025],
         shares=(0.25, 0.5, 1),
         decays=(0.1, 0.1, 0),
         clip=1.5,

@@ -102,7 +102,7 @@ def test_betas_and_epsilon_of_adamw():
 def test_schedules(decay, middle, end):
     schedule = DECAYS[decay](1.0, 10, 110, 0.2)
     rates = [float(schedule(step)) for step in (0, 9, 10, 60, 110, 200)]
-    np.testing.assert_allclose(rates, [0.1, 1.0, 1.0, middle, end, end], atol=1e-6)
+    np.testing.assert_allclose(rates, [0.0, 0.9, 1.0, middle, end, end], atol=1e-6)
     again = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
     assert type(again) is DECAYS[decay]
     assert float(again(35)) == float(schedule(35))

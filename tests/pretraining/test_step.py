@@ -180,6 +180,6 @@ def test_what_decays():
 
 def test_schedule():
     schedule = WarmupLinearDecay(1.0, 10, 110)
-    rates = [float(schedule(step)) for step in (0, 9, 10, 60, 109, 110)]
-    np.testing.assert_allclose(rates, [0.1, 1.0, 1.0, 0.5, 0.01, 0.0], atol=1e-6)
+    rates = [float(schedule(step)) for step in (0, 1, 9, 10, 60, 109, 110)]
+    np.testing.assert_allclose(rates, [0.0, 0.1, 0.9, 1.0, 0.5, 0.01, 0.0], atol=1e-6)
     assert float(WarmupLinearDecay(1.0, 0, 4)(0)) == 1.0
