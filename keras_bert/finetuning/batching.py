@@ -52,10 +52,9 @@ def epoch_batches(
         lengths: of the elements, int `[E]`.
         batch_size: elements per batch.
         rng: chance.
-        length_buckets: whether elements are sorted, the longest first, in pools of `POOL` batches
-            and of at most a quarter of all, before they are cut into batches. The longest of all
-            is in the first batch, so what memory does not hold is known at once. This is the order
-            of Hugging Face's Trainer (`group_by_length`).
+        length_buckets: whether elements are sorted by length, in pools of `POOL` batches and of at
+            most a quarter of all, before they are cut into batches, which then are shuffled. But
+            the batch with the longest comes first, so what memory does not hold is known at once.
     """
     order = rng.permutation(len(lengths))
     if not length_buckets:
@@ -63,10 +62,11 @@ def epoch_batches(
     # Were a small set one pool, the same texts would meet in every epoch.
     size = min(POOL, max(len(order) // (4 * batch_size), 1)) * batch_size
     pools = [pool[np.argsort(-lengths[pool], kind="stable")] for pool in _cut(order, size)]
-    longest = size * int(np.argmax([lengths[pool[0]] for pool in pools]))
-    order = np.concatenate(pools)
-    order[[0, longest]] = order[[longest, 0]]
-    return _cut(order, batch_size)
+    batches = _cut(np.concatenate(pools), batch_size)
+    batches = [batches[index] for index in rng.permutation(len(batches))]
+    longest = np.argmax([lengths[batch].max() for batch in batches])
+    batches.insert(0, batches.pop(longest))
+    return batches
 
 
 def make_plan(

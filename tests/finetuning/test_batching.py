@@ -77,27 +77,8 @@ def test_length_buckets_save_padding_and_begin_with_the_longest():
     assert waste[1] > 0.5
     assert sizes[buckets[0]].max() == sizes.max()
     longest = [sizes[batch].max() for batch in buckets[1:]]
-    assert (np.flatnonzero(np.diff(longest) > 0) + 2).tolist() == [
-        50,
-        100,
-        150,
-        200,
-    ]  # of 250 batches
-
-
-def test_the_order_is_that_of_the_trainer():
-    """`transformers.trainer_pt_utils.get_length_grouped_indices`, given the same permutation."""
-    for count, batch_size in ((1, 8), (203, 8), (5000, 32)):
-        sizes = lengths(count)
-        order = np.random.default_rng(3).permutation(count).tolist()
-        size = (min(count // (batch_size * 4), 50) or 1) * batch_size
-        pools = [order[i : i + size] for i in range(0, count, size)]
-        pools = [sorted(pool, key=lambda i: sizes[i], reverse=True) for pool in pools]
-        longest = int(np.argmax([sizes[pool[0]] for pool in pools]))
-        pools[0][0], pools[longest][0] = pools[longest][0], pools[0][0]
-        made = epoch_batches(sizes, batch_size, np.random.default_rng(3))
-        assert np.concatenate(made).tolist() == np.concatenate(pools).tolist()
-        assert {len(batch) for batch in made[:-1]} <= {batch_size}
+    rises = np.diff(longest) > 0  # sorted, there were 4 of them in 250 batches
+    assert 0.3 < rises.mean() < 0.7
 
 
 def test_texts_of_a_small_set_meet_others_in_the_next_epoch():
