@@ -1,10 +1,10 @@
 """What is fine-tuned and how; both sides read this table and nothing else.
 
 Optimizer on both sides: AdamW (0.9, 0.999, 1e-6), decoupled weight decay 0.01, not on biases and
-layer normalizations; the rate rises from 0 over the first tenth of the steps and falls linearly to 0;
-the gradient's norm is clipped at 1. Dropout as in the weights' configuration. Batches of texts of
-similar length, from pools of the same size, padded to their longest; the Trainer takes the longest
-of a pool first, ours are shuffled. No validation: the last epoch counts.
+layer normalizations; the rate rises from 0 over the first tenth of the steps and falls linearly to
+0; the gradient's norm is clipped at 1. Dropout as in the weights' configuration. Batches of texts
+of similar length, from pools of the same size, padded to their longest; the Trainer takes the
+longest of a pool first, ours are shuffled. No validation: the last epoch counts.
 """
 
 WARMUP, WEIGHT_DECAY, CLIP_NORM, EPSILON = 0.1, 0.01, 1.0, 1e-6
