@@ -129,7 +129,12 @@ def _read_pairs(path: str, *, labelled: bool, **options: Any) -> Any:
     """Pairs with labels or without, which then belong together; or a text and choices."""
     if "choice_column" in options:
         return _read_choices(path, labelled=False, **options)
-    return _read_texts(path, labelled=False, **options)
+    if options.get("no_header") and not (options.get("text_column") or options.get("pair_column")):
+        options |= {"text_column": "1", "pair_column": "2"}
+    examples = _read_texts(path, labelled=False, **options)
+    if labelled and examples.labels is None and examples.columns.labels:
+        examples = _read_texts(path, labelled=True, **options)  # one is missing: tells which
+    return examples
 
 
 def _read_tagged(

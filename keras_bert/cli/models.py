@@ -133,7 +133,7 @@ def _tag(train: Any, *others: Any, scheme: str | None = None, **options: Any) ->
     IOB1 is written as IOB2 unless it is asked for: it hardly ever needs its B, so that no model
     would learn it.
     """
-    from keras_bert.tasks.entities import detect_scheme, spans_of
+    from keras_bert.tasks.entities import detect_scheme, spans_of, tag_of
 
     detected = detect_scheme(train.tags)
     scheme = scheme or ("iob2" if detected == "iob1" else detected)
@@ -141,7 +141,7 @@ def _tag(train: Any, *others: Any, scheme: str | None = None, **options: Any) ->
     if scheme is not None:
         names = sorted({name for tags in train.tags for name, *_ in spans_of(tags)})
         prefixes = "BIES" if scheme == "bioes" else "BI"
-        labels = ["O", *(f"{prefix}-{name}" for name in names for prefix in prefixes)]
+        labels = ["O", *(tag_of(prefix, name) for name in names for prefix in prefixes)]
     return {"labels": labels, "scheme": scheme, **options}
 
 

@@ -123,7 +123,7 @@ _HEAD = (
         "--loss",
         type=click.Choice(["contrastive", "cosine", "softmax"]),
         help="similarity: what pairs teach; default: contrastive without labels, cosine if they "
-        "are numbers, softmax if words.",
+        "are numbers of which one is not whole, else softmax.",
     ),
     click.option(
         "--score-range",

@@ -189,8 +189,8 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 0) -> tuple[AnyExa
     """A part of the examples drawn at random, for validation.
 
     Args:
-        examples: N examples. Those of one group are held out together, so that of groups of
-            different sizes somewhat more than the share may be.
+        examples: N examples. Those of one group are held out together, so it may be somewhat
+            less than the share; where every group is larger than that, it is the smallest.
         share: of the examples to hold out, at least one.
         seed: another seed, another part.
 
@@ -206,9 +206,13 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 0) -> tuple[AnyExa
     groups = range(len(examples)) if examples.groups is None else examples.groups
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     members = np.array([numbers[group] for group in groups], int)
-    order = np.random.default_rng(seed).permutation(len(numbers))
-    reached = np.cumsum(np.bincount(members, minlength=len(order))[order])
-    held = np.isin(members, order[: np.searchsorted(reached, count) + 1])
+    sizes = np.bincount(members)
+    chosen, left = list[int](), count
+    for group in np.random.default_rng(seed).permutation(len(sizes)):
+        if sizes[group] <= left:
+            chosen.append(group)
+            left -= sizes[group]
+    held = np.isin(members, chosen or [np.argmin(sizes)])
     if held.all():
         parts = "" if examples.groups is None else f" in {len(numbers)} groups"
         raise InputError(

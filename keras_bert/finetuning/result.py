@@ -15,7 +15,7 @@ from keras_bert.checkpoints.native import CONFIGURATION, save_native
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.recipe import Recipe
-from keras_bert.finetuning.resume import PROGRESS, UNFINISHED
+from keras_bert.finetuning.resume import PROGRESS, UNFINISHED, remove_scratch
 
 MODEL_NAME, METRICS_NAME, HISTORY_NAME = "model", "metrics.json", "history.jsonl"
 
@@ -80,6 +80,7 @@ def check_output(output: Path) -> None:
     Raises:
         InputError: if the disk refuses, or the directory holds something else.
     """
+    remove_scratch(output)
     marker = f"{UNFINISHED}/{PROGRESS}"
     if not (output / marker).exists():
         marker = METRICS_NAME

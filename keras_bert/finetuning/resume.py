@@ -88,8 +88,13 @@ def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
 
 
 def remove_progress(output: Path) -> None:
-    """Removes the state of a run that is finished, and what killed ones left half written."""
+    """Removes the state of a run that is finished."""
     shutil.rmtree(output / UNFINISHED, ignore_errors=True)
+    remove_scratch(output)
+
+
+def remove_scratch(output: Path) -> None:
+    """Removes what killed runs left half written."""
     for scratch in output.glob(f".{UNFINISHED}.*"):
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -97,19 +102,23 @@ def remove_progress(output: Path) -> None:
 def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> str:
     """A name for a run, by what it depends on: recipe, model and data.
 
-    Of the model that is its kind, its configuration and its token embeddings: heads are new, and
-    differ from start to start.
+    Of the model that is its kind, its arguments and its encoder: heads, and a pooler, can be new
+    and differ from start to start.
     """
     digest = hashlib.sha256()
-    config = {**model.encoder.config.to_dict(), "labels": getattr(model, "labels", None)}
-    described = [dataclasses.asdict(recipe), type(model).__name__, config]
+    arguments = model.get_config()
+    for name in ("name", "encoder", "preprocessor"):
+        del arguments[name]
+    config = model.encoder.config.to_dict()
+    described = [dataclasses.asdict(recipe), type(model).__name__, arguments, config]
     digest.update(json.dumps(described, sort_keys=True, default=str).encode())
     for rows, targets in splits:
         arrays = [rows.splits, *rows.flat.values(), *keras.tree.flatten(targets.values)]
         for array in arrays:
             digest.update(np.asarray(array).tobytes())
-    embedding = keras.ops.convert_to_numpy(model.encoder.embeddings.token_embedding)
-    digest.update(np.asarray(embedding).tobytes())
+    for name, variable in named_variables(model).items():
+        if name.startswith("encoder/") and not name.startswith("encoder/pooler/"):
+            digest.update(variable.numpy().tobytes())
     return digest.hexdigest()
 
 

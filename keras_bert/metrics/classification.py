@@ -39,8 +39,9 @@ def matthews(targets: np.ndarray, predictions: np.ndarray) -> float:
     right, predicted, actual = _counts(*_indicators(targets, predictions))
     total = len(targets)
     covariance = right.sum() * total - predicted @ actual
-    variances = (total**2 - predicted @ predicted) * (total**2 - actual @ actual)
-    return float(_ratio(covariance, np.sqrt(float(variances))))
+    # As floats: the product of two squares is beyond integers from some 50,000 examples on.
+    variances = float(total**2 - predicted @ predicted) * float(total**2 - actual @ actual)
+    return float(_ratio(covariance, np.sqrt(variances)))
 
 
 def _indicators(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

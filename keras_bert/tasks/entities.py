@@ -83,10 +83,14 @@ def write_spans(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
             prefixes[0] = "B"
         if scheme == "bioes":
             prefixes[-1] = "E" if end - first > 1 else "S"
-        suffix = "" if label == NAMELESS else "-" + label
-        tags[first:end] = [prefix + suffix for prefix in prefixes]
+        tags[first:end] = [tag_of(prefix, label) for prefix in prefixes]
         before = (label, end)
     return tags
+
+
+def tag_of(prefix: str, label: str) -> str:
+    """The tag of a word of an entity."""
+    return prefix if label == NAMELESS else f"{prefix}-{label}"
 
 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str | None:

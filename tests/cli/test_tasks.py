@@ -2,14 +2,18 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import keras_bert as kb
-from keras_bert.cli.data import GLUE_TASKS
+from keras_bert.cli import models
+from keras_bert.cli.data import GLUE_TASKS, reader, usable
 from keras_bert.cli.finetune import command as finetune
+from keras_bert.errors import InputError
 from keras_bert.finetuning import GLUE, Recipe
+from keras_bert.finetuning.readers.tagged import read_tagged
 from tests.cli.conftest import KINDS, RECIPE, TASKS
 from tests.cli.test_commands import json_lines
 from tests.text.test_loading import KINDS as TOKENIZERS
@@ -55,6 +59,27 @@ def test_from_file_to_prediction(run, small, tuned, name):
         line = "the film\tthe book"
         (prediction,) = json_lines(run("predict", "--model", model, "--pairs", line))
         assert prediction.keys() == {"text", "pair", PAIRS[name]}
+
+
+def test_tags_that_are_prefixes_alone(tmp_path):
+    (tmp_path / "genes.txt").write_text("TP53 B\ngene I\nis O\n\nnone O\n")
+    examples = read_tagged(tmp_path / "genes.txt")
+    arguments = models.KINDS["tag"].arguments(examples)
+    assert arguments == {"labels": ["O", "B", "I"], "scheme": "iob2"}
+    model = SimpleNamespace(**arguments)
+    assert len(usable(examples, model, "skip")) == 2
+
+
+def test_pairs_of_a_file(tmp_path):
+    options = {"format": None, "on_error": "fail"}
+    path = tmp_path / "pairs.csv"
+    path.write_text("a,b\nc,d\n")
+    examples = reader("similarity", no_header=True, **options)(str(path))
+    assert (examples.pairs, examples.labels) == (("b", "d"), None)
+    path.write_text("a,b,0.5\nc,d,\n")
+    with pytest.raises(InputError, match="line 2: the label is missing"):
+        reader("similarity", no_header=True, **options)(str(path))
+    assert reader("similarity", labelled=False, no_header=True, **options)(str(path)).labels is None
 
 
 def test_any_encoder_is_an_embedder(run):

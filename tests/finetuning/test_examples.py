@@ -51,15 +51,15 @@ def questions(groups):
 def test_hold_out_does_not_divide_groups(sizes, share, seed):
     groups = [f"article {i}" for i, size in enumerate(sizes) for _ in range(size)]
     examples = questions(groups)
-    try:
-        left, held = hold_out(examples, share, seed)
-    except InputError:
-        assert len(groups) - max(sizes) < max(1, round(share * len(groups)))
-        return
+    left, held = hold_out(examples, share, seed)
     assert sorted(left.ids + held.ids) == sorted(examples.ids)
     assert not set(left.groups) & set(held.groups)
-    without_last_group = len(held) - max(groups.count(group) for group in held.groups)
-    assert len(held) >= max(1, round(share * len(groups))) > without_last_group
+    count = max(1, round(share * len(groups)))
+    if min(sizes) > count:
+        assert len(held) == min(sizes)
+    else:
+        room = count - len(held)
+        assert 0 <= room < min(groups.count(group) for group in left.groups)
 
 
 def test_one_group_is_not_divided():

@@ -100,8 +100,9 @@ def test_answers_are_optional_for_prediction(tmp_path):
     assert read_questions(path, labelled=False).answers is None
     with pytest.raises(InputError, match=r"question 1 \(a\): the answer is missing"):
         read_questions(path)
-    path = write(tmp_path, "data.csv", "question,context\nWho?,Ada\n")
-    assert read_questions(path, labelled=False).answers is None
+    for content in ("question,context\nWho?,Ada\n", "question,context,answer\nWho?,Ada,Eve\n"):
+        path = write(tmp_path, "data.csv", content)
+        assert read_questions(path, labelled=False).answers is None
 
 
 def test_tables(tmp_path):
@@ -135,6 +136,13 @@ def test_tables(tmp_path):
 def test_forms_of_answers_in_json_lines(tmp_path, answers, expected):
     row = {"question": "Who?", "context": "Ada Bob Ada", "answers": answers}
     assert read_questions(write(tmp_path, "data.jsonl", row)).answers == (expected,)
+
+
+def test_starts_beside_a_list_of_answers(tmp_path):
+    row = {"question": "Who?", "context": "Ada Bob Ada", "answers": ["Ada"], "answer_start": [8]}
+    assert read_questions(write(tmp_path, "data.jsonl", row)).answers == ((("Ada", 8),),)
+    with pytest.raises(InputError, match="not in its context at character 3"):
+        read_questions(write(tmp_path, "data.jsonl", row | {"answer_start": [3]}))
 
 
 @given(

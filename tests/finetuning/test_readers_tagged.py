@@ -74,6 +74,9 @@ def test_conll_quirks(tmp_path):
     content = "# text = a\n# id = 7\na\tX\n#\tY\n\n# text = b\nb\tZ\n"
     examples = read_conll(write(tmp_path, "data.conllu", content), comment="# ")
     assert (examples.texts, examples.tags) == (("a #", "b"), (("X", "Y"), ("Z",)))
+    content = "1-2\tdu\t_\n1\tde\tADP\n2\tle\tDET\n2.1\tx\t_\n3\tpain\tNOUN\n"
+    examples = read_conll(write(tmp_path, "french.conllu", content), word_column=1)
+    assert (examples.texts, examples.tags) == (("de le pain",), (("ADP", "DET", "NOUN"),))
     spaces = read_conll(write(tmp_path, "data.txt", "a   O\nb O \n"))
     assert (spaces.texts, spaces.tags) == (("a b",), (("O", "O"),))
 

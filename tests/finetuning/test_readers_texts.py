@@ -96,15 +96,29 @@ def test_columns_without_header_go_by_position(tmp_path):
     assert (named.texts, named.labels) == (("hello",), ("ok",))
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+def test_labels_are_no_texts(tmp_path, labelled):
+    path = write(tmp_path, "two.csv", "question,answer\nis it?,yes\n")
+    examples = read_examples(path, Columns(labels=("answer",)), labelled=labelled)
+    assert (examples.texts, examples.pairs, examples.labels) == (("is it?",), None, ("yes",))
+    path = write(tmp_path, "three.csv", "title,text,label\na,b,c\n")
+    examples = read_examples(path, Columns(pair="text"), labelled=labelled)
+    assert (examples.texts, examples.pairs, examples.labels) == (("a",), ("b",), ("c",))
+    path = write(tmp_path, "none.csv", "hello,ok\n")
+    examples = read_examples(path, header=False, labelled=labelled)
+    assert (examples.texts, examples.pairs, examples.labels) == (("hello",), None, ("ok",))
+
+
 def test_gzip_and_long_fields(tmp_path):
     content = gzip.compress(f"text,label\n{'x' * 300_000},a\n".encode())
     examples = read_examples(write(tmp_path, "data.csv.gz", content))
     assert len(examples.texts[0]) == 300_000
 
 
-def test_labels_are_optional_for_prediction(tmp_path):
-    examples = read_examples(write(tmp_path, "data.csv", "text\nhello\n"), labelled=False)
-    assert examples.labels is None
+@pytest.mark.parametrize("content", ["text\nhello\nbye\n", "text,label\nhello,a\nbye,\n"])
+def test_labels_are_optional_for_prediction(tmp_path, content):
+    examples = read_examples(write(tmp_path, "data.csv", content), labelled=False)
+    assert (examples.texts, examples.labels) == (("hello", "bye"), None)
 
 
 def test_several_labels(tmp_path):

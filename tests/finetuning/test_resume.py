@@ -15,17 +15,18 @@ import pytest
 from safetensors.numpy import load_file
 
 from keras_bert.finetuning import Recipe, fine_tune, resume, training
+from keras_bert.finetuning.result import check_output
 from tests.finetuning import tiny
 from tests.marks import others_slow
 
 RECIPE = Recipe(epochs=4, batch_size=8, learning_rate=1e-2, layer_decay=0.9)
 
 
-def run(output, validate=True, **changes):
+def run(output, validate=True, model=None, **changes):
     recipe = dataclasses.replace(RECIPE, **changes)
     data = tiny.opinions()
     return fine_tune(
-        tiny.classifier(),
+        tiny.classifier(**model or {}),
         data,
         tiny.opinions(20) if validate else None,
         recipe=recipe,
@@ -107,7 +108,10 @@ def test_the_last_epoch_is_the_best_and_stays_so(tmp_path, monkeypatch):
     assert_same(tmp_path / "out", files(tmp_path / "whole"))
 
 
-@pytest.mark.parametrize("change", others_slow([{"learning_rate": 2e-2}, {"validate": False}]))
+@pytest.mark.parametrize(
+    "change",
+    others_slow([{"learning_rate": 2e-2}, {"validate": False}, {"model": {"pooling": "mean"}}]),
+)
 def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, caplog, change):
     interrupted(monkeypatch, 1, tmp_path / "out")
     result = run(tmp_path / "out", **change)
@@ -115,6 +119,25 @@ def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, ca
     assert [entry["epoch"] for entry in result.history] == [1, 2, 3, 4]
     run(tmp_path / "whole", **change)
     assert_same(tmp_path / "out", files(tmp_path / "whole"))
+
+
+def test_a_run_is_known_by_its_model():
+    def name(**arguments):
+        return resume.run_of(tiny.classifier(**arguments), RECIPE, [])
+
+    assert name() == name()
+    others = [{"pooling": "mean"}, {"dropout": 0.5}, {"labels": ["a", "b"]}]
+    others += [{"dtype": "mixed_float16"}]
+    assert len({name(), *(name(**other) for other in others)}) == 1 + len(others)
+    model = tiny.classifier()
+    model.encoder.encoder_layers[-1].weights[0].assign_add([1.0] * 16)
+    assert resume.run_of(model, RECIPE, []) != name()
+
+
+def test_killed_before_anything_was_whole(tmp_path):
+    (tmp_path / ".unfinished.abc" / "new").mkdir(parents=True)
+    check_output(tmp_path)
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("damaged", others_slow(["optimizer", "weights"]))

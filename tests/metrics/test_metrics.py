@@ -77,6 +77,12 @@ def test_every_metric_equals_its_reference(draw, references):
             )
 
 
+def test_matthews_of_many_examples():
+    targets = np.arange(1_000_000) % 2
+    predictions = np.where(np.arange(1_000_000) % 10 < 2, 1 - targets, targets)  # 2 of 10 wrong
+    assert METRICS["matthews"](targets, predictions) == pytest.approx(0.6)
+
+
 def test_every_metric_has_a_reference():
     assert set(METRICS) == {*LABELS, *NUMBERS, "f1"}
 

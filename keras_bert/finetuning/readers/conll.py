@@ -1,6 +1,7 @@
 """CoNLL files: a word and its tags in each line, a blank line after each sentence."""
 
 import os
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from keras_bert.finetuning.readers.sentences import Sentence, spaced, tagged_exa
 from keras_bert.text.files import read_lines
 
 _DOCUMENT = "-DOCSTART-"
+_NO_WORD = re.compile(r"\d+[-.]\d+\t")  # CoNLL-U: a contraction before its words, or an empty node
 
 
 class _Block(NamedTuple):
@@ -33,7 +35,9 @@ def read_conll(
     """Reads sentences of tagged words.
 
     Columns are separated by tabs if the first line has one, else by spaces. Lines that begin
-    with -DOCSTART- begin documents, which are the groups of the examples.
+    with -DOCSTART- begin documents, which are the groups of the examples. Where the words are
+    not in the first column but numbered there, as in CoNLL-U, ranges such as 1-2 and empty
+    nodes such as 1.1 are left out: they are no words of the sentence's analysis.
 
     Args:
         path: the file.
@@ -70,6 +74,8 @@ def read_conll(
     def read(block: _Block) -> Sentence:
         words, tags = [], []
         for line, text in block.lines:
+            if word_column % count and _NO_WORD.match(text):
+                continue
             cells = _cells(text, separator)
             if len(cells) != count:
                 raise InputError(

@@ -125,6 +125,8 @@ def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
             answers = []
         elif isinstance(answers, str):
             answers = [{"text": answers, "answer_start": start}] if answers else None
+        elif isinstance(answers, list) and isinstance(start, list):
+            answers = {"text": answers, "answer_start": start}
         id = row.line if cells["id"] is None else cells["id"]
         yield Question(
             row.line,
@@ -148,7 +150,12 @@ def _checked(item: Question, labelled: bool) -> Answers | None:
                 "an empty list of answers or a true is_impossible."
             )
         return None
-    return tuple(_located(item, *answer) for answer in _pairs(item))
+    try:
+        return tuple(_located(item, *answer) for answer in _pairs(item))
+    except InputError:
+        if labelled:
+            raise
+        return None
 
 
 def _pairs(item: Question) -> Sequence[tuple[Any, Any]]:

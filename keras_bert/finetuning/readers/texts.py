@@ -77,41 +77,49 @@ def read_examples(
         header: whether the first line of a CSV or TSV file names the columns.
         separator: what stands between the labels of an example that can have several; a JSON
             list of labels needs none.
-        labelled: whether labels are needed; if not, they are read if they are there.
+        labelled: whether labels are needed; if not, they are read if every example has one.
         on_error: "fail" at the first row that has no text, no label or not all columns, or
             "skip" such rows and log how many they are.
 
     Raises:
-        InputError: if the file cannot be read, a column is not found, or a row has no text or
-            no label; the message names the file and the line.
+        InputError: if the file cannot be read, a column is not found, or a row has no text (an
+            empty one is a text) or no label; the message names the file and the line.
     """
     table = read_table(path, format=format, header=header, on_error=on_error)
     found = _find_columns(table, columns or Columns(), header, labelled)
 
-    def read(row: Row) -> tuple[int, str, str, str | tuple[str, ...]]:
+    def read(row: Row) -> tuple[int, str, str, str | tuple[str, ...] | None]:
         text = _text(table, row, found.text)
         pair = "" if found.pair is None else _text(table, row, found.pair)
-        return row.line, text, pair, _label(table, row, found.labels, separator)
+        label = _label(table, row, found.labels, separator) if found.labels else None
+        if label is None and labelled:
+            raise InputError(
+                f"{table.path}, line {row.line}: the label is missing (column "
+                f"{found.labels[0]!r}); label the example or remove it."
+            )
+        return row.line, text, pair, label
 
     lines, texts, pairs, labels = zip(*read_each(read, table.rows, path, on_error), strict=True)
-    if found.labels and len({isinstance(label, tuple) for label in labels}) > 1:
+    if None not in labels and len({isinstance(label, tuple) for label in labels}) > 1:
         raise InputError(f"{path}: some labels are lists and some are not; make all of them lists.")
     return TextExamples(
         path=str(path),
         lines=lines,
         texts=texts,
         pairs=None if found.pair is None else pairs,
-        labels=labels if found.labels else None,
+        labels=None if None in labels else labels,
         columns=found,
     )
 
 
 def _find_columns(table: Table, given: Columns, header: bool, labelled: bool) -> Columns:
-    for name in (given.text, given.pair, *given.labels):
-        find_column(table, name, ())
     usual = {name.lower(): name for name in reversed(table.columns)}
     if not header:
-        usual = _by_position(table.columns, labelled)
+        usual = _by_position(table.columns)
+    named = (given.text, given.pair, *given.labels)
+    for name in named:
+        find_column(table, name, ())
+    usual = {key: name for key, name in usual.items() if name not in named}
     text, pair = given.text, given.pair
     if text is None and pair is None:
         both = ((usual.get(a.lower()), usual.get(b.lower())) for a, b in PAIR_COLUMNS)
@@ -142,13 +150,9 @@ def _advice(table: Table, header: bool) -> str:
     return named + (without if header else "")
 
 
-def _by_position(columns: tuple[str, ...], labelled: bool) -> dict[str, str]:
+def _by_position(columns: tuple[str, ...]) -> dict[str, str]:
     """Usual names of columns without a header."""
-    names = {
-        1: ("text",),
-        2: ("text", "label") if labelled else ("sentence1", "sentence2"),
-        3: ("sentence1", "sentence2", "label"),
-    }
+    names = {1: ("text",), 2: ("text", "label"), 3: ("sentence1", "sentence2", "label")}
     return dict(zip(names.get(len(columns), ()), columns, strict=False))
 
 
@@ -169,21 +173,16 @@ def _text(table: Table, row: Row, column: str | None) -> str:
 
 def _label(
     table: Table, row: Row, columns: tuple[str, ...], separator: str | None
-) -> str | tuple[str, ...]:
+) -> str | tuple[str, ...] | None:
     if len(columns) > 1:
         return tuple(column for column in columns if _yes(table, row, column))
-    value = row.values.get(columns[0]) if columns else ""
+    value = row.values.get(columns[0])
     if isinstance(value, str) and value.lstrip().startswith("[") and separator is None:
         value = _json_list(value)
     if isinstance(value, list):
         return tuple(_name(item) for item in value)
-    if columns and (value is None or isinstance(value, dict) or _name(value) == ""):
-        if separator is not None and value == "":
-            return ()
-        raise InputError(
-            f"{table.path}, line {row.line}: the label is missing (column {columns[0]!r}); "
-            "label the example or remove it."
-        )
+    if value is None or isinstance(value, dict) or _name(value) == "":
+        return () if separator is not None and value == "" else None
     if separator is not None:
         return tuple(filter(None, map(str.strip, _name(value).split(separator))))
     return _name(value)
