@@ -75,7 +75,8 @@ class PretrainingConfig:
         packed: whether a sequence is filled with several documents, each with its own `[CLS]`,
             `[SEP]` and positions, which do not attend to one another; not for objectives with
             pairs of texts, and in place of `across_documents`.
-        accumulation: number of parts in which a replica works through its share of a batch.
+        accumulation: number of parts in which a replica works through its share of a batch, and
+            held-out text is seen in batches as small.
         steps: length of the run; or
         epochs: the same in passes through the corpus.
         masking_rate: share of the tokens to guess.

@@ -70,6 +70,7 @@ class Examples:
         *,
         epoch: int = 0,
         start: int = 0,
+        limit: int | None = None,
         plan: Plan | None = None,
         parts: int = 1,
         first_part: int = 0,
@@ -84,6 +85,7 @@ class Examples:
             batch_size: B of the global batch.
             epoch: number of the epoch, which decides pairs, order and masks.
             start: number of the first example.
+            limit: number of examples, from the beginning of the epoch; None means all.
             plan: `plan(epoch)`, if it is at hand.
             parts: number of replicas among which every batch is divided, in order; an element of
                 the dataset is then one part.
@@ -101,7 +103,8 @@ class Examples:
         plan = self.plan(epoch) if plan is None else plan
         local_parts = parts if local_parts is None else local_parts
         rows = batch_size // parts
-        batches = num_batches(len(plan) - start, batch_size)
+        end = min(limit or len(plan), len(plan))
+        batches = num_batches(end - start, batch_size)
         # Captured tensors are passed to the pipeline, not copied into its graph.
         tokens, columns = token_reader(self.corpus.tokens), plan_columns(plan)
 
@@ -109,8 +112,8 @@ class Examples:
             part = first_part + index % local_parts
             first = start + (index // local_parts) * batch_size + part * rows
             wanted = first + tf.range(rows, dtype=tf.int64)
-            number = tf.minimum(wanted, len(plan) - 1)
-            return self._example(tokens, columns, epoch, number, wanted < len(plan))
+            number = tf.minimum(wanted, end - 1)
+            return self._example(tokens, columns, epoch, number, wanted < end)
 
         indices = tf.data.Dataset.range(batches * local_parts)
         if self.data_service:

@@ -27,21 +27,21 @@ def distributed_batches(
         epoch: number of the epoch.
         start: number of the first example.
         plan: `examples.plan(epoch)`, if it is at hand.
-        limit: number of batches, from the beginning of the epoch; None means all.
+        limit: number of examples, from the beginning of the epoch; None means all.
     """
     replicas = strategy.num_replicas_in_sync
 
     def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
         local = replicas // context.num_input_pipelines
-        batches = examples.dataset(
+        return examples.dataset(
             batch_size,
             epoch=epoch,
             start=start,
+            limit=limit,
             plan=plan,
             parts=replicas,
             first_part=context.input_pipeline_id * local,
             local_parts=local,
         )
-        return batches if limit is None else batches.take(limit * local)
 
     return iter(strategy.distribute_datasets_from_function(dataset))

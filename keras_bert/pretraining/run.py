@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -229,17 +228,17 @@ class Run:
         return min(*distances, self.steps - self.step)
 
     def _evaluate_if_due(self) -> bool:
-        every = self.config.evaluate_every
+        config = self.config
+        every = config.evaluate_every
         due = self.step in (0, self.steps) or (every and self.step % every == 0)
         if self.validation is None or not due or self.journal.find("validation", self.step):
             return False
-        size = self.config.batch_size
         batches = distributed_batches(
             self.strategy,
             self.validation,
-            size,
+            config.batch_size // config.accumulation,  # what a replica holds in training
             plan=self.validation_plan,
-            limit=math.ceil(self.config.validation_examples / size),
+            limit=config.validation_examples,
         )
         total = sum(map(self.training_step.evaluate, batches))
         measures = self.objective.measures(total.numpy().tolist())

@@ -103,6 +103,18 @@ def test_any_batch_size_start_and_number_of_parts_gives_the_same_examples(
         np.testing.assert_array_equal(value, together)
 
 
+@pytest.mark.parametrize(("batch_size", "parts"), [(16, 1), (4, 2)])
+def test_no_more_than_are_wanted(make_examples, batch_size, parts):
+    examples = make_examples()
+    whole = collect(examples.dataset(16))
+    rows = collect(examples.dataset(batch_size, limit=18, parts=parts))
+    exists = rows["w/nsp_logits"] > 0
+    for name, value in rows.items():
+        np.testing.assert_array_equal(value[exists], whole[name][:18], err_msg=name)
+    more = collect(examples.dataset(16, limit=10**6))
+    assert len(more["w/nsp_logits"]) == len(whole["w/nsp_logits"])
+
+
 def test_epochs_differ(make_examples):
     examples = make_examples()
     first, second = (collect(examples.dataset(16, epoch=epoch)) for epoch in (0, 1))

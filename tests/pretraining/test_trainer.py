@@ -13,6 +13,7 @@ from keras_bert.pretraining import checkpoint
 from keras_bert.pretraining.directory import check_directory
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.schedules import WarmupLinearDecay
+from keras_bert.pretraining.step import TrainingStep
 from keras_bert.pretraining.trainer import pretrain
 from tests.marks import others_slow
 from tests.pretraining import processes
@@ -148,6 +149,24 @@ def test_epochs_pass_and_a_run_continues_in_the_middle_of_one(text_files, tmp_pa
     assert place["epoch"] == 2
     assert place["example"] > 0
     assert place["example"] % 16 == 0
+
+
+def test_held_out_text_takes_no_more_memory_than_training(
+    finished, text_files, tmp_path, monkeypatch
+):
+    """Batches are in parts there, too, of the same examples."""
+    sizes, evaluate = set(), TrainingStep._evaluate
+
+    def recorded(step, batch):
+        sizes.add(batch[0]["token_ids"].shape[0])
+        return evaluate(step, batch)
+
+    monkeypatch.setattr(TrainingStep, "_evaluate", recorded)
+    run = config(text_files, tmp_path / "run", steps=1, accumulation=4)
+    before = pretrain(run, progress=False)["before"]
+    assert sizes == {4}
+    for name in ("mlm_loss", "mlm_accuracy", "nsp_loss"):
+        assert before[name] == pytest.approx(finished[1]["before"][name], rel=1e-5)
 
 
 def test_masked_tokens_alone(text_files, tmp_path):
