@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.safetensors import save_tensors
 from keras_bert.errors import InputError
 from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.lines import Lines
@@ -79,11 +79,14 @@ def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> dict[str, A
 
     Returns:
         Its entry in the manifest.
+
+    Raises:
+        InputError: if the disk refuses.
     """
     # In one entry, since safetensors writes several in any order, and files are to be the same.
     checksums = {"checksums": f"{text} {zlib.crc32(lines.tokens.data)}"}
     with replacing(path) as new:
-        save_file(lines._asdict(), new, checksums)
+        save_tensors(lines._asdict(), new, checksums)
     return entry(Path(path))
 
 

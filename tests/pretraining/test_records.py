@@ -1,5 +1,6 @@
 import contextlib
 import json
+import resource
 
 import numpy as np
 import pytest
@@ -183,6 +184,17 @@ def test_what_a_run_cannot_use_is_refused(records, vocabulary, tokenizer, tmp_pa
         )
     with pytest.raises(InputError, match="shard-00003.safetensors is missing or damaged"):
         open_corpus([str(damaged)], tokenizer)
+
+
+def test_a_full_disk_is_one_sentence(text, tokenizer, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # Python ignores its signal
+    try:
+        with pytest.raises(InputError, match="Cannot write .*shard-0000.*File too large"):
+            tokenize(f"{text}/?.txt", tokenizer, tmp_path / "o", workers=1, progress=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in (tmp_path / "o").iterdir()] == ["source.json"]
 
 
 def test_command(text, tmp_path, capsys):
