@@ -31,7 +31,7 @@ from keras_bert.cli import (
 from keras_bert.cli.quiet import quiet
 from keras_bert.errors import InputError
 
-OK, WRONG_INPUT, INTERRUPTED = 0, 2, 130
+OK, WRONG_INPUT, INTERRUPTED, NO_READER = 0, 2, 130, 141  # the last two: 128 and the signal
 _DEBUG = "--debug"
 
 
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0; 2 if something is wrong, which is said in one line on standard error; 130 if
-        interrupted.
+        interrupted; 141 if whoever read the output has gone, which is not said.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     debug = _DEBUG in arguments[: _end_of_options(arguments)]
@@ -78,9 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with contextlib.nullcontext() if debug else quiet():
         try:
             return _run(arguments)
-        except BrokenPipeError:  # whoever read our output has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return OK
+        except BrokenPipeError:
+            return NO_READER
         except KeyboardInterrupt as error:
             _say(str(error) or "Interrupted.")
             return INTERRUPTED
@@ -89,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 traceback.print_exc()
             _say(_sentence(error))
             return WRONG_INPUT
+        finally:
+            _drop_unwritten()
 
 
 def _run(arguments: list[str]) -> int:
@@ -118,4 +119,14 @@ def _sentence(error: Exception) -> str:
 
 
 def _say(message: str) -> None:
-    print("keras-bert:", " ".join(message.split("\n")), file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print("keras-bert:", " ".join(message.split("\n")), file=sys.stderr)
+
+
+def _drop_unwritten() -> None:
+    """Lets what could not be written lead nowhere, or Python would fail once more as it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,9 +1,12 @@
 """What the progress bar of a run shows."""
 
+import contextlib
+import sys
 import time
 from collections.abc import Mapping
 
 from tqdm import tqdm
+from tqdm.utils import ObjectWrapper
 
 _SPEED = {
     "tokens_per_second": ("tokens/s", "{:.0f}"),
@@ -14,7 +17,20 @@ _SPEED = {
 
 def make_bar(total: int, step: int, shown: bool) -> tqdm:
     """A bar of steps, for a run that begins or continues at one of them."""
-    return tqdm(total=total, initial=step, unit="step", disable=not shown, smoothing=0.1)
+    stream, disable = _Stream(sys.stderr), not shown
+    return tqdm(total=total, initial=step, unit="step", file=stream, disable=disable, smoothing=0.1)
+
+
+class _Stream(ObjectWrapper):
+    """What a bar writes to. No run ends because whoever read it has gone."""
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._wrapped.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._wrapped.flush()
 
 
 def advance(bar: tqdm, steps: int, numbers: Mapping[str, float], *, traced: bool) -> None:

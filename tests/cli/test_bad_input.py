@@ -376,15 +376,19 @@ def test_debug_shows_where():
     assert b"Traceback" in done.stderr
 
 
-def test_a_closed_pipe_is_fine(folder):
+@pytest.mark.parametrize(
+    ("arguments", "stream", "code"),
+    [("--help", "stdout", 141), ("nonsense", "stderr", 2)],
+    ids=["results", "messages"],
+)
+def test_a_reader_that_has_gone(arguments, stream, code):
+    """As SIGPIPE would have it for what was asked for; a message that cannot be said is no end."""
     reader, writer = os.pipe()
     os.close(reader)
-    done = command(
-        "predict", "--model", "tuned/model", "a", cwd=folder, capture_output=False,
-        stdout=writer, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    other = {"stdout": "stderr", "stderr": "stdout"}[stream]
+    done = command(arguments, capture_output=False, **{stream: writer, other: subprocess.PIPE})
     os.close(writer)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, getattr(done, other)) == (code, b"")
 
 
 def test_ctrl_c_is_one_line_and_130(run, monkeypatch):

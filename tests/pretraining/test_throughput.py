@@ -1,4 +1,5 @@
 import io
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -95,3 +96,16 @@ def test_time_left_is_that_of_steps_without_tracing(monkeypatch):
 def test_no_bar_is_no_error():
     with make_bar(10, 0, False) as bar:
         advance(bar, 10, {"loss": 1.0}, traced=True)
+
+
+def test_a_bar_that_nobody_reads_ends_no_run(monkeypatch):
+    reader, writer = os.pipe()
+    os.close(reader)
+    stream = os.fdopen(writer, "w", 1)
+    monkeypatch.setattr("sys.stderr", stream)
+    for traced in (True, False):
+        with make_bar(10, 0, True) as bar:
+            advance(bar, 10, {"loss": 1.0}, traced=traced)
+        assert bar.n == 10
+    with pytest.raises(BrokenPipeError):
+        stream.close()
