@@ -1,5 +1,7 @@
 """The errors this package raises on purpose: each says what was found, expected and to be done."""
 
+import re
+
 
 class InputError(ValueError):
     """A value, file or option given by the user cannot be used."""
@@ -7,3 +9,8 @@ class InputError(ValueError):
 
 class CheckpointError(InputError):
     """A file of weights, or the directory it stands in, cannot be used."""
+
+
+def first_sentence(error: Exception) -> str:
+    """What an error of another library says, to be part of a sentence of ours."""
+    return re.split(r"\.\s|\n", str(error).strip())[0].rstrip(".") or type(error).__name__

@@ -1,12 +1,11 @@
 """Where the training runs: strategies of `tf.distribute` by name."""
 
-import re
 from collections.abc import Callable
 
 import tensorflow as tf
 
 from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, first_sentence
 from keras_bert.pretraining.cluster import CLUSTERS, find_cluster
 
 
@@ -37,7 +36,7 @@ def _multi_worker(cluster: str) -> tf.distribute.Strategy:
     except (RuntimeError, tf.errors.OpError) as error:
         raise InputError(
             f"Worker {index} of {len(workers)} cannot join the others as {workers[index]}: "
-            f"{_first_sentence(error)}. Every worker needs an address of its own that is free and "
+            f"{first_sentence(error)}. Every worker needs an address of its own that is free and "
             "that the others reach, and a process in which TensorFlow has done nothing yet."
         ) from error
 
@@ -52,7 +51,7 @@ def _tpu(cluster: str) -> tf.distribute.Strategy:
         return tf.distribute.TPUStrategy(resolver)
     except Exception as error:  # of the network, of Google's client, of the runtime
         raise InputError(
-            f"There is no TPU {cluster or 'on this machine'} ({_first_sentence(error)}): run on a "
+            f"There is no TPU {cluster or 'on this machine'} ({first_sentence(error)}): run on a "
             "TPU VM, name the TPU with the option cluster, or choose another strategy."
         ) from error
 
@@ -114,7 +113,3 @@ def check_batch(
             f"{accumulation} parts (accumulation); choose a multiple of "
             f"{replicas * accumulation}."
         )
-
-
-def _first_sentence(error: Exception) -> str:
-    return re.split(r"\.\s|\n", str(error).strip())[0].rstrip(".") or type(error).__name__

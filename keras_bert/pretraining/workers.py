@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, first_sentence
 
 _LOST = (
     tf.errors.AbortedError,
@@ -15,7 +15,7 @@ _LOST = (
     tf.errors.InternalError,
     tf.errors.UnavailableError,
 )
-"""What an all-reduce ends with when another worker has died."""
+"""What an all-reduce ends with when another worker has died, and some failures of this one."""
 
 
 class Workers:
@@ -85,6 +85,6 @@ class Workers:
                 raise
             raise InputError(
                 f"Worker {self.index} of {self.number} stops, since another one has stopped or "
-                "cannot be reached; see what that one says, and start all of them again: they go "
-                "on from the last checkpoint."
+                f"cannot be reached, or it failed itself ({first_sentence(error)}); see what the "
+                "others say, and start all of them again: they go on from the last checkpoint."
             ) from error
