@@ -11,6 +11,10 @@ class CheckpointError(InputError):
     """A file of weights, or the directory it stands in, cannot be used."""
 
 
+class LostWorkerError(InputError):
+    """Another worker has stopped or cannot be reached; started again, all of them go on."""
+
+
 def first_sentence(error: Exception) -> str:
     """What an error of another library says, to be part of a sentence of ours."""
     return re.split(r"\.\s|\n", str(error).strip())[0].rstrip(".") or type(error).__name__

@@ -29,9 +29,11 @@ from keras_bert.cli import (
     vocab,
 )
 from keras_bert.cli.quiet import quiet
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, LostWorkerError
 
-OK, WRONG_INPUT, INTERRUPTED, NO_READER = 0, 2, 130, 141  # the last two: 128 and the signal
+OK, WRONG_INPUT = 0, 2
+TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
+INTERRUPTED, NO_READER = 130, 141  # 128 and the number of the signal
 _DEBUG = "--debug"
 
 
@@ -68,8 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: without the program's name; by default those of this process.
 
     Returns:
-        0; 2 if something is wrong, which is said in one line on standard error; 130 if
-        interrupted; 141 if whoever read the output has gone, which is not said.
+        0; 2 if something is wrong, which is said in one line on standard error; 75 if another
+        worker is lost, so that the same commands go on; 130 if interrupted; 141 if whoever read
+        the output has gone, which is not said.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     debug = _DEBUG in arguments[: _end_of_options(arguments)]
@@ -87,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if debug:
                 traceback.print_exc()
             _say(_sentence(error))
-            return WRONG_INPUT
+            return TRY_AGAIN if isinstance(error, LostWorkerError) else WRONG_INPUT
         finally:
             _drop_unwritten()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from keras_bert.config import closest
-from keras_bert.errors import InputError, first_sentence
+from keras_bert.errors import InputError, LostWorkerError, first_sentence
 from keras_bert.pretraining.cluster import CLUSTERS, find_cluster
 
 
@@ -34,7 +34,8 @@ def _multi_worker(cluster: str) -> tf.distribute.Strategy:
     try:
         return tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except (RuntimeError, tf.errors.OpError) as error:
-        raise InputError(
+        kind = LostWorkerError if isinstance(error, tf.errors.OpError) else InputError
+        raise kind(
             f"Worker {index} of {len(workers)} cannot join the others as {workers[index]}: "
             f"{first_sentence(error)}. Every worker needs an address of its own that is free and "
             "that the others reach, and a process in which TensorFlow has done nothing yet."
@@ -77,6 +78,7 @@ def make_strategy(name: str, cluster: str = "") -> tf.distribute.Strategy:
 
     Raises:
         InputError: if there is none.
+        LostWorkerError: if other workers cannot be reached.
     """
     if name not in STRATEGIES:
         raise InputError(

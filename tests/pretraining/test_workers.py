@@ -1,9 +1,14 @@
 """What a worker says when the others are lost."""
 
+import json
+
+import click
 import pytest
 import tensorflow as tf
 
-from keras_bert.errors import InputError
+from keras_bert import cli
+from keras_bert.errors import InputError, LostWorkerError
+from keras_bert.pretraining.strategy import make_strategy
 from keras_bert.pretraining.workers import Workers
 
 
@@ -20,7 +25,7 @@ class Strategy(tf.distribute.MultiWorkerMirroredStrategy):
 
 def test_a_worker_tells_what_stopped_it():
     error = tf.errors.InternalError(None, None, "No room for 7 bytes.\nAt node 3.")
-    with pytest.raises(InputError) as refusal, Workers(Strategy()).together():
+    with pytest.raises(LostWorkerError) as refusal, Workers(Strategy()).together():
         raise error
     assert str(refusal.value) == (
         "Worker 1 of 2 stops, since another one has stopped or cannot be reached, or it failed "
@@ -29,3 +34,33 @@ def test_a_worker_tells_what_stopped_it():
     )
     with pytest.raises(tf.errors.InternalError), Workers(tf.distribute.get_strategy()).together():
         raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (tf.errors.UnavailableError(None, None, "No route to b."), LostWorkerError),
+        (RuntimeError("Too late."), InputError),
+    ],
+)
+def test_others_that_cannot_be_reached_may_be_so_later(error, kind, monkeypatch):
+    def fail(resolver):
+        raise error
+
+    task = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(task))
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", fail)
+    with pytest.raises(InputError, match=f"Worker 0 of 2 cannot join .*{str(error)[:-1]}") as found:
+        make_strategy("multi_worker")
+    assert type(found.value) is kind
+
+
+@pytest.mark.parametrize(("kind", "code"), [(LostWorkerError, 75), (InputError, 2)])
+def test_exit_codes_tell_what_starting_again_would_change(kind, code, monkeypatch, capsys):
+    @click.command("fail")
+    def fail():
+        raise kind("Stopped.")
+
+    monkeypatch.setitem(cli.group.commands, "fail", fail)
+    assert cli.main(["fail"]) == code
+    assert capsys.readouterr().err == "keras-bert: Stopped.\n"
