@@ -21,15 +21,24 @@ class Background:
         self.wait()
         self._work = self._executor.submit(work)
 
+    def has_failed(self) -> bool:
+        """Whether the work has ended by raising, and nobody has waited for it; does not wait."""
+        work = self._work
+        return work is not None and work.done() and work.exception() is not None
+
+    def failure(self) -> BaseException | None:
+        """Waits until all is done; what the work raised, if it did, told once."""
+        work, self._work = self._work, None
+        return work.exception() if work is not None else None
+
     def wait(self) -> None:
         """Until all is done.
 
         Raises:
             Exception: what the work raised.
         """
-        work, self._work = self._work, None
-        if work is not None:
-            work.result()
+        if failure := self.failure():
+            raise failure
 
     def __enter__(self) -> "Background":
         return self

@@ -113,6 +113,7 @@ class Run:
         self.saved = self.step
         self.journal = Journal(self.directory, self.step, writes=workers.is_chief)
         self.background = Background()
+        self.failures: list[BaseException] = []  # of the last writes, one after the other
         self.watch = LossWatch()
         for row in self.journal.rows:
             if row["event"] == "train":
@@ -143,6 +144,7 @@ class Run:
     def results(self) -> dict[str, Any]:
         """What `pretrain` returns of the run."""
         model, best = self.directory / "model", self.journal.best_step()
+        best_path = None if best is None else checkpoint_path(self._checkpoints, best)
         return {
             "step": self.step,
             "steps": self.steps,
@@ -151,7 +153,7 @@ class Run:
             "after": self.journal.find("validation", self.steps),
             "train": self.journal.find("train"),
             "examples_per_epoch": self.examples_per_epoch,
-            "best": None if best is None else str(checkpoint_path(self._checkpoints, best)),
+            "best": str(best_path) if best_path and best_path.exists() else None,
         }
 
     def _train_stretch(self, stop_requested: Callable[[], bool], bar: tqdm) -> None:
@@ -175,8 +177,11 @@ class Run:
             if self.example >= len(self.plan):
                 self.epoch, self.example = self.epoch + 1, 0
             is_best = self._evaluate_if_due() and self.journal.best_step() == self.step
-            if is_best or self.step % self.config.checkpoint_every == 0:
+            due = self.step % self.config.checkpoint_every == 0
+            if is_best or due or self.background.has_failed():
                 self._save()
+            if len(self.failures) > 1:
+                raise self.failures[-1]
 
     def _train_steps(self, iterator: Iterator, count: int, size: int, bar: tqdm) -> None:
         train = self.training_step.train
@@ -210,7 +215,7 @@ class Run:
     def _check_losses(self, measures: Mapping[str, float], gradient_norm: float) -> None:
         trouble = self.watch.trouble(self.step, {**measures, "gradient_norm": gradient_norm})
         if trouble:
-            self.background.wait()
+            self._finish_writing()
             good = checkpoint_paths(self._checkpoints, self.watch.good_step)
             raise InputError(
                 f"{trouble}. The last good checkpoint is {good[-1] if good else 'none'}; begin "
@@ -251,7 +256,7 @@ class Run:
             return
         self.saved = self.step
         self.journal.flush()
-        self.background.wait()  # rather than hold two copies
+        self._finish_writing()  # rather than hold two copies
         place = {"step": self.step, "epoch": self.epoch, "example": self.example}
         model = self.objective.kept(self.model)
         snapshot = take_snapshot(model, self.optimizer, place, self._facts(model))
@@ -259,6 +264,15 @@ class Run:
         self.background.start(
             lambda: write_checkpoint(self._checkpoints, snapshot, keep=keep, best=best)
         )
+
+    def _finish_writing(self) -> None:
+        """Waits for the checkpoint that is being written; the next may make up for its failure."""
+        failure = self.background.failure()
+        if failure is None:
+            self.failures = []
+            return
+        logger.warning("A checkpoint could not be written. %s", failure)
+        self.failures.append(failure)
 
     def _facts(self, model: keras.Model) -> Facts:
         return facts_of(

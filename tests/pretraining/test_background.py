@@ -27,3 +27,20 @@ def test_what_the_work_raises_is_raised_by_whoever_waits():
         with pytest.raises(OSError, match="full"):
             background.wait()
         background.wait()  # told once
+
+
+def test_a_failure_can_be_looked_at_without_waiting():
+    free = threading.Event()
+
+    def fail():
+        free.wait(60)
+        raise OSError("the disk is full")
+
+    with Background() as background:
+        assert not background.has_failed()
+        background.start(fail)
+        assert not background.has_failed()
+        free.set()
+        assert "full" in str(background.failure())
+        assert background.failure() is None  # told once
+        assert not background.has_failed()

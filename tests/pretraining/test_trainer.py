@@ -1,6 +1,5 @@
 import json
 import random
-import resource
 import signal
 import threading
 
@@ -10,6 +9,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert.pretraining import checkpoint
+from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.directory import check_directory
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.schedules import WarmupLinearDecay
@@ -96,28 +96,51 @@ def test_no_signals_in_other_threads(text_files, tmp_path):
     assert (tmp_path / "run" / "model").is_dir()
 
 
-def test_a_full_disk_leaves_the_last_checkpoint(finished, text_files, tmp_path, monkeypatch):
-    run = config(text_files, tmp_path / "run")
-    save, limits = checkpoint.save_tensors, resource.getrlimit(resource.RLIMIT_FSIZE)
+def fill_disk(monkeypatch, steps):
+    """So that the checkpoints of some steps cannot be written."""
+    save = checkpoint.save_tensors
 
     def into_a_full_disk(tensors, path):
-        if "step-00000012" in str(path):
-            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-        try:
-            save(tensors, path)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        if any(f"step-{step:08d}" in str(path) for step in steps):
+            raise kb.InputError(f"Cannot write {path}: no space left.")
+        save(tensors, path)
 
+    monkeypatch.setattr(checkpoint, "save_tensors", into_a_full_disk)
+
+
+def checkpoints(output):
+    return sorted(int(path.name.removeprefix("step-")) for path in output.glob("checkpoints/*"))
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(finished, text_files, tmp_path, monkeypatch):
+    run = config(text_files, tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "save_tensors", into_a_full_disk)
+        fill_disk(patch, range(12, 25))
         with pytest.raises(kb.InputError, match="Cannot write"):
             pretrain(run, progress=False)
-    assert sorted(p.name for p in (tmp_path / "run" / "checkpoints").iterdir()) == [
-        "step-00000006",
-        "step-00000008",
-    ]
+    assert checkpoints(tmp_path / "run") == [6, 8]
     pretrain(run, progress=False)
     assert_same_run(tmp_path / "run", finished[0])
+
+
+@pytest.mark.parametrize(("looks", "written"), [(True, [8, 10]), (False, [10])])
+def test_a_write_that_fails_is_made_up_for(
+    text_files, tmp_path, monkeypatch, caplog, looks, written
+):
+    """At the next look or, if it is still under way there, by the last checkpoint."""
+    run = config(text_files, tmp_path / "run", evaluate_every=None, keep_checkpoints=9)
+    has_failed = Background.has_failed
+
+    def look(background):
+        background._executor.submit(int).result()  # after the write
+        return looks and has_failed(background)
+
+    monkeypatch.setattr(Background, "has_failed", look)
+    fill_disk(monkeypatch, [6])
+    interrupt(monkeypatch, step=10)
+    assert pretrain(run, progress=False)["step"] == 10
+    assert checkpoints(tmp_path / "run") == written
+    assert caplog.text.count("A checkpoint could not be written") == 1
 
 
 @pytest.mark.slow
