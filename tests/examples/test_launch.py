@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import keras_bert as kb
+from keras_bert.cli import INTERRUPTED, TRY_AGAIN, WRONG_INPUT
 from keras_bert.pretraining.cluster import from_kubernetes
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.option_file import recipes
@@ -68,19 +69,42 @@ def test_kubernetes_file_fits_together():
     assert (program, verb) == ("keras-bert", "pretrain")
     config = PretrainingConfig.from_yaml(recipe, container["args"])
     assert (config.strategy, config.cluster) == ("multi_worker", "kubernetes")
+    final, disrupted = job["spec"]["podFailurePolicy"]["rules"]
+    codes = {"containerName": container["name"], "operator": "In", "values": [WRONG_INPUT]}
+    assert final == {"action": "FailJob", "onExitCodes": codes}
+    assert disrupted["action"] == "Ignore"
+    assert pods["restartPolicy"] == "Never"  # no other goes with such rules
 
 
-@pytest.mark.parametrize(("status", "queued"), [(0, False), (2, False), (130, True)])
-def test_a_slurm_job_that_was_interrupted_queues_again(status, queued, environment, tmp_path):
+SAVED, LOST, KILLED = INTERRUPTED, TRY_AGAIN, 128 + 9
+
+
+@pytest.mark.parametrize(
+    ("codes", "restarts", "queued"),
+    [
+        ([0, 0], 0, False),
+        ([SAVED, SAVED], 99, True),
+        ([LOST, LOST], 0, True),
+        ([LOST, KILLED], 0, True),
+        ([LOST, LOST], 100, False),
+        ([WRONG_INPUT, LOST], 0, False),
+        ([1, 1], 0, False),
+    ],
+)
+def test_a_slurm_job_that_can_go_on_queues_again(codes, restarts, queued, environment, tmp_path):
+    """And gets SIGTERM as its program does."""
     folder, stand_in, variables = environment
-    stand_in("srun", f"exit {status}")
+    each = 'CODE=$code "$@"; code=$?; [ $code -lt $highest ] || highest=$code'
+    tasks = f"for code in {shlex.join(map(str, codes))}; do {each}; done"
+    stand_in("srun", f"highest=0; {tasks}; exit $highest")
+    stand_in("keras-bert", "kill -TERM $PPID; exit $CODE")
     stand_in("scontrol", "")
-    variables |= {"SLURM_JOB_ID": "7", "HOME": str(tmp_path)}
+    variables |= {"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": str(restarts), "HOME": str(tmp_path)}
     done = subprocess.run(["bash", str(LAUNCH / "slurm.sbatch")], env=variables, timeout=60)
     calls = (folder / "calls").read_text()
-    assert "srun keras-bert pretrain bert_base_phase1 corpus=" in calls
+    assert calls.count("keras-bert pretrain bert_base_phase1 corpus=") == 1 + len(codes)
     assert ("scontrol requeue 7" in calls) == queued
-    assert done.returncode == (0 if queued else status)
+    assert (done.returncode == 0) == (queued or not any(codes))
 
 
 @pytest.mark.parametrize("script", ["tpu_vm.sh", "tpu_pod.sh"])
