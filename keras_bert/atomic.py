@@ -1,6 +1,7 @@
 """Outputs appear under their final name complete or not at all."""
 
 import contextlib
+import glob
 import os
 import shutil
 import tempfile
@@ -43,6 +44,13 @@ def replacing(target: str | os.PathLike, *, marker: str | None = None) -> Iterat
         reason = error.strerror or error
         raise InputError(f"Cannot write {target}: {reason}. Nothing was changed.") from error
     finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def remove_scratch(target: str | os.PathLike) -> None:
+    """Removes what `replacing(target)` has left where it was killed."""
+    target = Path(target)
+    for scratch in target.parent.glob(f".{glob.escape(target.name)}.????????"):
         shutil.rmtree(scratch, ignore_errors=True)
 
 

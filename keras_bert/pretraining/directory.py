@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import remove_scratch, replacing
 from keras_bert.errors import InputError
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 from keras_bert.pretraining.corpus import TokenizedCorpus
@@ -27,6 +27,7 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
     """
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file; name a directory for the run.")
+    remove_scratch(directory / RUN)  # of a run that was killed as it claimed the directory
     if not directory.exists() or not any(directory.iterdir()):
         return
     if not (directory / RUN).is_file():

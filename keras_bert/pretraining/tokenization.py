@@ -15,7 +15,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import remove_scratch, replacing
 from keras_bert.errors import InputError
 from keras_bert.pretraining.corpus import Patterns
 from keras_bert.pretraining.mapped_tokens import MappedFile
@@ -103,6 +103,7 @@ def _claim(directory: Path, source: dict[str, Any]) -> bool:
         InputError: if it holds something else.
     """
     path = directory / SOURCE
+    remove_scratch(path)
     if path.is_file():
         earlier = json.loads(path.read_text())
         for name, what in _MADE_OF.items():

@@ -1,0 +1,41 @@
+"""Whose a directory is, also where a process was killed as it claimed it."""
+
+import pytest
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+from keras_bert.pretraining.directory import RUN, check_directory
+from keras_bert.pretraining.records import SOURCE
+from keras_bert.pretraining.tokenization import tokenize
+from keras_bert.text.wordpiece import WordPiece
+from tests.pretraining.run import config
+
+
+@pytest.fixture
+def killed_while_writing():
+    """Leaves what a process does that is killed before its file has its name."""
+    unfinished = []
+
+    def leave(path):
+        unfinished.append(replacing(path))
+        unfinished[-1].__enter__().write_text("{")
+        assert [scratch.name[:-8] for scratch in path.parent.iterdir()] == [f".{path.name}."]
+
+    return leave
+
+
+def test_a_run_killed_as_it_claimed_its_directory_begins_again(tmp_path, killed_while_writing):
+    run = config("unused", tmp_path / "run")
+    killed_while_writing(tmp_path / "run" / RUN)
+    check_directory(tmp_path / "run", run)
+    assert not any((tmp_path / "run").iterdir())
+    (tmp_path / "run" / f".{RUN}").write_text("of somebody else")
+    with pytest.raises(InputError, match="is not empty and holds no pretraining run"):
+        check_directory(tmp_path / "run", run)
+
+
+def test_so_does_tokenizing(text_files, vocabulary, tmp_path, killed_while_writing):
+    killed_while_writing(tmp_path / "records" / SOURCE)
+    options = {"workers": 1, "progress": False}
+    tokenize(text_files / "corpus.txt", WordPiece(vocabulary), tmp_path / "records", **options)
+    assert not list((tmp_path / "records").glob(".*"))
