@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -77,15 +78,21 @@ def take_snapshot(
 
 
 def write_checkpoint(
-    directory: Path, snapshot: Snapshot, *, keep: int, best: int | None = None
+    directory: Path,
+    snapshot: Snapshot,
+    *,
+    keep: int,
+    best: int | None = None,
+    good: int | None = None,
 ) -> None:
-    """Writes a checkpoint, then deletes all but the last `keep` and the best one.
+    """Writes a checkpoint, then deletes all but the last `keep`, the best and the last good one.
 
     Args:
         directory: of all checkpoints of the run.
         snapshot: what is to be saved.
         keep: number of checkpoints to keep.
         best: step of another one to keep.
+        good: step until which all was well; the last checkpoint until then is kept, too.
 
     Raises:
         InputError: if the disk refuses; earlier checkpoints stay.
@@ -99,11 +106,24 @@ def write_checkpoint(
         checksums = {file.name: _checksum(file) for file in sorted(new.glob("*.safetensors"))}
         description = json.dumps({**snapshot.progress, "checksums": checksums}, indent=2)
         (new / PROGRESS).write_text(description + "\n")
-    for path in checkpoint_paths(directory)[:-keep]:
-        if best is None or path != checkpoint_path(directory, best):
-            doomed = path.with_name(f".{path.name}.old")  # so that none is ever half deleted
-            path.rename(doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
+        for path in (*new.iterdir(), new):
+            _flush(path)
+    _flush(directory)  # before those go that it takes the place of
+    paths = checkpoint_paths(directory)
+    kept = {*paths[-keep:], *checkpoint_paths(directory, good)[-1:]}
+    if best is not None:
+        kept.add(checkpoint_path(directory, best))
+    for path in paths:
+        if path not in kept:
+            _remove(path)
+
+
+def remove_passed_over(directory: Path, step: int) -> None:
+    """Removes what is above the step that was restored, for a run keeps the highest steps."""
+    for path in checkpoint_paths(directory):
+        if path > checkpoint_path(directory, step):
+            logger.warning("Removing %s: it is damaged, and the run goes on before it.", path)
+            _remove(path)
 
 
 def remove_scratch(directory: Path) -> None:
@@ -146,6 +166,21 @@ def checkpoint_paths(directory: Path, last_step: int | None = None) -> list[Path
     """The checkpoints that are there, in order; those up to a step, if one is given."""
     paths = sorted(directory.glob("step-*"))
     return [p for p in paths if last_step is None or p <= checkpoint_path(directory, last_step)]
+
+
+def _remove(path: Path) -> None:
+    doomed = path.with_name(f".{path.name}.old")  # so that none is ever half deleted
+    path.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    """Brings a file, or what a directory lists, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _restore(path: Path, optimizer: AdamW) -> None:

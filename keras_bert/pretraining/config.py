@@ -103,7 +103,8 @@ class PretrainingConfig:
             machine is too slow for its accelerators; the corpus must be tokenized.
         precision: "float32", "mixed_bfloat16" or, with a dynamic loss scale, "mixed_float16".
         checkpoint_every: steps from one checkpoint to the next.
-        keep_checkpoints: how many are kept, beside the one with the lowest held-out loss.
+        keep_checkpoints: how many are kept, beside the one with the lowest held-out loss and,
+            where the loss rises, the last one before that.
         evaluate_every: steps from one evaluation to the next; None for only before and after.
         steps_per_loop: steps between two looks at the losses; a line of the log each.
         jit: whether XLA compiles the forward and backward pass; None means on accelerators only,

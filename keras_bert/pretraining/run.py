@@ -1,5 +1,6 @@
 """The loop of a run: train, look, evaluate, save, until the end or a wish to stop."""
 
+import functools
 import json
 import logging
 import time
@@ -20,6 +21,7 @@ from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.checkpoint import (
     checkpoint_path,
     checkpoint_paths,
+    remove_passed_over,
     remove_scratch,
     restore_checkpoint,
     take_snapshot,
@@ -110,6 +112,8 @@ class Run:
         place = place or {"step": 0, "epoch": 0, "example": 0}
         self.step, self.epoch, self.example = place["step"], place["epoch"], place["example"]
         workers.check_same(self.step, "checkpoints; output must be a directory that all share")
+        if workers.is_chief:  # now that all have restored
+            remove_passed_over(self._checkpoints, self.step)
         self.saved = self.step
         self.journal = Journal(self.directory, self.step, writes=workers.is_chief)
         self.background = Background()
@@ -260,9 +264,15 @@ class Run:
         place = {"step": self.step, "epoch": self.epoch, "example": self.example}
         model = self.objective.kept(self.model)
         snapshot = take_snapshot(model, self.optimizer, place, self._facts(model))
-        keep, best = self.config.keep_checkpoints, self.journal.best_step()
         self.background.start(
-            lambda: write_checkpoint(self._checkpoints, snapshot, keep=keep, best=best)
+            functools.partial(
+                write_checkpoint,
+                self._checkpoints,
+                snapshot,
+                keep=self.config.keep_checkpoints,
+                best=self.journal.best_step(),
+                good=self.watch.good_step,
+            )
         )
 
     def _finish_writing(self) -> None:

@@ -152,7 +152,8 @@ def test_a_damaged_checkpoint_is_passed_over(finished, text_files, tmp_path, cap
     data[-1] ^= 1
     path.write_bytes(data)
     pretrain(run, progress=False)
-    assert "damaged" in caplog.text
+    assert "Passing over a damaged" in caplog.text
+    assert f"Removing {path.parent}" in caplog.text
     assert_same_run(tmp_path / "run", finished[0])
     other = tmp_path / "run" / "checkpoints" / "step-00000018" / "optimizer.safetensors"
     for file in (path, other):
