@@ -23,8 +23,14 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
     """Passes for a directory that is empty, missing or of the same run.
 
     Raises:
-        InputError: for another.
+        InputError: for another, and for an address of a bucket.
     """
+    if "://" in config.output:
+        raise InputError(
+            f"output is {config.output}, but a run writes to a directory of this machine or to a "
+            "bucket that is mounted as one; name such a directory, and copy it to the bucket while "
+            "the run goes on."
+        )
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file; name a directory for the run.")
     remove_scratch(directory / RUN)  # of a run that was killed as it claimed the directory

@@ -1,5 +1,7 @@
 """Whose a directory is, also where a process was killed as it claimed it."""
 
+from pathlib import Path
+
 import pytest
 
 from keras_bert.atomic import replacing
@@ -32,6 +34,12 @@ def test_a_run_killed_as_it_claimed_its_directory_begins_again(tmp_path, killed_
     (tmp_path / "run" / f".{RUN}").write_text("of somebody else")
     with pytest.raises(InputError, match="is not empty and holds no pretraining run"):
         check_directory(tmp_path / "run", run)
+
+
+def test_a_bucket_is_no_directory():
+    run = config("unused", "gs://bucket/run")
+    with pytest.raises(InputError, match="output is gs://bucket/run, but .* of this machine"):
+        check_directory(Path(run.output), run)
 
 
 def test_so_does_tokenizing(text_files, vocabulary, tmp_path, killed_while_writing):
