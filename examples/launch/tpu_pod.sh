@@ -8,7 +8,8 @@
 #
 # With TensorFlow, a slice needs the image made for pods: on each of its hosts runs TensorFlow's
 # server, and the program runs on the first host only. The version of that image must be the one
-# of the TensorFlow that commands it.
+# of the TensorFlow that commands it. The folder, and what to do if the slice has been taken away,
+# are as in tpu_vm.sh.
 set -eu
 
 usage="usage: tpu_pod.sh NAME ZONE GS://BUCKET/FOLDER"
@@ -17,14 +18,14 @@ image=${IMAGE:-tpu-vm-tf-2.20.0-pod-pjrt}
 
 gcloud compute tpus tpu-vm create "$name" --zone "$zone" \
     --accelerator-type v5litepod-32 --version "$image"
+gcloud compute tpus tpu-vm scp "$(dirname "$0")/in_bucket.sh" "$name:" --zone "$zone" --worker 0
 
 gcloud compute tpus tpu-vm ssh "$name" --zone "$zone" --worker 0 --command "
     set -eu
     pip install --no-deps tensorflow-text==2.20.1 keras-bert-encoders
     pip install click 'keras>=3.12' 'ml-dtypes>=0.4' pyyaml safetensors tqdm
-    gcloud storage cp --recursive '$folder/text' '$folder/vocab.txt' .
     export TPU_NAME='$name' TPU_LOAD_LIBRARY=0
-    keras-bert pretrain bert_base_phase1 'corpus=text/*.txt' vocabulary=vocab.txt output=phase1 \
+    sh in_bucket.sh '$folder' phase1 keras-bert pretrain bert_base_phase1 \
+        'corpus=text/*.txt' vocabulary=vocab.txt output=phase1 \
         strategy=tpu cluster='$name' precision=mixed_bfloat16 steps_per_loop=100
-    gcloud storage cp --recursive phase1 '$folder'
 "

@@ -6,7 +6,10 @@
 #
 #   examples/launch/tpu_vm.sh NAME ZONE GS://BUCKET/FOLDER
 #
-# The folder holds text/*.txt and vocab.txt; what comes of the run is copied back there.
+# The folder holds text/*.txt and vocab.txt, and the run is kept there by in_bucket.sh. If the TPU
+# has been taken away, delete it (gcloud compute tpus tpu-vm delete) and give the same command again:
+# the run goes on from the last checkpoint in the folder. For another phase, change the recipe and
+# the two names of its output below, and say initial=phase1/model.
 set -eu
 
 usage="usage: tpu_vm.sh NAME ZONE GS://BUCKET/FOLDER"
@@ -14,6 +17,7 @@ name=${1:?$usage} zone=${2:?$usage} folder=${3:?$usage}
 
 gcloud compute tpus tpu-vm create "$name" --zone "$zone" \
     --accelerator-type v5litepod-8 --version v2-alpha-tpuv5-lite
+gcloud compute tpus tpu-vm scp "$(dirname "$0")/in_bucket.sh" "$name:" --zone "$zone"
 
 # tensorflow-tpu ends at 2.20, and takes a libtpu that is too new for it unless told otherwise;
 # tensorflow-text would bring another tensorflow.
@@ -24,8 +28,7 @@ gcloud compute tpus tpu-vm ssh "$name" --zone "$zone" --command "
         -f https://storage.googleapis.com/libtpu-tf-releases/index.html
     pip install --no-deps tensorflow-text==2.20.1 keras-bert-encoders
     pip install click 'keras>=3.12' 'ml-dtypes>=0.4' pyyaml safetensors tqdm
-    gcloud storage cp --recursive '$folder/text' '$folder/vocab.txt' .
-    keras-bert pretrain bert_base_phase1 'corpus=text/*.txt' vocabulary=vocab.txt output=phase1 \
+    sh in_bucket.sh '$folder' phase1 keras-bert pretrain bert_base_phase1 \
+        'corpus=text/*.txt' vocabulary=vocab.txt output=phase1 \
         strategy=tpu precision=mixed_bfloat16 steps_per_loop=100
-    gcloud storage cp --recursive phase1 '$folder'
 "

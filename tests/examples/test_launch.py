@@ -43,7 +43,7 @@ def test_each_says_whether_it_was_run_and_names_options_that_there_are(file):
     code = re.sub(r"^\s*#.*|\\\n", "", text, flags=re.MULTILINE)
     fields = {field.name for field in dataclasses.fields(PretrainingConfig)}
     commands = re.findall(r"keras-bert pretrain (.*)|args:((?:\s+- \S+=.*)+)", code)
-    assert commands
+    assert commands or '"$@"' in code  # or it runs what it is given
     for command in map("".join, commands):
         used = re.findall(r"(?:^|[\s'\"])([a-z_]+)=", command)
         assert used
@@ -116,8 +116,45 @@ def test_tpu_scripts_are_whole(script, environment):
     subprocess.run(command, env=variables, check=True, timeout=60)
     calls = (folder / "calls").read_text()
     assert "gcloud compute tpus tpu-vm create name --zone zone" in calls
-    assert "gcloud storage cp --recursive phase1 'gs://bucket/folder'" in calls
+    assert f"{LAUNCH}/in_bucket.sh name: --zone zone" in calls
+    assert (
+        "sh in_bucket.sh 'gs://bucket/folder' phase1 keras-bert pretrain bert_base_phase1" in calls
+    )
     assert subprocess.run([command[0]], env=variables, stderr=subprocess.DEVNULL).returncode
+
+
+@pytest.mark.parametrize("code", [0, INTERRUPTED])
+def test_a_run_is_kept_in_a_bucket(code, environment, tmp_path):
+    """From the copy of an earlier one, while it goes on and however it ends, also by SIGTERM."""
+    _, stand_in, variables = environment
+    bucket, machine = tmp_path / "bucket", tmp_path / "machine"
+    for path in (bucket / "text", bucket / "run" / "step-1", machine):
+        path.mkdir(parents=True)
+    (bucket / "text" / "a.txt").write_text("a")
+    stand_in(
+        "gcloud",
+        """[ "$4" != --delete-unmatched-destination-objects ] || { shift; rm -r "$5"/*; }
+        cp -r "$4/." "$5" """,
+    )
+    stand_in(
+        "keras-bert",
+        f"""cat text/a.txt && mv run/step-1 run/step-2 || exit 1
+        until [ -d '{bucket}/run/step-2' ] && [ ! -d '{bucket}/run/step-1' ]; do sleep 0.1; done
+        mkdir run/model; [ {code} -eq 0 ] || kill -TERM $PPID; exit {code}""",
+    )
+    variables |= {"COPY_EVERY": "0.1"}
+    command = ["sh", str(LAUNCH / "in_bucket.sh"), str(bucket), "run", "keras-bert", "pretrain"]
+    done = subprocess.run(command, cwd=machine, env=variables, timeout=60, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (code, b"a")
+    assert {path.name for path in (bucket / "run").iterdir()} == {"step-2", "model"}
+
+
+def test_what_has_written_nothing_ends_with_its_own_code(environment, tmp_path):
+    _, stand_in, variables = environment
+    stand_in("gcloud", "")
+    stand_in("keras-bert", "exit 2")
+    command = ["sh", str(LAUNCH / "in_bucket.sh"), "gs://bucket", "run", "keras-bert", "pretrain"]
+    assert subprocess.run(command, cwd=tmp_path, env=variables, timeout=60).returncode == 2
 
 
 def free_ports(count):

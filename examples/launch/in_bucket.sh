@@ -1,0 +1,42 @@
+#!/bin/sh
+# Runs a command in a copy of a folder of a bucket, and keeps its output directory in that folder.
+#
+# Run here: no, there is no bucket here; with a stand-in for gcloud, by tests/examples. The options
+# of `gcloud storage rsync` are from its documentation, from memory.
+#
+#   in_bucket.sh GS://BUCKET/FOLDER OUTPUT COMMAND...
+#
+# All of the folder is copied to the directory in which this is started: the text, and what earlier
+# runs have left, so that the command goes on from there on a machine that is new. OUTPUT, in that
+# directory, is copied back every COPY_EVERY seconds (300), and when the command has ended, well or
+# not. A copy that is cut off leaves a checkpoint that is not whole: a run passes over it, to the
+# one before. This ends with the code of the command.
+set -eu
+
+usage="usage: in_bucket.sh GS://BUCKET/FOLDER OUTPUT COMMAND..."
+folder=${1:?$usage} output=${2:?$usage}
+shift 2
+[ $# -gt 0 ] || { echo "$usage" >&2; exit 2; }
+
+copy() {
+    gcloud storage rsync --recursive "$@" "$output" "$folder/$output"
+}
+copy_back() {
+    [ -d "$output" ] || return 0
+    {
+        flock 9  # one at a time; and nothing is deleted there before all that is new has come
+        copy && copy --delete-unmatched-destination-objects
+    } 9> .copying
+}
+
+gcloud storage rsync --recursive "$folder" .
+trap : HUP TERM  # a machine that is taken away tells all programs: the run saves, then this copies
+while sleep "${COPY_EVERY:-300}" > /dev/null 2>&1; do
+    copy_back || echo "$output is not copied to $folder; the next time perhaps." >&2
+done &
+copying=$!
+status=0
+"$@" || status=$?
+kill $copying 2> /dev/null || true  # SIGTERM has ended it, perhaps
+copy_back
+exit $status
