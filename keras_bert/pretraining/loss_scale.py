@@ -3,6 +3,8 @@
 import tensorflow as tf
 
 INITIAL = 2.0**15
+LEAST = 1.0
+"""Where a gradient overflows that is not made larger at all, no scale helps."""
 PATIENCE = 2000
 
 
@@ -31,12 +33,20 @@ class LossScale:
             "loss_scale/skipped": self.skipped,
         }
 
+    @property
+    def measures(self) -> dict[str, float]:
+        """What a log is to tell of it."""
+        return {
+            "loss_scale": float(self.value.numpy()),
+            "skipped_steps": float(self.skipped.numpy()),
+        }
+
     def update(self, strategy: tf.distribute.Strategy, finite: tf.Tensor) -> None:
         """After a step, of which it is known whether all gradients were finite; across replicas."""
         value, steps = self.value.read_value(), self.finite.read_value() + 1
         double = steps >= self.patience
         fine = (tf.where(double, 2 * value, value), tf.where(double, 0.0, steps))
-        overflown = (tf.maximum(value / 2, 1.0), tf.zeros([]))
+        overflown = (tf.maximum(value / 2, LEAST), tf.zeros([]))
         value, steps = (tf.where(finite, *pair) for pair in zip(fine, overflown, strict=True))
         skipped = self.skipped.read_value() + tf.cast(~finite, tf.float32)
         news = ((self.value, value), (self.finite, steps), (self.skipped, skipped))

@@ -212,6 +212,8 @@ class Run:
             "batch_size": size,
             **speed,
         }
+        if self.optimizer.loss_scale is not None:
+            row |= self.optimizer.loss_scale.measures
         self.journal.write(row)
         traced = train.experimental_get_tracing_count() > traces
         advance(bar, count, {**measures, **speed}, traced=traced)

@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert.checkpoints.variables import named_variables
+from keras_bert.pretraining.loss_scale import LEAST
 from keras_bert.pretraining.objectives import OBJECTIVES, Objective
 from keras_bert.pretraining.optimizers import AdamW
 from keras_bert.pretraining.step_parts import (
@@ -120,15 +121,15 @@ class TrainingStep:
             factors.append(1.0 / self.optimizer.scale)
             norm *= factors[0]
         finite = tf.math.is_finite(norm)
+        # That of what is applied; but what no smaller scale can mend is told.
+        told = tf.where(~finite & (self.optimizer.scale > LEAST), 0.0, norm)
         if self.clip_norm is not None:
             factors.append(self.clip_norm / tf.maximum(norm, self.clip_norm))
         if factors:
             factor = math.prod(factors)
             gradients = [gradient * factor for gradient in gradients]
         self.optimizer.apply(dict(zip(variables, gradients, strict=True)), finite)
-        if self.optimizer.loss_scale is not None:
-            norm = tf.where(finite, norm, 0.0)  # of what was applied
-        return sums, tokens, norm
+        return sums, tokens, told
 
     def _counts(self, batch: Any) -> tf.Tensor:
         """Predictions of each head, then tokens, `[heads + 1]` float32."""

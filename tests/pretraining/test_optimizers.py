@@ -153,6 +153,13 @@ def test_steps_that_overflow_leave_no_trace(kind):
     assert "loss_scale/value" in optimizer.state
 
 
+def test_the_log_of_float16_tells_the_scale(text_files, tmp_path, monkeypatch):
+    monkeypatch.setattr(optimizers, "LossScale", lambda: LossScale(2.0**126))
+    run = config(text_files, tmp_path / "run", precision="mixed_float16", steps=4)
+    row = pretrain(run, progress=False)["train"]
+    assert (row["loss_scale"], row["skipped_steps"], row["gradient_norm"]) == (2.0**122, 4, 0)
+
+
 @pytest.mark.slow
 def test_float16_continues_exactly(text_files, tmp_path, monkeypatch):
     """The first steps overflow; the run is interrupted between them and the scale's next change."""

@@ -1,3 +1,4 @@
+import functools
 import subprocess
 import sys
 
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.pretraining.loss_scale import LossScale
 from keras_bert.pretraining.optimizers import AdamW
 from keras_bert.pretraining.published import decays
 from keras_bert.pretraining.schedules import WarmupLinearDecay
@@ -169,6 +171,17 @@ def test_optimizer_is_that_of_the_paper():
     )
     after = {n: v.numpy() for n, v in optimizer.variables.items()}
     assert_close(after, dict(zip(names, expected, strict=True)), 1e-5)
+
+
+def test_what_overflows_at_any_scale_is_told():
+    scale = LossScale(4.0)
+    step = small.make_step(DEFAULT, optimizer=functools.partial(AdamW, loss_scale=scale))
+    weight = next(iter(step.optimizer.variables.values()))
+    weight.assign(weight * np.inf)
+    norms = [float(small.train(step, 1)["gradient_norm"]) for _ in range(3)]
+    assert norms[:2] == [0, 0]  # at 4 and at 2: a smaller scale may help
+    assert not np.isfinite(norms[2])
+    assert scale.measures == {"loss_scale": 1, "skipped_steps": 3}
 
 
 def test_what_decays():
