@@ -22,6 +22,7 @@ MAY_CHANGE = (
     "strategy",
     "cluster",
     "data_service",
+    "accumulation",
     "checkpoint_every",
     "keep_checkpoints",
     "evaluate_every",

@@ -60,7 +60,7 @@ def test_the_model_and_every_checkpoint_open(finished):
 
 def test_a_finished_run_is_left_alone(finished, text_files):
     output, results = finished
-    again = pretrain(config(text_files, output, peak_teraflops=1), progress=False)
+    again = pretrain(config(text_files, output, peak_teraflops=1, accumulation=2), progress=False)
     for key in ("before", "after", "train", "model"):
         assert again[key] == results[key]
 
