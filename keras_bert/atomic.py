@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -24,9 +25,11 @@ def replacing(target: str | os.PathLike, *, marker: str | None = None) -> Iterat
             that is neither empty nor has the marker is not replaced.
 
     Raises:
-        InputError: if `target` exists and may not be replaced, or the disk refuses.
+        InputError: if `target` exists and may not be replaced, is the address of a bucket, or the
+            disk refuses.
     """
     target = Path(target)
+    check_local(target)
     _check_replaceable(target, marker)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -52,6 +55,19 @@ def remove_scratch(target: str | os.PathLike) -> None:
     target = Path(target)
     for scratch in target.parent.glob(f".{glob.escape(target.name)}.????????"):
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def check_local(target: str | os.PathLike) -> None:
+    """Refuses an address such as "gs://bucket/run", which would make a directory named "gs:".
+
+    Raises:
+        InputError: for one.
+    """
+    if re.match(r"[A-Za-z][\w+.-]+:/", str(target)):
+        raise InputError(
+            f"{target} is an address, but what is written goes to a directory of this machine or a "
+            "bucket that is mounted as one; name such a directory, and copy it from there."
+        )
 
 
 def _check_replaceable(target: Path, marker: str | None) -> None:

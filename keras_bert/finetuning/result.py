@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import remove_scratch, replacing
 from keras_bert.checkpoints.card import Facts, block, model_index, table
 from keras_bert.checkpoints.native import CONFIGURATION, save_native
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.recipe import Recipe
-from keras_bert.finetuning.resume import PROGRESS, UNFINISHED, remove_scratch
+from keras_bert.finetuning.resume import PROGRESS, UNFINISHED
 
 MODEL_NAME, METRICS_NAME, HISTORY_NAME = "model", "metrics.json", "history.jsonl"
 
@@ -80,7 +80,7 @@ def check_output(output: Path) -> None:
     Raises:
         InputError: if the disk refuses, or the directory holds something else.
     """
-    remove_scratch(output)
+    remove_scratch(output / UNFINISHED)
     marker = f"{UNFINISHED}/{PROGRESS}"
     if not (output / marker).exists():
         marker = METRICS_NAME

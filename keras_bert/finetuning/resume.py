@@ -19,7 +19,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import remove_scratch, replacing
 from keras_bert.checkpoints.safetensors import assign_tensors, save_tensors
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
@@ -90,13 +90,7 @@ def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
 def remove_progress(output: Path) -> None:
     """Removes the state of a run that is finished."""
     shutil.rmtree(output / UNFINISHED, ignore_errors=True)
-    remove_scratch(output)
-
-
-def remove_scratch(output: Path) -> None:
-    """Removes what killed runs left half written."""
-    for scratch in output.glob(f".{UNFINISHED}.*"):
-        shutil.rmtree(scratch, ignore_errors=True)
+    remove_scratch(output / UNFINISHED)
 
 
 def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert.atomic import remove_scratch, replacing
+from keras_bert.atomic import check_local, remove_scratch, replacing
 from keras_bert.errors import InputError
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 from keras_bert.pretraining.corpus import TokenizedCorpus
@@ -25,12 +25,7 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
     Raises:
         InputError: for another, and for an address of a bucket.
     """
-    if "://" in config.output:
-        raise InputError(
-            f"output is {config.output}, but a run writes to a directory of this machine or to a "
-            "bucket that is mounted as one; name such a directory, and copy it to the bucket while "
-            "the run goes on."
-        )
+    check_local(config.output)
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file; name a directory for the run.")
     remove_scratch(directory / RUN)  # of a run that was killed as it claimed the directory

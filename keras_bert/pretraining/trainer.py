@@ -20,8 +20,8 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
     """Trains an encoder on text, or continues to.
 
     The run's directory decides: an empty or missing one starts a run, one of the same
-    configuration continues from its last checkpoint. The end is the same to the last bit, whether
-    a run was interrupted or not. Ctrl-C and SIGTERM save a checkpoint first.
+    configuration continues from its last checkpoint. On CPUs the end is the same to the last
+    bit, whether a run was interrupted or not. Ctrl-C and SIGTERM save a checkpoint first.
 
     Args:
         config: the run.

@@ -38,8 +38,13 @@ def test_a_run_killed_as_it_claimed_its_directory_begins_again(tmp_path, killed_
 
 def test_a_bucket_is_no_directory():
     run = config("unused", "gs://bucket/run")
-    with pytest.raises(InputError, match="output is gs://bucket/run, but .* of this machine"):
+    with pytest.raises(InputError, match="gs://bucket/run is an address, but .* of this machine"):
         check_directory(Path(run.output), run)
+    with (
+        pytest.raises(InputError, match="s3:/bucket/model is an address"),
+        replacing("s3://bucket/model"),
+    ):
+        raise AssertionError
 
 
 def test_so_does_tokenizing(text_files, vocabulary, tmp_path, killed_while_writing):
