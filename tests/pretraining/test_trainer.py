@@ -228,7 +228,7 @@ def test_fit_trains_the_same_model(text_files, tmp_path):
 
 def test_a_loss_that_is_not_finite_ends_the_run(text_files, tmp_path):
     run = config(text_files, tmp_path / "run", learning_rate=10.0, weight_decay=10.0)
-    refused(run, r"no longer finite at step \d+\. The last good .*/step-00000006; begin another")
+    refused(run, r"no longer finite at step \d+\. The last good .*/step-00000008; begin another")
 
 
 def refused(run, match):
