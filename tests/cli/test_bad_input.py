@@ -1,9 +1,6 @@
 """Every bad input gives exit code 2 and one line that says what is wrong."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -338,65 +335,3 @@ def test_lines_that_are_not_text(run):
     result = run("predict", "--model", "tuned/model", stdin=b"fine\n\xff\n")
     assert (result.code, len(result.errors)) == (2, 1)
     assert "Standard input, line 2: byte 0xff is not UTF-8" in result.errors[0]
-
-
-def command(*arguments, **options):
-    code = "import sys; from keras_bert.cli import main; sys.exit(main())"
-    options = {"capture_output": True, "timeout": 120, **options}
-    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
-    return subprocess.run([sys.executable, "-c", code, *arguments], env=environment, **options)
-
-
-def test_help_is_quick_and_brings_no_tensorflow():
-    code = (
-        "import sys, time; start = time.process_time()\n"
-        "from keras_bert.cli import main\n"
-        "main(['--help'])\n"
-        "assert not {'numpy', 'keras', 'tensorflow'} & set(sys.modules)\n"
-        "assert time.process_time() - start < 0.5\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-
-
-def test_tensorflow_says_nothing_and_errors_are_one_line(folder):
-    done = command("fill-mask", "--model", "run/model", "the [MASK] was", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert json.loads(done.stdout)["masks"]
-    done = command(*FINETUNE, "one_class.csv", cwd=folder)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.decode().splitlines() == [
-        "keras-bert: one_class.csv: all examples have the label 'a'; a classifier needs at least "
-        "two labels to tell apart."
-    ]
-
-
-def test_debug_shows_where():
-    done = command("predict", "--model", "none", "text", "--debug")
-    assert done.returncode == 2
-    assert b"Traceback" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "stream", "code"),
-    [("--help", "stdout", 141), ("nonsense", "stderr", 2)],
-    ids=["results", "messages"],
-)
-def test_a_reader_that_has_gone(arguments, stream, code):
-    """As SIGPIPE would have it for what was asked for; a message that cannot be said is no end."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    other = {"stdout": "stderr", "stderr": "stdout"}[stream]
-    done = command(arguments, capture_output=False, **{stream: writer, other: subprocess.PIPE})
-    os.close(writer)
-    assert (done.returncode, getattr(done, other)) == (code, b"")
-
-
-def test_ctrl_c_is_one_line_and_130(run, monkeypatch):
-    import keras_bert
-
-    def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(keras_bert, "load", interrupted)
-    result = run("predict", "--model", "tuned/model", "a")
-    assert (result.code, result.errors) == (130, ["keras-bert: Interrupted."])
