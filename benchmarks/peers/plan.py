@@ -86,7 +86,5 @@ TASKS = {
         "overlap": 128,
         "answer_tokens": 30,
         "metric": "f1",
-        "seeds": (1,),
     },
 }
-SEEDS = (1, 2, 3)
