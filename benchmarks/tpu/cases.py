@@ -37,7 +37,7 @@ CASES = {
     "small distillation": Case("distillation", family="distilbert"),
     "small distillation-masked": Case("distillation-masked", family="distilbert"),
     "base 64 x 128": Case("mlm+nsp", "bert_base", batch_size=64),
-    "base 64 x 512": Case("mlm+nsp", "bert_base", batch_size=64, length=512, accumulation=2),
+    "base 64 x 512": Case("mlm+nsp", "bert_base", batch_size=64, length=512, accumulation=4),
     "large 64 x 128": Case("mlm+nsp", "bert_large", batch_size=64),
-    "large 64 x 512": Case("mlm+nsp", "bert_large", batch_size=64, length=512, accumulation=8),
+    "large 64 x 512": Case("mlm+nsp", "bert_large", batch_size=64, length=512, accumulation=16),
 }

@@ -28,6 +28,7 @@ from jax._src.interpreters import mlir
 from jax._src.lib import _jax
 from jax.experimental import topologies
 from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
 
 TOPOLOGY = "v5e:2x2"
 
@@ -41,9 +42,10 @@ def compile_for_tpu(module: bytes, loops: int = 1) -> dict[str, Any]:
 
     Returns:
         `products`, the floating-point operations of the products of matrices in the module;
-        `flops` of the compiled program, as the compiler counts them, and its `arguments`,
-        `temporaries` and `memory` (with what is neither) in bytes; `seconds` of compiling. If the
-        chip's memory is too small, `products` and `refused`, what the compiler says.
+        `flops` of the compiled program, as the compiler counts them, loops as if they ran once,
+        and its `arguments`, `temporaries` and `memory` (with what is neither) in bytes; `seconds`
+        of compiling. If the chip's memory is too small, `products` and `refused`, what the compiler
+        says.
     """
     device = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGY).devices[0]
     options = compiler.get_compile_options(
@@ -51,6 +53,8 @@ def compile_for_tpu(module: bytes, loops: int = 1) -> dict[str, Any]:
     )
     with mlir.make_ir_context():
         program = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module))
+        # TensorFlow leaves functions that nobody calls, among them copies of loops' bodies.
+        PassManager.parse("builtin.module(symbol-dce)").run(program.operation)
         operations = list(_operations(program.operation))
         products = sum(_flops(o) * (loops if inside else 1) for o, inside in operations)
         for copy in [o for o, _ in operations if o.name == "mhlo.copy"]:  # libtpu knows it not
