@@ -56,13 +56,14 @@ def ours(vocabulary, text):
 
 
 def huggingface(vocabulary, text, kind):
-    from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
+    from peers import wordpiece
+    from transformers import DataCollatorForLanguageModeling
 
     if kind == "pt":
         import torch
 
         torch.set_num_threads(1)
-    tokenizer = BertTokenizerFast(vocab_file=vocabulary)
+    tokenizer = wordpiece.load(vocabulary)
     collator = DataCollatorForLanguageModeling(tokenizer, return_tensors=kind)
     inside = LENGTH - 2
 

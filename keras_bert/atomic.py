@@ -50,6 +50,15 @@ def replacing(target: str | os.PathLike, *, marker: str | None = None) -> Iterat
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def flush(path: Path) -> None:
+    """Brings a file, or what a directory lists, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def remove_scratch(target: str | os.PathLike) -> None:
     """Removes what `replacing(target)` has left where it was killed."""
     target = Path(target)

@@ -12,7 +12,7 @@ class CheckpointError(InputError):
 
 
 class LostWorkerError(InputError):
-    """Another worker has stopped or cannot be reached; started again, all of them go on."""
+    """A worker or a data host is gone; once all are there, the run goes on if it is begun again."""
 
 
 def first_sentence(error: Exception) -> str:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import torch
 import transformers
+import wordpiece
 from clock import between, now
 from pretraining_plan import DROPOUT, LEARNING_RATE, LENGTH, MASKED, SIZES, read_lines
 from train import make_trainer
@@ -79,7 +80,7 @@ def main():
 
     torch.set_num_threads(options.threads)
     transformers.set_seed(1)
-    tokenizer = transformers.BertTokenizerFast(vocab_file=options.vocabulary)
+    tokenizer = wordpiece.load(options.vocabulary)
     width = SIZES[options.size]["hidden_size"]
     config = transformers.BertConfig(
         vocab_size=len(tokenizer),

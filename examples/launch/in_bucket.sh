@@ -9,8 +9,8 @@
 # All of the folder is copied to the directory in which this is started: the text, and what earlier
 # runs have left, so that the command goes on from there on a machine that is new. OUTPUT, in that
 # directory, is copied back every COPY_EVERY seconds (300), and when the command has ended, well or
-# not. A copy that is cut off leaves a checkpoint that is not whole: a run passes over it, to the
-# one before. This ends with the code of the command.
+# not. The progress of a checkpoint is copied after all the rest: without it, the copy was cut off
+# and is not taken for a checkpoint. This ends with the code of the command.
 set -eu
 
 usage="usage: in_bucket.sh GS://BUCKET/FOLDER OUTPUT COMMAND..."
@@ -25,11 +25,14 @@ copy_back() {
     [ -d "$output" ] || return 0
     {
         flock 9  # one at a time; and nothing is deleted there before all that is new has come
-        copy && copy --delete-unmatched-destination-objects
+        copy --exclude='.*/progress[.]json' && copy && copy --delete-unmatched-destination-objects
     } 9> .copying
 }
 
 gcloud storage rsync --recursive "$folder" .
+for checkpoint in "$output"/checkpoints/step-*; do
+    [ ! -d "$checkpoint" ] || [ -e "$checkpoint/progress.json" ] || rm -r "$checkpoint"
+done
 trap : HUP TERM  # a machine that is taken away tells all programs: the run saves, then this copies
 while sleep "${COPY_EVERY:-300}" > /dev/null 2>&1; do
     copy_back || echo "$output is not copied to $folder; the next time perhaps." >&2

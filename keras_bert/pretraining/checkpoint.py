@@ -12,7 +12,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import flush, replacing
 from keras_bert.checkpoints.card import Facts, write_card
 from keras_bert.checkpoints.native import WEIGHTS, write_native
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors, save_tensors
@@ -107,8 +106,8 @@ def write_checkpoint(
         description = json.dumps({**snapshot.progress, "checksums": checksums}, indent=2)
         (new / PROGRESS).write_text(description + "\n")
         for path in (*new.iterdir(), new):
-            _flush(path)
-    _flush(directory)  # before those go that it takes the place of
+            flush(path)
+    flush(directory)  # before those go that it takes the place of
     paths = checkpoint_paths(directory)
     kept = {*paths[-keep:], *checkpoint_paths(directory, good)[-1:]}
     if best is not None:
@@ -172,15 +171,6 @@ def _remove(path: Path) -> None:
     doomed = path.with_name(f".{path.name}.old")  # so that none is ever half deleted
     path.rename(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
-
-
-def _flush(path: Path) -> None:
-    """Brings a file, or what a directory lists, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _restore(path: Path, optimizer: AdamW) -> None:

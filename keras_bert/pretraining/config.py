@@ -30,7 +30,7 @@ MAY_CHANGE = (
     "jit",
     "peak_teraflops",
 )
-"""Options that may differ when a run is continued: they do not decide what an example is."""
+"""Options that may differ when a run is continued: how long, where, how often it looks."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -265,7 +265,14 @@ class PretrainingConfig:
         if given:
             values = {"vocabulary": given} | dict(values)
         check_options("Pretraining", values, fields.values())
-        return cls(**{name: read_value(fields[name], value) for name, value in values.items()})
+        options = {name: read_value(fields[name], value) for name, value in values.items()}
+        if isinstance(encoder := options.get("encoder"), Mapping):
+            of_encoder = {field.name: field for field in dataclasses.fields(EncoderConfig)}
+            options["encoder"] = {
+                name: read_value(of_encoder[name], value) if name in of_encoder else value
+                for name, value in encoder.items()
+            }
+        return cls(**options)
 
     @classmethod
     def from_yaml(

@@ -120,11 +120,6 @@ class TokenizedCorpus:
         """`[U]` int64."""
         return np.repeat(np.arange(self.num_documents), np.diff(self.document_splits))
 
-    @functools.cached_property
-    def word_starts(self) -> np.ndarray:
-        """Indices of the tokens that begin a word, ascending."""
-        return np.flatnonzero(~self.is_continuation[np.asarray(self.tokens)])
-
     def with_document_separators(self, separator_id: int) -> TokenizedCorpus:
         """The same text with a separator at the end of each document, for sequences across them."""
         ends = self.unit_splits[self.document_splits[1:]]

@@ -7,12 +7,15 @@ turn: their order is the plan's, whatever the hosts are, and a run may be contin
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.data.experimental import service
+
+from keras_bert.errors import LostWorkerError, first_sentence
 
 PROTOCOL = "grpc"
 
@@ -80,3 +83,27 @@ def map_on_hosts(
     turns = indices.enumerate().map(lambda number, _: number % len(hosts))
     made = tf.data.Dataset.choose_from_datasets(parts, turns, stop_on_empty_dataset=False)
     return tf.data.Dataset.zip(indices, made).map(checked)
+
+
+@contextlib.contextmanager
+def fed_by(hosts: Sequence[str]) -> Iterator[None]:
+    """Says in one sentence that a host has failed those who read from it, should that happen.
+
+    Args:
+        hosts: as of `map_on_hosts`; without any, nothing happens here.
+
+    Raises:
+        LostWorkerError: if one fails in the block.
+    """
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError:  # memory, of this process or of its device
+        raise
+    except tf.errors.OpError as error:
+        if not hosts:
+            raise
+        raise LostWorkerError(
+            f"A data host has stopped or begun anew, or training failed ({first_sentence(error)}); "
+            f"see that {', '.join(hosts)} run and start the run again: it goes on from the last "
+            "checkpoint."
+        ) from error

@@ -18,6 +18,12 @@ from keras_bert.pretraining.corpus import TokenizedCorpus
 RUN = "pretraining.json"
 """The file by which the directory of a run is known; it holds the configuration."""
 
+_PARTS = {
+    "corpus": "text or the vocabulary",
+    "held_out": "held-out text or the vocabulary",
+    "teacher": "teacher",
+}
+
 
 def check_directory(directory: Path, config: PretrainingConfig) -> None:
     """Passes for a directory that is empty, missing or of the same run.
@@ -48,12 +54,16 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
 
 
 def describe_run(
-    config: PretrainingConfig, corpus: TokenizedCorpus, model: keras.Model
+    config: PretrainingConfig,
+    corpus: TokenizedCorpus,
+    held_out: TokenizedCorpus | None,
+    model: keras.Model,
 ) -> dict[str, Any]:
-    """What a run is made of: its options, and checksums of its text and its teacher."""
+    """What a run is made of: its options, and checksums of its texts and its teacher."""
     return {
         "config": config.to_dict(),
         "corpus": corpus.checksum,
+        "held_out": held_out.checksum if held_out else 0,
         "teacher": _frozen(model),
     }
 
@@ -66,13 +76,13 @@ def claim_directory(directory: Path, run: Mapping[str, Any]) -> None:
         run: as `describe_run` tells it.
 
     Raises:
-        InputError: if it is other text or another teacher.
+        InputError: if it is another text or another teacher.
     """
     path = directory / RUN
     if path.exists():
         earlier = json.loads(path.read_text())
-        for name, what in (("corpus", "text or the vocabulary"), ("teacher", "teacher")):
-            if earlier.get(name) != run[name]:
+        for name, what in _PARTS.items():
+            if earlier.get(name, run[name]) != run[name]:  # the part may be younger than the run
                 raise InputError(
                     f"The {what} has changed since the run in {directory} was begun; "
                     "choose another output, or restore the files."

@@ -1,14 +1,17 @@
 """What a run has to say: lines of JSON, and the same for TensorBoard."""
 
+import contextlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from keras_bert.errors import InputError
+from keras_bert.atomic import flush, remove_scratch, replacing
+from keras_bert.errors import InputError, first_sentence
 from keras_bert.pretraining.log import LOG, read_log
 
 
@@ -22,6 +25,9 @@ class Journal:
         directory: of the run.
         step: from which the run continues; 0 starts a new log.
         writes: whether this process writes; another one only knows what is in the log.
+
+    Raises:
+        InputError: if the disk refuses.
     """
 
     def __init__(self, directory: Path, step: int, writes: bool = True):
@@ -32,13 +38,15 @@ class Journal:
             return
         boards = directory / "tensorboard"
         shutil.rmtree(boards, ignore_errors=True)
-        self._writer = tf.summary.create_file_writer(str(boards))
-        temporary = self._path.with_suffix(".new")
-        temporary.write_text("".join(map(_line, self.rows)))
-        os.replace(temporary, self._path)
-        self._file = self._path.open("a")
-        for row in self.rows:
-            self._summarize(row)
+        remove_scratch(self._path)  # of a run that was killed just here
+        with self._writing():
+            with replacing(self._path) as new:
+                new.write_text("".join(map(_line, self.rows)))
+                flush(new)
+            self._writer = tf.summary.create_file_writer(str(boards))
+            self._file = self._path.open("a")
+            for row in self.rows:
+                self._summarize(row)
 
     def write(self, row: dict[str, Any]) -> None:
         """Adds a row, which has "event" and "step".
@@ -49,11 +57,9 @@ class Journal:
         self.rows.append(row)
         if not self._writes:
             return
-        try:
+        with self._writing():
             self._file.write(_line(row))
-        except OSError as error:
-            raise InputError(f"Cannot write {self._path}: {error.strerror}.") from error
-        self._summarize(row)
+            self._summarize(row)
 
     def find(self, event: str, step: int | None = None) -> dict[str, Any] | None:
         """The last row of an event, at a step if one is given."""
@@ -71,12 +77,10 @@ class Journal:
         Raises:
             InputError: if the disk refuses.
         """
-        try:
+        with self._writing():
             self._file.flush()
             os.fsync(self._file.fileno())
-        except OSError as error:
-            raise InputError(f"Cannot write {self._path}: {error.strerror}.") from error
-        self._writer.flush()
+            self._writer.flush()
 
     def close(self) -> None:
         """Ends the log.
@@ -89,6 +93,15 @@ class Journal:
         self.flush()
         self._file.close()
         self._writer.close()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InputError(f"Cannot write {self._path}: {error.strerror}.") from error
+        except tf.errors.OpError as error:
+            raise InputError(f"Cannot write for TensorBoard: {first_sentence(error)}.") from error
 
     def _summarize(self, row: dict[str, Any]) -> None:
         # tf.summary.scalar wants the tensorboard package, which only the reader needs.

@@ -60,7 +60,9 @@ def _override(options: dict[str, Any], override: str) -> None:
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InputError(f"{text!r} is not a YAML value for {name}.") from error
+        if not text.startswith("*"):  # a glob; in YAML, a reference to what is not there
+            raise InputError(f"{text!r} is not a YAML value for {name}.") from error
+        value = text
     group, dot, option = name.partition(".")
     if not dot:
         options[name] = value

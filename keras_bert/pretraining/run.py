@@ -103,8 +103,9 @@ class Run:
             slots=training.masking.slots,
             peak=config.peak_teraflops,
         )
-        run = describe_run(config, training.corpus, self.model)
-        workers.check_same(zlib.crc32(json.dumps(run).encode()), "options, text and vocabulary")
+        held_out = validation.corpus if validation else None
+        run = describe_run(config, training.corpus, held_out, self.model)
+        workers.check_same(zlib.crc32(json.dumps(run).encode()), "options, texts and vocabulary")
         if workers.is_chief:
             claim_directory(self.directory, run)
             remove_scratch(self._checkpoints)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.data_service import fed_by
 from keras_bert.pretraining.directory import check_directory
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.interruption import stop_requests
@@ -36,7 +37,7 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
 
     Raises:
         InputError: if the text, the vocabulary, the options or the directory cannot be used, the
-            disk refuses, another worker has stopped, or the loss diverges.
+            disk refuses, another worker or a data host has stopped, or the loss diverges.
 
     Example:
         >>> config = PretrainingConfig.from_yaml("pretrain.yaml", ["steps=1000"])
@@ -53,7 +54,8 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         if size := getattr(config, name):
             check_batch(strategy, size, config.accumulation, name)
     training, validation = make_examples(config, preprocessor)
-    with workers.together(), stop_requests() as stop_requested:
+    service = fed_by(config.data_service)
+    with service, workers.together(), stop_requests() as stop_requested:
         run = Run(config, strategy, workers, training, validation, preprocessor, encoder_config)
         finished = run.train(lambda: workers.any(stop_requested()), progress and workers.is_chief)
     seconds = time.monotonic() - started

@@ -69,10 +69,11 @@ def test_kubernetes_file_fits_together():
     assert (program, verb) == ("keras-bert", "pretrain")
     config = PretrainingConfig.from_yaml(recipe, container["args"])
     assert (config.strategy, config.cluster) == ("multi_worker", "kubernetes")
-    final, disrupted = job["spec"]["podFailurePolicy"]["rules"]
-    codes = {"containerName": container["name"], "operator": "In", "values": [WRONG_INPUT]}
-    assert final == {"action": "FailJob", "onExitCodes": codes}
+    final, disrupted, saved = job["spec"]["podFailurePolicy"]["rules"]
+    codes = {"containerName": container["name"], "operator": "In"}
+    assert final == {"action": "FailJob", "onExitCodes": codes | {"values": [WRONG_INPUT]}}
     assert disrupted["action"] == "Ignore"
+    assert saved == {"action": "Ignore", "onExitCodes": codes | {"values": [INTERRUPTED]}}
     assert pods["restartPolicy"] == "Never"  # no other goes with such rules
 
 
@@ -123,6 +124,24 @@ def test_tpu_scripts_are_whole(script, environment):
     assert subprocess.run([command[0]], env=variables, stderr=subprocess.DEVNULL).returncode
 
 
+def test_a_checkpoint_whose_copy_was_cut_off_is_none(environment, tmp_path):
+    """What makes it one is copied last, so that a copy without it is known not to be whole."""
+    folder, stand_in, variables = environment
+    bucket, machine = tmp_path / "bucket", tmp_path / "machine"
+    part, whole = (bucket / "run" / "checkpoints" / name for name in ("step-2", "step-1"))
+    for path in (part, whole, machine):
+        path.mkdir(parents=True)
+    (whole / "progress.json").write_text("{}")
+    (part / "weights.safetensors").write_text("half")
+    stand_in("gcloud", """[ $# -eq 5 ] || exit 0; cp -r "$4/." "$5" """)  # from the bucket only
+    stand_in("keras-bert", "ls run/checkpoints")
+    command = ["sh", str(LAUNCH / "in_bucket.sh"), str(bucket), "run", "keras-bert", "pretrain"]
+    done = subprocess.run(command, cwd=machine, env=variables, timeout=60, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (0, b"step-1\n")
+    calls = [line for line in (folder / "calls").read_text().splitlines() if "rsync" in line]
+    assert ["--exclude" in call for call in calls] == [False, True, False, False]
+
+
 @pytest.mark.parametrize("code", [0, INTERRUPTED])
 def test_a_run_is_kept_in_a_bucket(code, environment, tmp_path):
     """From the copy of an earlier one, while it goes on and however it ends, also by SIGTERM."""
@@ -133,7 +152,10 @@ def test_a_run_is_kept_in_a_bucket(code, environment, tmp_path):
     (bucket / "text" / "a.txt").write_text("a")
     stand_in(
         "gcloud",
-        """[ "$4" != --delete-unmatched-destination-objects ] || { shift; rm -r "$5"/*; }
+        """case "$4" in
+        --delete-unmatched-destination-objects) shift; rm -r "$5"/*;;
+        --exclude=*) shift;;
+        esac
         cp -r "$4/." "$5" """,
     )
     stand_in(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.errors import InputError
-from keras_bert.pretraining.data_service import DataHost, map_on_hosts
+from keras_bert.errors import InputError, LostWorkerError
+from keras_bert.pretraining.data_service import DataHost, fed_by, map_on_hosts
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.tokenization import tokenize
 from keras_bert.pretraining.trainer import pretrain
@@ -64,6 +64,19 @@ def test_a_host_that_was_gone_ends_the_run():
     with pytest.raises(tf.errors.OpError, match="dispatcher restart|another batch"):
         read()
     assert seen == list(range(len(seen)))
+
+
+def test_a_host_that_fails_a_run_is_told_in_one_sentence():
+    lost = tf.errors.InvalidArgumentError(None, None, "Another batch. More of it.")
+    with (
+        pytest.raises(LostWorkerError, match=r"\(Another batch\); see that a:1, b:1 run"),
+        fed_by(("a:1", "b:1")),
+    ):
+        raise lost
+    with pytest.raises(tf.errors.InvalidArgumentError), fed_by(()):
+        raise lost
+    with pytest.raises(tf.errors.ResourceExhaustedError), fed_by(("a:1",)):
+        raise tf.errors.ResourceExhaustedError(None, None, "Memory.")
 
 
 def test_only_records_can_be_read_elsewhere(text_files, tmp_path):

@@ -6,6 +6,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 
 from keras_bert.errors import InputError
 from keras_bert.pretraining.plans import (
+    chunks,
     next_sentence,
     plan_full_sentences,
     plan_ordered_pairs,
@@ -79,7 +80,8 @@ def test_documents_of_one_sentence(make_corpus):
     plan = plan_pairs(corpus, 61)
     check_invariants(corpus, plan, 61)
     # Units of one word cannot be split, so only random text can follow them.
-    words = np.diff(np.searchsorted(corpus.word_starts, corpus.unit_splits))
+    starts = np.flatnonzero(~corpus.is_continuation[corpus.tokens])
+    words = np.diff(np.searchsorted(starts, corpus.unit_splits))
     word = words[np.searchsorted(corpus.unit_splits, plan.a_start, side="right") - 1]
     assert plan.label[word > 1].mean() == pytest.approx(0.5, abs=0.01)
     assert plan.label[word == 1].all()
@@ -92,6 +94,15 @@ def test_fills_sequences_but_for_a_tenth_and_the_ends_of_documents(make_corpus):
     full = (size[plan.label == 0] == 61).mean()
     assert full == pytest.approx(0.9, abs=0.02)
     assert size.min() < 20
+
+
+def test_units_are_split_alike_whatever_is_in_memory_at_a_time(make_corpus, monkeypatch):
+    corpus = make_corpus(documents=500, most_units=2)
+    at_once = plan_pairs(corpus, 61)
+    monkeypatch.setattr(chunks, "BLOCK", 7)
+    in_blocks = plan_pairs(corpus, 61)
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(at_once, name), getattr(in_blocks, name))
 
 
 def test_splits_inside_a_unit_stand_before_words(make_corpus):

@@ -18,6 +18,18 @@ def test_yaml_and_overrides(tmp_path):
     assert PretrainingConfig.from_dict(config.to_dict()) == config
 
 
+def test_what_yaml_reads_as_something_else(tmp_path):
+    """A glob begins as a reference does; a number without a point is text."""
+    path = tmp_path / "run.yaml"
+    path.write_text("vocabulary: v\noutput: o\nsteps: 5\nencoder: {initializer_range: 1e-2}\n")
+    config = PretrainingConfig.from_yaml(path, ["corpus=*.txt", "encoder.layer_norm_epsilon=1e-7"])
+    assert config.corpus == ("*.txt",)
+    encoder = config.encoder_config(1000)
+    assert (encoder.layer_norm_epsilon, encoder.initializer_range) == (1e-7, 1e-2)
+    with pytest.raises(InputError, match="layer_norm_epsilon is 'tiny', but must be a number"):
+        PretrainingConfig.from_yaml(path, ["corpus=a", "encoder.layer_norm_epsilon=tiny"])
+
+
 def test_the_encoder(tmp_path):
     config = PretrainingConfig.from_dict({**NEEDED, "encoder": {"num_layers": 3}})
     encoder = config.encoder_config(1000)

@@ -10,6 +10,8 @@ from keras_bert.cli import main
 from keras_bert.errors import InputError
 from keras_bert.pretraining import tokenization
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.mapped_tokens import MappedTokens
+from keras_bert.pretraining.plans import plan_ordered_pairs, plan_pairs
 from keras_bert.pretraining.records import open_corpus
 from keras_bert.pretraining.tokenization import tokenize
 from keras_bert.text.wordpiece import WordPiece
@@ -58,7 +60,7 @@ def test_the_same_corpus_as_of_the_text(text, records, tokenizer, unit):
     assert len(manifest["shards"]) > 10
     assert len(mapped.tokens) == len(raw.tokens) == manifest["tokens"]
     assert raw.num_documents == manifest["documents"]
-    for name in ("tokens", "unit_splits", "document_splits", "is_continuation", "word_starts"):
+    for name in ("tokens", "unit_splits", "document_splits", "is_continuation"):
         np.testing.assert_array_equal(np.asarray(getattr(mapped, name)), getattr(raw, name))
     assert np.asarray(mapped.tokens).dtype == np.int32
 
@@ -95,6 +97,21 @@ def test_the_files_are_read_where_they_are_looked_at(records, tokenizer):
     files = [n for n in graph.graph.as_graph_def().node if n.op == "ImmutableConst"]
     assert len(files) == len(records[1]["shards"])
     assert graph.graph.as_graph_def().ByteSize() < 100_000
+
+
+def test_pairs_do_not_copy_all_tokens(tokenizer, tmp_path, monkeypatch):
+    """Only those are looked at that stand in units without a second one."""
+    documents = ["sun rises!\n" * length for length in range(1, 40)]
+    (tmp_path / "text.txt").write_text("\n".join(documents))
+    tokenize(tmp_path / "text.txt", tokenizer, tmp_path / "records", workers=1, progress=False)
+    corpus, read = open_corpus([str(tmp_path / "records")], tokenizer), []
+    look = MappedTokens.__getitem__
+    monkeypatch.setattr(
+        MappedTokens, "__getitem__", lambda self, index: read.append(index) or look(self, index)
+    )
+    for plan in (plan_pairs, plan_ordered_pairs):
+        plan(corpus, 40)
+    assert 0 < max(index.size for index in read) < len(corpus.tokens) / 2
 
 
 def test_one_stretch_that_begins_later(records, tokenizer):

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import random
 import signal
@@ -266,6 +267,22 @@ def test_other_text_than_before(finished, text_files):
         refused(config(text_files, finished[0]), "has changed since")
     finally:
         path.write_text(original)
+
+
+def test_other_held_out_text_than_before(text_files, tmp_path):
+    """By it the best checkpoint is chosen."""
+    held_out = tmp_path / "held_out.txt"
+    held_out.write_text((text_files / "corpus.txt").read_text())
+    run = config(text_files, tmp_path / "run", validation=[str(held_out)], steps=1)
+    pretrain(run, progress=False)
+    longer = dataclasses.replace(run, steps=2)
+    held_out.write_text(held_out.read_text().replace("sun", "moon"))
+    refused(longer, "held-out text or the vocabulary has changed since")
+    path = tmp_path / "run" / "pretraining.json"
+    written = json.loads(path.read_text())
+    del written["held_out"]  # the run of an earlier release
+    path.write_text(json.dumps(written))
+    assert pretrain(longer, progress=False)["finished"]
 
 
 def test_text_that_cannot_be_used(text_files, tmp_path):

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from keras_bert.pretraining.corpus import TokenizedCorpus
 
 
+BLOCK = 2**14
+"""Chunks of one unit whose tokens are in memory at a time."""
+
 SHORTER = 0.1
 """Share of chunks filled to a random smaller length, so that such lengths are seen in training."""
 
@@ -70,8 +73,12 @@ def split_tokens(
     A chunk of one unit is split inside, before a word; one of one word is not (split = end).
     """
     start, end = corpus.unit_splits[chunks.unit], corpus.unit_splits[chunks.end]
-    inside = _word_start_inside(corpus, start, end, rng)
-    return start, np.where(chunks.is_single, inside, corpus.unit_splits[chunks.split]), end
+    split, draws = corpus.unit_splits[chunks.split], rng.random(len(start))
+    single = np.flatnonzero(chunks.is_single)
+    for first in range(0, len(single), BLOCK):
+        some = single[first : first + BLOCK]
+        split[some] = _word_start_inside(corpus, start[some], end[some], draws[some])
+    return start, split, end
 
 
 def truncate(
@@ -91,11 +98,16 @@ def truncate(
 
 
 def _word_start_inside(
-    corpus: TokenizedCorpus, start: np.ndarray, end: np.ndarray, rng: np.random.Generator
+    corpus: TokenizedCorpus, start: np.ndarray, end: np.ndarray, draws: np.ndarray
 ) -> np.ndarray:
-    """A random word start between `start` and `end`, or `end` where there is one word only."""
-    words = corpus.word_starts
-    first = np.searchsorted(words, start, side="right")
-    number = np.searchsorted(words, end) - first
-    chosen = first + (rng.random(len(start)) * number).astype(np.int64)
-    return np.where(number > 0, words[np.minimum(chosen, len(words) - 1)], end)
+    """The word start between `start` and `end` that is drawn, or `end` where there is one word."""
+    lengths = end - start
+    bounds = np.append(0, np.cumsum(lengths))
+    tokens = np.repeat(start - bounds[:-1], lengths) + np.arange(bounds[-1])
+    begins = ~corpus.is_continuation[corpus.tokens[tokens]]
+    begins[bounds[:-1]] = False
+    before = np.append(0, np.cumsum(begins))
+    number = np.diff(before[bounds])
+    chosen = before[bounds[:-1]] + (draws * number).astype(np.int64)
+    words = np.append(tokens[begins], 0)  # where there is none, what follows the last is looked at
+    return np.where(number > 0, words[chosen], end)

@@ -1,0 +1,53 @@
+"""The log of a run where the disk refuses."""
+
+import contextlib
+import errno
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+from keras_bert.pretraining import journal
+from keras_bert.pretraining.journal import Journal
+from keras_bert.pretraining.log import LOG, read_log
+
+ROW = {"event": "train", "step": 1, "loss": 2.0}
+
+
+@pytest.fixture
+def written(tmp_path):
+    log = Journal(tmp_path, 0)
+    log.write(ROW)
+    log.close()
+    return tmp_path
+
+
+def test_a_log_that_cannot_be_begun_again_stays(written, monkeypatch):
+    def refuse(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal, "flush", refuse)
+    with pytest.raises(InputError, match=r"Cannot write .*log\.jsonl: No space left on device"):
+        Journal(written, 0)
+    assert read_log(written / LOG) == [ROW]
+    assert {path.name for path in written.iterdir()} <= {LOG, "tensorboard"}
+
+
+def test_a_full_disk(written):
+    log = Journal(written, 1)
+    with contextlib.suppress(OSError), Path("/dev/full").open("w") as log._file:
+        log.write(ROW)
+        with pytest.raises(InputError, match=r"Cannot write .*log\.jsonl: No space left on device"):
+            log.flush()
+
+
+def test_tensorboards_file_that_cannot_be_written(written, monkeypatch):
+    log = Journal(written, 1)
+
+    def refuse(*arguments, **options):
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left. More of it.")
+
+    monkeypatch.setattr(tf.summary.experimental, "write_raw_pb", refuse)
+    with pytest.raises(InputError, match=r"Cannot write for TensorBoard: No space left\.$"):
+        log.write(ROW)
