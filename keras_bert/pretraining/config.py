@@ -108,8 +108,8 @@ class PretrainingConfig:
             where the loss rises, the last one before that.
         evaluate_every: steps from one evaluation to the next; None for only before and after.
         steps_per_loop: steps between two looks at the losses; a line of the log each.
-        jit: whether XLA compiles the forward and backward pass; None means on accelerators only,
-            since on CPUs it is slower.
+        jit: whether XLA compiles the forward and backward pass; None means on GPUs only, since on
+            CPUs it is slower, and TPUs have it anyway.
         peak_teraflops: what the device of a replica could do at most, in TFLOP/s, of which the
             share that is used is then shown; None means what is known of a GPU or TPU by its name,
             and nothing for others.
