@@ -14,9 +14,10 @@ def command(port: int, worker_port: int, host: str | None) -> None:
     data_service=[HOST:PORT, HOST:PORT]. The records must lie under the same name everywhere.
     """
     import socket
+    import threading
 
     from keras_bert.pretraining.data_service import DataHost
 
     server = DataHost(port, worker_port, host or socket.gethostname())
     click.echo(f"{server.address}: ready")
-    server.serve()
+    threading.Event().wait()  # for a signal, which the servers' own waiting would not heed

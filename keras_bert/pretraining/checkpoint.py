@@ -2,7 +2,7 @@
 
     checkpoints/step-00001000/   what `keras_bert.save` writes, so `keras_bert.load` opens it,
         training.safetensors     weights that are trained and are not the model's, if there are any,
-        optimizer.safetensors    the moments of AdamW,
+        optimizer.safetensors    the moments and, for float16, the scale of the loss,
         progress.json            where the run stands, and the checksums of the files.
 
 A directory gets its name when it is complete; a run killed while writing leaves none.
@@ -125,7 +125,7 @@ def remove_passed_over(directory: Path, step: int) -> None:
             _remove(path)
 
 
-def remove_scratch(directory: Path) -> None:
+def remove_unfinished(directory: Path) -> None:
     """Removes what a run left that was killed while it wrote or deleted."""
     for scratch in directory.glob(".step-*"):
         shutil.rmtree(scratch, ignore_errors=True)
@@ -187,13 +187,12 @@ def _restore(path: Path, optimizer: AdamW) -> None:
 def _verified_progress(path: Path) -> dict[str, Any]:
     try:
         progress = json.loads((path / PROGRESS).read_text())
-        for name, expected in progress["checksums"].items():
-            if _checksum(path / name) != expected:
-                raise CheckpointError(f"{path / name} is damaged: its checksum has changed.")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, CheckpointError):
-            raise
+        checksums = progress["checksums"].items()
+        damaged = [name for name, expected in checksums if _checksum(path / name) != expected]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} is not a whole checkpoint: {error!r}.") from error
+    if damaged:
+        raise CheckpointError(f"{path / damaged[0]} is damaged: its checksum has changed.")
     return progress
 
 

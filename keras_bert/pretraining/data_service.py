@@ -8,7 +8,6 @@ turn: their order is the plan's, whatever the hosts are, and a run may be contin
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -48,10 +47,6 @@ class DataHost:
         """Ends both; a run that reads from here waits then, and ends when a host is back here."""
         self._worker._stop()
         self._dispatcher._stop()
-
-    def serve(self) -> None:
-        """Waits until it is stopped, by a signal, which the servers' own waiting would not heed."""
-        threading.Event().wait()
 
 
 def map_on_hosts(

@@ -48,9 +48,10 @@ def peak_teraflops(strategy: tf.distribute.Strategy) -> float | None:
     if isinstance(strategy, tf.distribute.TPUStrategy):
         peak = peak_of_tpu(_tpu_type())
         return peak and peak / strategy.num_replicas_in_sync
-    for device in tf.config.get_visible_devices("GPU"):
-        return peak_of_gpu(tf.config.experimental.get_device_details(device).get("device_name", ""))
-    return None
+    gpus = tf.config.get_visible_devices("GPU")
+    if not gpus:
+        return None
+    return peak_of_gpu(tf.config.experimental.get_device_details(gpus[0]).get("device_name", ""))
 
 
 def peak_of_gpu(name: str) -> float | None:

@@ -22,7 +22,7 @@ from keras_bert.pretraining.checkpoint import (
     checkpoint_path,
     checkpoint_paths,
     remove_passed_over,
-    remove_scratch,
+    remove_unfinished,
     restore_checkpoint,
     take_snapshot,
     write_checkpoint,
@@ -108,7 +108,7 @@ class Run:
         workers.check_same(zlib.crc32(json.dumps(run).encode()), "options, texts and vocabulary")
         if workers.is_chief:
             claim_directory(self.directory, run)
-            remove_scratch(self._checkpoints)
+            remove_unfinished(self._checkpoints)
         place = restore_checkpoint(self._checkpoints, self.optimizer)
         place = place or {"step": 0, "epoch": 0, "example": 0}
         self.step, self.epoch, self.example = place["step"], place["epoch"], place["example"]

@@ -101,7 +101,7 @@ def profits_from_xla() -> bool:
 
 
 def check_batch(
-    strategy: tf.distribute.Strategy, batch_size: int, accumulation: int, name: str = "batch_size"
+    strategy: tf.distribute.Strategy, batch_size: int, accumulation: int, name: str
 ) -> None:
     """Passes for a batch, the option of that name, that can be divided among the replicas.
 

@@ -4,8 +4,6 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON
-
 
 class Weight(NamedTuple):
     """A weight and its moments, three arrays of one shape."""
@@ -27,8 +25,8 @@ class Update(NamedTuple):
 
     rate: Any
     powers: tuple[Any, Any]
-    betas: tuple[float, float] = (BETA_1, BETA_2)
-    epsilon: float = EPSILON
+    betas: tuple[float, float]
+    epsilon: float
 
 
 def adamw(weight: Weight, gradient: Any, decay: float | None, update: Update) -> Weight:
