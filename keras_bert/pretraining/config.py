@@ -186,6 +186,11 @@ class PretrainingConfig:
                 f"final_learning_rate {self.final_learning_rate} is more than learning_rate "
                 f"{self.learning_rate}; it must not be."
             )
+        if self.final_learning_rate and self.decay == "constant":
+            raise InputError(
+                f"final_learning_rate {self.final_learning_rate} is never reached with decay "
+                "constant; set it to 0, or choose decay linear or cosine."
+            )
         self._check_batch()
 
     def encoder_config(self, vocabulary_size: int) -> EncoderConfig:
@@ -209,12 +214,12 @@ class PretrainingConfig:
                 f"first_batch_size {first} does not become batch_size {self.batch_size} by "
                 "doubling; choose that divided by 2, 4, 8 or another power of two."
             )
-        for name in ("first_batch_size", "batch_size"):
-            if (getattr(self, name) or 0) % self.accumulation:
-                raise InputError(
-                    f"{name} {getattr(self, name)} cannot be divided into {self.accumulation} "
-                    "parts (accumulation); choose a multiple."
-                )
+        if first % self.accumulation:  # the later ones are its multiples
+            name = "first_batch_size" if self.first_batch_size else "batch_size"
+            raise InputError(
+                f"{name} {first} cannot be divided into {self.accumulation} parts (accumulation); "
+                "choose a multiple."
+            )
 
     def _choose_objective(self) -> None:
         """Fills in what is the family's where it is not given, and checks what belongs together."""

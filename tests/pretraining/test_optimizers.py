@@ -10,7 +10,7 @@ from keras_bert.pretraining import optimizers
 from keras_bert.pretraining.loss_scale import LossScale
 from keras_bert.pretraining.optimizers import LAMB, AdamW, make_optimizer
 from keras_bert.pretraining.published import decays
-from keras_bert.pretraining.schedules import DECAYS, WarmupConstant, WarmupCosineDecay
+from keras_bert.pretraining.schedules import DECAYS, WarmupCosineDecay
 from keras_bert.pretraining.trainer import pretrain
 from tests.adamw import adamw
 from tests.pretraining.run import assert_same_run, config, interrupt, log
@@ -114,11 +114,11 @@ def test_cosine():
 
 
 def test_options_reach_the_optimizer(text_files, tmp_path, caplog):
-    options = {"optimizer": "lamb", "decay": "constant", "warmup_steps": 0, "warmup_share": 0.25}
+    options = {"optimizer": "lamb", "decay": "cosine", "warmup_steps": 0, "warmup_share": 0.25}
     options |= {"beta_1": 0.8, "beta_2": 0.95, "epsilon": 1e-4, "final_learning_rate": 1e-5}
     optimizer = make_optimizer(config(text_files, tmp_path, **options), variables(), 200)
     assert type(optimizer) is LAMB
-    assert type(optimizer.schedule) is WarmupConstant
+    assert type(optimizer.schedule) is WarmupCosineDecay
     schedule = {"peak": 1e-2, "warmup_steps": 50, "total_steps": 200, "final": 1e-5}
     assert optimizer.schedule.get_config() == schedule
     assert (optimizer.betas, optimizer.epsilon) == ((0.8, 0.95), 1e-4)

@@ -58,6 +58,10 @@ def test_the_encoder(tmp_path):
         ({"epsilon": 0}, "epsilon is 0.0, but must be positive"),
         ({"warmup_steps": 5, "warmup_share": 0.1}, "either warmup_steps or warmup_share"),
         ({"final_learning_rate": 1}, "final_learning_rate 1.0 is more than learning_rate"),
+        (
+            {"final_learning_rate": 1e-5, "decay": "constant"},
+            "final_learning_rate 1e-05 is never reached with decay constant",
+        ),
         ({"vocabulary_size_multiple": 0}, "vocabulary_size_multiple is 0, but must be 1 or more"),
         ({"epochs": 2}, "either steps or epochs"),
         ({"steps": None}, "either steps or epochs"),

@@ -31,7 +31,8 @@ PAPERS = {
     "electra_base": (2e-4, 256, 766_000, 512, 0.999, 0.15, *BERT_BASE),
     "distilbert": (5e-4, 4000, 3, 512, 0.98, 0.15),
     "deberta_v3_base": (6e-4, 8192, 500_000, 512, 0.98, 0.15, *BERT_BASE),
-    "fast": (1e-3, 64, 5000, 128, 0.98, 0.3, 4, 256, 4, 256),
+    "fast_short": (1e-3, 64, 2000, 32, 0.98, 0.3, 4, 256, 4, 256),
+    "fast": (1e-3, 32, 7000, 128, 0.98, 0.3, 4, 256, 4, 256),
 }
 WARMUP = {  # steps, or a share of the run
     "bert_base_phase1": 10_000,
@@ -44,6 +45,7 @@ WARMUP = {  # steps, or a share of the run
     "electra_base": 10_000,
     "distilbert": 0.05,
     "deberta_v3_base": 10_000,
+    "fast_short": 0.06,
     "fast": 0.06,
 }
 WEIGHT_DECAY, CLIP_NORM = {"distilbert": 0.0}, {"distilbert": 5.0, "roberta_base": None}
@@ -54,6 +56,7 @@ OBJECTIVE = {
     "electra_base": ("electra", "rtd", "token", False),
     "distilbert": ("distilbert", "distillation", "token", False),
     "deberta_v3_base": ("deberta-v2", "rtd+gdes", "token", False),
+    "fast_short": ("bert", "mlm", "token", False),
     "fast": ("bert", "mlm", "token", False),
 }
 LAMB = ("albert_base", "bert_large_lamb_phase1", "bert_large_lamb_phase2")
@@ -107,7 +110,7 @@ def test_values_are_those_of_the_papers(name, text_files, model, tmp_path):
     assert read.optimizer == ("lamb" if name in LAMB else "adamw")
     objective = (read.family, read.objective, read.masking, read.across_documents)
     assert objective == OBJECTIVE.get(name, ("bert", "mlm+nsp", "token", False))
-    assert read.packed == (name == "fast")
+    assert read.packed == name.startswith("fast")
     if sizes:
         encoder = read.encoder_config(30522)
         assert [
@@ -117,8 +120,8 @@ def test_values_are_those_of_the_papers(name, text_files, model, tmp_path):
             encoder.embedding_size,
         ] == sizes
         assert encoder.max_positions == 512  # in the first phase, too
-        assert encoder.vocabulary_size == (30528 if name == "fast" else 30522)
-        assert encoder.attention_dropout == (0.0 if name == "fast" else 0.1)
+        assert encoder.vocabulary_size == (30528 if read.packed else 30522)
+        assert encoder.attention_dropout == (0.0 if read.packed else 0.1)
 
 
 def test_generators():
@@ -129,6 +132,16 @@ def test_generators():
     assert small == (1 / 4, 1)
     assert base == (pytest.approx(1 / 3, rel=1e-3), 1)
     assert deberta == (1, 1 / 2)
+
+
+def test_fast_goes_on_from_fast_short():
+    short, long = read_options("fast_short"), read_options("fast")
+    assert {name for name in long if short[name] != long[name]} == {
+        "sequence_length",
+        "batch_size",
+        "steps",
+    }
+    assert short.keys() == long.keys()
 
 
 def test_both_phases_are_one_decay():
