@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from keras_bert.finetuning.jobs.job import PerToken, Targets
 from keras_bert.layers.crf import IGNORED
+from keras_bert.row_lengths import splits_of
 from keras_bert.text.rows import Rows
 
 ACCELERATOR_STEP = 8
@@ -180,7 +181,7 @@ def _divisors(rows: Rows, targets: Targets) -> np.ndarray:
     """What each element adds to that by which the loss is divided, int `[E]`."""
     if not isinstance(targets, PerToken) or targets.mean == "rows":
         return np.ones(len(rows) // rows.group, np.int64)
-    so_far = np.concatenate([[0], np.cumsum(targets.values != IGNORED)])
+    so_far = splits_of(targets.values != IGNORED)
     return np.diff(so_far[rows.splits]).reshape(-1, rows.group).sum(axis=1)
 
 

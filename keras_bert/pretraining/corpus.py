@@ -13,6 +13,7 @@ import numpy as np
 from keras_bert.errors import InputError
 from keras_bert.pretraining.lines import Lines, tokenize_lines, unit_starts
 from keras_bert.pretraining.mapped_tokens import MappedTokens
+from keras_bert.row_lengths import splits_of
 from keras_bert.text.files import iterate_lines
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -81,7 +82,7 @@ class TokenizedCorpus:
             raise InputError("The corpus has no tokens; give it lines of text.")
         units, documents, before = [], [np.zeros(1, np.int64)], 0
         for part in parts:
-            ends = np.append(0, np.cumsum(part.lengths, dtype=np.int64))
+            ends = splits_of(part.lengths)
             units.append(before + unit_starts(part, ends[:-1], tokenizer, max_unit_tokens))
             documents.append(before + ends[part.breaks])
             before += len(part.tokens)
@@ -169,12 +170,8 @@ class TokenizedCorpus:
             tokens = self.tokens[np.repeat(units, lengths)]
         return TokenizedCorpus(
             tokens=tokens,
-            unit_splits=_splits(lengths[units]),
-            document_splits=_splits(document_sizes),
+            unit_splits=splits_of(lengths[units]),
+            document_splits=splits_of(document_sizes),
             is_continuation=self.is_continuation,
             separator_id=self.separator_id,
         )
-
-
-def _splits(lengths: np.ndarray) -> np.ndarray:
-    return np.append(0, np.cumsum(lengths)).astype(np.int64)

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
+from keras_bert.row_lengths import numbers_of
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -82,10 +83,8 @@ def unit_starts(
 
     length = np.diff(positions, append=len(tokens))
     pieces = -(-length // max_tokens)
-    number = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    cuts = np.repeat(positions, pieces) + np.repeat(length, pieces) * number // np.repeat(
-        pieces, pieces
-    )
+    offset = np.repeat(length, pieces) * numbers_of(pieces) // np.repeat(pieces, pieces)
+    cuts = np.repeat(positions, pieces) + offset
     words = np.flatnonzero(word_start | starts)
     before = words[np.searchsorted(words, cuts, side="right") - 1]
     # A word as long as a unit has to be cut itself.

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from keras_bert.errors import InputError
+from keras_bert.row_lengths import numbers_of, splits_of
 
 Overlap: TypeAlias = int | Literal["auto"] | None
 """Tokens that neighbouring windows share; "auto" is a third of the room; None: no windows."""
@@ -93,7 +94,7 @@ class Rows:
         return dataclasses.replace(
             first,
             flat={name: np.concatenate([part.flat[name] for part in parts]) for name in first.flat},
-            splits=_splits(np.concatenate([part.lengths for part in parts])),
+            splits=splits_of(np.concatenate([part.lengths for part in parts])),
             owners=np.concatenate([part.owners for part in parts]),
         )
 
@@ -171,9 +172,9 @@ def arrange(
     shown = [(kept_first, segments[0].splits[owners])] if len(segments) == 2 else []
     shown.append((sizes, last.splits[owners] + begins))
     lengths = np.sum([kept for kept, _ in shown], axis=0) + 1 + sum(separators)
-    splits = _splits(lengths)
+    splits = splits_of(lengths)
     row = np.repeat(np.arange(len(owners)), lengths)
-    position = np.arange(splits[-1]) - splits[row]
+    position = numbers_of(lengths)
 
     tokens = np.concatenate([*(segment.ids for segment in segments), [frame.separator_id]])
     source = np.full(len(row), len(tokens) - 1)  # separators, unless something else stands there
@@ -198,11 +199,6 @@ def arrange(
             flat[name][inside] = values
     owners = (owners + first_owner).astype(np.int32)
     return Rows(flat, splits, owners, frame.pad_id, frame.length)
-
-
-def _splits(lengths: np.ndarray) -> np.ndarray:
-    """Where rows of such lengths `[R]` begin and end, int64 `[R + 1]`."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def _kept_lengths(
@@ -230,8 +226,7 @@ def _windows(
     strides = rooms - overlaps
     counts = 1 + np.maximum(-(-(lengths - rooms) // strides), 0)
     owners = np.repeat(np.arange(len(lengths)), counts)
-    number = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return owners, number * strides[owners]
+    return owners, numbers_of(counts) * strides[owners]
 
 
 def _most_context(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_bert.row_lengths import splits_of
+
 if TYPE_CHECKING:
     from keras_bert.pretraining.corpus import TokenizedCorpus
 
@@ -25,7 +27,7 @@ SHORTER = 0.1
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Chunks:
-    """Chunks `[N]`: units `unit` to `end`, the second part from unit `split`; `target` tokens.
+    """Chunks `[N]`: units `unit` to `end`, the second part from unit `split`.
 
     A chunk of one unit, which only the end of a document can be, has no split (`split == end`).
     """
@@ -33,7 +35,6 @@ class Chunks:
     unit: np.ndarray
     split: np.ndarray
     end: np.ndarray
-    target: np.ndarray
 
     @property
     def is_single(self) -> np.ndarray:
@@ -47,8 +48,8 @@ class Chunks:
 
 def chunks_at_every_unit(
     corpus: TokenizedCorpus, max_tokens: int, rng: np.random.Generator
-) -> Chunks:
-    """The chunk that would begin at each unit.
+) -> tuple[Chunks, np.ndarray]:
+    """The chunk that would begin at each unit, and the tokens `[U]` that it was to have.
 
     It is filled with units of one document up to `max_tokens`, or in 10 % of the cases up to a
     random smaller number, and split in two between units, at random.
@@ -61,8 +62,13 @@ def chunks_at_every_unit(
     target = np.where(shorter, rng.integers(2, max_tokens + 1, units), max_tokens)
     end = np.searchsorted(starts, starts[:-1] + target)  # the first boundary that is far enough
     end = np.minimum(np.maximum(end, unit + 2), document_end)
-    split = unit + 1 + (rng.random(units) * (end - unit - 1)).astype(np.int64)
-    return Chunks(unit, split, end, target)
+    return split_between_units(unit, end, rng), target
+
+
+def split_between_units(unit: np.ndarray, end: np.ndarray, rng: np.random.Generator) -> Chunks:
+    """Chunks from `unit` to `end`, each split between any two of its units."""
+    split = unit + 1 + (rng.random(len(unit)) * (end - unit - 1)).astype(np.int64)
+    return Chunks(unit, split, end)
 
 
 def split_tokens(
@@ -102,11 +108,11 @@ def _word_start_inside(
 ) -> np.ndarray:
     """The word start between `start` and `end` that is drawn, or `end` where there is one word."""
     lengths = end - start
-    bounds = np.append(0, np.cumsum(lengths))
+    bounds = splits_of(lengths)
     tokens = np.repeat(start - bounds[:-1], lengths) + np.arange(bounds[-1])
     begins = ~corpus.is_continuation[corpus.tokens[tokens]]
     begins[bounds[:-1]] = False
-    before = np.append(0, np.cumsum(begins))
+    before = splits_of(begins)
     number = np.diff(before[bounds])
     chosen = before[bounds[:-1]] + (draws * number).astype(np.int64)
     words = np.append(tokens[begins], 0)  # where there is none, what follows the last is looked at

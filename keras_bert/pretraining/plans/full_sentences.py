@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_bert.pretraining.plans.plan import EpochPlan, follow, generator, shuffled_stretches
+from keras_bert.row_lengths import numbers_of
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.corpus import TokenizedCorpus
@@ -46,6 +47,5 @@ def _pieces(corpus: TokenizedCorpus, max_tokens: int) -> tuple[np.ndarray, np.nd
     if corpus.separator_id is not None:
         stops[last] -= corpus.tokens[stops[last] - 1] == corpus.separator_id
     count = -(-(stops - starts) // max_tokens)
-    number = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    starts = np.repeat(starts, count) + number * max_tokens
+    starts = np.repeat(starts, count) + numbers_of(count) * max_tokens
     return starts, np.minimum(starts + max_tokens, np.repeat(stops, count))

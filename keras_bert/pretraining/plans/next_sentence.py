@@ -42,12 +42,12 @@ def plan_pairs(
             "another: end documents with a blank line, or choose the objective 'mlm'."
         )
     rng = generator(seed, epoch)
-    chunks = chunks_at_every_unit(corpus, max_tokens, rng)
+    chunks, target = chunks_at_every_unit(corpus, max_tokens, rng)
     is_random = rng.random(corpus.num_units) < 0.5
     begins = follow(np.where(is_random & ~chunks.is_single, chunks.split, chunks.end))
 
     # From here on, one row per chunk.
-    chunks, is_random = chunks.take(begins), is_random[begins]
+    chunks, target, is_random = chunks.take(begins), target[begins], is_random[begins]
     a_start, a_end, chunk_end = split_tokens(corpus, chunks, rng)
     is_random |= a_end == chunk_end  # one word cannot be split: only random text can follow
 
@@ -57,7 +57,7 @@ def plan_pairs(
     other = (own + 1 + rng.integers(0, corpus.num_documents - 1, len(own))) % corpus.num_documents
     first, last = corpus.document_splits[other], corpus.document_splits[other + 1]
     picked = rng.integers(first, last)
-    wanted = np.maximum(chunks.target - (a_end - a_start), 1)
+    wanted = np.maximum(target - (a_end - a_start), 1)
     picked_end = np.minimum(np.searchsorted(starts, starts[picked] + wanted), last)
     b_start[is_random], b_end[is_random] = starts[picked][is_random], starts[picked_end][is_random]
     halves = np.flatnonzero(is_random & chunks.is_single & (a_end < chunk_end))

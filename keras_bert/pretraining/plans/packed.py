@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_bert.pretraining.plans.plan import generator
 from keras_bert.pretraining.plans.segments import stretches_of_documents
+from keras_bert.row_lengths import splits_of
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.corpus import TokenizedCorpus
@@ -61,8 +62,8 @@ def plan_packed(
     row = rng.permutation(row.max() + 1)[row]
     order = np.argsort(row, kind="stable")
     start, length, row = start[order], length[order], row[order]
-    row_splits = np.append(0, np.cumsum(np.bincount(row)))
-    before = np.cumsum(length + SPECIAL) - (length + SPECIAL)
+    row_splits = splits_of(np.bincount(row))
+    before = splits_of(length + SPECIAL)[:-1]
     column = before - before[row_splits[:-1]][row]
     return PackedPlan(start, length, row * (max_tokens + SPECIAL) + column, row_splits)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_bert.pretraining.plans.plan import EpochPlan, generator, shuffled_stretches
+from keras_bert.row_lengths import numbers_of
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.corpus import TokenizedCorpus
@@ -34,7 +35,7 @@ def stretches_of_documents(
     first = np.where(length <= max_tokens, length, first)
     count = 1 + -(-(length - first) // max_tokens)
     document = np.repeat(np.arange(len(length)), count)
-    number = np.arange(len(document)) - np.repeat(np.cumsum(count) - count, count)
+    number = numbers_of(count)
     offset = np.where(number > 0, first[document] + (number - 1) * max_tokens, 0)
     size = np.where(number > 0, max_tokens, first[document])
     size = np.minimum(size, length[document] - offset)

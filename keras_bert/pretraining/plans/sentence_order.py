@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_bert.pretraining.plans.chunks import SHORTER, Chunks, split_tokens, truncate
+from keras_bert.pretraining.plans.chunks import (
+    SHORTER,
+    split_between_units,
+    split_tokens,
+    truncate,
+)
 from keras_bert.pretraining.plans.plan import EpochPlan, follow, generator, shuffled_pairs
 
 if TYPE_CHECKING:
@@ -36,9 +41,7 @@ def plan_ordered_pairs(
     """
     rng = generator(seed, epoch)
     first, end = _stretches(corpus, max_tokens, rng)
-    split = first + 1 + (rng.random(len(first)) * (end - first - 1)).astype(np.int64)
-    chunks = Chunks(first, split, end, target=end)
-    start, split, end = split_tokens(corpus, chunks, rng)
+    start, split, end = split_tokens(corpus, split_between_units(first, end, rng), rng)
     split = np.where(split == end, (start + end) // 2, split)
     has_order = split > start
     start, split, end = start[has_order], split[has_order], end[has_order]
