@@ -11,8 +11,8 @@ a part that is run again continues or is only read. The parts:
     mlm+sop        the same and the order of two stretches (ALBERT)
     rtd            replaced tokens, embeddings shared (ELECTRA)
     rtd+gdes       replaced tokens, gradients disentangled (DeBERTa-v3)
-    distillation   a student of half the layers, taught by the model of `mlm`, against the same
-                   student trained alone for the same steps
+    distillation   a student of half the layers, taught by the model of `mlm`
+    alone          the same student for the same steps without a teacher
 
 "No context" in the table is a stricter level than the unigram's: see `baselines`.
 
@@ -78,6 +78,7 @@ PARTS = {
     "alone": {"family": "roberta", "objective": "mlm", "steps": 2000},
 }
 GOALS = {
+    "mlm+nsp": ("nsp_accuracy", 0.5),
     "mlm+sop": ("sop_accuracy", 0.6),
     "rtd": ("rtd_balanced_accuracy", 0.6),
     "rtd+gdes": ("rtd_balanced_accuracy", 0.6),
@@ -177,8 +178,6 @@ def print_table(rows: list) -> None:
         if part in GOALS:
             name, least = GOALS[part]
             goals.append((f"{name} {measures[name]:.3f} > {least}", measures[name] > least))
-        if "nsp_accuracy" in measures:
-            goals.append((f"nsp_accuracy {measures['nsp_accuracy']:.3f} > 0.5", True))
         if part == "distillation" and "alone" in after:
             alone = after["alone"]["mlm_loss"]
             goals.append((f"below alone {alone:.3f}", measures["mlm_loss"] < alone))

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.pretraining.objectives import Objective
+from keras_bert.pretraining.objective import Objective
 
 
 def random_batch(

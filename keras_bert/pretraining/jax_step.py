@@ -14,7 +14,8 @@ from jax import numpy as jnp
 
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
-from keras_bert.pretraining.objectives import OBJECTIVES, Objective
+from keras_bert.pretraining.objective import Objective
+from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON, decays
 from keras_bert.pretraining.step_parts import (
     count_predictions,

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.pretraining.loss_scale import LEAST
-from keras_bert.pretraining.objectives import OBJECTIVES, Objective
+from keras_bert.pretraining.objective import Objective
+from keras_bert.pretraining.objectives import OBJECTIVES
 from keras_bert.pretraining.optimizers import AdamW
 from keras_bert.pretraining.step_parts import (
     count_predictions,
