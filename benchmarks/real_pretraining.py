@@ -36,7 +36,6 @@ MASKED = [
     "The king and the [MASK] were married in the spring.",
     "He had been a soldier for twenty [MASK].",
 ]
-RECIPES = ("fast_short", "fast")
 FINE_TUNING = Recipe(epochs=2, batch_size=32, learning_rate=3e-4, warmup=0.1, seed=1)
 
 
@@ -53,17 +52,18 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
     texts = {part: folder / f"{part}.txt" for part in ("training", "held_out")}
-    if not texts["held_out"].exists():
+    if not texts["training"].exists():  # the last to appear
         hold_out(options.corpus, *texts.values())
     vocabulary = folder / "vocab.txt"
     if not vocabulary.exists():
         kb.learn_vocabulary([texts["training"]], options.vocabulary_size).save(vocabulary)
-    beginnings = [
-        [f"vocabulary={vocabulary}"],
-        ["preset=null", f"initial={folder / 'fast_short' / 'model'}"],
-    ]
+    beginnings = {
+        "fast_short": [f"vocabulary={vocabulary}"],
+        "fast": ["preset=null", f"initial={folder / 'fast_short' / 'model'}"],
+    }
     runs = {}
-    for index, (name, beginning) in enumerate(zip(RECIPES, beginnings, strict=True)):
+    lengths = options.steps or (None, None)
+    for (name, beginning), steps in zip(beginnings.items(), lengths, strict=True):
         given = [
             f"corpus={texts['training']}",
             f"validation={texts['held_out']}",
@@ -71,8 +71,8 @@ def main() -> None:
             "evaluate_every=250",
             "checkpoint_every=250",
         ]
-        if options.steps:
-            given.append(f"steps={options.steps[index]}")
+        if steps:
+            given.append(f"steps={steps}")
         config = PretrainingConfig.from_yaml(name, given + beginning)
         results = pretrain(config, progress=sys.stderr.isatty())
         if not results["finished"]:

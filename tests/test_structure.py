@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 # trainer writes checkpoints.
 ORDER = (
     ("errors", "surrogates"),
-    ("config", "atomic", "extras"),
+    ("config", "atomic", "extras", "row_lengths"),
     ("figures",),
     ("layers", "text", "metrics"),
     ("families",),
@@ -32,6 +32,7 @@ WITHOUT_TENSORFLOW = (
     "config",
     "atomic",
     "extras",
+    "row_lengths",
     "figures",
     "layers",
     "families",

@@ -32,9 +32,12 @@ def command(config: str, overrides: tuple[str, ...]) -> None:
     A RECIPE is a file of options that comes with this package, with what the papers have:
     bert_base_phase1, bert_base_phase2, bert_large_phase1, bert_large_phase2,
     bert_large_lamb_phase1, bert_large_lamb_phase2, roberta_base, albert_base, electra_small,
-    electra_base, distilbert (needs a teacher), deberta_v3_base, and fast, a small model in hours.
+    electra_base, distilbert (needs a teacher), deberta_v3_base, and fast, a small model in hours,
+    which goes on from that of fast_short.
 
-    keras-bert pretrain fast corpus="text/*.txt" vocabulary=vocab.txt output=run
+    keras-bert pretrain fast_short corpus="text/*.txt" vocabulary=vocab.txt output=short
+
+    keras-bert pretrain fast corpus="text/*.txt" preset=null initial=short/model output=run
 
     KEYs are the options of such a file, those after it count: corpus, vocabulary, output, family,
     preset, initial, encoder, vocabulary_size_multiple, lowercase, objective, generator_size,

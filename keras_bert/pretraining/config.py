@@ -87,7 +87,7 @@ class PretrainingConfig:
         warmup_steps: steps of linear rise; or
         warmup_share: the same as a share of the run.
         decay: how the learning rate falls after that: "linear", "cosine" or "constant" (not).
-        final_learning_rate: at the end of the run.
+        final_learning_rate: at the end of the run; 0 where the decay is "constant".
         optimizer: "adamw" or "lamb", for large batches.
         beta_1: of the first moment.
         beta_2: of the second.

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.row_lengths import splits_of
+
 WIDTH = 4  # bytes of an int32, of which these files are made
 
 
@@ -73,11 +75,10 @@ class MappedTokens:
         self._files = [file for file in files if len(file.vector("tokens"))]
         self._vectors = [file.vector("tokens") for file in self._files]
         sizes = np.array([len(vector) for vector in self._vectors], np.int64)
-        self._file_starts = np.cumsum(sizes) - sizes
+        self._file_starts = splits_of(sizes)[:-1]
         self._starts = np.zeros(1, np.int64) if starts is None else starts
         self._ends = sizes.sum(keepdims=True) if ends is None else ends
-        lengths = self._ends - self._starts
-        self._here = np.cumsum(lengths) - lengths  # where the stretches begin among ours
+        self._here = splits_of(self._ends - self._starts)[:-1]  # where they begin among ours
         self._shifts = self._starts - self._here
 
     def __len__(self) -> int:

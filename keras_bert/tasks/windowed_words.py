@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.layers.crf import ConditionalRandomField
+from keras_bert.row_lengths import numbers_of, splits_of
 from keras_bert.tasks.entities import spans_of
 
 if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
@@ -49,7 +50,7 @@ def tag_words(
 
     tokens = first_tokens(rows, words)
     known = np.flatnonzero(tokens >= 0)
-    splits = np.cumsum([0, *map(len, words)])
+    splits = splits_of([len(of_text) for of_text in words])
     tags = np.full(len(tokens), OUTSIDE, object)
     scores = np.ones(len(tokens))
     if len(known):
@@ -57,16 +58,16 @@ def tag_words(
         if crf is None:
             ids, scores[known] = _likeliest(of_words)
         else:
-            ids, scores[known] = _path(of_words, _path_numbers(splits)[known], crf)
+            ids, scores[known] = _path(of_words, _path_numbers(np.diff(splits))[known], crf)
         tags[known] = np.array(labels, object)[ids]
     parts = [slice(*ends) for ends in itertools.pairwise(splits)]
     return [tags[part].tolist() for part in parts], [scores[part] for part in parts]
 
 
-def _path_numbers(splits: np.ndarray) -> np.ndarray:
-    """Which words `[W]` stand in one path, by a number for each path, of the texts' splits."""
-    text = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
-    part = (np.arange(splits[-1]) - splits[text]) // LONGEST_PATH
+def _path_numbers(lengths: np.ndarray) -> np.ndarray:
+    """Which words `[W]` stand in one path, by a number for each path, of the texts' lengths."""
+    text = np.repeat(np.arange(len(lengths)), lengths)
+    part = numbers_of(lengths) // LONGEST_PATH
     return text * (part.max(initial=0) + 1) + part
 
 

@@ -1,10 +1,12 @@
 import dataclasses
 import json
+import re
 
 import pytest
 
 import keras_bert as kb
 from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.option_file import recipes
 
 
 def json_lines(result):
@@ -80,10 +82,11 @@ def test_finetune_says_if_nothing_was_learned(run, tmp_path):
     assert "for every text has an accuracy of 0.5000 there" in error
 
 
-def test_help_names_all_options_of_a_run(run):
-    options = run("pretrain", "--help").out.partition("count: ")[2].partition(".")[0]
+def test_help_names_all_recipes_and_options_of_a_run(run):
+    before, _, after = run("pretrain", "--help").out.partition("count: ")
+    assert set(recipes()) <= set(re.findall(r"\w+", before))
     names = [field.name for field in dataclasses.fields(PretrainingConfig)]
-    assert options.replace(",", "").split() == names
+    assert after.partition(".")[0].replace(",", "").split() == names
 
 
 def test_evaluate_repeats_what_finetune_measured(run, tmp_path):

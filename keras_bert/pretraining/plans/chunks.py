@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_bert.row_lengths import splits_of
+from keras_bert.row_lengths import numbers_of, splits_of
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.corpus import TokenizedCorpus
@@ -29,7 +29,8 @@ SHORTER = 0.1
 class Chunks:
     """Chunks `[N]`: units `unit` to `end`, the second part from unit `split`.
 
-    A chunk of one unit, which only the end of a document can be, has no split (`split == end`).
+    A chunk of one unit has no split (`split == end`); of BERT's only the end of a document can be
+    one.
     """
 
     unit: np.ndarray
@@ -66,7 +67,7 @@ def chunks_at_every_unit(
 
 
 def split_between_units(unit: np.ndarray, end: np.ndarray, rng: np.random.Generator) -> Chunks:
-    """Chunks from `unit` to `end`, each split between any two of its units."""
+    """Chunks from `unit` to `end`, each split between any two of its units if it has two."""
     split = unit + 1 + (rng.random(len(unit)) * (end - unit - 1)).astype(np.int64)
     return Chunks(unit, split, end)
 
@@ -109,7 +110,7 @@ def _word_start_inside(
     """The word start between `start` and `end` that is drawn, or `end` where there is one word."""
     lengths = end - start
     bounds = splits_of(lengths)
-    tokens = np.repeat(start - bounds[:-1], lengths) + np.arange(bounds[-1])
+    tokens = np.repeat(start, lengths) + numbers_of(lengths)
     begins = ~corpus.is_continuation[corpus.tokens[tokens]]
     begins[bounds[:-1]] = False
     before = splits_of(begins)
