@@ -13,6 +13,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -20,9 +21,9 @@ import keras
 
 import keras_bert as kb
 from keras_bert.atomic import replacing
+from keras_bert.figures import panels, save_figure
 from keras_bert.finetuning import Recipe, evaluate, fine_tune, label_names, read_examples
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.curves import plot_runs
 from keras_bert.pretraining.log import LOG, read_log
 from keras_bert.pretraining.trainer import pretrain
 from keras_bert.tasks.fill_mask import fill_mask
@@ -78,11 +79,8 @@ def main() -> None:
         if not results["finished"]:
             sys.exit("Interrupted; the next start goes on from here.")
         runs[f"{name}, {config.sequence_length} tokens"] = config
-    plot_runs(
-        {name: config.output for name, config in runs.items()},
-        folder / "perplexity.png",
-        measures=["mlm_perplexity", "mlm_loss", "mlm_accuracy"],
-    )
+    measures = held_out_measures(runs)
+    draw(measures, folder / "perplexity.png")
     pretrained, untrained = kb.load(results["model"]), folder / "untrained"
     keras.utils.set_random_seed(config.seed)
     kb.save(
@@ -93,7 +91,7 @@ def main() -> None:
     )
     sections = [
         "# A pretraining of BERT mini",
-        pretraining_table(runs),
+        pretraining_table(measures),
         "![perplexity](perplexity.png)",
         mask_table(pretrained),
         accuracy_table({"pretrained": results["model"], "untrained": untrained}, options),
@@ -118,12 +116,9 @@ def hold_out(corpus: str, training: Path, held_out: Path) -> None:
             documents += not line
 
 
-def pretraining_table(runs: dict[str, PretrainingConfig]) -> str:
-    rows = [
-        "| recipe | step | minutes | held-out perplexity | accuracy of masked tokens |",
-        "|---|---|---|---|---|",
-    ]
-    minutes = 0.0
+def held_out_measures(runs: dict[str, PretrainingConfig]) -> list[dict[str, Any]]:
+    """What the log says of held-out text, and after how many minutes of training, without looks."""
+    found, minutes = [], 0.0
     for name, config in runs.items():
         before = 0
         for row in read_log(Path(config.output) / LOG):
@@ -132,11 +127,33 @@ def pretraining_table(runs: dict[str, PretrainingConfig]) -> str:
                 minutes += tokens * (1 - row["padding"]) / row["tokens_per_second"] / 60
                 before = row["step"]
             elif row["event"] == "validation":
-                rows.append(
-                    f"| {name} | {row['step']} | {minutes:.0f} | {row['mlm_perplexity']:.1f} "
-                    f"| {row['mlm_accuracy']:.3f} |"
-                )
+                found.append(row | {"run": name, "minutes": minutes})
+    return found
+
+
+def pretraining_table(measures: list[dict[str, Any]]) -> str:
+    rows = [
+        "| recipe | step | minutes | held-out perplexity | accuracy of masked tokens |",
+        "|---|---|---|---|---|",
+    ]
+    rows += [
+        f"| {row['run']} | {row['step']} | {row['minutes']:.0f} | {row['mlm_perplexity']:.1f} "
+        f"| {row['mlm_accuracy']:.3f} |"
+        for row in measures
+    ]
     return "\n".join(rows)
+
+
+def draw(measures: list[dict[str, Any]], picture: Path) -> None:
+    figure, axes = panels(2, height=3.6)
+    for axis, name in zip(axes, ("mlm_perplexity", "mlm_accuracy"), strict=True):
+        for run in dict.fromkeys(row["run"] for row in measures):
+            points = [(row["minutes"], row[name]) for row in measures if row["run"] == run]
+            axis.plot(*zip(*points, strict=True), marker=".", label=run)
+        axis.set(title=f"{name.replace('_', ' ')}, held out", xlabel="minutes of training")
+        axis.legend()
+    axes[0].set_yscale("log")
+    save_figure(figure, picture)
 
 
 def mask_table(model: keras.Model) -> str:
