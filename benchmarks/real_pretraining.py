@@ -5,12 +5,14 @@
 The recipes "fast_short" and "fast" (BERT mini) on one file of text, with a vocabulary learned from
 it; every 47th document is held out. Then the perplexity of held-out text over time as a picture,
 masks that the model fills, and accuracy on SST-2 (a folder with train.tsv and dev.tsv) of the
-pretrained and of the untrained model, fine-tuned alike. An interrupted run goes on where it
-stopped; OUTPUT/results.md is the page.
+pretrained and of the untrained model, fine-tuned alike with three seeds. An interrupted run goes on
+where it stopped; OUTPUT/results.md is the page.
 """
 
 import argparse
+import dataclasses
 import os
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -37,7 +39,8 @@ MASKED = [
     "The king and the [MASK] were married in the spring.",
     "He had been a soldier for twenty [MASK].",
 ]
-FINE_TUNING = Recipe(epochs=2, batch_size=32, learning_rate=3e-4, warmup=0.1, seed=1)
+FINE_TUNING = Recipe(epochs=2, batch_size=32, learning_rate=3e-4, warmup=0.1)
+SEEDS = (1, 2, 3)
 
 
 def main() -> None:
@@ -114,6 +117,11 @@ def hold_out(corpus: str, training: Path, held_out: Path) -> None:
             file = kept_file if documents % 47 == 46 else learned_file
             file.write(line + "\n")
             documents += not line
+        if documents < 47:
+            sys.exit(
+                f"{corpus} has {documents} documents, each ended by a blank line; give 47 or more, "
+                "since every 47th is held out."
+            )
 
 
 def held_out_measures(runs: dict[str, PretrainingConfig]) -> list[dict[str, Any]]:
@@ -168,12 +176,20 @@ def accuracy_table(models: dict[str, str | Path], options: argparse.Namespace) -
     train, test = (read_examples(options.sst2 / f"{part}.tsv") for part in ("train", "dev"))
     if options.examples:
         train = train.take(range(min(options.examples, len(train))))
-    rows = [f"| SST-2, {FINE_TUNING.epochs} epochs | accuracy of dev |", "|---|---|"]
+    labels = label_names(train, "single_label")
+    rows = [
+        f"| SST-2, {FINE_TUNING.epochs} epochs | mean accuracy of dev | each seed |",
+        "|---|---|---|",
+    ]
     for name, directory in models.items():
-        keras.utils.set_random_seed(FINE_TUNING.seed)
-        model = kb.load(directory, task="classifier", labels=label_names(train, "single_label"))
-        fine_tune(model, train, recipe=FINE_TUNING, verbose=0)
-        rows.append(f"| {name} | {evaluate(model, test)['accuracy']:.4f} |")
+        found = []
+        for seed in SEEDS:
+            keras.utils.set_random_seed(seed)
+            model = kb.load(directory, task="classifier", labels=labels)
+            fine_tune(model, train, recipe=dataclasses.replace(FINE_TUNING, seed=seed), verbose=0)
+            found.append(evaluate(model, test)["accuracy"])
+        each = ", ".join(f"{accuracy:.4f}" for accuracy in found)
+        rows.append(f"| {name} | {statistics.mean(found):.4f} | {each} |")
     return "\n".join(rows)
 
 
