@@ -1,4 +1,4 @@
-"""A pretraining of two hours on two cores, and what it is good for.
+"""A pretraining of a small BERT on two cores, and what it is good for: about two hours in all.
 
     python benchmarks/real_pretraining.py novels.txt.gz SST2 --output build/real
 

@@ -117,7 +117,10 @@ def save_tensors(
     """
     arrays = {name: np.asarray(value, order="C") for name, value in tensors.items()}
     try:
+        Path(path).touch()
+        mode = os.stat(path).st_mode
         save_file(arrays, path, metadata)
+        os.chmod(path, mode)  # safetensors' own lets nobody but the writer read it
         with open(path, "rb") as file:
             os.fsync(file.fileno())
     except (SafetensorError, OSError) as error:

@@ -31,6 +31,11 @@ def test_options_replace_arguments(directory):
     assert model.dropout == 0.5
 
 
+def test_weights_are_as_readable_as_the_rest(directory):
+    modes = {path.name: path.stat().st_mode for path in directory.iterdir()}
+    assert modes[WEIGHTS] == modes[CONFIGURATION]
+
+
 def _weights(directory):
     return {name: np.asarray(v) for name, v in named_variables(kb.load(directory)).items()}
 
