@@ -2,6 +2,9 @@
 
 import re
 
+_WHERE_IN_A_GRAPH = re.compile(r"Graph execution error:|Detected at node|<stack traces|\s")
+"""Lines before what TensorFlow has to say."""
+
 
 class InputError(ValueError):
     """A value, file or option given by the user cannot be used."""
@@ -17,4 +20,6 @@ class LostWorkerError(InputError):
 
 def first_sentence(error: Exception) -> str:
     """What an error of another library says, to be part of a sentence of ours."""
-    return re.split(r"\.\s|\n", str(error).strip())[0].rstrip(".") or type(error).__name__
+    lines = str(error).strip().splitlines()
+    said = next((line for line in lines if line and not _WHERE_IN_A_GRAPH.match(line)), "")
+    return re.split(r"\.\s", said)[0].rstrip(".") or type(error).__name__

@@ -143,7 +143,7 @@ class Run:
         if finished and self.workers.is_chief:
             model = self.objective.kept(self.model)
             save(model, self.directory / "model", card=self._facts(model))
-        self.workers.meet()  # so that all have finished only if the chief has
+        self.workers.part()  # so that all have finished only if the chief has
         return finished
 
     def results(self) -> dict[str, Any]:

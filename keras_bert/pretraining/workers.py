@@ -43,9 +43,15 @@ class Workers:
         """Whether the flag is true on at least one worker; all must ask."""
         return self._sum(int(flag)) > 0
 
-    def meet(self) -> None:
-        """Waits for all workers to come here."""
+    def part(self) -> None:
+        """Waits for all workers to come here, and leaves none of them waiting.
+
+        Whoever leaves a meeting first may cut off what others still receive. So there are two:
+        nobody leaves the second before all have left the first, and its failure means nothing.
+        """
         self._sum(0)
+        with contextlib.suppress(*_LOST):
+            self._sum(0)
 
     def check_same(self, number: int, what: str) -> None:
         """Passes where all workers come with the same number.

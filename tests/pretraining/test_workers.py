@@ -1,6 +1,7 @@
 """What a worker says when the others are lost."""
 
 import json
+from unittest import mock
 
 import click
 import pytest
@@ -23,8 +24,17 @@ class Strategy(tf.distribute.MultiWorkerMirroredStrategy):
         pass
 
 
-def test_a_worker_tells_what_stopped_it():
-    error = tf.errors.InternalError(None, None, "No room for 7 bytes.\nAt node 3.")
+IN_A_GRAPH = """Graph execution error:
+
+Detected at node CollectiveReduceV2 defined at (most recent call last):
+  File "workers.py", line 72, in add
+
+"""
+
+
+@pytest.mark.parametrize("where", ["", IN_A_GRAPH])
+def test_a_worker_tells_what_stopped_it(where):
+    error = tf.errors.InternalError(None, None, f"{where}No room for 7 bytes.\nAt node 3.")
     with pytest.raises(LostWorkerError) as refusal, Workers(Strategy()).together():
         raise error
     assert str(refusal.value) == (
@@ -34,6 +44,14 @@ def test_a_worker_tells_what_stopped_it():
     )
     with pytest.raises(tf.errors.InternalError), Workers(tf.distribute.get_strategy()).together():
         raise error
+
+
+def test_only_the_first_of_the_last_meetings_counts(monkeypatch):
+    workers, cut_off = Workers(Strategy()), tf.errors.UnavailableError(None, None, "Reset by peer.")
+    monkeypatch.setattr(workers, "_sum", mock.Mock(side_effect=[2, cut_off, cut_off]))
+    workers.part()
+    with pytest.raises(tf.errors.UnavailableError):
+        workers.part()
 
 
 @pytest.mark.parametrize(
