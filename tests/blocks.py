@@ -37,7 +37,7 @@ def user_files(directory):
     bad = ["a dull film", "no fun", "I left early", "badly made", "a bore", "so bad"]
     words = sorted({word for text in good + bad for word in text.lower().split()})
     vocabulary = kb.Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
-    # Of other weights one in sixteen answers so undecidedly that int8 changes too many answers.
+    # With one seed of sixteen, int8 changes more of the untrained model's answers than pages allow.
     keras.utils.set_random_seed(1)
     encoder = kb.Encoder(kb.EncoderConfig.preset("bert_tiny", vocabulary_size=len(vocabulary)))
     encoder.preprocessor = kb.Preprocessor(kb.WordPiece(vocabulary), sequence_length=32)

@@ -1,6 +1,7 @@
 """What a worker says when the others are lost."""
 
 import json
+import os
 from unittest import mock
 
 import click
@@ -11,6 +12,7 @@ from keras_bert import cli
 from keras_bert.errors import InputError, LostWorkerError
 from keras_bert.pretraining.strategy import make_strategy
 from keras_bert.pretraining.workers import Workers
+from tests.pretraining import processes
 
 
 class Strategy(tf.distribute.MultiWorkerMirroredStrategy):
@@ -48,10 +50,27 @@ def test_a_worker_tells_what_stopped_it(where):
 
 def test_only_the_first_of_the_last_meetings_counts(monkeypatch):
     workers, cut_off = Workers(Strategy()), tf.errors.UnavailableError(None, None, "Reset by peer.")
-    monkeypatch.setattr(workers, "_sum", mock.Mock(side_effect=[2, cut_off, cut_off]))
+    meetings = mock.Mock(side_effect=[0, cut_off, cut_off])
+    monkeypatch.setattr(workers, "_sum", meetings)
     workers.part()
+    assert meetings.call_count == 2
     with pytest.raises(tf.errors.UnavailableError):
         workers.part()
+
+
+def meet_and_leave(index):
+    """The second worker is gone when the first one comes to the second meeting."""
+    workers = Workers(make_strategy("multi_worker"))
+    if index == 0:
+        workers.part()
+    else:
+        workers.check_same(0, "meeting")
+    os._exit(0)
+
+
+@pytest.mark.slow
+def test_who_is_left_behind_after_the_first_meeting_ends_well():
+    assert processes.run_all("multi_worker", meet_and_leave) == [0, 0]
 
 
 @pytest.mark.parametrize(
