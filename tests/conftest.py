@@ -6,6 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.left_processes import (  # noqa: F401
+    pytest_configure,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+)
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 # Graphs are so many objects that looking for cycles in them took an eighth of the time.

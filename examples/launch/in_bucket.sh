@@ -34,12 +34,20 @@ for checkpoint in "$output"/checkpoints/step-*; do
     [ ! -d "$checkpoint" ] || [ -e "$checkpoint/progress.json" ] || rm -r "$checkpoint"
 done
 trap : HUP TERM  # a machine that is taken away tells all programs: the run saves, then this copies
-while sleep "${COPY_EVERY:-300}" > /dev/null 2>&1; do
+# The loop ends with this script, however it ends: `cat` waits for the end of a pipe whose other end
+# is open here only. A signal could come before the loop has given up the trap, and be lost.
+pipe=.running.$$
+mkfifo "$pipe"
+exec 8<> "$pipe" 7< "$pipe"
+rm "$pipe"
+while timeout "${COPY_EVERY:-300}" cat; [ $? -eq 124 ]; do
     copy_back || echo "$output is not copied to $folder; the next time perhaps." >&2
-done &
+done <&7 7<&- 8>&- &
 copying=$!
+exec 7<&-
 status=0
-"$@" || status=$?
-kill $copying 2> /dev/null || true  # SIGTERM has ended it, perhaps
+"$@" 8>&- || status=$?
+exec 8>&-
 copy_back
+wait $copying || true  # SIGTERM has ended it, perhaps
 exit $status

@@ -4,6 +4,8 @@ import dataclasses
 import os
 import re
 import shlex
+import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from keras_bert.cli import INTERRUPTED, TRY_AGAIN, WRONG_INPUT
 from keras_bert.pretraining.cluster import from_kubernetes
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.option_file import recipes
+from tests import left_processes
 
 LAUNCH = Path(__file__).parents[2] / "examples" / "launch"
 FILES = sorted(LAUNCH.iterdir())
@@ -169,6 +172,32 @@ def test_a_run_is_kept_in_a_bucket(code, environment, tmp_path):
     done = subprocess.run(command, cwd=machine, env=variables, timeout=60, stdout=subprocess.PIPE)
     assert (done.returncode, done.stdout) == (code, b"a")
     assert {path.name for path in (bucket / "run").iterdir()} == {"step-2", "model"}
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_no_process_is_left_in_a_bucket_run_that_ends_at_once(shell, environment, tmp_path):
+    """The loop that copies must end, even if it has hardly begun."""
+    _, stand_in, variables = environment
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    stand_in("gcloud", "")
+    stand_in("keras-bert", "")
+    command = [shell, str(LAUNCH / "in_bucket.sh"), "gs://bucket", "run", "keras-bert", "pretrain"]
+    for turn in range(5):
+        own = {"TURN": f"{tmp_path} {turn}"}
+        subprocess.run(command, cwd=tmp_path, env=variables | own, timeout=60, check=True)
+        assert left_processes.living("TURN", own["TURN"]) == []
+
+
+def test_no_process_is_left_of_a_bucket_run_that_is_killed(environment, tmp_path):
+    _, stand_in, variables = environment
+    stand_in("gcloud", "")
+    stand_in("keras-bert", "kill -KILL $PPID")
+    variables |= {"TURN": str(tmp_path)}
+    command = ["sh", str(LAUNCH / "in_bucket.sh"), "gs://bucket", "run", "keras-bert", "pretrain"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert left_processes.after_grace("TURN", str(tmp_path)) == []
 
 
 def test_what_has_written_nothing_ends_with_its_own_code(environment, tmp_path):
