@@ -3,21 +3,30 @@
 import click
 
 from keras_bert.cli.options import MODEL
+from keras_bert.cli.outputs import OVERWRITE, check_output, is_attention_page
 
 
 @click.command("attention")
 @MODEL
 @click.option("--output", required=True, metavar="FILE.html", help="The page.")
 @click.option("--sequence-length", type=int, help="Longest text in tokens; default: the model's.")
+@OVERWRITE
 @click.argument("text")
 @click.argument("second_text", required=False)
 def command(
-    model: str, output: str, sequence_length: int | None, text: str, second_text: str | None
+    model: str,
+    output: str,
+    sequence_length: int | None,
+    overwrite: bool,
+    text: str,
+    second_text: str | None,
 ) -> None:
     """Write a page that shows which token of a text, or of a pair, attends to which.
 
     Every layer and head is on it; it is one file and opens in any browser without a network.
+    An existing page of attention is replaced.
     """
+    check_output(output, (model,), is_attention_page, overwrite)
     import keras_bert
     from keras_bert.visualize.attention_page import attention
 

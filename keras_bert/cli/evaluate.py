@@ -8,6 +8,7 @@ import click
 from keras_bert.cli.data import labels_of, reader, usable
 from keras_bert.cli.models import load_model, to_measure
 from keras_bert.cli.options import AS_TASK, BATCH_SIZE, MODEL, NULL_THRESHOLD, data_options
+from keras_bert.cli.outputs import OVERWRITE, check_output, is_picture
 from keras_bert.cli.texts import write_json
 from keras_bert.errors import InputError
 
@@ -26,6 +27,7 @@ Labels: TypeAlias = list[Sequence[str]]
 @NULL_THRESHOLD
 @data_options
 @BATCH_SIZE
+@OVERWRITE
 def command(
     model: str,
     as_task: str | None,
@@ -34,6 +36,7 @@ def command(
     confusion: str | None,
     null_threshold: float | None,
     batch_size: int,
+    overwrite: bool,
     **options: Any,
 ) -> None:
     """Measure a fine-tuned model on labelled examples.
@@ -44,6 +47,7 @@ def command(
         from keras_bert.figures import check_picture
 
         check_picture(confusion)
+        check_output(confusion, (data, model), is_picture, overwrite)
     from keras_bert.finetuning.evaluation import outputs_of
     from keras_bert.finetuning.result import without_nan
 

@@ -11,6 +11,7 @@ import click
 from keras_bert.cli.data import is_default, reader, usable
 from keras_bert.cli.models import KINDS, task_of, to_measure
 from keras_bert.cli.options import AS_TASK, column_options
+from keras_bert.cli.outputs import OVERWRITE, check_output, is_report
 from keras_bert.errors import InputError
 
 FORMATS = {  # to how their weights can be stored
@@ -105,6 +106,7 @@ PAGE = "report"
     metavar="PAGE.md",
     help="Write a page, and PAGE.html: differences, metric, size, speed, memory.",
 )
+@OVERWRITE
 @column_options
 def command(
     model: str,
@@ -116,6 +118,7 @@ def command(
     validation: str | None,
     max_drop: float | None,
     report: str | None,
+    overwrite: bool,
     **options: Any,
 ) -> None:
     """Write a model for other runtimes.
@@ -129,6 +132,10 @@ def command(
     _check_options(chosen, quantize, given)
     _check_measuring(quantize, verify, validation, max_drop, report, options)
     _check_directory(directory, report)
+    if report:
+        inputs = (model, verify, validation, given.get("representative"))
+        for page in (Path(report), Path(report).with_suffix(".html")):
+            check_output(page, inputs, is_report, overwrite)
     if "representative" in given:
         given["representative"] = _texts(given["representative"])
     texts = _texts(verify) if verify else None

@@ -10,6 +10,7 @@ import click
 from keras_bert.cli.data import check_options, is_default, reader, usable
 from keras_bert.cli.models import KINDS, new_model
 from keras_bert.cli.options import MODEL, data_options, head_options, recipe_options, split_options
+from keras_bert.cli.outputs import OVERWRITE, check_output, is_picture
 from keras_bert.errors import InputError
 
 
@@ -45,6 +46,7 @@ from keras_bert.errors import InputError
     show_default=True,
     help="One device, or all GPUs of this machine.",
 )
+@OVERWRITE
 def command(
     task: str,
     model: str,
@@ -57,6 +59,7 @@ def command(
     sequence_length: int | None,
     dtype: str,
     strategy: str,
+    overwrite: bool,
     **options: Any,
 ) -> None:
     """Fine-tune an encoder on examples.
@@ -81,6 +84,7 @@ def command(
         from keras_bert.figures import check_picture
 
         check_picture(curves)
+        check_output(curves, (train, validation, test, model), is_picture, overwrite)
 
     import keras
 

@@ -2,6 +2,8 @@
 
 import click
 
+from keras_bert.cli.outputs import OVERWRITE, check_output, is_picture
+
 
 @click.command("plot")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
@@ -16,11 +18,14 @@ import click
     help="A panel: mlm_loss, gradient_norm, learning_rate or another number in log.jsonl; by "
     "default all losses and accuracies.",
 )
-def command(runs: tuple[str, ...], output: str, measures: tuple[str, ...]) -> None:
+@OVERWRITE
+def command(runs: tuple[str, ...], output: str, measures: tuple[str, ...], overwrite: bool) -> None:
     """Draw the curves of pretraining runs, finished or not.
 
-    RUN is the output directory of a run; several are drawn over one another.
+    RUN is the output directory of a run; several are drawn over one another. An existing picture
+    that matplotlib drew is replaced.
     """
+    check_output(output, runs, is_picture, overwrite)
     from keras_bert.pretraining.curves import plot_runs
 
     plot_runs(runs, output, measures=measures)

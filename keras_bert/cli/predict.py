@@ -10,6 +10,12 @@ from keras_bert.cli.data import is_default, reader
 from keras_bert.cli.lines import examples_of_lines
 from keras_bert.cli.models import KINDS, load_model
 from keras_bert.cli.options import AS_TASK, BATCH_SIZE, MODEL, NULL_THRESHOLD, data_options
+from keras_bert.cli.outputs import (
+    OVERWRITE,
+    check_output,
+    is_predictions,
+    is_squad_predictions,
+)
 from keras_bert.cli.texts import batches, json_line, write_json
 from keras_bert.errors import InputError
 
@@ -30,6 +36,7 @@ _BATCHES_AT_ONCE = 16  # of a file, so that texts of like length share a batch
 @NULL_THRESHOLD
 @data_options
 @BATCH_SIZE
+@OVERWRITE
 @click.argument("texts", nargs=-1)
 def command(
     model: str,
@@ -40,13 +47,14 @@ def command(
     squad_predictions: str | None,
     null_threshold: float | None,
     batch_size: int,
+    overwrite: bool,
     texts: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Predict for texts, given here, in a file, or as lines on standard input.
 
     Prints one line of JSON for each, as soon as it is known. A question and its context, or a
-    context and its choices, have tabs between them.
+    context and its choices, have tabs between them. An existing file of predictions is replaced.
     """
     if data is not None and (texts or pairs):
         raise click.UsageError("Give texts or --data, not both; a file has pairs in two columns.")
@@ -54,6 +62,8 @@ def command(
         for name, value in options.items():
             if name != "on_error" and not is_default(value):
                 raise click.UsageError(f"--{name.replace('_', '-')} is for --data.")
+    check_output(output, (data, model), is_predictions, overwrite)
+    check_output(squad_predictions, (data, model), is_squad_predictions, overwrite)
     from keras_bert.finetuning.evaluation import predict
 
     task, tuned = load_model(model, as_task, null_threshold)

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
+
+from keras_bert.cli.outputs import (
+    OVERWRITE,
+    check_output,
+    is_merges,
+    is_sentencepiece,
+    is_token_ids,
+    is_vocabulary,
+)
 
 
 def _wordpiece(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
@@ -39,6 +49,13 @@ _KINDS: dict[str, Callable[[tuple[str, ...], int, str, bool], Any]] = {
 }
 """What learns a vocabulary, writes it, and returns its tokens."""
 
+_FILES: dict[str, dict[str, Callable[[bytes], bool]]] = {
+    "wordpiece": {"": is_vocabulary},
+    "byte_pair": {"vocab.json": is_token_ids, "merges.txt": is_merges},
+    "sentencepiece": {"spiece.model": is_sentencepiece},
+}
+"""Name of each file below the output, and how an existing one is recognized."""
+
 
 @click.command("vocab")
 @click.argument("corpus", nargs=-1, required=True)
@@ -61,10 +78,19 @@ _KINDS: dict[str, Callable[[tuple[str, ...], int, str, bool], Any]] = {
 @click.option(
     "--cased", is_flag=True, help="Keep upper case and accents, as byte_pair always does."
 )
-def command(corpus: tuple[str, ...], size: int, kind: str, output: str, cased: bool) -> None:
+@OVERWRITE
+def command(
+    corpus: tuple[str, ...], size: int, kind: str, output: str, cased: bool, overwrite: bool
+) -> None:
     """Learn a vocabulary from text files.
 
-    CORPUS are names or globs of text files, plain or gzip.
+    CORPUS are names or globs of text files, plain or gzip. An existing vocabulary of the same kind
+    is replaced.
     """
+    from keras_bert.text.files import expand
+
+    texts = expand(corpus)
+    for name, is_ours in _FILES[kind].items():
+        check_output(Path(output) / name, texts, is_ours, overwrite)
     vocabulary = _KINDS[kind](corpus, size, output, cased)
     click.echo(f"{output}: {len(vocabulary)} tokens")

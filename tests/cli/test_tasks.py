@@ -11,6 +11,8 @@ import keras_bert as kb
 from keras_bert.cli import models
 from keras_bert.cli.data import GLUE_TASKS, reader, usable
 from keras_bert.cli.finetune import command as finetune
+from keras_bert.cli.outputs import is_predictions
+from keras_bert.cli.texts import json_line
 from keras_bert.errors import InputError
 from keras_bert.finetuning import GLUE, Recipe
 from keras_bert.finetuning.readers.tagged import read_tagged
@@ -52,6 +54,8 @@ def test_from_file_to_prediction(run, small, tuned, name):
 
     of_file = json_lines(run("predict", "--model", model, "--data", data))
     assert len(of_file) == found["examples"]
+    # A text with a score alone may as well be an example, so it is not replaced.
+    assert is_predictions(json_line(of_file[0])) == (name != "cross")
     of_lines = json_lines(run("predict", "--model", model, stdin=f"{line}\n".encode() * 3))
     assert len(of_lines) == 3
     assert set(keys.split()) <= of_lines[0].keys()
