@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import keras_bert as kb
-from keras_bert.atomic import replacing
+from keras_bert.atomic import replacing, written_with
 
 INDEX, PARAGRAPHS = "vectors.faiss", "paragraphs.json"
 WORDS = 150  # of a longer paragraph, as many at a time: models read only so far
@@ -119,7 +119,7 @@ def update(place: Path, paragraphs: list[Paragraph], embedder: kb.TextEmbedder):
     known |= dict(zip(new, embedder.encode(new), strict=True))
     index = faiss.IndexFlatIP(len(probe))  # compares with every one: exact, and fast enough
     index.add(np.stack([known[paragraph.text] for paragraph in paragraphs]))
-    with replacing(place, marker=PARAGRAPHS) as path:
+    with replacing(place, owned=written_with(PARAGRAPHS, INDEX)) as path:
         path.mkdir()
         faiss.write_index(index, str(path / INDEX))
         content = json.dumps({"probe": probe.tolist(), "paragraphs": paragraphs})

@@ -11,7 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 import keras_bert
-from keras_bert.atomic import replacing
+from keras_bert.atomic import replacing, written_with
+from keras_bert.checkpoints.earlier import TEXT_FILES
 from keras_bert.errors import InputError
 from keras_bert.export.check import (
     FLOAT32_TOLERANCE,
@@ -29,6 +30,15 @@ from keras_bert.export.warm_up import write_warm_up
 
 # Beside the model's own files, where the format leaves room for others'.
 DESCRIPTION = "assets.extra/keras_bert.json"
+_EARLIER = written_with(
+    DESCRIPTION,
+    WARM_UP,
+    "saved_model.pb",
+    "fingerprint.pb",
+    "variables/variables.index",
+    "variables/variables.data-00000-of-00001",
+    *(f"assets/{name}" for name in TEXT_FILES),
+)
 
 NAMES: dict[str, dict[str, str]] = {
     "keras_bert": {},
@@ -109,7 +119,7 @@ def saved_model(
     """
     check_arguments(model, version=version, names=names, top_k=top_k)
     target = Path(directory) if version is None else Path(directory) / str(version)
-    with replacing(target, marker=DESCRIPTION) as path:
+    with replacing(target, owned=_EARLIER) as path:
         module = Weights(model)
         module.ids = ids_function(model)
         signatures = {"ids": _renamed(module.ids, NAMES[names])}

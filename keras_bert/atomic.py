@@ -1,53 +1,151 @@
-"""Outputs appear under their final name complete or not at all."""
+"""Outputs appear under their final name complete or not at all.
+
+A file, or a directory that is new, is written beside its place and renamed. A directory that is
+there keeps what others put into it, so its files are replaced one by one:
+
+1. The new files are written to `.keras_bert-new-NAME-XXXXXXXX/new` inside the directory, and the
+   names of files that are to be deleted to `stale` beside it.
+2. `.keras_bert-new-NAME-XXXXXXXX` is renamed to `.keras_bert-saved`. This rename is the save.
+3. Each new file is renamed into its place, stale files are deleted, and `.keras_bert-saved` is
+   removed.
+
+If a process is killed before step 2, the earlier files are untouched. If it is killed in step 3,
+`finish_interrupted` does the rest. A process locks its scratch directory (flock) as long as it
+lives. Scratch without a lock was left by a process that was killed, and is removed.
+"""
 
 import contextlib
-import glob
+import errno
+import fcntl
+import logging
 import os
 import re
+import secrets
 import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from keras_bert.errors import InputError
 
+logger = logging.getLogger(__name__)
+
+SAVED = ".keras_bert-saved"
+_SCRATCH = ".keras_bert-new-"
+
+Owned: TypeAlias = Callable[[Path], Collection[str]]
+"""Returns the names of the files in a directory that may be replaced, or raises `InputError`."""
+
 
 @contextlib.contextmanager
-def replacing(target: str | os.PathLike, *, marker: str | None = None) -> Iterator[Path]:
-    """A temporary path beside `target`, renamed to it if the block ends without an exception.
+def replacing(target: str | os.PathLike, *, owned: Owned | None = None) -> Iterator[Path]:
+    """A temporary path, whose file or directory becomes `target` when the block ends.
 
-    The block makes a file or a directory at the path. If it fails, what it made is deleted and
-    an earlier `target` stays as it was.
+    If the block fails, what it made is deleted and an earlier `target` stays as it was. If
+    `target` is a directory, its other files stay where they are.
 
     Args:
         target: the final path; missing parents are made.
-        marker: name of a file by which a directory is known to be ours; an existing directory
-            that is neither empty nor has the marker is not replaced.
+        owned: called with `target` if it is a directory that is not empty; returns the relative
+            names of all files that may be replaced, or deleted if they are not written again.
+            By default such a directory is refused.
 
     Raises:
         InputError: if `target` exists and may not be replaced, is the address of a bucket, or the
             disk refuses.
     """
-    target = Path(target)
     check_local(target)
-    _check_replaceable(target, marker)
+    place = Path(target).resolve() if Path(target).is_dir() else Path(target)
+    if owned is not None and place.is_file():
+        raise InputError(f"{target} is a file, but a directory is to be written; choose another.")
+    committed = False
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        remove_scratch(place)
+        names = _replaceable(Path(target), owned)
+        with _scratch(place.parent if names is None else place, place.name) as scratch:
+            yield scratch / "new"
+            if names is None:
+                os.replace(scratch / "new", place)
+            else:
+                _prepare(scratch, place, names)
+                _commit(scratch, place)
+                committed = True
     except OSError as error:
-        raise InputError(f"Cannot write {target}: {error.strerror}.") from error
-    try:
-        yield scratch / "new"
-        if target.is_dir():
-            os.rename(target, scratch / "old")
-        os.replace(scratch / "new", target)
-    except OSError as error:
-        if (scratch / "old").exists() and not target.exists():
-            os.rename(scratch / "old", target)
+        if committed:
+            raise _unfinished(Path(target), error) from error
         reason = error.strerror or error
         raise InputError(f"Cannot write {target}: {reason}. Nothing was changed.") from error
+
+
+def finish_interrupted(directory: str | os.PathLike) -> None:
+    """Finishes the save into a directory that a killed process has begun, if there is one.
+
+    Call it before files of the directory are opened. If another process is just putting files
+    into place, waits until it is done. Afterwards the directory has held one complete save at
+    some moment. A later save by another process is seen by `SAVED` in the directory, or by another
+    inode of a file that it has replaced; each file is replaced by a rename, so files that are
+    open stay what they are.
+
+    Raises:
+        InputError: if the disk refuses.
+    """
+    directory = Path(directory)
+    try:
+        lock = os.open(directory / SAVED, os.O_RDONLY | os.O_NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise _unfinished(directory, error) from error
+    try:
+        _wait_for_lock(lock)
+        if _is_at(lock, directory / SAVED):
+            _put_in_place(directory)
+            logger.warning("%s: finished a save that had been interrupted.", directory)
+    except OSError as error:
+        raise _unfinished(directory, error) from error
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        _unlock(lock)
+
+
+def remove_scratch(target: str | os.PathLike) -> None:
+    """Removes what killed processes have left beside `target` and, if a directory, in it."""
+    target = Path(target)
+    for folder in (target.parent, target):
+        for path in folder.glob(f"{_SCRATCH}*"):
+            with contextlib.suppress(OSError):
+                lock = os.open(path, os.O_RDONLY)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if its process lives
+                    shutil.rmtree(path, ignore_errors=True)
+                finally:
+                    _unlock(lock)
+
+
+def discard(directory: Path) -> None:
+    """Removes a directory at once, so that it is never half there; passes if there is none."""
+    if directory.exists():
+        with _scratch(directory.parent, directory.name) as scratch:
+            os.rename(directory, scratch / "old")
+
+
+def written_with(marker: str, *others: str) -> Owned:
+    """Takes a directory for ours if it has a file; its files are this one and `others`."""
+
+    def owned(directory: Path) -> Collection[str]:
+        if not (directory / marker).exists():
+            raise not_ours(directory)
+        return (marker, *others)
+
+    return owned
+
+
+def not_ours(directory: Path) -> InputError:
+    """Returns the error for a directory that may not be replaced."""
+    return InputError(
+        f"{directory} is not empty and was not written by keras-bert; "
+        "choose another directory or remove it first."
+    )
 
 
 def flush(path: Path) -> None:
@@ -57,13 +155,6 @@ def flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def remove_scratch(target: str | os.PathLike) -> None:
-    """Removes what `replacing(target)` has left where it was killed."""
-    target = Path(target)
-    for scratch in target.parent.glob(f".{glob.escape(target.name)}.????????"):
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def check_local(target: str | os.PathLike) -> None:
@@ -79,12 +170,143 @@ def check_local(target: str | os.PathLike) -> None:
         )
 
 
-def _check_replaceable(target: Path, marker: str | None) -> None:
-    if target.is_dir() and any(target.iterdir()):
-        if marker is None or not (target / marker).exists():
+def _replaceable(target: Path, owned: Owned | None) -> Collection[str] | None:
+    """The names that may be replaced in a directory, or None if a rename does it all."""
+    if not target.is_dir():
+        return None
+    finish_interrupted(target)
+    if not any(target.iterdir()):
+        return None if owned is None else ()
+    if owned is None:
+        raise not_ours(target)
+    return owned(target)
+
+
+@contextlib.contextmanager
+def _scratch(home: Path, name: str) -> Iterator[Path]:
+    """A locked directory for the time of the block; if it is committed, its files are moved."""
+    path, lock = _make_scratch(home, name)
+    try:
+        yield path
+    finally:
+        try:
+            if _is_at(lock, home / SAVED):
+                _put_in_place(home)
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+        finally:
+            _unlock(lock)
+
+
+def _make_scratch(home: Path, name: str) -> tuple[Path, int]:
+    while True:
+        path = home / f"{_SCRATCH}{name[:99]}-{secrets.token_hex(4)}"  # names go into messages
+        path.mkdir()
+        with contextlib.suppress(FileNotFoundError):  # another process took it for a killed one's
+            lock = os.open(path, os.O_RDONLY)
+            _wait_for_lock(lock)
+            if _is_at(lock, path):
+                return path, lock
+            os.close(lock)
+
+
+def _wait_for_lock(descriptor: int) -> None:
+    """Waits for the lock; without one where the file system has none."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _unlock(descriptor: int) -> None:
+    """Closes a locked directory, and gives up the lock of forked children, too."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _prepare(scratch: Path, place: Path, names: Collection[str]) -> None:
+    """Checks that all files have room, notes which ones are stale, and flushes the scratch.
+
+    Raises:
+        InputError: if something else is where a file is to be.
+    """
+    new, stale = scratch / "new", scratch / "stale"
+    for path in sorted(new.rglob("*")):
+        name = path.relative_to(new).as_posix()
+        there = place / name
+        if not os.path.lexists(there):
+            continue
+        is_folder = there.is_dir() and not there.is_symlink()
+        if path.is_dir() != is_folder or not (is_folder or name in names):
             raise InputError(
-                f"{target} is not empty and was not written by keras-bert; "
-                "choose another directory or remove it first."
+                f"{there} was not written by keras-bert, but is where a part of the new model is "
+                "to be; choose another directory or move it."
             )
-    elif marker is not None and target.is_file():
-        raise InputError(f"{target} is a file, but a directory is to be written; choose another.")
+        if is_folder and not os.access(there, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(there))
+    for name in names:
+        if (place / name).is_file() and not (new / name).exists():
+            (stale / name).parent.mkdir(parents=True, exist_ok=True)
+            (stale / name).touch()
+    for path in (*new.rglob("*"), new, scratch):
+        flush(path)
+
+
+def _commit(scratch: Path, place: Path) -> None:
+    while True:
+        try:
+            os.rename(scratch, place / SAVED)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            finish_interrupted(place)  # another save
+        else:
+            return
+
+
+def _put_in_place(directory: Path) -> None:
+    """Moves the files of a save that counts; an interruption waits until all are moved."""
+    try:
+        _move(directory)
+    except KeyboardInterrupt:
+        _move(directory)
+        raise
+
+
+def _move(directory: Path) -> None:
+    saved = directory / SAVED
+    for path, there in _pairs(saved / "new", directory):
+        if path.is_dir():
+            there.mkdir(exist_ok=True)
+        else:
+            with contextlib.suppress(FileNotFoundError):  # another process has moved it
+                os.replace(path, there)
+    for path, there in _pairs(saved / "stale", directory):
+        if not path.is_dir():
+            there.unlink(missing_ok=True)
+    if saved.exists():
+        flush(directory)
+        shutil.rmtree(saved)
+
+
+def _pairs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
+    """Each path in a directory, parents first, and its place in another; no link is followed."""
+    for path in sorted(source.rglob("*")):
+        there = target / path.relative_to(source)
+        for folder in (source, there.parent):
+            if folder.is_symlink() and folder != target:
+                raise OSError(errno.ELOOP, f"{folder} is a link", os.fspath(folder))
+        yield path, there
+
+
+def _unfinished(directory: Path, error: OSError) -> InputError:
+    return InputError(
+        f"{directory} holds a save that was interrupted and cannot be finished: "
+        f"{error.strerror or error}. Open it once where its files can be written."
+    )

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert import export
-from keras_bert.atomic import replacing
+from keras_bert.atomic import replacing, written_with
 from keras_bert.errors import InputError
 from keras_bert.text.normalization import load_normalizer
 
@@ -29,6 +29,7 @@ HERE = Path(__file__).parent
 THEME = Path(kb.__file__).parent / "visualize" / "theme.css"
 PAGE = ("index.html", "style.css", "page.js", "model.js", "tokenizer.js")
 RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
+OF_MODEL = ("model.onnx", "vocab.txt", "characters.json", "options.json")
 MODELS = "models.json"  # the folders of the models, in the order of the page
 TASKS = {
     kb.SequenceClassifier: "classifier",
@@ -60,7 +61,7 @@ def build(models: list[str], output: Path, runtime: Path) -> None:
         raise InputError(
             f"{runtime} has no onnxruntime-web; run: npm ci --omit=dev --prefix {HERE}."
         )
-    with replacing(output, marker=MODELS) as site:
+    with replacing(output, owned=earlier_site) as site:
         (site / "ort").mkdir(parents=True)
         for name in PAGE:
             shutil.copyfile(HERE / name, site / name)
@@ -71,6 +72,14 @@ def build(models: list[str], output: Path, runtime: Path) -> None:
         for directory, folder in zip(models, folders, strict=True):
             write_model(directory, site / folder)
         write_json(site / MODELS, folders)
+
+
+def earlier_site(site: Path) -> list[str]:
+    """Names of the files that `build` wrote into a directory."""
+    page = (*PAGE, THEME.name, *(f"ort/{name}" for name in RUNTIME))
+    names = written_with(MODELS, *page)(site)
+    models = (path for name in OF_MODEL for path in site.glob(f"models/*/{name}"))
+    return [*names, *(path.relative_to(site).as_posix() for path in models)]
 
 
 def write_model(directory: str, folder: Path) -> None:

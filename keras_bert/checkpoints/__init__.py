@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import keras
 
+from keras_bert.atomic import finish_interrupted
 from keras_bert.checkpoints.card import Card
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.google import is_google, open_google, save_google
@@ -128,6 +129,7 @@ def open_checkpoint(path: str | os.PathLike) -> tuple[str, Contents]:
     Raises:
         CheckpointError: if it is not complete, or not of any format.
     """
+    finish_interrupted(path)
     for name, format in FORMATS.items():
         if format.fits(Path(path)):
             return name, format.open(Path(path))

@@ -21,6 +21,7 @@ import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.earlier import earlier_save
 from keras_bert.checkpoints.huggingface import has_pooler
 from keras_bert.checkpoints.huggingface_config import (
     read_arguments,
@@ -42,6 +43,11 @@ from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import bert
 
 CONFIGURATION, VOCABULARY, WEIGHTS = "bert_config.json", "vocab.txt", "bert_model.ckpt"
+_EARLIER = earlier_save(
+    CONFIGURATION,
+    lambda values: isinstance(values, dict) and "hidden_size" in values,
+    (CONFIGURATION, VOCABULARY, f"{WEIGHTS}.index", f"{WEIGHTS}.data-00000-of-00001"),
+)
 
 KINDS = {
     "dense": (("/kernel", "/kernel", SAME), ("/bias", "/bias", SAME)),
@@ -118,7 +124,7 @@ def save_google(model: keras.Model, directory: str | os.PathLike) -> None:
     if model.preprocessor is not None:
         _check_text_format(model.preprocessor.tokenizer)
     tensors = write_model(model, links(bert.GOOGLE, KINDS, model.config.num_layers))
-    with replacing(directory, marker=CONFIGURATION) as path:
+    with replacing(directory, owned=_EARLIER) as path:
         path.mkdir()
         _write_tensors(tensors, path / WEIGHTS)
         write_json(_describe(model), path / CONFIGURATION)

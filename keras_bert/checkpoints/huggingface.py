@@ -15,8 +15,9 @@ import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.card import Card, write_card
+from keras_bert.checkpoints.card import README, Card, write_card
 from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.earlier import TEXT_FILES, earlier_save
 from keras_bert.checkpoints.huggingface_config import (
     explained,
     read_arguments,
@@ -52,6 +53,22 @@ logger = logging.getLogger(__name__)
 
 CONFIGURATION = "config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+FILES = (
+    CONFIGURATION,
+    WEIGHTS,
+    README,
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    *TEXT_FILES,
+)
+"""Names of all files that `save_hugging_face` can write."""
+
+_EARLIER = earlier_save(
+    CONFIGURATION,
+    lambda values: isinstance(values, dict) and bool({"model_type", "architectures"} & {*values}),
+    FILES,
+)
 
 KINDS = {
     "dense": (("/kernel", ".weight", TRANSPOSED), ("/bias", ".bias", SAME)),
@@ -148,7 +165,7 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Ca
             tensors = {n.replace(legacy, other): x for n, x in tensors.items()}
     if task == "encoder":
         tensors = {n.removeprefix(family.HUGGING_FACE_PREFIX): x for n, x in tensors.items()}
-    with replacing(directory, marker=CONFIGURATION) as path:
+    with replacing(directory, owned=_EARLIER) as path:
         path.mkdir()
         save_tensors(tensors, path / WEIGHTS, {"format": "pt"})
         write_json(write_configuration(model, task, family), path / CONFIGURATION)

@@ -15,6 +15,7 @@ import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.earlier import earlier_save
 from keras_bert.checkpoints.json_files import read_json
 from keras_bert.checkpoints.mapping import (
     HEADS_BIAS,
@@ -66,6 +67,20 @@ _PREPROCESSORS = {
 _WEIGHTS = ("model.weights.h5", "model.weights.json")
 _CONFIGURATION, _TASK, _TOKENIZER = "config.json", "task.json", "tokenizer.json"
 _MARKER = "metadata.json"
+_EARLIER = earlier_save(
+    _MARKER,
+    lambda values: isinstance(values, dict) and "keras_version" in values,
+    (
+        _MARKER,
+        _CONFIGURATION,
+        _TASK,
+        _TOKENIZER,
+        "preprocessor.json",
+        *_WEIGHTS,
+        "task.weights.h5",
+        "assets/tokenizer/vocabulary.txt",
+    ),
+)
 
 
 def from_keras_hub(model: Any, task: str | None = None, **options: Any) -> keras.Model:
@@ -158,7 +173,7 @@ def save_keras_hub(model: keras.Model, directory: str | os.PathLike) -> None:
             something else, or the disk refuses.
     """
     live = to_keras_hub(model)
-    with replacing(directory, marker=_MARKER) as path:
+    with replacing(directory, owned=_EARLIER) as path:
         live.save_to_preset(os.fspath(path))
         preprocessor = _their_preprocessor(model.preprocessor, "encoder")
         if isinstance(model, Encoder) and preprocessor is not None:

@@ -15,8 +15,9 @@ import keras
 
 import keras_bert
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.card import Card, write_card
+from keras_bert.checkpoints.card import README, Card, write_card
 from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.earlier import TEXT_FILES, earlier_save
 from keras_bert.checkpoints.json_files import read_json, write_json
 from keras_bert.checkpoints.mapping import SAME, Link
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
@@ -27,6 +28,14 @@ from keras_bert.layers.encoder import Encoder
 
 CONFIGURATION, WEIGHTS, PREPROCESSOR = "keras_bert.json", "weights.safetensors", "preprocessor.json"
 FORMAT_VERSION = 1
+FILES = (CONFIGURATION, WEIGHTS, PREPROCESSOR, README, *TEXT_FILES)
+"""Names of all files that `save_native` can write."""
+
+_EARLIER = earlier_save(
+    CONFIGURATION,
+    lambda values: isinstance(values, dict) and values.get("format") == "keras_bert",
+    FILES,
+)
 
 
 def save_native(model: keras.Model, directory: str | os.PathLike, card: Card = None) -> None:
@@ -35,7 +44,7 @@ def save_native(model: keras.Model, directory: str | os.PathLike, card: Card = N
     Raises:
         InputError: if the directory holds something else, or the disk refuses.
     """
-    with replacing(directory, marker=CONFIGURATION) as path:
+    with replacing(directory, owned=_EARLIER) as path:
         write_native(model, path)
         write_card(path, model, card=card, earlier=Path(directory))
 

@@ -17,7 +17,8 @@ import keras
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import Card, write_card
 from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.huggingface import open_hugging_face, save_hugging_face
+from keras_bert.checkpoints.earlier import earlier_save
+from keras_bert.checkpoints.huggingface import FILES, open_hugging_face, save_hugging_face
 from keras_bert.checkpoints.json_files import read_json, read_json_if_there, write_json
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.tasks.embedder import TextEmbedder
@@ -30,6 +31,11 @@ _FLAG = "pooling_mode_"
 _FLAGS = {"mean": "pooling_mode_mean_tokens", "first": "pooling_mode_cls_token"}
 _NAMES = {"mean": "mean", "cls": "first"}  # newer releases
 _SUPPORTED = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
+_EARLIER = earlier_save(
+    MODULES,
+    lambda values: isinstance(values, list) and all("type" in module for module in values),
+    (MODULES, LENGTH, f"1_Pooling/{CONFIGURATION}", *FILES),
+)
 
 
 def is_sentence_transformers(directory: Path) -> bool:
@@ -108,7 +114,7 @@ def save_sentence_transformers(
         for i, (kind, path) in enumerate(zip(kinds, folders, strict=True))
     ]
     pooling = {flag: name == model.pooling for name, flag in _FLAGS.items()}
-    with replacing(directory, marker=MODULES) as path:
+    with replacing(directory, owned=_EARLIER) as path:
         with _lent(model.encoder, model.preprocessor):
             save_hugging_face(model.encoder, path)
         for folder in folders[1:]:

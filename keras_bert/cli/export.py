@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from keras_bert.atomic import remove_scratch
 from keras_bert.cli.data import is_default, reader, usable
 from keras_bert.cli.models import KINDS, task_of, to_measure
 from keras_bert.cli.options import AS_TASK, column_options
@@ -263,6 +264,7 @@ def _check_directory(directory: Path, report: str | None) -> None:
     }
     pages = {PAGE, Path(report or PAGE).stem}
     ours |= {f"{page}.{ending}" for page in pages for ending in ("md", "html")}
+    remove_scratch(directory)
     others = sorted({path.name for path in directory.glob("*")} - ours)
     if others:
         raise InputError(

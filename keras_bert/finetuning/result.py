@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert.atomic import remove_scratch, replacing
+from keras_bert.atomic import finish_interrupted, remove_scratch, replacing, written_with
 from keras_bert.checkpoints.card import Facts, block, model_index, table
 from keras_bert.checkpoints.native import CONFIGURATION, save_native
 from keras_bert.errors import InputError
@@ -80,7 +80,9 @@ def check_output(output: Path) -> None:
     Raises:
         InputError: if the disk refuses, or the directory holds something else.
     """
-    remove_scratch(output / UNFINISHED)
+    remove_scratch(output)
+    finish_interrupted(output / UNFINISHED)
+    finish_interrupted(output / MODEL_NAME)
     marker = f"{UNFINISHED}/{PROGRESS}"
     if not (output / marker).exists():
         marker = METRICS_NAME
@@ -88,7 +90,7 @@ def check_output(output: Path) -> None:
         raise InputError(
             f"{output} holds a model that no fine-tuning wrote; choose another output."
         )
-    with contextlib.suppress(_NothingToWriteError), replacing(output, marker=marker):
+    with contextlib.suppress(_NothingToWriteError), replacing(output, owned=written_with(marker)):
         raise _NothingToWriteError
 
 

@@ -12,14 +12,13 @@ import dataclasses
 import hashlib
 import json
 import logging
-import shutil
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_bert.atomic import remove_scratch, replacing
+from keras_bert.atomic import discard, replacing, written_with
 from keras_bert.checkpoints.safetensors import assign_tensors, save_tensors
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
@@ -29,6 +28,7 @@ from keras_bert.text.rows import Rows
 
 UNFINISHED, PROGRESS = "unfinished", "progress.json"
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
+_EARLIER = written_with(PROGRESS, WEIGHTS, OPTIMIZER)
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def save_progress(output: Path, model: Any, progress: dict[str, Any]) -> None:
     Raises:
         InputError: if the disk refuses.
     """
-    with replacing(output / UNFINISHED, marker=PROGRESS) as path:
+    with replacing(output / UNFINISHED, owned=_EARLIER) as path:
         path.mkdir()
         save_tensors(named_variables(model), path / WEIGHTS)
         save_tensors(_optimizer_variables(model), path / OPTIMIZER)
@@ -89,8 +89,7 @@ def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
 
 def remove_progress(output: Path) -> None:
     """Removes the state of a run that is finished."""
-    shutil.rmtree(output / UNFINISHED, ignore_errors=True)
-    remove_scratch(output / UNFINISHED)
+    discard(output / UNFINISHED)
 
 
 def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> str:

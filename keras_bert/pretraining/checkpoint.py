@@ -12,7 +12,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,16 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert.atomic import flush, replacing
+from keras_bert.atomic import (
+    discard,
+    finish_interrupted,
+    flush,
+    remove_scratch,
+    replacing,
+    written_with,
+)
 from keras_bert.checkpoints.card import Facts, write_card
-from keras_bert.checkpoints.native import WEIGHTS, write_native
+from keras_bert.checkpoints.native import FILES, WEIGHTS, write_native
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors, save_tensors
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
@@ -97,7 +103,8 @@ def write_checkpoint(
         InputError: if the disk refuses; earlier checkpoints stay.
     """
     tensors = dict(snapshot.tensors)
-    with replacing(checkpoint_path(directory, snapshot.progress["step"]), marker=PROGRESS) as new:
+    path = checkpoint_path(directory, snapshot.progress["step"])
+    with replacing(path, owned=written_with(PROGRESS, MOMENTS, REST, *FILES)) as new:
         write_native(snapshot.model, new, tensors.pop(WEIGHTS))
         write_card(new, snapshot.model, card=snapshot.card)
         for file, arrays in tensors.items():
@@ -114,7 +121,7 @@ def write_checkpoint(
         kept.add(checkpoint_path(directory, best))
     for path in paths:
         if path not in kept:
-            _remove(path)
+            discard(path)
 
 
 def remove_passed_over(directory: Path, step: int) -> None:
@@ -122,13 +129,14 @@ def remove_passed_over(directory: Path, step: int) -> None:
     for path in checkpoint_paths(directory):
         if path > checkpoint_path(directory, step):
             logger.warning("Removing %s: it is damaged, and the run goes on before it.", path)
-            _remove(path)
+            discard(path)
 
 
 def remove_unfinished(directory: Path) -> None:
     """Removes what a run left that was killed while it wrote or deleted."""
-    for scratch in directory.glob(".step-*"):
-        shutil.rmtree(scratch, ignore_errors=True)
+    remove_scratch(directory)
+    for path in checkpoint_paths(directory):
+        finish_interrupted(path)
 
 
 def restore_checkpoint(directory: Path, optimizer: AdamW) -> dict[str, Any] | None:
@@ -165,12 +173,6 @@ def checkpoint_paths(directory: Path, last_step: int | None = None) -> list[Path
     """The checkpoints that are there, in order; those up to a step, if one is given."""
     paths = sorted(directory.glob("step-*"))
     return [p for p in paths if last_step is None or p <= checkpoint_path(directory, last_step)]
-
-
-def _remove(path: Path) -> None:
-    doomed = path.with_name(f".{path.name}.old")  # so that none is ever half deleted
-    path.rename(doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
 
 
 def _restore(path: Path, optimizer: AdamW) -> None:

@@ -34,7 +34,7 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
     check_local(config.output)
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file; name a directory for the run.")
-    remove_scratch(directory / RUN)  # of a run that was killed as it claimed the directory
+    remove_scratch(directory)  # of a run that was killed as it claimed the directory
     if not directory.exists() or not any(directory.iterdir()):
         return
     if not (directory / RUN).is_file():

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert.atomic import flush, remove_scratch, replacing
+from keras_bert.atomic import flush, replacing
 from keras_bert.errors import InputError, first_sentence
 from keras_bert.pretraining.log import LOG, read_log
 
@@ -38,7 +38,6 @@ class Journal:
             return
         boards = directory / "tensorboard"
         shutil.rmtree(boards, ignore_errors=True)
-        remove_scratch(self._path)  # of a run that was killed just here
         with self._writing():
             with replacing(self._path) as new:
                 new.write_text("".join(map(_line, self.rows)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -103,7 +102,7 @@ def _claim(directory: Path, source: dict[str, Any]) -> bool:
         InputError: if it holds something else.
     """
     path = directory / SOURCE
-    remove_scratch(path)
+    remove_scratch(directory)
     if path.is_file():
         earlier = json.loads(path.read_text())
         for name, what in _MADE_OF.items():
@@ -119,8 +118,6 @@ def _claim(directory: Path, source: dict[str, Any]) -> bool:
     else:
         with replacing(path) as new:
             new.write_text(json.dumps(source, indent=1) + "\n")
-    for scratch in directory.glob(".*"):  # of a process that was killed
-        shutil.rmtree(scratch, ignore_errors=True)
     return (directory / MANIFEST).is_file()
 
 

@@ -135,7 +135,7 @@ def test_a_run_is_known_by_its_model():
 
 
 def test_killed_before_anything_was_whole(tmp_path):
-    (tmp_path / ".unfinished.abcdefgh" / "new").mkdir(parents=True)
+    (tmp_path / ".keras_bert-new-abcdefgh" / "new").mkdir(parents=True)
     check_output(tmp_path)
     assert not any(tmp_path.iterdir())
 

@@ -1,7 +1,6 @@
 import dataclasses
 import os
 import resource
-from pathlib import Path
 
 import keras
 import pytest
@@ -74,9 +73,9 @@ def test_what_was_passed_over_is_not_kept_in_place_of_what_is_newer(
 
 def test_all_is_on_the_disk_before_another_one_goes(write, tmp_path, monkeypatch):
     write(2)
-    events, fsync, rename = [], os.fsync, Path.rename
+    events, fsync, rename = [], os.fsync, os.rename
     monkeypatch.setattr(os, "fsync", lambda file: (events.append(os.fstat(file)), fsync(file)))
-    monkeypatch.setattr(Path, "rename", lambda *paths: (events.append("gone"), rename(*paths)))
+    monkeypatch.setattr(os, "rename", lambda *paths: (events.append("gone"), rename(*paths)))
     write(4, keep=1)
     assert steps(tmp_path) == [4]
     flushed = events[: events.index("gone")]

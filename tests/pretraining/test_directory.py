@@ -1,5 +1,7 @@
 """Whose a directory is, also where a process was killed as it claimed it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,12 +18,17 @@ from tests.pretraining.run import config
 @pytest.fixture
 def killed_while_writing():
     """Leaves what a process does that is killed before its file has its name."""
-    unfinished = []
 
     def leave(path):
-        unfinished.append(replacing(path))
-        unfinished[-1].__enter__().write_text("{")
-        assert [scratch.name[:-8] for scratch in path.parent.iterdir()] == [f".{path.name}."]
+        code = (
+            "import os, sys\n"
+            "from keras_bert.atomic import replacing\n"
+            "with replacing(sys.argv[1]) as new:\n"
+            "    new.write_text('{')\n"
+            "    os.kill(os.getpid(), 9)\n"
+        )
+        assert subprocess.run([sys.executable, "-c", code, path]).returncode == -9
+        assert len(list(path.parent.iterdir())) == 1
 
     return leave
 
@@ -41,7 +48,7 @@ def test_a_bucket_is_no_directory():
     with pytest.raises(InputError, match="gs://bucket/run is an address, but .* of this machine"):
         check_directory(Path(run.output), run)
     with (
-        pytest.raises(InputError, match="s3:/bucket/model is an address"),
+        pytest.raises(InputError, match="s3://bucket/model is an address"),
         replacing("s3://bucket/model"),
     ):
         raise AssertionError
