@@ -200,7 +200,7 @@ def _scratch(home: Path, name: str) -> Iterator[Path]:
 
 def _make_scratch(home: Path, name: str) -> tuple[Path, int]:
     while True:
-        path = home / f"{_SCRATCH}{name[:99]}-{secrets.token_hex(4)}"  # names go into messages
+        path = home / f"{_SCRATCH}{name[:50]}-{secrets.token_hex(4)}"  # names go into messages
         path.mkdir()
         with contextlib.suppress(FileNotFoundError):  # another process took it for a killed one's
             lock = os.open(path, os.O_RDONLY)
