@@ -9,6 +9,9 @@
 # What follows -- is as for `keras-bert pretrain`, the same for all workers. The first worker alone
 # writes; text, vocabulary and output lie on a file system that all of them see. If a worker is
 # lost, the others stop with a message: start all of them again, and the run goes on.
+#
+# TensorFlow's server listens on all network interfaces and asks for no password: whoever reaches the
+# port can read and write files as this user. Let a firewall admit the other workers alone.
 set -eu
 
 usage="usage: multi_worker.sh INDEX HOST:PORT... -- RECIPE [KEY=VALUE]..."

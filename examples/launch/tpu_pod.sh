@@ -10,6 +10,9 @@
 # server, and the program runs on the first host only. The version of that image must be the one
 # of the TensorFlow that commands it. The folder, and what to do if the slice has been taken away,
 # are as in tpu_vm.sh.
+#
+# TensorFlow's servers listen on all network interfaces and ask for no password. Let the firewall of
+# the network admit the hosts of the slice alone, and ssh.
 set -eu
 
 usage="usage: tpu_pod.sh NAME ZONE GS://BUCKET/FOLDER"

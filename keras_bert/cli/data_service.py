@@ -6,18 +6,36 @@ import click
 @click.command("data-service")
 @click.option("--port", default=5050, show_default=True, help="That runs name; 0 for any.")
 @click.option("--worker-port", default=5051, show_default=True, help="Of the batches; 0 for any.")
-@click.option("--host", help="Name by which the runs reach this machine; default: its own.")
-def command(port: int, worker_port: int, host: str | None) -> None:
+@click.option(
+    "--host",
+    help="Name by which the runs reach this machine; default: its own. It does not limit who can "
+    "connect.",
+)
+@click.option(
+    "--listen-on-all-interfaces",
+    is_flag=True,
+    help="Required: TensorFlow can listen in no other way.",
+)
+def command(port: int, worker_port: int, host: str | None, listen_on_all_interfaces: bool) -> None:
     """Make batches for pretraining on other machines, until stopped.
 
     To be started on every machine that is to help; a run names all of them, in any number:
     data_service=[HOST:PORT, HOST:PORT]. The records must lie under the same name everywhere.
+
+    TensorFlow's server listens on all network interfaces, also with --host 127.0.0.1, and asks for
+    no password. Whoever reaches the two ports can read and write files as the user who runs it. Let
+    a firewall or a network policy admit the machines of the run alone.
     """
     import socket
     import threading
 
     from keras_bert.pretraining.data_service import DataHost
 
-    server = DataHost(port, worker_port, host or socket.gethostname())
+    server = DataHost(
+        port,
+        worker_port,
+        host or socket.gethostname(),
+        listen_on_all_interfaces=listen_on_all_interfaces,
+    )
     click.echo(f"{server.address}: ready")
     threading.Event().wait()  # for a signal, which the servers' own waiting would not heed

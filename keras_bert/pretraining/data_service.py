@@ -3,18 +3,24 @@
 One dispatcher with many workers gives batches in any order, and a worker that comes back begins
 anew. Here every host has a dispatcher and a worker of its own, and the hosts make the batches in
 turn: their order is the plan's, whatever the hosts are, and a run may be continued at any batch.
+
+TensorFlow's servers have no option for an address to listen on: they listen on all interfaces, ask
+for no password, and run any graph that is sent to them, also one that reads and writes files.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.data.experimental import service
 
-from keras_bert.errors import LostWorkerError, first_sentence
+from keras_bert.errors import InputError, LostWorkerError, first_sentence
+
+_logger = logging.getLogger(__name__)
 
 PROTOCOL = "grpc"
 
@@ -25,10 +31,28 @@ class DataHost:
     Args:
         port: of the dispatcher, which runs name; 0 means any.
         worker_port: of the worker, the same.
-        host: the name by which others reach this machine.
+        host: the name by which others reach this machine. It does not limit who can connect.
+        listen_on_all_interfaces: consent to TensorFlow's only way of listening. Whoever reaches the
+            ports can read and write files as this user, so a firewall must protect the ports.
+
+    Raises:
+        InputError: without the consent.
     """
 
-    def __init__(self, port: int = 0, worker_port: int = 0, host: str = "localhost"):
+    def __init__(
+        self,
+        port: int = 0,
+        worker_port: int = 0,
+        host: str = "localhost",
+        *,
+        listen_on_all_interfaces: bool = False,
+    ):
+        if not listen_on_all_interfaces:
+            raise InputError(
+                "TensorFlow's data service listens on all network interfaces, and whoever reaches "
+                "its ports can read and write files as this user. Let a firewall protect the "
+                "ports, then add --listen-on-all-interfaces (listen_on_all_interfaces=True)."
+            )
         self._dispatcher = service.DispatchServer(
             service.DispatcherConfig(port=port, protocol=PROTOCOL)
         )
@@ -42,6 +66,14 @@ class DataHost:
             )
         )
         self.address = f"{PROTOCOL}://{host}:{port}"
+        worker_port = int(self._worker._address.rpartition(":")[2])
+        _logger.warning(
+            "Ports %d and %d are open on all network interfaces, not only on %s: whoever reaches "
+            "them can read and write files as this user.",
+            port,
+            worker_port,
+            host,
+        )
 
     def stop(self) -> None:
         """Ends both; a run that reads from here waits then, and ends when a host is back here."""

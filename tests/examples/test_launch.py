@@ -54,13 +54,25 @@ def test_each_says_whether_it_was_run_and_names_options_that_there_are(file):
     assert set(re.findall(r"keras-bert,? pretrain,? (\w+)", code)) <= recipes().keys()
 
 
+@pytest.mark.parametrize(
+    "name", ["multi_worker.sh", "slurm.sbatch", "tpu_pod.sh", "kubernetes.yaml"]
+)
+def test_each_that_starts_several_says_who_can_reach_them(name):
+    text = (LAUNCH / name).read_text()
+    assert re.search("TensorFlow's servers? listens? on all", text)
+    assert "firewall" in text or "NetworkPolicy" in text
+
+
 def test_kubernetes_file_fits_together():
-    service, job = yaml.safe_load_all((LAUNCH / "kubernetes.yaml").read_text())
+    service, policy, job = yaml.safe_load_all((LAUNCH / "kubernetes.yaml").read_text())
     name, pods = job["metadata"]["name"], job["spec"]["template"]["spec"]
     (container,) = pods["containers"]
     assert service["spec"]["selector"] == {"job-name": name}
     assert service["metadata"]["name"] == pods["subdomain"]
     assert service["spec"]["clusterIP"] == "None"
+    workers = {"matchLabels": {"job-name": name}}
+    assert (policy["kind"], policy["spec"]["podSelector"]) == ("NetworkPolicy", workers)
+    assert policy["spec"]["ingress"] == [{"from": [{"podSelector": workers}]}]
     assert job["spec"]["completionMode"] == "Indexed"
     variables = {variable["name"]: variable["value"] for variable in container["env"]}
     assert int(variables["WORKERS"]) == job["spec"]["completions"] == job["spec"]["parallelism"]

@@ -1,12 +1,17 @@
 import contextlib
+import functools
+import os
 import re
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.cli import main
 from keras_bert.errors import InputError, LostWorkerError
 from keras_bert.pretraining.data_service import DataHost, fed_by, map_on_hosts
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
@@ -15,6 +20,52 @@ from keras_bert.pretraining.trainer import pretrain
 from tests.pretraining.run import assert_same_run, config
 
 PACKED = {"objective": "mlm", "packed": True}
+
+
+data_host = functools.partial(DataHost, listen_on_all_interfaces=True)
+
+
+def test_a_host_listens_on_all_interfaces_only_if_told_to(caplog):
+    """TensorFlow has no other way, which the second half makes sure of."""
+    before = listening()
+    with pytest.raises(InputError, match="listens on all network interfaces"):
+        DataHost(host="127.0.0.1")
+    assert listening() == before
+    host = data_host(host="127.0.0.1")
+    opened = listening() - before
+    assert {address for address, _ in opened} <= {"0.0.0.0", "::"}, "TensorFlow can bind: use it"
+    first, second = (int(n) for n in re.findall(r"\d+", caplog.messages[-1])[:2])
+    assert {port for _, port in opened} == {first, second}
+    assert "open on all network interfaces, not only on 127.0.0.1" in caplog.messages[-1]
+    host.stop()
+
+
+def listening():
+    """Address and port of each socket of this process that accepts connections."""
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("needs /proc")
+    links = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the listing's own
+            links.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+    found = set()
+    for table, kind in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            local, state, inode = (line.split()[column] for column in (1, 3, 9))
+            if state == "0A" and f"socket:[{inode}]" in links:
+                address, _, port = local.partition(":")
+                words = np.frombuffer(bytes.fromhex(address), ">u4").astype("=u4")
+                found.add((socket.inet_ntop(kind, words.tobytes()), int(port, 16)))
+    return found
+
+
+def test_the_command_needs_the_option_and_says_so(capsys):
+    assert main(["data-service", "--host", "127.0.0.1", "--port", "0", "--worker-port", "0"]) == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert "add --listen-on-all-interfaces" in error
+    assert main(["data-service", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Whoever reaches the two ports can read and write files" in shown
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +79,7 @@ def records(text_files, tmp_path_factory):
 
 
 def test_two_hosts_give_every_index_once_and_in_order():
-    hosts = [DataHost() for _ in range(2)]
+    hosts = [data_host() for _ in range(2)]
     addresses = [hosts[0].address, hosts[1].address.removeprefix("grpc://")]
     for start, end in ((0, 21), (7, 21), (20, 21)):
         indices = tf.data.Dataset.range(start, end)
@@ -39,7 +90,7 @@ def test_two_hosts_give_every_index_once_and_in_order():
 
 def test_another_batch_than_the_wanted_one_is_not_taken(monkeypatch):
     """As after a worker that has died and begins anew."""
-    host = DataHost()
+    host = data_host()
     shard = tf.data.Dataset.shard
     monkeypatch.setattr(tf.data.Dataset, "shard", lambda *a: shard(*a).shuffle(50, seed=1))
     made = map_on_hosts(tf.data.Dataset.range(50), lambda n: n, [host.address])
@@ -50,7 +101,7 @@ def test_another_batch_than_the_wanted_one_is_not_taken(monkeypatch):
 @pytest.mark.slow
 def test_a_host_that_was_gone_ends_the_run():
     """Nothing is left out or made twice."""
-    hosts, seen = [DataHost()], []
+    hosts, seen = [data_host()], []
     numbers = tf.data.Dataset.range(10**6)
     made = map_on_hosts(numbers, lambda n: tf.fill([100_000], n), [hosts[0].address])
 
@@ -59,7 +110,7 @@ def test_a_host_that_was_gone_ends_the_run():
             seen.append(int(values[0]))
             if len(seen) == 20:
                 hosts[0].stop()
-                hosts[0] = DataHost(int(hosts[0].address.rpartition(":")[2]))
+                hosts[0] = data_host(int(hosts[0].address.rpartition(":")[2]))
 
     with pytest.raises(tf.errors.OpError, match="dispatcher restart|another batch"):
         read()
@@ -90,6 +141,7 @@ def started_hosts(number):
     """Addresses of processes that `keras-bert data-service` starts."""
     program = [sys.executable, "-c", "from keras_bert.cli import main; main()", "data-service"]
     options = ["--host", "localhost", "--port", "0", "--worker-port", "0"]
+    options += ["--listen-on-all-interfaces"]
     hosts = [
         subprocess.Popen([*program, *options], stdout=subprocess.PIPE, text=True)
         for _ in range(number)
