@@ -100,7 +100,7 @@ def finish_interrupted(directory: str | os.PathLike) -> None:
     try:
         _wait_for_lock(lock)
         if _is_at(lock, directory / SAVED):
-            _put_in_place(directory)
+            _put_in_place(directory, _scratch_path(directory, SAVED))
             logger.warning("%s: finished a save that had been interrupted.", directory)
     except OSError as error:
         raise _unfinished(directory, error) from error
@@ -191,7 +191,7 @@ def _scratch(home: Path, name: str) -> Iterator[Path]:
     finally:
         try:
             if _is_at(lock, home / SAVED):
-                _put_in_place(home)
+                _put_in_place(home, path)
             else:
                 shutil.rmtree(path, ignore_errors=True)
         finally:
@@ -200,7 +200,7 @@ def _scratch(home: Path, name: str) -> Iterator[Path]:
 
 def _make_scratch(home: Path, name: str) -> tuple[Path, int]:
     while True:
-        path = home / f"{_SCRATCH}{name[:50]}-{secrets.token_hex(4)}"  # names go into messages
+        path = _scratch_path(home, name)
         path.mkdir()
         with contextlib.suppress(FileNotFoundError):  # another process took it for a killed one's
             lock = os.open(path, os.O_RDONLY)
@@ -208,6 +208,10 @@ def _make_scratch(home: Path, name: str) -> tuple[Path, int]:
             if _is_at(lock, path):
                 return path, lock
             os.close(lock)
+
+
+def _scratch_path(home: Path, name: str) -> Path:
+    return home / f"{_SCRATCH}{name[:50]}-{secrets.token_hex(4)}"  # the name is for messages
 
 
 def _wait_for_lock(descriptor: int) -> None:
@@ -270,16 +274,21 @@ def _commit(scratch: Path, place: Path) -> None:
             return
 
 
-def _put_in_place(directory: Path) -> None:
-    """Moves the files of a save that counts; an interruption waits until all are moved."""
+def _put_in_place(directory: Path, done: Path) -> None:
+    """Moves the files of a save that counts; an interruption waits until all are moved.
+
+    Args:
+        directory: where to.
+        done: a name for what is left of the save, which is removed.
+    """
     try:
-        _move(directory)
+        _move(directory, done)
     except KeyboardInterrupt:
-        _move(directory)
+        _move(directory, done)
         raise
 
 
-def _move(directory: Path) -> None:
+def _move(directory: Path, done: Path) -> None:
     saved = directory / SAVED
     for path, there in _pairs(saved / "new", directory):
         if path.is_dir():
@@ -290,9 +299,10 @@ def _move(directory: Path) -> None:
     for path, there in _pairs(saved / "stale", directory):
         if not path.is_dir():
             there.unlink(missing_ok=True)
-    if saved.exists():
-        flush(directory)
-        shutil.rmtree(saved)
+    flush(directory)
+    with contextlib.suppress(FileNotFoundError):  # it is done already
+        os.rename(saved, done)  # since another save could take the place of an empty folder
+    shutil.rmtree(done, ignore_errors=True)
 
 
 def _pairs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
