@@ -1,8 +1,9 @@
 """What a checkpoint holds, whatever its format, and the model that comes of it."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import keras
@@ -19,6 +20,8 @@ from keras_bert.errors import CheckpointError
 
 logger = logging.getLogger(__name__)
 
+GIVE_PREPROCESSOR = "give it one with load(..., preprocessor=...)"
+
 
 class Contents(NamedTuple):
     """A checkpoint before any weight is read.
@@ -31,7 +34,8 @@ class Contents(NamedTuple):
         preprocessor: a `Preprocessor`, or None.
         source: the tensors.
         table: the links from our names to those of the tensors, for one more layer than there is.
-        fault: why that task cannot be built here, though others can; "" where it can.
+        faults: why that task cannot be built, though others can, each under the option that
+            replaces what is at fault; under "task" if no option does.
         unless_asked: the task that is built where none is asked for, if not the saved one.
     """
 
@@ -42,7 +46,7 @@ class Contents(NamedTuple):
     preprocessor: Any
     source: TensorSource
     table: Sequence[Link]
-    fault: str = ""
+    faults: Mapping[str, str] = MappingProxyType({})
     unless_asked: str | None = None
 
     def build(self, task: str | None = None, **options: Any) -> keras.Model:
@@ -59,8 +63,9 @@ class Contents(NamedTuple):
         """
         check_task(task)
         task = task or self.unless_asked
-        if self.fault and task in (None, self.task):
-            raise CheckpointError(self.fault)
+        faults = [fault for option, fault in self.faults.items() if option not in options]
+        if faults and task in (None, self.task):
+            raise CheckpointError(faults[0])
         arguments, encoder = self.arguments, self.encoder
         if task not in (None, self.task):
             keep = ("tied",) if {task, self.task} <= LANGUAGE_MODELS else ()
@@ -70,13 +75,13 @@ class Contents(NamedTuple):
                 encoder = encoder | {"pooler": True}
         config = encoder_config(encoder, self.place)
         check_layers(self.table, self.source, config.num_distinct_layers)
-        arguments = {"preprocessor": self.preprocessor} | arguments | options
-        _check_vocabulary(
-            arguments["preprocessor"],
-            config.vocabulary_size,
-            self.place,
-            own="preprocessor" not in options,
+        arguments = {"preprocessor": self.preprocessor} | arguments
+        arguments["preprocessor"] = _usable(
+            arguments["preprocessor"], config.vocabulary_size, self.place
         )
+        arguments |= options
+        if "preprocessor" in options:
+            _check_vocabulary(options["preprocessor"], config.vocabulary_size, self.place)
         return build_model(task or self.task, config, arguments, str(self.place))
 
     def load(self, task: str | None = None, **options: Any) -> keras.Model:
@@ -87,23 +92,38 @@ class Contents(NamedTuple):
         return model
 
 
-def _check_vocabulary(preprocessor: Any, vocabulary_size: int, place: Path, own: bool) -> None:
-    """There may be rows that no token has, but no token without a row.
+def _usable(preprocessor: Any, vocabulary_size: int, place: Path) -> Any:
+    """Returns the checkpoint's own preprocessor, or None if the embedding lacks rows for it.
 
-    Of a preprocessor that is the checkpoint's own, the mask may have none: a text needs no mask.
+    The mask alone may have no row: a text needs no mask.
     """
     if preprocessor is None:
-        return
+        return None
     vocabulary = preprocessor.vocabulary
     without_row = vocabulary.tokens[vocabulary_size:]
-    if own and without_row == (vocabulary.mask,):
+    if without_row == (vocabulary.mask,):
         logger.warning(
             "%s: the token embedding has no row for %s, so texts cannot have masks.",
             place,
             vocabulary.mask,
         )
     elif without_row:
+        logger.warning(
+            "%s: the vocabulary has %d tokens, but the token embedding has only %d rows. The model "
+            "has no preprocessor; %s.",
+            place,
+            len(vocabulary),
+            vocabulary_size,
+            GIVE_PREPROCESSOR,
+        )
+        return None
+    return preprocessor
+
+
+def _check_vocabulary(preprocessor: Any, vocabulary_size: int, place: Path) -> None:
+    """There may be rows that no token has, but no token without a row."""
+    if preprocessor is not None and len(preprocessor.vocabulary) > vocabulary_size:
         raise CheckpointError(
-            f"{place}: the vocabulary has {len(vocabulary)} tokens, but the token embedding has "
-            f"only {vocabulary_size} rows."
+            f"{place}: the vocabulary has {len(preprocessor.vocabulary)} tokens, but the token "
+            f"embedding has only {vocabulary_size} rows."
         )

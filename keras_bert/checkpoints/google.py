@@ -93,17 +93,20 @@ def open_google(path: Path) -> Contents:
     table = links(rows, KINDS, encoder.num_layers + 1)
     task = stored_task(table, names, classifier="classifier")
     encoder = encoder.replace(pooler=needs_pooler(task, "bert") or has_pooler(table, names))
+    outputs = None
     if task == "classifier":
-        count = len(np.atleast_1d(source.read("output_bias")))
-        values = {"id2label": {str(i): str(i) for i in range(count)}} | values
+        outputs = len(np.atleast_1d(source.read("output_bias")))
+        values = {"id2label": {str(i): str(i) for i in range(outputs)}} | values
+    arguments, faults = read_arguments(configuration, values, task, _dropout(task), outputs=outputs)
     return Contents(
         place=path,
         task=task,
         encoder=encoder.to_dict(),
-        arguments=read_arguments(configuration, values, task, _dropout(task)),
+        arguments=arguments,
         preprocessor=_read_preprocessor(directory, values, encoder.max_positions),
         source=source,
         table=table,
+        faults=faults,
     )
 
 

@@ -16,14 +16,16 @@ import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import README, Card, write_card
-from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.contents import GIVE_PREPROCESSOR, Contents
 from keras_bert.checkpoints.earlier import TEXT_FILES, earlier_save
 from keras_bert.checkpoints.huggingface_config import (
+    class_of,
     explained,
     read_arguments,
     read_encoder,
     read_family,
     read_task,
+    unsupported,
     write_configuration,
 )
 from keras_bert.checkpoints.json_files import read_json, write_json
@@ -85,7 +87,14 @@ KINDS = {
     ),
 }
 
-_POSITIONS = "encoder/embeddings/position_embedding"
+_OPTIONAL_PARTS = {  # our names to the fields that switch them on; transformers ignores the rest
+    "encoder/embeddings/segment_embedding": "num_segments",
+    "encoder/embeddings/position_embedding": "position_input",
+    "encoder/relative_positions/table": "relative_positions",
+    "encoder/relative_positions/layer_norm": "relative_layer_norm",
+    "encoder/convolution/convolution": "convolution_size",
+    "encoder/convolution/layer_norm": "convolution_size",
+}
 _POSITIONS_OF_HEAD = "masked_lm/position_embedding"
 
 
@@ -107,7 +116,7 @@ def open_hugging_face(directory: Path) -> Contents:
     values = explained(path, values, family)
     encoder = read_encoder(path, values, family.TRAITS, family.HUGGING_FACE_CONFIG)
     tied = values.get("tie_word_embeddings") is not False
-    source = _Renamed(_weights(directory), family, tied)
+    source = _Renamed(_weights(directory, class_of(path, values, family)), family, tied)
     names = set(source.names())
     task = read_task(path, values, family)
     if task is None:
@@ -115,7 +124,13 @@ def open_hugging_face(directory: Path) -> Contents:
     table = _table(family, encoder, task, *family.HUGGING_FACE_TASKS)  # its own head counts first
     head = family.HUGGING_FACE_TASKS[task]
     encoder = encoder.replace(pooler=head.pooled or has_pooler(table, names))
-    arguments = {**read_arguments(path, values, task, head.dropout), **head.arguments}
+    bias = next((link for link in table if link.ours == "classifier/logits/bias"), None)
+    outputs = len(source.read(bias.theirs)) if bias and bias.theirs in names else None
+    arguments, faults = read_arguments(path, values, task, head.dropout, outputs=outputs)
+    arguments |= head.arguments
+    fault = unsupported(path, values, head.fixed)
+    if fault:
+        faults["task"] = f'{fault} The encoder alone can be loaded with task="encoder".'
     if task in LANGUAGE_MODELS:
         arguments["tied"] = tied
     if task in ("multiple_choice", "tagger") and not head.dropout:
@@ -134,6 +149,7 @@ def open_hugging_face(directory: Path) -> Contents:
         preprocessor=_preprocessor(directory, encoder.max_positions),
         source=source,
         table=table,
+        faults=faults,
     )
 
 
@@ -258,7 +274,7 @@ def _table(family: ModuleType, config: EncoderConfig, *tasks: str) -> list[Link]
     rows = [
         (kind, ours, theirs)
         for kind, ours, theirs in (*family.HUGGING_FACE, *heads)
-        if config.position_input or ours != _POSITIONS
+        if ours not in _OPTIONAL_PARTS or getattr(config, _OPTIONAL_PARTS[ours])
     ]
     return links(rows, KINDS, config.num_distinct_layers + 1, config.layers_per_group)
 
@@ -277,22 +293,32 @@ def _other_names(family: ModuleType) -> Mapping[str, str]:
     return getattr(family, "HUGGING_FACE_OTHER_NAMES", {})
 
 
-def _weights(directory: Path) -> SafetensorsFiles:
+def _weights(directory: Path, class_name: str) -> SafetensorsFiles:
     if (directory / INDEX).exists():
         return SafetensorsFiles.sharded(directory / INDEX)
     if (directory / WEIGHTS).exists():
         return SafetensorsFiles({directory / WEIGHTS: None})
-    pickles = sorted(p.name for end in ("*.bin", "*.pt") for p in directory.glob(end))
+    pickles = sorted(directory.glob("pytorch_model*.bin"))
     if pickles:
+        old, new = repr(str(directory)), repr(f"{directory}-safetensors")
+        model, tokenizer = (
+            f"transformers.{name}.from_pretrained({old}).save_pretrained({new})"
+            for name in (class_name, "AutoTokenizer")
+        )
         raise CheckpointError(
-            f"{directory / pickles[0]} is a pickle, which can run any code when it is opened, so "
-            "it is never loaded here; where you trust it, convert it with torch and transformers: "
-            "AutoModelForPreTraining.from_pretrained(DIRECTORY).save_pretrained(DIRECTORY)."
+            f"{pickles[0]} is a pickle, which can run any code when it is opened, so it is never "
+            f"loaded here. If you trust it, convert it with torch and transformers: {model}; "
+            f"{tokenizer}."
         )
     raise CheckpointError(f"{directory / WEIGHTS} is missing; the checkpoint is not complete.")
 
 
 def _preprocessor(directory: Path, max_positions: int) -> Any:
+    """Returns the preprocessor, or None if the tokenizer's files cannot be used."""
     from keras_bert.checkpoints.text_format import read_text_format  # brings TensorFlow
 
-    return read_text_format(directory, max_positions)
+    try:
+        return read_text_format(directory, max_positions)
+    except InputError as error:
+        logger.warning("%s The model has no preprocessor; %s.", error, GIVE_PREPROCESSOR)
+        return None

@@ -1,5 +1,6 @@
 """The `config.json` of Hugging Face's transformers, both ways."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,9 @@ from keras_bert.checkpoints.tasks import encoder_config
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
+from keras_bert.tasks.labels import resolve_labels
+
+logger = logging.getLogger(__name__)
 
 _PROBLEM_TYPES = {
     "single_label": "single_label_classification",
@@ -22,6 +26,8 @@ ACTIVATIONS = {
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
     "relu": "relu",
     "silu": "silu",
@@ -29,39 +35,91 @@ ACTIVATIONS = {
 }
 _ACTIVATION_FIELDS = ("activation", "classifier_activation", "convolution_activation")
 _ONLY_ENCODERS = ("is_decoder", "add_cross_attention")
+_DEFAULT_LABEL = "LABEL_{}"
+_ELSEWHERE = "run this model with transformers"
 
 
 def read_family(path: Path, values: Mapping[str, Any]) -> ModuleType:
-    """The family that the configuration names.
+    """Returns the family that `model_type` names.
+
+    Releases 1 and 2 of transformers wrote no `model_type`; then `architectures` decides.
 
     Raises:
-        CheckpointError: if there is none, or one that is not supported.
+        CheckpointError: if neither names a family, or the family is not supported.
     """
     name = values.get("model_type")
+    if name is None:
+        for architecture in _architectures(path, values):
+            for family in FAMILIES.values():
+                if architecture in _classes(family):
+                    return family
+        raise CheckpointError(
+            f"{path} has no model_type. Add a line with the family of the model, such as "
+            f'"model_type": "bert"; the families are {", ".join(FAMILIES)}.'
+        )
     if not isinstance(name, str) or name not in FAMILIES:
         raise CheckpointError(
-            f"{path}: model_type {name!r} is not supported; supported are {', '.join(FAMILIES)}."
+            f"{path}: model_type {name!r} is not supported; {_ELSEWHERE}. Supported are "
+            f"{', '.join(FAMILIES)}."
         )
     return FAMILIES[name]
 
 
+def _architectures(path: Path, values: Mapping[str, Any]) -> list[str]:
+    """Returns the names of classes, without the frameworks before them."""
+    names = values.get("architectures") or []
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list):
+        raise CheckpointError(f"{path}: architectures {names!r} is not a list of class names.")
+    return [str(name).removeprefix("TF").removeprefix("Flax") for name in names]
+
+
+def _classes(family: ModuleType) -> dict[str, str]:
+    """Returns the task of each class of a family."""
+    tasks = family.HUGGING_FACE_TASKS.items()
+    return {family.HUGGING_FACE_CLASS + head.ending: task for task, head in tasks}
+
+
+def class_of(path: Path, values: Mapping[str, Any], family: ModuleType) -> str:
+    """Returns the class of transformers that opens the weights with their head."""
+    named = [name for name in _architectures(path, values) if name in _classes(family)]
+    return named[0] if named else f"{family.HUGGING_FACE_CLASS}Model"
+
+
 def explained(path: Path, values: Mapping[str, Any], family: ModuleType) -> dict[str, Any]:
-    """The configuration with the values that an `EncoderConfig` has, under their names.
+    """Returns the configuration with the values that an `EncoderConfig` has, under their names.
+
+    As in transformers, a second name of a field comes before its own name. A field that is missing
+    or null has the default of transformers.
 
     Raises:
-        CheckpointError: if it says something that an `EncoderConfig` cannot.
+        CheckpointError: if an `EncoderConfig` cannot express the configuration.
     """
-    for name, value in family.HUGGING_FACE_FIXED.items():
-        if values.get(name, value) != value:
-            raise CheckpointError(
-                f"{path}: {name} {values[name]!r} is not supported; only {value!r} is."
-            )
+    given = {name: value for name, value in values.items() if value is not None}
+    for second, name in getattr(family, "HUGGING_FACE_SECOND_NAMES", {}).items():
+        if second in given:
+            given[name] = given[second]
+    given = {**family.HUGGING_FACE_DEFAULTS, **given}
+    fault = unsupported(path, given, family.HUGGING_FACE_FIXED)
+    if fault:
+        raise CheckpointError(fault)
     try:
-        return dict(getattr(family, "from_hugging_face", dict)(values))
+        return dict(getattr(family, "from_hugging_face", dict)(given))
     except ValueError as error:
-        raise CheckpointError(f"{path}: {error}.") from error
+        raise CheckpointError(f"{path}: {error}; {_ELSEWHERE}.") from error
     except (AttributeError, TypeError) as error:
         raise CheckpointError(f"{path} holds a value of the wrong type: {error}.") from error
+
+
+def unsupported(path: Path, values: Mapping[str, Any], fixed: Mapping[str, Any]) -> str:
+    """Returns a message about the first field without the only value known here, or ""."""
+    for name, value in fixed.items():
+        if values.get(name, value) != value:
+            return (
+                f"{path}: {name} {values[name]!r} is not supported, only {value!r} is; "
+                f"{_ELSEWHERE}."
+            )
+    return ""
 
 
 def read_encoder(
@@ -86,10 +144,12 @@ def read_encoder(
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise CheckpointError(
             f"{path}: position_embedding_type {values['position_embedding_type']!r} is not "
-            "supported; only 'absolute' is."
+            f"supported, only 'absolute' is; {_ELSEWHERE}."
         )
     if any(values.get(name) for name in _ONLY_ENCODERS):
-        raise CheckpointError(f"{path} describes a decoder; only encoders are supported.")
+        raise CheckpointError(
+            f"{path} describes a decoder; only encoders are supported. {_ELSEWHERE.capitalize()}."
+        )
     fields = dict(traits)
     for ours, theirs in names.items():
         value = values.get(theirs)
@@ -99,8 +159,8 @@ def read_encoder(
             known = activations if ours == "activation" else {**activations, "tanh": "tanh"}
             if not isinstance(value, str) or value not in known:
                 raise CheckpointError(
-                    f"{path}: {theirs} {value!r} is not supported; "
-                    f"supported are {', '.join(known)}."
+                    f"{path}: {theirs} {value!r} is not supported; {_ELSEWHERE}. Supported are "
+                    f"{', '.join(known)}."
                 )
             value = known[value]
         fields[ours] = value
@@ -108,58 +168,96 @@ def read_encoder(
 
 
 def read_task(path: Path, values: Mapping[str, Any], family: ModuleType) -> str | None:
-    """The task of the architecture that the configuration names, or None.
+    """Returns the task of the architecture that the configuration names, or None.
 
     Raises:
         CheckpointError: if it is damaged.
     """
-    architectures = values.get("architectures") or []
-    if not isinstance(architectures, list):
-        raise CheckpointError(f"{path}: architectures {architectures!r} is not a list.")
-    for architecture in map(str, architectures):
-        for task, head in family.HUGGING_FACE_TASKS.items():
-            if architecture.endswith(head.ending):
-                return task
+    architectures = _architectures(path, values)
+    known = {name: task for other in FAMILIES.values() for name, task in _classes(other).items()}
+    known |= _classes(family)
+    for architecture in architectures:
+        if known.get(architecture) in family.HUGGING_FACE_TASKS:
+            return known[architecture]
+    if architectures:
+        logger.warning(
+            "%s names the architecture %r, which is not known here: the tensors decide what opens.",
+            path,
+            architectures[0],
+        )
     return None
 
 
 def read_arguments(
-    path: Path, values: Mapping[str, Any], task: str, dropout: str = ""
-) -> dict[str, Any]:
-    """Arguments of the task's constructor from the configuration.
+    path: Path,
+    values: Mapping[str, Any],
+    task: str,
+    dropout: str = "",
+    *,
+    outputs: int | None = None,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns arguments of the task's constructor, and why others cannot be read, by name.
 
     Args:
         path: the file, for messages.
         values: what is in it.
         task: the name of the task.
         dropout: the field with the rate before the logits, or "".
-
-    Raises:
-        CheckpointError: if one is not supported.
+        outputs: number of logits that the weights of a classification head have, if known.
     """
     arguments: dict[str, Any] = {}
+    faults: dict[str, str] = {}
     if dropout and values.get(dropout) is not None:
         arguments["dropout"] = values[dropout]
     if task in ("classifier", "tagger"):
-        names, count = values.get("id2label"), values.get("num_labels", 2)
         try:
-            names = names or {str(i): f"LABEL_{i}" for i in range(count)}
-            arguments["labels"] = [str(names[key]) for key in sorted(names, key=int)]
-        except (TypeError, ValueError, AttributeError) as error:
-            wrong = (
-                f"id2label {names!r} is not a table of names"
-                if names
-                else (f"num_labels {count!r} is not a number")
-            )
-            raise CheckpointError(f"{path}: {wrong}.") from error
+            arguments["labels"] = _read_labels(values, outputs)
+        except InputError as error:
+            faults["labels"] = f"{path}: {error} Correct the file, or load with labels=[...]."
     if task == "classifier":
-        default = "regression" if len(arguments["labels"]) == 1 else "single_label"
+        names = {theirs: ours for ours, theirs in _PROBLEM_TYPES.items()}
+        default = "regression" if len(arguments.get("labels", ())) == 1 else "single_label"
         theirs = values.get("problem_type") or _PROBLEM_TYPES[default]
-        problems = [ours for ours, name in _PROBLEM_TYPES.items() if name == theirs]
-        if not problems:
-            raise CheckpointError(f"{path}: problem_type {theirs!r} is not supported.")
-        arguments["problem_type"] = problems[0]
-    return arguments
+        if theirs in names:
+            arguments["problem_type"] = names[theirs]
+        else:
+            faults["problem_type"] = (
+                f"{path}: problem_type {theirs!r} is not one of {', '.join(names)}. Correct the "
+                f"file, or load with problem_type={default!r}."
+            )
+    return arguments, faults
+
+
+def _read_labels(values: Mapping[str, Any], outputs: int | None) -> tuple[str, ...]:
+    """Returns the labels' names by id.
+
+    Where all names are the default ones, the weights decide how many there are.
+
+    Raises:
+        InputError: if `id2label` or `num_labels` is damaged, or the weights have another number.
+    """
+    names, count = values.get("id2label") or {}, values.get("num_labels", 2)
+    if not names and not isinstance(count, int):
+        raise InputError(f"num_labels {count!r} is not a number.")
+    try:
+        by_id = {int(key): name for key, name in names.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(f"id2label {names!r} is not a table from ids to names.") from None
+    missing = set(range(len(names))) - set(by_id)
+    if missing:
+        raise InputError(f"id2label has {len(names)} labels, but none for the id {min(missing)}.")
+    wrong = [name for name in by_id.values() if not isinstance(name, (str, int, float))]
+    if wrong:
+        raise InputError(f"id2label has {wrong[0]!r} in place of a label's name.")
+    labels = [str(by_id[index]) for index in sorted(by_id)]
+    if labels == [_DEFAULT_LABEL.format(index) for index in range(len(labels))]:
+        number = outputs or (len(labels) if names else count)
+        labels = [_DEFAULT_LABEL.format(index) for index in range(number)]
+    if outputs not in (None, len(labels)):
+        raise InputError(
+            f"id2label names {len(labels)} labels, but the weights have {outputs} outputs."
+        )
+    return resolve_labels(None, labels)
 
 
 def write_configuration(model: keras.Model, task: str, family: ModuleType) -> dict[str, Any]:
@@ -178,6 +276,7 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
         "tie_word_embeddings": getattr(model, "tied", True),
         "pad_token_id": 0 if model.preprocessor is None else model.preprocessor.vocabulary.pad_id,
         **family.HUGGING_FACE_FIXED,
+        **head.fixed,
     }
     for ours, theirs in names.items():
         value = getattr(config, ours)

@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import keras
@@ -55,14 +55,16 @@ def open_sentence_transformers(directory: Path) -> Contents:
     """
     kinds, folders = _read_modules(directory)
     contents = open_hugging_face(folders[0])
-    contents = contents._replace(place=directory, task="embedder", unless_asked="encoder")
+    contents = contents._replace(
+        place=directory, task="embedder", unless_asked="encoder", faults={}
+    )
     if kinds not in _SUPPORTED:
         fault = (
             f"{directory / MODULES} lists the modules {', '.join(kinds)}; an embedder is "
             "Transformer, Pooling and perhaps Normalize here. The encoder alone can be loaded "
             'with task="encoder".'
         )
-        return contents._replace(arguments={}, fault=fault)
+        return contents._replace(arguments={}, faults={"task": fault})
     path = folders[1] / CONFIGURATION
     poolings = _read_poolings(path)
     if poolings not in [[name] for name in _FLAGS]:
@@ -70,7 +72,7 @@ def open_sentence_transformers(directory: Path) -> Contents:
             f"{path}: the pooling {' and '.join(poolings) or 'none'} is not supported; only the "
             'mean or the first token (cls) is. The encoder alone can be loaded with task="encoder".'
         )
-        return contents._replace(arguments={}, fault=fault)
+        return contents._replace(arguments={}, faults={"task": fault})
     prompt = read_json_if_there(directory / OPTIONS).get("default_prompt_name")
     if prompt:
         logger.warning(
@@ -79,7 +81,16 @@ def open_sentence_transformers(directory: Path) -> Contents:
             prompt,
         )
     # The length is for this task alone: the encoder may take longer texts.
-    preprocessor = _cut(contents.preprocessor, folders[0], contents.encoder["max_positions"])
+    path, values = _read_options(folders[0])
+    preprocessor = contents.preprocessor
+    if preprocessor is not None:
+        if values.get("do_lower_case") and not getattr(preprocessor.tokenizer, "lowercase", False):
+            fault = (
+                f"{path}: do_lower_case is not supported, since the tokenizer keeps the case. The "
+                'encoder alone can be loaded with task="encoder".'
+            )
+            return contents._replace(arguments={}, faults={"task": fault})
+        preprocessor = _cut(preprocessor, values, contents.encoder["max_positions"])
     arguments = {
         "pooling": poolings[0],
         "normalize": "Normalize" in kinds,
@@ -129,14 +140,26 @@ def save_sentence_transformers(
 
 
 def _read_modules(directory: Path) -> tuple[list[str], list[Path]]:
-    """The modules' classes, and where they are described."""
+    """Returns the modules' classes and folders.
+
+    Raises:
+        CheckpointError: if the file is damaged or names a folder elsewhere.
+    """
     path = directory / MODULES
     modules = read_json(path, list)
     try:
         kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
-        return kinds, [directory / module["path"] for module in modules]
+        folders = [PurePosixPath(module["path"]) for module in modules]
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is not a list of modules: {error!r}.") from error
+    if not folders:
+        raise CheckpointError(f"{path} lists no modules.")
+    for folder in folders:
+        if folder.is_absolute() or ".." in folder.parts:
+            raise CheckpointError(
+                f"{path} names the folder {str(folder)!r}; modules must stand in its own directory."
+            )
+    return kinds, [directory / folder for folder in folders]
 
 
 def _read_poolings(path: Path) -> list[str]:
@@ -149,21 +172,15 @@ def _read_poolings(path: Path) -> list[str]:
     return [ours.get(flag, flag.removeprefix(_FLAG)) for flag in flags]
 
 
-def _cut(preprocessor: Any, folder: Path, max_positions: int) -> Any:
-    """The preprocessor with the length that is told.
-
-    Raises:
-        CheckpointError: if the texts are to be in lower case first, but the tokenizer is not.
-    """
+def _read_options(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Returns the file with the options of the first module, and what is in it."""
     # Older releases name the file by the family.
     path = next(iter(sorted(folder.glob("sentence_*_config.json"))), folder / LENGTH)
-    values = read_json_if_there(path)
-    if preprocessor is None:
-        return None
-    if values.get("do_lower_case") and not getattr(preprocessor.tokenizer, "lowercase", False):
-        raise CheckpointError(
-            f"{path}: do_lower_case is only supported where the tokenizer does it, too."
-        )
+    return path, read_json_if_there(path)
+
+
+def _cut(preprocessor: Any, values: dict[str, Any], max_positions: int) -> Any:
+    """Returns the preprocessor with the length that the options name."""
     length = values.get("max_seq_length")
     if not isinstance(length, int) or not 2 < length <= max_positions:
         return preprocessor

@@ -69,6 +69,14 @@ HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {
     "layers_per_group": "inner_group_num",
     "classifier_dropout": "classifier_dropout_prob",
 }
+HUGGING_FACE_DEFAULTS: dict[str, Any] = {
+    "vocab_size": 30000,
+    "embedding_size": 128,
+    "hidden_size": 4096,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 64,
+    "intermediate_size": 16384,
+}
 HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 
@@ -78,7 +86,7 @@ def from_hugging_face(values: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         ValueError: if their code has a projection where an `Encoder` has none.
     """
-    if values.get("embedding_size", 128) == values.get("hidden_size"):
+    if values["embedding_size"] == values["hidden_size"]:
         raise ValueError("embedding_size is hidden_size, but ALBERT's code projects all the same")
     return values
 

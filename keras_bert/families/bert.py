@@ -73,6 +73,9 @@ HUGGING_FACE_CONFIG = {
     "attention_dropout": "attention_probs_dropout_prob",
     "initializer_range": "initializer_range",
 }
+HUGGING_FACE_DEFAULTS = {  # for fields that a configuration lacks
+    HUGGING_FACE_CONFIG[n]: size for n, size in PRESETS["bert_base"].items() if n != "family"
+}
 HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 # What each of our tensors is called elsewhere. A row is kind, our name and theirs; a format knows

@@ -16,6 +16,7 @@ TEXT: dict[str, Any] = roberta.TEXT | {"tokenizer": "sentencepiece"}
 PRETRAINING: dict[str, Any] = roberta.PRETRAINING | {"masking": "word"}
 
 HUGGING_FACE_CLASS = "Camembert"
+HUGGING_FACE_DEFAULTS = roberta.HUGGING_FACE_DEFAULTS | {"vocab_size": 30522}
 
 
 def __getattr__(name: str) -> Any:

@@ -47,6 +47,13 @@ HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {
     "classifier_activation": "pooler_hidden_act",
     "classifier_dropout": "cls_dropout",
 }
+HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
+    "vocab_size": 50265,
+    "max_position_embeddings": 512,
+    "max_relative_positions": -1,
+    "position_biased_input": True,
+    "pos_att_type": [],
+}
 HUGGING_FACE_FIXED: dict[str, Any] = {"talking_head": False}
 
 
@@ -56,21 +63,16 @@ def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: if it says something that an `EncoderConfig` cannot.
     """
-    terms, longest = values.get("pos_att_type") or [], values.get("max_relative_positions", -1)
+    terms, longest = values["pos_att_type"], values["max_relative_positions"]
     if isinstance(terms, str):
         terms = [term.strip() for term in terms.lower().split("|")]
     if longest < 1:
-        longest = values.get("max_position_embeddings", 512)
+        longest = values["max_position_embeddings"]
     if not values.get("relative_attention"):
         if terms:
             raise ValueError(f"pos_att_type {terms} without relative_attention is not supported")
         longest = 0
-    return {
-        "position_biased_input": True,
-        **values,
-        "max_relative_positions": longest,
-        "pos_att_type": terms,
-    }
+    return {**values, "max_relative_positions": longest, "pos_att_type": terms}
 
 
 def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:

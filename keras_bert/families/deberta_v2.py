@@ -51,21 +51,30 @@ HUGGING_FACE_CONFIG = deberta.HUGGING_FACE_CONFIG | {
     "convolution_size": "conv_kernel_size",
     "convolution_activation": "conv_act",
 }
+HUGGING_FACE_DEFAULTS = deberta.HUGGING_FACE_DEFAULTS | {
+    "vocab_size": 128100,
+    "hidden_size": 1536,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 24,
+    "intermediate_size": 6144,
+    "share_att_key": False,
+    "position_buckets": -1,
+    "norm_rel_ebd": "none",
+    "conv_kernel_size": 0,
+    "conv_act": "tanh",
+}
 HUGGING_FACE_FIXED: dict[str, Any] = {"conv_groups": 1}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
     """As `deberta.from_hugging_face`."""
     size = values.get("attention_head_size")
-    if size and size * values.get("num_attention_heads", 0) != values.get("hidden_size"):
+    if size and size * values["num_attention_heads"] != values["hidden_size"]:
         raise ValueError(f"attention_head_size {size} is not supported")
     return {
-        "share_att_key": False,
-        "conv_kernel_size": 0,
-        "conv_act": "tanh",
         **deberta.from_hugging_face(values),
-        "position_buckets": max(values.get("position_buckets", 0), 0),
-        "norm_rel_ebd": "layer_norm" in values.get("norm_rel_ebd", "none").lower(),
+        "position_buckets": max(values["position_buckets"], 0),
+        "norm_rel_ebd": "layer_norm" in values["norm_rel_ebd"].lower(),
     }
 
 

@@ -4,7 +4,6 @@ Every other layer of BERT, without segments and pooler, taught by the whole one.
 models differ in their vocabularies: 30522 tokens uncased, 28996 cased, 119547 multilingual.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.families import bert
@@ -56,13 +55,21 @@ HUGGING_FACE_CONFIG = {
     "attention_dropout": "attention_dropout",
     "initializer_range": "initializer_range",
 }
+HUGGING_FACE_DEFAULTS: dict[str, Any] = {
+    "vocab_size": 30522,
+    "dim": 768,
+    "n_layers": 6,
+    "n_heads": 12,
+    "hidden_dim": 3072,
+    "qa_dropout": 0.1,
+}
+# BERT's names of fields, which transformers knows too (its `attribute_map`).
+HUGGING_FACE_SECOND_NAMES = {
+    "hidden_size": "dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+}
 HUGGING_FACE_FIXED: dict[str, Any] = {}
-
-
-def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Their configuration with the rate that it has where it does not say it."""
-    return {"qa_dropout": 0.1, **values}
-
 
 _EMBEDDINGS, _LAYER = "encoder/embeddings", "encoder/layer_{i}"
 HUGGING_FACE = (

@@ -4,7 +4,6 @@ A discriminator that learns which tokens a small masked language model, the gene
 Sizes of both as published in github.com/google-research/electra; they share their embeddings.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.families import bert, roberta
@@ -43,17 +42,14 @@ PRETRAINING: dict[str, Any] = bert.PRETRAINING
 HUGGING_FACE_CLASS = "Electra"
 HUGGING_FACE_PREFIX = "electra."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {"embedding_size": "embedding_size"}
-HUGGING_FACE_FIXED: dict[str, Any] = {
-    "summary_type": "first",
-    "summary_use_proj": True,
-    "summary_activation": "gelu",
+HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
+    "embedding_size": 128,
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "intermediate_size": 1024,
+    "summary_last_dropout": 0.1,
 }
-
-
-def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Their configuration with the values that it has where it does not say them."""
-    return {"embedding_size": 128, "summary_last_dropout": 0.1, **values}
-
+HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 HUGGING_FACE = (
     *((kind, ours, f"electra.{theirs}") for kind, ours, theirs in (*bert.EMBEDDINGS, *bert.LAYERS)),
@@ -70,13 +66,16 @@ _REPLACED_TOKEN = (
     ("dense", "replaced_token/logits", "discriminator_predictions.dense_prediction"),
 )
 _CHOICE = (("dense", "classifier/hidden", "sequence_summary.summary"), *bert.CLASSIFIER)
+_SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 _DROPOUT = "classifier_dropout"
 
 HUGGING_FACE_TASKS = {
     "encoder": Head("Model"),
     "classifier": Head("ForSequenceClassification", roberta.CLASSIFIER, dropout=_DROPOUT),
     "masked_lm": Head("ForMaskedLM", _MASKED_LM, arguments={"activation": "gelu"}),
-    "multiple_choice": Head("ForMultipleChoice", _CHOICE, dropout="summary_last_dropout"),
+    "multiple_choice": Head(
+        "ForMultipleChoice", _CHOICE, dropout="summary_last_dropout", fixed=_SUMMARY
+    ),
     "replaced_token": Head("ForPreTraining", _REPLACED_TOKEN),
     "span": Head("ForQuestionAnswering", bert.SPAN),
     "tagger": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),

@@ -17,6 +17,7 @@ class Head(NamedTuple):
         dropout: the field of their configuration with the rate before the logits; "" where the
             head has none of its own.
         arguments: of our task's constructor that are the same for all models of the family.
+        fixed: fields of their configuration with the only values that our head can have.
     """
 
     ending: str
@@ -24,3 +25,4 @@ class Head(NamedTuple):
     pooled: bool = False
     dropout: str = ""
     arguments: Mapping[str, Any] = MappingProxyType({})
+    fixed: Mapping[str, Any] = MappingProxyType({})

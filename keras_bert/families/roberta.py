@@ -46,21 +46,22 @@ PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"across_documents": True}
 HUGGING_FACE_CLASS = "Roberta"
 HUGGING_FACE_PREFIX = "roberta."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {"position_offset": "pad_token_id"}
+# Segments and epsilon are not those of the published models.
+HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
+    "vocab_size": 50265,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12,
+    "pad_token_id": 1,
+}
 HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Their configuration with the position of the first token in place of the padding's.
-
-    Where it does not say them, segments and epsilon are not those of the published models.
-    """
-    offset = values.get("pad_token_id", 1) + 1
-    longest = values.get("max_position_embeddings", 512) - offset
-    return {
-        **{"type_vocab_size": 2, "layer_norm_eps": 1e-12},
-        **values,
-        **{"pad_token_id": offset, "max_position_embeddings": longest},
-    }
+    """Their configuration with the position of the first token in place of the padding's."""
+    offset = values["pad_token_id"] + 1
+    longest = values["max_position_embeddings"] - offset
+    return {**values, "pad_token_id": offset, "max_position_embeddings": longest}
 
 
 def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:

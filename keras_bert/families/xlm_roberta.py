@@ -14,6 +14,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 TEXT: dict[str, Any] = roberta.TEXT | {"tokenizer": "sentencepiece"}
 
 HUGGING_FACE_CLASS = "XLMRoberta"
+HUGGING_FACE_DEFAULTS = roberta.HUGGING_FACE_DEFAULTS | {"vocab_size": 30522}
 
 
 def __getattr__(name: str) -> Any:

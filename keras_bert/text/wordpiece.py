@@ -27,6 +27,7 @@ from keras_bert.text.vocabulary import CONTINUATION, Vocabulary, is_continuation
 from keras_bert.text.word_limit import MOST_BYTES_PER_CHARACTER, WordLimit
 
 VOCABULARY_NAME = "vocab.txt"
+_MOST_BYTES_PER_TOKEN = 256  # of tf.text's operation
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -50,7 +51,7 @@ class WordPiece(Tokenizer):
         normalizer: the operation that makes of texts `[N]` what `pieces` takes.
 
     Raises:
-        InputError: if `max_characters_per_word` is not positive.
+        InputError: if `max_characters_per_word` is not positive, or a token is too long.
     """
 
     kind = "wordpiece"
@@ -81,11 +82,11 @@ class WordPiece(Tokenizer):
             lowercase=self.lowercase, strip_accents=self.strip_accents
         )
         self._wordpiece = tf_text.FastWordpieceTokenizer(
-            [self._as_matched(token) for token in self.vocabulary.tokens],
+            [self._as_matched(token, index) for index, token in enumerate(self.vocabulary.tokens)],
             suffix_indicator=CONTINUATION,
             max_bytes_per_word=MOST_BYTES_PER_CHARACTER * self.max_characters_per_word,
             token_out_type=tf.int32,
-            unknown_token=self._as_matched(self.vocabulary.unknown),
+            unknown_token=self._as_matched(self.vocabulary.unknown, self.vocabulary.unknown_id),
             no_pretokenization=not self.split_cjk,
         )
         self._limit_words = WordLimit(
@@ -125,16 +126,28 @@ class WordPiece(Tokenizer):
             pieces = tuple(x.merge_dims(1, 2) for x in (ids, starts + shift, ends + shift))
         return self._limit_words(*pieces)
 
-    def _as_matched(self, token: str) -> str:
-        """The token as the operation gets it, so that no text matches what it should not.
+    def _as_matched(self, token: str, index: int) -> str:
+        """Returns the token as the operation gets it, so that no text matches what it should not.
 
         Special tokens come from the caller, never from text, and the operation, unlike BERT, would
-        find a token with white space in it, and refuses U+0011, a mark of its own. No control
-        character is left in normalised text.
+        find a token with white space in it, and refuses U+0011, a mark of its own. It also refuses
+        long tokens, which only a longer word than the limit could have. No control character is
+        left in normalised text.
+
+        Raises:
+            InputError: if a word within the limit could have a token that is too long.
         """
         is_special = token in self.vocabulary.special_tokens.values()
         is_found = not (is_special or token == "\x11" or any(map(str.isspace, token)))
-        return token if is_found else f"\x01{token}"
+        piece = token.removeprefix(CONTINUATION)
+        if len(piece.encode()) <= _MOST_BYTES_PER_TOKEN:
+            return token if is_found else f"\x01{token}"
+        if is_found and len(piece) <= self.max_characters_per_word:
+            raise InputError(
+                f"The vocabulary's token {index} has {len(piece.encode())} bytes, but tf.text "
+                f"matches at most {_MOST_BYTES_PER_TOKEN}. Remove the token."
+            )
+        return f"\x01{index}"
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments, ready for JSON; the vocabulary is in it."""

@@ -122,7 +122,6 @@ def test_other_tasks_from_a_published_file(tmp_path):
         ({"max_relative_positions": "far"}, "config.json"),
         ({"share_att_key": "no"}, "shared_position_keys"),
         ({"share_att_key": False}, "lacks the tensor .*pos_key_proj.weight"),
-        ({"norm_rel_ebd": "none"}, "deberta.encoder.LayerNorm.weight', for which"),
     ],
 )
 def test_what_is_not_supported_is_named(configuration, message, tmp_path):

@@ -176,7 +176,21 @@ def test_a_classifier_gets_the_pooler_that_its_family_has(folder, pooler, caplog
 def test_pickles_are_refused(tmp_path):
     directory = copy("bert-masked-lm", tmp_path)
     (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
-    with pytest.raises(kb.CheckpointError, match=r"pytorch_model.bin is a pickle.*save_pretrained"):
+    (directory / "optimizer.pt").touch()
+    with pytest.raises(kb.CheckpointError) as caught:
+        kb.load(directory)
+    *_, tokenizer = str(caught.value).split("; ")
+    old, new = repr(str(directory)), repr(f"{directory}-safetensors")
+    assert f"{directory / 'pytorch_model.bin'} is a pickle" in str(caught.value)
+    convert = f"from_pretrained({old}).save_pretrained({new})"
+    assert f"transformers: transformers.BertForMaskedLM.{convert}; " in str(caught.value)
+    assert tokenizer == f"transformers.AutoTokenizer.{convert}."
+
+
+def test_pickles_of_a_training_are_no_weights(tmp_path):
+    directory = copy("bert-masked-lm", tmp_path)
+    (directory / "model.safetensors").rename(directory / "training_args.bin")
+    with pytest.raises(kb.CheckpointError, match=r"model\.safetensors is missing"):
         kb.load(directory)
 
 
@@ -250,12 +264,18 @@ def test_heads_that_only_we_have_are_initialised(caplog):
     assert not model.config.pooler
 
 
-def test_a_vocabulary_larger_than_the_embedding_is_refused(tmp_path):
+def test_a_vocabulary_larger_than_the_embedding_is_left_out(tmp_path, caplog):
     directory = copy("bert-model", tmp_path)
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
     (directory / "vocab.txt").write_text("\n".join([*special, *map(str, range(36))]))
+    model = kb.load(directory)
+    check(model, "bert-model")
+    assert model.preprocessor is None
+    assert (
+        "has 41 tokens, but the token embedding has only 40 rows. The model has no" in caplog.text
+    )
     with pytest.raises(kb.CheckpointError, match="has 41 tokens, but .* has only 40 rows"):
-        kb.load(directory)
+        kb.load(directory, preprocessor=kb.Preprocessor(kb.load_tokenizer(directory), 8))
     (directory / "vocab.txt").write_text("\n".join([*special, *map(str, range(30))]))
     assert len(kb.load(directory).preprocessor.vocabulary) == 35
 
@@ -295,12 +315,38 @@ def test_a_row_is_left_for_the_mask(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (WITHOUT_MASK[1:], r"vocab\.txt: The vocabulary has no \[PAD\]"),
-        ([*WITHOUT_MASK[:-2], "0"], r"vocab\.txt has '0' twice, at line 5 and line 39"),
+        (WITHOUT_MASK[1:], "vocab.txt: The vocabulary has no [PAD]"),
+        ([*WITHOUT_MASK[:-2], "0"], "vocab.txt has '0' twice, at line 5 and line 39"),
+        (
+            [*WITHOUT_MASK[:-2], "中" * 90],
+            "token 38 has 270 bytes, but tf.text matches at most 256",
+        ),
     ],
 )
-def test_other_faults_than_a_missing_mask_are_refused(tokens, message, tmp_path):
+def test_a_vocabulary_that_cannot_be_used_is_left_out(tokens, message, tmp_path, caplog):
     directory = copy("bert-model", tmp_path)
     (directory / "vocab.txt").write_text("\n".join(tokens))
-    with pytest.raises(kb.InputError, match=message):
-        kb.load(directory)
+    check_without_preprocessor(directory, message, caplog)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("vocab.json", '{"PAD": 0, "C": 1}', "merges.txt does not exist"),
+        ("tokenizer.json", "{", "tokenizer.json is not valid JSON"),
+        ("spiece.model", "no model", "spiece.model"),
+    ],
+)
+def test_a_stray_file_of_a_tokenizer_is_left_out(name, content, message, tmp_path, caplog):
+    directory = copy("bert-model", tmp_path)
+    (directory / name).write_text(content)
+    check_without_preprocessor(directory, message, caplog)
+
+
+def check_without_preprocessor(directory, message, caplog):
+    model = kb.load(directory)
+    check(model, "bert-model")
+    assert model.preprocessor is None
+    (record,) = caplog.records
+    assert message in record.getMessage()
+    assert "no preprocessor; give it one with load(..., preprocessor=...)" in record.getMessage()

@@ -2,9 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import keras_bert as kb
+from keras_bert.families import FAMILIES
 from tests.checkpoints.huggingface import FIXTURES, check, copy, lacking
 
 
@@ -23,6 +25,87 @@ def test_labels_that_have_no_names_are_numbered(tmp_path):
     assert kb.load(numbered).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     with pytest.raises(kb.CheckpointError, match="num_labels 'three' is not a number"):
         kb.load(copy("bert-sequence", tmp_path / "b", id2label=None, num_labels="three"))
+
+
+LABELS = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}
+
+
+@pytest.mark.parametrize("folder", ["bert-sequence", "bert-token"])
+@pytest.mark.parametrize(
+    "changes",
+    [LABELS, LABELS | {"num_labels": 50}, {"id2label": None}, {"id2label": {}, "num_labels": 7}],
+)
+def test_the_weights_decide_how_many_labels_have_default_names(folder, changes, tmp_path):
+    model = kb.load(copy(folder, tmp_path, **changes))
+    assert model.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    check(model, folder)
+
+
+def test_names_of_labels_come_before_their_number(tmp_path):
+    model = kb.load(copy("bert-sequence", tmp_path, num_labels=50))
+    assert model.labels == ("no", "maybe", "yes")
+
+
+@pytest.mark.parametrize("folder", ["bert-sequence", "roberta-token"])
+@pytest.mark.parametrize(
+    ("id2label", "message"),
+    [
+        ({"1": "a", "2": "b", "3": "c"}, "has 3 labels, but none for the id 0"),
+        ({"0": "a", "1": "b", "3": "c"}, "has 3 labels, but none for the id 2"),
+        ({"0": "a", "00": "b", "1": "c"}, "has 3 labels, but none for the id 2"),
+        ({"0": "a", "1": "b", "2": "b"}, r"\['a', 'b', 'b'\] must be one or more different names"),
+        ({"0": "a", "1": None, "2": "c"}, "has None in place of a label's name"),
+        ({"0": "a", "1": ["b"], "2": "c"}, r"has \['b'\] in place of a label's name"),
+        ({"0": "a", "1": "b", "2": "\ud800"}, "has a lone surrogate"),
+        ({"a": 0, "b": 1, "c": 2}, "is not a table from ids to names"),
+        (["a", "b", "c"], "is not a table from ids to names"),
+        ({"0": "a", "1": "b"}, "names 2 labels, but the weights have 3 outputs"),
+    ],
+)
+def test_labels_that_are_not_one_for_each_output(folder, id2label, message, tmp_path):
+    directory = copy(folder, tmp_path, id2label=id2label)
+    advice = r"Correct the file, or load with labels=\[\.\.\.\]\."
+    with pytest.raises(kb.CheckpointError, match=rf"config\.json: .*{message}.*{advice}"):
+        kb.load(directory)
+    assert kb.load(directory, labels=["x", "y", "z"]).labels == ("x", "y", "z")
+    assert isinstance(kb.load(directory, task="encoder"), kb.Encoder)
+
+
+def test_labels_that_are_numbers(tmp_path):
+    model = kb.load(copy("bert-sequence", tmp_path, id2label={"0": 3, "1": 4, "2": 5}))
+    assert model.labels == ("3", "4", "5")
+
+
+def test_a_problem_type_that_is_not_known(tmp_path):
+    directory = copy("bert-sequence", tmp_path, problem_type="multi_class")
+    message = "problem_type 'multi_class' is not one of .* load with problem_type='single_label'"
+    with pytest.raises(kb.CheckpointError, match=message):
+        kb.load(directory)
+    check(kb.load(directory, problem_type="single_label"), "bert-sequence")
+
+
+@pytest.mark.parametrize("folder", [f"{family}-token" for family in FAMILIES])
+def test_the_family_by_the_class_where_there_is_no_model_type(folder, tmp_path):
+    check(kb.load(lacking(folder, tmp_path, "model_type")), folder)
+
+
+def test_the_family_by_the_class_of_another_framework(tmp_path):
+    names = {"architectures": ["TFBertForTokenClassification"], "model_type": None}
+    check(kb.load(copy("bert-token", tmp_path, **names)), "bert-token")
+
+
+@pytest.mark.parametrize("architectures", [None, [], ["BERT_BiLSTM_CRF"]])
+def test_no_family(architectures, tmp_path):
+    directory = copy("bert-token", tmp_path, model_type=None, architectures=architectures)
+    with pytest.raises(kb.CheckpointError, match=r'Add a line .* such as "model_type": "bert";'):
+        kb.load(directory)
+
+
+def test_an_architecture_that_is_not_known_opens_by_its_tensors(tmp_path, caplog):
+    directory = copy("bert-token", tmp_path, architectures=["MyBertForTokenClassification"])
+    assert isinstance(kb.load(directory), kb.Encoder)
+    assert "names the architecture 'MyBertForTokenClassification', which is not" in caplog.text
+    assert "but not used: classifier.bias, classifier.weight" in caplog.text
 
 
 def test_configuration_of_other_families_is_read():
@@ -64,7 +147,11 @@ def test_a_head_that_the_configuration_does_not_name_is_found(tmp_path, caplog):
         ("bert-masked-lm", {"is_decoder": True}, "only encoders"),
         ("bert-masked-lm", {"hidden_size": "12"}, "hidden_size is '12'"),
         ("distilbert-model", {"activation": "mish"}, "activation 'mish' is not supported"),
-        ("electra-multiple-choice", {"summary_type": "mean"}, "summary_type 'mean' is not"),
+        (
+            "electra-multiple-choice",
+            {"summary_type": "mean"},
+            r"summary_type 'mean' is not supported, only 'first' is.*task=\"encoder\"",
+        ),
         ("roberta-model", {"pad_token_id": "1"}, "holds a value of the wrong type"),
         ("roberta-model", {"max_position_embeddings": 16}, r"shape \[18, 12\].*wants \[16, 12\]"),
         ("albert-model-groups", {"num_hidden_groups": 3}, "cannot be divided among layer_groups 3"),
@@ -109,3 +196,51 @@ def test_what_a_configuration_lacks_is_as_in_transformers(tmp_path):
     assert model.dropout == 0.1
     directory = copy("distilbert-token", tmp_path / "f", seq_classif_dropout=0.4, dropout=0.3)
     assert kb.load(directory).dropout == 0.3
+    model = kb.load(lacking("bert-sequence", tmp_path / "g", "num_attention_heads", "hidden_act"))
+    assert (model.config.num_heads, model.config.activation) == (12, "gelu")
+
+
+def test_sizes_under_the_names_of_bert(tmp_path):
+    """As in transformers, they come before those of DistilBERT."""
+    path = copy("distilbert-sequence", tmp_path) / "config.json"
+    values = json.loads(path.read_text())
+    for name, own in (
+        ("hidden_size", "dim"),
+        ("num_hidden_layers", "n_layers"),
+        ("num_attention_heads", "n_heads"),
+    ):
+        values[name] = values.pop(own)
+    path.write_text(json.dumps(values | {"dim": 768, "n_heads": 1}))
+    check(kb.load(path.parent), "distilbert-sequence")
+
+
+@pytest.mark.parametrize("folder", ["electra-sequence", "electra-token", "electra-model"])
+def test_a_summary_is_of_multiple_choice_alone(folder, tmp_path, caplog):
+    summary = {"summary_type": "last", "summary_use_proj": False, "summary_activation": None}
+    check(kb.load(copy(folder, tmp_path, **summary)), folder)
+    assert not caplog.records
+
+
+def test_a_choice_with_another_summary_opens_as_an_encoder(tmp_path):
+    directory = copy("electra-multiple-choice", tmp_path, summary_type="last")
+    assert isinstance(kb.load(directory, task="encoder"), kb.Encoder)
+
+
+@pytest.mark.parametrize(
+    ("folder", "tensors", "size"),
+    [
+        (
+            "deberta-v2-model-own-position-keys",
+            ["deberta.encoder.LayerNorm.weight", "deberta.encoder.LayerNorm.bias"],
+            1,
+        ),
+        ("deberta-v2-model-ordinary-attention", ["deberta.encoder.rel_embeddings.weight"], 2),
+        ("deberta-model", ["deberta.embeddings.token_type_embeddings.weight"], 2),
+    ],
+)
+def test_tensors_of_parts_that_are_switched_off(folder, tensors, size, tmp_path, caplog):
+    """They are not used, as in transformers, and named."""
+    values = json.loads((FIXTURES / folder / "config.json").read_text())
+    added = {name: np.ones([values["hidden_size"]] * size, "float32") for name in tensors}
+    check(kb.load(copy(folder, tmp_path, lambda old: old | added)), folder)
+    assert f"but not used: {', '.join(sorted(tensors))}." in caplog.text

@@ -15,6 +15,7 @@ from tests.fixtures.real_weights.make import SENTENCES
 from tests.layers.test_encoder import padded_batch, random_encoder
 
 REFERENCE = FIXTURES.parent / "real_weights" / "reference.safetensors"
+OUTSIDE = '[{{"path": "", "type": "Transformer"}}, {{"path": "{}", "type": "Pooling"}}]'
 MODES = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "lasttoken")
 
 
@@ -128,10 +129,14 @@ def test_what_is_not_supported_is_only_a_fault_of_the_embedder(modes, modules, m
     [
         ("modules.json", "{}", "holds a dict, not a JSON list"),
         ("modules.json", '["Transformer"]', "is not a list of modules"),
+        ("modules.json", "[]", "lists no modules"),
+        ("modules.json", OUTSIDE.format("../other"), r"names the folder '\.\./other'"),
+        ("modules.json", OUTSIDE.format("0/../../other"), "must stand in its own directory"),
+        ("modules.json", OUTSIDE.format("/etc"), "names the folder '/etc'"),
         ("modules.json", "[", "not valid JSON"),
         ("1_Pooling/config.json", None, "Cannot read .*1_Pooling/config.json: No such file"),
         ("sentence_bert_config.json", "[]", "holds a list, not a JSON object"),
-        ("sentence_bert_config.json", '{"do_lower_case": true}', "do_lower_case is only supported"),
+        ("sentence_bert_config.json", '{"do_lower_case": true}', "since the tokenizer keeps"),
     ],
 )
 def test_damage_is_named(name, content, message, tmp_path):

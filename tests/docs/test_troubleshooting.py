@@ -36,6 +36,12 @@ def other_model():
     kb.load("gpt")
 
 
+def without_family():
+    Path("old").mkdir()
+    Path("old/config.json").write_text('{"hidden_size": 768}')
+    kb.load("old")
+
+
 def small_embedding():
     kb.save(kb.load("bert"), "small", format="huggingface")
     words = Path("small/vocab.txt").read_text(encoding="utf-8")
@@ -88,6 +94,7 @@ def mixed():
 CASES = {
     "There is no such model": lambda: kb.load("nowhere"),
     "Another kind of model": other_model,
+    "A model without a family": without_family,
     "Vocabulary and embedding": small_embedding,
     "An argument that a model does not have": lambda: kb.load("bert", task="classifier", lables=[]),
     "No preprocessor": without_preprocessor,

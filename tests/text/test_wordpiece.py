@@ -110,6 +110,21 @@ def test_word_limit_counts_characters(character):
     assert ends.to_list()[1] == [1, 103, 604]
 
 
+def test_tokens_that_only_too_long_words_could_have():
+    """tf.text refuses tokens of more than 256 bytes."""
+    long = ["a" * 257, "##" + "a" * 300, "é" * 101, "##" + "é" * 150]
+    vocabulary = Vocabulary([*VOCABULARY.tokens, *long])
+    ids = {token: index for index, token in enumerate(vocabulary.tokens)}
+    batch = ["a" * 257, "un" + "a" * 300, "é" * 101, "unaffable é", "un" + "a" * 90]
+    tokenizer = WordPiece(vocabulary, strip_accents=False)
+    expected = [reference.tokenize(x, ids, uncased=True) for x in batch]
+    expected[3] = ["un", "##aff", "##able", "é"]
+    assert tokens_of(batch, tokenizer) == expected
+    assert expected[0] == ["[UNK]"]
+    with pytest.raises(InputError, match=r"token \d+ has 257 bytes, .*at most 256"):
+        WordPiece(vocabulary, max_characters_per_word=300)
+
+
 def test_cjk_is_split_unless_told_otherwise():
     text = ["un中able 国!", "中国, unaffable"]
     assert tokens_of(text)[0] == ["un", "中", "a", "##b", "##l", "##e", "国", "!"]

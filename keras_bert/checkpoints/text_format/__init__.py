@@ -43,7 +43,11 @@ def read_text_format(directory: Path, max_positions: int) -> Preprocessor | None
         kind = _kind(files)
         return None if kind is None else _preprocessor(files, kind, max_positions)
     except OtherTokenizerError as error:
-        logger.warning("%s, which is not known here: the model has no preprocessor.", error)
+        logger.warning(
+            "%s, which is not known here. The model has no preprocessor; give it one with "
+            "load(..., preprocessor=...).",
+            error,
+        )
         return None
     except InputError:
         raise
