@@ -24,6 +24,7 @@ from keras_bert.checkpoints.sentence_transformers import (
     open_sentence_transformers,
     save_sentence_transformers,
 )
+from keras_bert.checkpoints.tasks import check_saveable
 from keras_bert.config import closest
 from keras_bert.errors import CheckpointError, InputError
 
@@ -89,6 +90,9 @@ def save(
     The first three formats come with a model card, `README.md`. One that a person wrote or
     changed stays as it is when a model is saved over it, which is logged.
 
+    LoRA adapters of `layer.enable_lora` are added to the weights that they adapt; the model itself
+    keeps them apart.
+
     Args:
         model: an `Encoder` or a task.
         directory: where to; an earlier model there is replaced.
@@ -101,14 +105,16 @@ def save(
             since; `keras-bert convert` takes that along.
 
     Raises:
-        InputError: if the format is unknown, has no card or cannot express the model, the
-            directory holds something else, or the disk refuses.
+        InputError: if the format is unknown, has no card or cannot express the model, the model
+            is of a subclass or quantized, the directory holds something else, or the disk
+            refuses.
     """
     if format not in FORMATS:
         raise InputError(
             f"There is no format {format!r}.{closest(format, FORMATS)} "
             f"The formats are {', '.join(FORMATS)}."
         )
+    check_saveable(model)
     if format in WITH_CARD:
         FORMATS[format].save(model, directory, card)
     elif card is None:

@@ -21,7 +21,7 @@ import yaml
 
 import keras_bert
 from keras_bert.checkpoints.tasks import task_name
-from keras_bert.checkpoints.variables import named_variables
+from keras_bert.checkpoints.variables import saved_weights
 from keras_bert.errors import InputError
 from keras_bert.surrogates import without_surrogates
 
@@ -254,7 +254,7 @@ def _metric_type(name: str) -> str:
 
 def _summary(model: keras.Model) -> str:
     config = model.config
-    weights = sum(math.prod(variable.shape) for variable in named_variables(model).values())
+    weights = sum(math.prod(variable.shape) for variable in saved_weights(model).values())
     return (
         f"A model of the class `{type(model).__name__}` of {LIBRARY} {keras_bert.__version__}, its "
         f"encoder of the family {config.family}. Weights: {weights:,}; layers: "

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from keras_bert.checkpoints.deferred import aligned, initialize_rest, set_weight
-from keras_bert.checkpoints.variables import named_variables
+from keras_bert.checkpoints.variables import named_variables, saved_weights
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError
 from keras_bert.families.head import Row
@@ -223,16 +223,16 @@ def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarr
     Raises:
         CheckpointError: if the table has no name for a weight.
     """
-    variables = named_variables(model)
+    weights = saved_weights(model)
     parts: dict[str, list[np.ndarray]] = {}
     joins = {}
     for link in table:
-        if link.ours in variables:
-            array = link.transform.save(np.asarray(variables.pop(link.ours)), model.config)
+        if link.ours in weights:
+            array = link.transform.save(np.asarray(weights.pop(link.ours)), model.config)
             parts.setdefault(link.theirs, []).append(array)
             joins[link.theirs] = link.transform.join
-    if variables:
-        raise CheckpointError(f"This format has no place for {', '.join(variables)}.")
+    if weights:
+        raise CheckpointError(f"This format has no place for {', '.join(weights)}.")
     return {name: np.ascontiguousarray(joins[name](arrays)) for name, arrays in parts.items()}
 
 

@@ -1,7 +1,7 @@
 """Our own directory: configuration, weights and text format, each in a file one can read.
 
 keras_bert.json        format version, class and configuration of the model
-weights.safetensors    weights by the names of `named_variables`
+weights.safetensors    weights by the names of `saved_weights`
 README.md              the model card
 preprocessor.json, vocab.txt    the text format, if the model has a preprocessor
 """
@@ -21,8 +21,8 @@ from keras_bert.checkpoints.earlier import TEXT_FILES, earlier_save
 from keras_bert.checkpoints.json_files import read_json, write_json
 from keras_bert.checkpoints.mapping import SAME, Link
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
-from keras_bert.checkpoints.tasks import TASKS, task_name
-from keras_bert.checkpoints.variables import named_variables
+from keras_bert.checkpoints.tasks import TASKS, task_arguments, task_name
+from keras_bert.checkpoints.variables import saved_weights
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.layers.encoder import Encoder
 
@@ -52,7 +52,7 @@ def save_native(model: keras.Model, directory: str | os.PathLike, card: Card = N
 def write_native(model: keras.Model, path: Path, tensors: Mapping[str, Any] | None = None) -> None:
     """Writes the model's files into a new directory, with these weights if they are given."""
     path.mkdir()
-    save_tensors(named_variables(model) if tensors is None else tensors, path / WEIGHTS)
+    save_tensors(saved_weights(model) if tensors is None else tensors, path / WEIGHTS)
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None:
         preprocessor.save(path)
@@ -99,13 +99,12 @@ def _read_preprocessor(directory: Path) -> Any:
 
 def _describe(model: keras.Model) -> dict[str, Any]:
     encoder = model if isinstance(model, Encoder) else model.encoder
-    not_arguments = ("name", "dtype", "trainable", "encoder", "preprocessor", "config")
     return {
         "format": "keras_bert",
         "format_version": FORMAT_VERSION,
         "keras_bert_version": keras_bert.__version__,
         "task": task_name(model),
-        "arguments": {k: v for k, v in model.get_config().items() if k not in not_arguments},
+        "arguments": task_arguments(model),
         "encoder": encoder.config.to_dict(),
     }
 

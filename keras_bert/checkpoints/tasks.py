@@ -10,6 +10,7 @@ import keras
 
 from keras_bert.checkpoints.deferred import without_weights
 from keras_bert.checkpoints.mapping import Link
+from keras_bert.checkpoints.variables import named_variables, saved_weights
 from keras_bert.config import EncoderConfig, closest
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
@@ -94,6 +95,37 @@ def task_name(model: keras.Model) -> str:
         f"Cannot save a {type(model).__name__}; checkpoints hold "
         f"{', '.join(cls.__name__ for cls in TASKS.values())}."
     )
+
+
+def task_arguments(model: keras.Model) -> dict[str, Any]:
+    """Arguments of a task's constructor beside its encoder, ready for JSON."""
+    elsewhere = ("name", "dtype", "trainable", "encoder", "preprocessor", "config")
+    return {name: x for name, x in model.get_config().items() if name not in elsewhere}
+
+
+def check_saveable(model: keras.Model) -> None:
+    """Passes for a model that its configuration and its weights describe completely.
+
+    Raises:
+        InputError: for a subclass, and for a model with other weights than its configuration
+            makes, which `quantize` leaves.
+    """
+    task = task_name(model)
+    encoder = model if task == "encoder" else model.encoder
+    if type(encoder) is not Encoder:
+        raise InputError(
+            f"Cannot save a {type(encoder).__name__}: it would be opened as an Encoder. Register "
+            'the class and use model.save("model.keras").'
+        )
+    described = build_model(task, model.config, task_arguments(model), "the model")
+    expected = {name: tuple(v.shape) for name, v in named_variables(described).items()}
+    found = {name: tuple(v.shape) for name, v in saved_weights(model).items()}
+    if other := sorted(dict(found.items() ^ expected.items())):
+        raise InputError(
+            f"Cannot save this {type(model).__name__}: its weight {other[0]} is not as the "
+            "configuration makes it. If the model was quantized, save it before, and quantize "
+            "the exported file."
+        )
 
 
 def check_expressible(

@@ -29,3 +29,24 @@ def named_variables(model: keras.Model, variables: Iterable[Any] | None = None) 
         ours, theirs = stems.get(id(variable), ("", ""))
         names[ours + variable.path.removeprefix(theirs)] = variable
     return names
+
+
+def saved_weights(model: keras.Model) -> dict[str, Any]:
+    """Name to variable or array, for every weight as a checkpoint holds it.
+
+    LoRA adapters (Hu et al. 2021, https://arxiv.org/abs/2106.09685) are added to the kernels that
+    they adapt, so that a model without adapters computes the same. The model stays as it is.
+
+    Args:
+        model: as in `named_variables`.
+    """
+    adapted, merged = set(), {}
+    for layer in model._flatten_layers():
+        if getattr(layer, "lora_enabled", False):
+            adapted |= {id(layer.lora_kernel_a), id(layer.lora_kernel_b)}
+            merged[id(layer._kernel)] = layer.kernel
+    return {
+        name: merged.get(id(variable), variable)
+        for name, variable in named_variables(model).items()
+        if id(variable) not in adapted
+    }
