@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert.errors import InputError
 from keras_bert.pretraining.lines import Lines, tokenize_lines, unit_starts
-from keras_bert.pretraining.mapped_tokens import MappedTokens
+from keras_bert.pretraining.mapped_tokens import MappedFile, MappedTokens
 from keras_bert.row_lengths import splits_of
 from keras_bert.text.files import iterate_lines
 from keras_bert.text.tokenizer import Tokenizer
@@ -31,6 +31,7 @@ class TokenizedCorpus:
             `document_splits[d + 1]`.
         is_continuation: bool `[V]`: tokens that continue a word.
         separator_id: a token that may stand at the end of documents and is not text.
+        files: records that the tokens are from, whose tokens are still to be verified.
     """
 
     tokens: np.ndarray | MappedTokens
@@ -38,6 +39,7 @@ class TokenizedCorpus:
     document_splits: np.ndarray
     is_continuation: np.ndarray
     separator_id: int | None = None
+    files: tuple[MappedFile, ...] = ()
 
     @classmethod
     def from_files(
@@ -168,10 +170,9 @@ class TokenizedCorpus:
             tokens = self.tokens.take(*self.unit_splits[changes].reshape(-1, 2).T)
         else:
             tokens = self.tokens[np.repeat(units, lengths)]
-        return TokenizedCorpus(
+        return dataclasses.replace(
+            self,
             tokens=tokens,
             unit_splits=splits_of(lengths[units]),
             document_splits=splits_of(document_sizes),
-            is_continuation=self.is_continuation,
-            separator_id=self.separator_id,
         )

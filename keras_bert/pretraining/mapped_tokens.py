@@ -21,7 +21,7 @@ class MappedFile:
 
     Attributes:
         path: the file.
-        checksums: of the text that it was made of, and of its tokens.
+        checksums: of the text that it was made of, of its tokens, and of its other vectors.
         ends: where each vector begins and ends, in numbers from the start of the file.
     """
 

@@ -8,19 +8,25 @@ do.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import functools
 import hashlib
 import json
 import os
+import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.json_files import read_json
 from keras_bert.checkpoints.safetensors import save_tensors
 from keras_bert.errors import InputError
+from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.corpus import TokenizedCorpus
 from keras_bert.pretraining.lines import Lines
 from keras_bert.pretraining.mapped_tokens import MappedFile, MappedTokens
@@ -29,6 +35,9 @@ from keras_bert.text.tokenizer import Tokenizer
 MANIFEST = "manifest.json"
 SOURCE = "source.json"
 """What the records are made of, written first: a directory with this alone is not finished."""
+
+_AT_ONCE = 2**22
+"""Number of tokens between two looks at whether to stop."""
 
 
 def open_corpus(
@@ -54,9 +63,29 @@ def open_corpus(
         )
     files = [file for directory in directories for file in _files(directory, tokenizer)]
     parts = [Lines(*map(file.vector, Lines._fields)) for file in files]
-    return TokenizedCorpus.from_lines(
+    for file, part in zip(files, parts, strict=True):
+        _check_ids(file, part.tokens, len(tokenizer.vocabulary))
+    corpus = TokenizedCorpus.from_lines(
         parts, MappedTokens(files), tokenizer, max_unit_tokens=max_unit_tokens
     )
+    return dataclasses.replace(corpus, files=tuple(files))
+
+
+@contextlib.contextmanager
+def verifying(corpora: Iterable[TokenizedCorpus]) -> Iterator[Background]:
+    """Verifies the tokens of corpora in the background, each file once.
+
+    `wait` of the yielded object raises an `InputError` that names the first damaged file. The
+    verification stops with the block.
+    """
+    files = {file.path: file for corpus in corpora for file in corpus.files}
+    stop = threading.Event()
+    with Background() as background:
+        background.start(functools.partial(_verify_tokens, files.values(), stop))
+        try:
+            yield background
+        finally:
+            stop.set()
 
 
 def fingerprint(tokenizer: Tokenizer) -> dict[str, str]:
@@ -84,9 +113,9 @@ def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> dict[str, A
         InputError: if the disk refuses.
     """
     # In one entry, since safetensors writes several in any order, and files are to be the same.
-    checksums = {"checksums": f"{text} {zlib.crc32(lines.tokens.data)}"}
+    checksums = f"{text} {zlib.crc32(lines.tokens.data)} {_lines_checksum(lines)}"
     with replacing(path) as new:
-        save_tensors(lines._asdict(), new, checksums)
+        save_tensors(lines._asdict(), new, {"checksums": checksums})
     return entry(Path(path))
 
 
@@ -108,7 +137,7 @@ def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
             f"{directory} is not finished; give the same keras-bert tokenize once more, which goes "
             "on where it stopped."
         )
-    manifest = json.loads((directory / MANIFEST).read_text())
+    manifest = read_json(directory / MANIFEST)
     for name, now in fingerprint(tokenizer).items():
         if manifest["tokenizer"][name] != now:
             raise InputError(
@@ -116,14 +145,51 @@ def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
                 "the vocabulary that keras-bert tokenize was given (and lowercase, if it was), or "
                 "tokenize the text anew."
             )
-    for shard in manifest["shards"]:
-        path = directory / shard["name"]
-        if not path.is_file() or path.stat().st_size != shard["bytes"]:
-            raise InputError(
-                f"{path} is missing or damaged; delete it with {directory / MANIFEST} and give the "
-                "same keras-bert tokenize once more, which makes what is missing."
-            )
-    return [MappedFile(directory / shard["name"]) for shard in manifest["shards"]]
+    return [_open_file(directory / shard["name"], shard["bytes"]) for shard in manifest["shards"]]
+
+
+def _open_file(path: Path, size: int) -> MappedFile:
+    """A file of records, of which all but the tokens is verified."""
+    try:
+        if path.stat().st_size == size:
+            file = MappedFile(path)
+            lines = Lines(*map(file.vector, Lines._fields))
+            if file.checksums[2] == _lines_checksum(lines):
+                return file
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        pass
+    raise _damaged(path)
+
+
+def _check_ids(file: MappedFile, tokens: np.ndarray, vocabulary_size: int) -> None:
+    low, high = (int(tokens.min()), int(tokens.max())) if len(tokens) else (0, 0)
+    if low < 0 or high >= vocabulary_size:
+        raise InputError(
+            f"{file.path} holds the token id {low if low < 0 else high}, but the vocabulary has "
+            f"the ids 0 to {vocabulary_size - 1}; tokenize the text anew."
+        )
+
+
+def _verify_tokens(files: Iterable[MappedFile], stop: threading.Event) -> None:
+    for file in files:
+        checksum, tokens = 0, file.vector("tokens")
+        for start in range(0, len(tokens), _AT_ONCE):
+            if stop.is_set():
+                return
+            checksum = zlib.crc32(tokens[start : start + _AT_ONCE].data, checksum)
+        if checksum != file.checksums[1]:
+            raise _damaged(file.path)
+
+
+def _lines_checksum(lines: Lines) -> int:
+    return zlib.crc32(lines.breaks.data, zlib.crc32(lines.lengths.data))
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(
+        f"{path} is missing or damaged; delete it with {path.parent / MANIFEST} and give the same "
+        "keras-bert tokenize once more, which makes what is missing."
+    )
 
 
 def count_documents(files: Sequence[MappedFile]) -> int:

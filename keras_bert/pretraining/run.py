@@ -39,6 +39,7 @@ from keras_bert.pretraining.optimizers import make_optimizer
 from keras_bert.pretraining.plans import Plan
 from keras_bert.pretraining.progress import advance, make_bar
 from keras_bert.pretraining.ramp import BatchRamp
+from keras_bert.pretraining.records import verifying
 from keras_bert.pretraining.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.strategy import profits_from_xla
 from keras_bert.pretraining.throughput import Throughput
@@ -133,10 +134,16 @@ class Run:
         if self.step:
             logger.info("Continuing %s from step %d.", self.directory, self.step)
         self._evaluate_if_due()
-        with make_bar(self.steps, self.step, progress) as bar, self.background:
+        corpora = [examples.corpus for examples in (self.training, self.validation) if examples]
+        with (
+            make_bar(self.steps, self.step, progress) as bar,
+            self.background,
+            verifying(corpora) as self.verification,
+        ):
             while self.step < self.steps and not stop_requested():
                 self._train_stretch(stop_requested, bar)
             self._evaluate_if_due()
+            self.verification.wait()
             self._save()
         self.journal.close()
         finished = self.step >= self.steps
@@ -187,6 +194,8 @@ class Run:
                 self._save()
             if len(self.failures) > 1:
                 raise self.failures[-1]
+            if self.verification.has_failed():
+                self.verification.wait()
 
     def _train_steps(self, iterator: Iterator, count: int, size: int, bar: tqdm) -> None:
         train = self.training_step.train
@@ -261,6 +270,7 @@ class Run:
     def _save(self) -> None:
         if not self.workers.is_chief or self.saved == self.step:
             return
+        self.verification.wait()  # no checkpoint has learned from damaged records
         self.saved = self.step
         self.journal.flush()
         self._finish_writing()  # rather than hold two copies

@@ -1,6 +1,8 @@
 import contextlib
 import json
 import resource
+import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -8,12 +10,15 @@ import tensorflow as tf
 
 from keras_bert.cli import main
 from keras_bert.errors import InputError
+from keras_bert.pretraining import records as records_module
 from keras_bert.pretraining import tokenization
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.mapped_tokens import MappedTokens
+from keras_bert.pretraining.mapped_tokens import MappedFile, MappedTokens
 from keras_bert.pretraining.plans import plan_ordered_pairs, plan_pairs
 from keras_bert.pretraining.records import open_corpus
+from keras_bert.pretraining.run import Run
 from keras_bert.pretraining.tokenization import tokenize
+from keras_bert.pretraining.trainer import pretrain
 from keras_bert.text.wordpiece import WordPiece
 from tests.pretraining.run import config
 
@@ -201,6 +206,80 @@ def test_what_a_run_cannot_use_is_refused(records, vocabulary, tokenizer, tmp_pa
         )
     with pytest.raises(InputError, match="shard-00003.safetensors is missing or damaged"):
         open_corpus([str(damaged)], tokenizer)
+
+
+def altered(records, directory, vector, change):
+    """A copy of the records in which a number in the third shard is another."""
+    shutil.copytree(records[0], directory)
+    path = directory / "shard-00003.safetensors"
+    place = MappedFile(path).ends[vector][0]
+    numbers = np.memmap(path, "<i4", mode="r+")
+    numbers[place] = change(numbers[place])
+    numbers.flush()
+    return str(directory)
+
+
+@pytest.mark.parametrize(("token", "shown"), [(lambda _: 99, "99"), (lambda _: -3, "-3")])
+def test_ids_that_the_vocabulary_lacks_are_refused(records, tokenizer, tmp_path, token, shown):
+    names = [altered(records, tmp_path / "records", "tokens", token)]
+    message = f"shard-00003.safetensors holds the token id {shown}, but the vocabulary has the ids"
+    with pytest.raises(InputError, match=message):
+        open_corpus(names, tokenizer)
+
+
+@pytest.mark.parametrize("vector", ["lengths", "breaks"])
+def test_altered_lines_are_refused(records, tokenizer, tmp_path, vector):
+    names = [altered(records, tmp_path / "records", vector, lambda number: number + 1)]
+    with pytest.raises(InputError, match="shard-00003.safetensors is missing or damaged"):
+        open_corpus(names, tokenizer)
+
+
+def test_a_damaged_header_is_refused(records, tokenizer, tmp_path):
+    shutil.copytree(records[0], tmp_path / "records")
+    path = tmp_path / "records" / "shard-00003.safetensors"
+    path.write_bytes(path.read_bytes().replace(b"lengths", b"l\xffngths", 1))
+    with pytest.raises(InputError, match="shard-00003.safetensors is missing or damaged"):
+        open_corpus([str(tmp_path / "records")], tokenizer)
+
+
+ALTERED = {
+    "training text": {"validation_share": 0.5},
+    "held-out text": {"validation_share": 0.1},
+    "text in memory": {"family": "roberta", "validation_share": 0},
+}
+
+
+@pytest.mark.parametrize("options", ALTERED.values(), ids=ALTERED)
+def test_altered_ids_end_the_run_before_it_writes(text, records, tmp_path, options):
+    """Another id of the vocabulary: nothing but the checksum tells."""
+    corpus = [altered(records, tmp_path / "records", "tokens", lambda token: 5 + (token == 5))]
+    run = config(text, tmp_path / "run", corpus=corpus, steps=2, **options)
+    with pytest.raises(InputError, match="shard-00003.safetensors is missing or damaged; delete"):
+        pretrain(run, progress=False)
+    assert not (tmp_path / "run" / "model").exists()
+    assert not list((tmp_path / "run").glob("checkpoints/*"))
+
+
+def test_training_begins_while_records_are_verified(text, records, tmp_path, monkeypatch):
+    begun, verify, train_steps = threading.Event(), records_module._verify_tokens, Run._train_steps
+    verified = []
+
+    def verify_later(files, stop):
+        files = list(files)
+        assert begun.wait(60)
+        verify(files, stop)
+        verified.append([file.path.name for file in files])
+
+    def train(self, *arguments):
+        begun.set()
+        train_steps(self, *arguments)
+
+    monkeypatch.setattr(records_module, "_verify_tokens", verify_later)
+    monkeypatch.setattr(Run, "_train_steps", train)
+    corpus = [str(records[0])]
+    run = config(text, tmp_path, corpus=corpus, validation_share=0.5, steps=2)
+    assert pretrain(run, progress=False)["finished"]
+    assert verified == [[shard["name"] for shard in records[1]["shards"]]]  # each file once
 
 
 def test_a_full_disk_is_one_sentence(text, tokenizer, tmp_path):
