@@ -148,6 +148,37 @@ def not_ours(directory: Path) -> InputError:
     )
 
 
+@contextlib.contextmanager
+def locked(directory: str | os.PathLike) -> Iterator[None]:
+    """Keeps other processes out of a directory, which is made if it is missing.
+
+    The lock is on the directory itself, so it leaves no file behind and ends with its process. If
+    the block leaves a new directory empty, the directory is removed.
+
+    Raises:
+        InputError: if another process holds the lock, the directory cannot be made, or it is the
+            address of a bucket.
+    """
+    check_local(directory)
+    directory = Path(directory)
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory} is a file; name a directory for the run.")
+    is_new = not directory.exists()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"Cannot write {directory}: {error.strerror}.") from error
+    try:
+        _lock(descriptor, directory)
+        yield
+    finally:
+        if is_new:
+            with contextlib.suppress(OSError):  # it is not empty
+                directory.rmdir()
+        _unlock(descriptor)
+
+
 def flush(path: Path) -> None:
     """Brings a file, or what a directory lists, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -167,6 +198,19 @@ def check_local(target: str | os.PathLike) -> None:
         raise InputError(
             f"{target} is an address, but what is written goes to a directory of this machine or a "
             "bucket that is mounted as one; name such a directory, and copy it from there."
+        )
+
+
+def _lock(descriptor: int, directory: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise InputError(
+            f"Another run is writing to {directory}; wait for its end or choose another output."
+        ) from error
+    except OSError as error:  # some network file systems have no locks
+        logger.warning(
+            "%s cannot be locked (%s), so start no second run there.", directory, error.strerror
         )
 
 

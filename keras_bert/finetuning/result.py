@@ -5,17 +5,24 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert.atomic import finish_interrupted, remove_scratch, replacing, written_with
+from keras_bert.atomic import (
+    finish_interrupted,
+    locked,
+    remove_scratch,
+    replacing,
+    written_with,
+)
 from keras_bert.checkpoints.card import Facts, block, model_index, table
 from keras_bert.checkpoints.native import CONFIGURATION, save_native
+from keras_bert.checkpoints.progress import PROGRESS
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.recipe import Recipe
-from keras_bert.finetuning.resume import PROGRESS, UNFINISHED
+from keras_bert.finetuning.resume import UNFINISHED
 
 MODEL_NAME, METRICS_NAME, HISTORY_NAME = "model", "metrics.json", "history.jsonl"
 
@@ -72,6 +79,18 @@ def write_result(
     with replacing(Path(output) / HISTORY_NAME) as path:
         lines = (json.dumps(without_nan(entry)) for entry in result.history)
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+@contextlib.contextmanager
+def claimed(output: Path) -> Iterator[None]:
+    """Keeps other runs out of a directory that `check_output` accepts.
+
+    Raises:
+        InputError: if another run writes to it, or as `check_output`.
+    """
+    with locked(output):
+        check_output(output)
+        yield
 
 
 def check_output(output: Path) -> None:

@@ -3,7 +3,8 @@
     output/unfinished/      there while a run is under way or was killed:
         weights.safetensors     of the model, after the last finished epoch,
         optimizer.safetensors   all variables of the optimizer,
-        progress.json           the epoch, the history, and which run it is.
+        best.safetensors        weights of the best epoch, if that is an earlier one,
+        progress.json           the epoch, the history, which run it is, and checksums.
 
 The order of examples and the seeds of dropout are functions of (seed, epoch), so neither is saved.
 """
@@ -19,27 +20,31 @@ import keras
 import numpy as np
 
 from keras_bert.atomic import discard, replacing, written_with
-from keras_bert.checkpoints.safetensors import assign_tensors, save_tensors
+from keras_bert.checkpoints.progress import PROGRESS, read_progress, write_progress
+from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors, save_tensors
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
 from keras_bert.finetuning.jobs import Targets
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.text.rows import Rows
 
-UNFINISHED, PROGRESS = "unfinished", "progress.json"
-WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
-_EARLIER = written_with(PROGRESS, WEIGHTS, OPTIMIZER)
+UNFINISHED = "unfinished"
+WEIGHTS, OPTIMIZER, BEST = "weights.safetensors", "optimizer.safetensors", "best.safetensors"
+_EARLIER = written_with(PROGRESS, WEIGHTS, OPTIMIZER, BEST)
 
 logger = logging.getLogger(__name__)
 
 
-def save_progress(output: Path, model: Any, progress: dict[str, Any]) -> None:
+def save_progress(
+    output: Path, model: Any, progress: dict[str, Any], best: list[Any] | None = None
+) -> None:
     """Writes the state after an epoch; until it is complete, the one before it stays.
 
     Args:
         output: of the run.
         model: compiled, with an optimizer that is built.
         progress: ready for JSON; `run` is what `load_progress` compares.
+        best: `model.get_weights()` of the best epoch, if the model has other weights now.
 
     Raises:
         InputError: if the disk refuses.
@@ -48,7 +53,9 @@ def save_progress(output: Path, model: Any, progress: dict[str, Any]) -> None:
         path.mkdir()
         save_tensors(named_variables(model), path / WEIGHTS)
         save_tensors(_optimizer_variables(model), path / OPTIMIZER)
-        (path / PROGRESS).write_text(json.dumps(progress), "utf-8")
+        if best is not None:
+            save_tensors(dict(zip(named_variables(model), best, strict=True)), path / BEST)
+        write_progress(path, progress)
 
 
 def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
@@ -58,33 +65,36 @@ def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
     one: that is logged, and it begins anew.
 
     Returns:
-        What was given to `save_progress`, or None if there is nothing to go on with.
+        The progress that `save_progress` was given, or None if there is nothing to go on with.
+
+    Raises:
+        CheckpointError: if the state is damaged.
     """
     path = output / UNFINISHED
-    if not (path / PROGRESS).exists():
+    if not path.exists():
         return None
     try:
-        progress = json.loads((path / PROGRESS).read_text("utf-8"))
-        if progress["run"] != run:
+        progress = read_progress(path)
+        if progress.get("run") != run:
             logger.warning(
                 "%s was left by a run with other data, another model or another recipe; this one "
                 "begins anew.",
                 path,
             )
             return None
-        new = [keras.ops.convert_to_numpy(v) for v in model.optimizer.variables]
         assign_tensors(_optimizer_variables(model), path / OPTIMIZER)
-        try:
-            assign_tensors(named_variables(model), path / WEIGHTS)
-        except CheckpointError:
-            for variable, value in zip(model.optimizer.variables, new, strict=True):
-                variable.assign(value)
-            raise
-    except (OSError, ValueError, KeyError, TypeError, CheckpointError) as error:
-        logger.warning("%s is damaged, so the run begins anew: %s", path, error)
-        return None
+        assign_tensors(named_variables(model), path / WEIGHTS)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error} To begin the run anew, remove {path}.") from error
     logger.info("Going on after epoch %d, as %s says.", progress["epoch"], path)
     return progress
+
+
+def load_best(output: Path, model: Any) -> list[Any]:
+    """Returns the weights of the best epoch, in the order of `model.get_weights()`."""
+    path = output / UNFINISHED / BEST
+    source = SafetensorsFiles({path: None})
+    return [np.array(source.read(name)) for name in named_variables(model)]
 
 
 def remove_progress(output: Path) -> None:

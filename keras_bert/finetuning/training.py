@@ -1,5 +1,6 @@
 """Fine-tuning as in the BERT paper (section A.3), with plain `model.fit`."""
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -13,9 +14,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert.checkpoints.card import Facts
-from keras_bert.checkpoints.native import WEIGHTS
-from keras_bert.checkpoints.safetensors import assign_tensors
-from keras_bert.checkpoints.variables import named_variables
+from keras_bert.checkpoints.tasks import check_saveable
 from keras_bert.config import closest
 from keras_bert.errors import InputError
 from keras_bert.finetuning.batching import batches, make_plan
@@ -26,8 +25,9 @@ from keras_bert.finetuning.jobs import Job, Targets, job_of
 from keras_bert.finetuning.optimizer import adamw
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.regularization import r_drop
-from keras_bert.finetuning.result import MODEL_NAME, Result, check_output, write_result
+from keras_bert.finetuning.result import Result, claimed, write_result
 from keras_bert.finetuning.resume import (
+    load_best,
     load_progress,
     remove_progress,
     run_of,
@@ -71,7 +71,9 @@ def fine_tune(
     Raises:
         InputError: if the model cannot take texts, labels are missing, unknown or all the same,
             the recipe does not suit the model, the card is no `Facts`, the output directory holds
-            something else, or the loss becomes not a number.
+            something else or another run writes to it, the model could not be opened again once
+            it is written, or the loss becomes not a number.
+        CheckpointError: if the state of an interrupted run is damaged.
 
     Example:
         >>> train, validation = hold_out(read_examples("train.csv"), 0.1)
@@ -86,6 +88,8 @@ def fine_tune(
     if not isinstance(card, Facts | None):
         raise InputError(f"card must be Facts for the model's card, not a {type(card).__name__}.")
     _check_recipe(model, job, recipe)
+    if output is not None:
+        check_saveable(model)
     train_split = _Split.of(job, model, train)
     # Also finds out now, not after hours, what is wrong with the labels of the others.
     validation_split, test_split = (
@@ -93,8 +97,6 @@ def fine_tune(
         for examples in (validation, test)
     )
     weights = job.weights(model, train, train_split.targets, recipe)
-    if output is not None:
-        check_output(Path(output))
     given = {"training": train, "validation": validation, "test": test}
     splits = {name: examples for name, examples in given.items() if examples is not None}
     write = partial(write_result, recipe=recipe, splits=splits, facts=card or Facts())
@@ -108,7 +110,11 @@ def fine_tune(
         "accumulation": recipe.accumulation,
     }
     steps = make_plan(train_split.rows, train_split.targets, epochs=range(1), **plan_options).steps
-    with frozen(model, recipe.frozen_layers), r_drop(model, recipe.r_drop):
+    with (
+        contextlib.nullcontext() if output is None else claimed(Path(output)),
+        frozen(model, recipe.frozen_layers),
+        r_drop(model, recipe.r_drop),
+    ):
         with strategy.scope():
             updates = recipe.epochs * steps // recipe.accumulation
             model.compile(adamw(model, recipe, updates), job.loss(model, recipe), jit_compile=False)
@@ -135,12 +141,12 @@ def fine_tune(
                 verbose=(1 if sys.stdout.isatty() else 2) if verbose == "auto" else verbose,
             )
         epochs.restore(model)
-    result = epochs.result
-    if test_split is not None:
-        result.test = test_split.measure(job, model, recipe.batch_size)
-    if output is not None:
-        write(model, result, output=output)
-        remove_progress(Path(output))
+        result = epochs.result
+        if test_split is not None:
+            result.test = test_split.measure(job, model, recipe.batch_size)
+        if output is not None:
+            write(model, result, output=output)
+            remove_progress(Path(output))
     return result
 
 
@@ -193,10 +199,7 @@ class _Epochs(keras.callbacks.Callback):
             return 0
         self.result = Result(**progress["result"])
         if self.result.best_epoch < progress["epoch"]:
-            last = model.get_weights()
-            assign_tensors(named_variables(model), self.output / MODEL_NAME / WEIGHTS)
-            self.best_weights = model.get_weights()
-            model.set_weights(last)
+            self.best_weights = load_best(self.output, model)
         elif self.validation is not None:
             self.best_weights = model.get_weights()
             self.write(model, self.result, output=self.output)
@@ -238,7 +241,7 @@ class _Epochs(keras.callbacks.Callback):
         if self.output is not None:
             # First what is needed to go on, with which the model can be written again.
             progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
-            save_progress(self.output, self.model, progress)
+            save_progress(self.output, self.model, progress, None if best else self.best_weights)
             if best and self.validation is not None:
                 self.write(self.model, result, output=self.output)
         if self.validation is not None and self.is_enough(done):

@@ -9,8 +9,6 @@ A directory gets its name when it is complete; a run killed while writing leaves
 """
 
 import dataclasses
-import hashlib
-import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,13 +27,14 @@ from keras_bert.atomic import (
 )
 from keras_bert.checkpoints.card import Facts, write_card
 from keras_bert.checkpoints.native import FILES, WEIGHTS, write_native
+from keras_bert.checkpoints.progress import PROGRESS, read_progress, write_progress
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors, save_tensors
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
 from keras_bert.pretraining.initial import REST
 from keras_bert.pretraining.optimizers import AdamW
 
-MOMENTS, PROGRESS = "optimizer.safetensors", "progress.json"
+MOMENTS = "optimizer.safetensors"
 
 logger = logging.getLogger(__name__)
 
@@ -109,11 +108,7 @@ def write_checkpoint(
         write_card(new, snapshot.model, card=snapshot.card)
         for file, arrays in tensors.items():
             save_tensors(arrays, new / file)
-        checksums = {file.name: _checksum(file) for file in sorted(new.glob("*.safetensors"))}
-        description = json.dumps({**snapshot.progress, "checksums": checksums}, indent=2)
-        (new / PROGRESS).write_text(description + "\n")
-        for path in (*new.iterdir(), new):
-            flush(path)
+        write_progress(new, snapshot.progress)
     flush(directory)  # before those go that it takes the place of
     paths = checkpoint_paths(directory)
     kept = {*paths[-keep:], *checkpoint_paths(directory, good)[-1:]}
@@ -151,7 +146,7 @@ def restore_checkpoint(directory: Path, optimizer: AdamW) -> dict[str, Any] | No
     failure: CheckpointError | None = None
     for path in reversed(checkpoint_paths(directory)):
         try:
-            progress = _verified_progress(path)
+            progress = read_progress(path)
             _restore(path, optimizer)
         except CheckpointError as error:
             logger.warning("Passing over a damaged checkpoint: %s", error)
@@ -184,20 +179,3 @@ def _restore(path: Path, optimizer: AdamW) -> None:
         )
     assign_tensors(variables, path / WEIGHTS)
     assign_tensors(optimizer.state, path / MOMENTS)
-
-
-def _verified_progress(path: Path) -> dict[str, Any]:
-    try:
-        progress = json.loads((path / PROGRESS).read_text())
-        checksums = progress["checksums"].items()
-        damaged = [name for name, expected in checksums if _checksum(path / name) != expected]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path} is not a whole checkpoint: {error!r}.") from error
-    if damaged:
-        raise CheckpointError(f"{path / damaged[0]} is damaged: its checksum has changed.")
-    return progress
-
-
-def _checksum(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert.atomic import check_local, remove_scratch, replacing
+from keras_bert.atomic import remove_scratch, replacing
 from keras_bert.errors import InputError
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 from keras_bert.pretraining.corpus import TokenizedCorpus
@@ -29,11 +29,8 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
     """Passes for a directory that is empty, missing or of the same run.
 
     Raises:
-        InputError: for another, and for an address of a bucket.
+        InputError: for another, and if the description of its run is damaged.
     """
-    check_local(config.output)
-    if directory.exists() and not directory.is_dir():
-        raise InputError(f"{directory} is a file; name a directory for the run.")
     remove_scratch(directory)  # of a run that was killed as it claimed the directory
     if not directory.exists() or not any(directory.iterdir()):
         return
@@ -41,7 +38,7 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
         raise InputError(
             f"{directory} is not empty and holds no pretraining run; choose another output."
         )
-    earlier = json.loads((directory / RUN).read_text())["config"]
+    earlier = _read_run(directory)["config"]
     now = config.to_dict()
     for field in dataclasses.fields(config):
         name = field.name
@@ -80,7 +77,7 @@ def claim_directory(directory: Path, run: Mapping[str, Any]) -> None:
     """
     path = directory / RUN
     if path.exists():
-        earlier = json.loads(path.read_text())
+        earlier = _read_run(directory)
         for name, what in _PARTS.items():
             if earlier.get(name, run[name]) != run[name]:  # the part may be younger than the run
                 raise InputError(
@@ -90,6 +87,20 @@ def claim_directory(directory: Path, run: Mapping[str, Any]) -> None:
         return
     with replacing(path) as new:
         new.write_text(json.dumps(run, indent=2) + "\n")
+
+
+def _read_run(directory: Path) -> dict[str, Any]:
+    path = directory / RUN
+    try:
+        run = json.loads(path.read_text("utf-8"))
+        if isinstance(run["config"], dict):
+            return run
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise InputError(
+        f"{path} is damaged: it does not hold the options of a run. Restore it, or choose another "
+        "output."
+    )
 
 
 def _frozen(model: keras.Model) -> int:

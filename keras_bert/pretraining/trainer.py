@@ -1,10 +1,14 @@
 """Pretraining from a configuration to a model."""
 
+import contextlib
 import logging
 import time
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
+from keras_bert.atomic import locked
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data_service import fed_by
 from keras_bert.pretraining.directory import check_directory
@@ -36,8 +40,9 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         session's).
 
     Raises:
-        InputError: if the text, the vocabulary, the options or the directory cannot be used, the
-            disk refuses, another worker or a data host has stopped, or the loss diverges.
+        InputError: if the text, the vocabulary, the options or the directory cannot be used,
+            another run writes to the directory, the disk refuses, another worker or a data host
+            has stopped, or the loss diverges.
 
     Example:
         >>> config = PretrainingConfig.from_yaml("pretrain.yaml", ["steps=1000"])
@@ -46,6 +51,17 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
     started = time.monotonic()
     strategy = make_strategy(config.strategy, config.cluster)
     workers = Workers(strategy)
+    with locked(config.output) if workers.is_chief else contextlib.nullcontext():
+        results = _pretrain(config, strategy, workers, progress)
+    return {**results, "chief": workers.is_chief, "seconds": time.monotonic() - started}
+
+
+def _pretrain(
+    config: PretrainingConfig,
+    strategy: tf.distribute.Strategy,
+    workers: Workers,
+    progress: bool,
+) -> dict[str, Any]:
     if workers.is_chief:
         check_directory(Path(config.output), config)
     preprocessor = make_preprocessor(config)
@@ -58,5 +74,4 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
     with service, workers.together(), stop_requests() as stop_requested:
         run = Run(config, strategy, workers, training, validation, preprocessor, encoder_config)
         finished = run.train(lambda: workers.any(stop_requested()), progress and workers.is_chief)
-    seconds = time.monotonic() - started
-    return {**run.results(), "finished": finished, "chief": workers.is_chief, "seconds": seconds}
+    return {**run.results(), "finished": finished}

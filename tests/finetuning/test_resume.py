@@ -4,16 +4,20 @@ As a program: `python -m tests.finetuning.test_resume OUTPUT MOMENT`, killed by 
 """
 
 import dataclasses
+import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from keras_bert.errors import CheckpointError, InputError
 from keras_bert.finetuning import Recipe, fine_tune, resume, training
 from keras_bert.finetuning.result import check_output
 from tests.finetuning import tiny
@@ -76,8 +80,8 @@ class Interrupted(BaseException):
 def interrupted(monkeypatch, epoch, output, **changes):
     save = resume.save_progress
 
-    def dying(output, model, progress):
-        save(output, model, progress)
+    def dying(output, model, progress, best):
+        save(output, model, progress, best)
         if progress["epoch"] == epoch:
             raise Interrupted
 
@@ -140,15 +144,95 @@ def test_killed_before_anything_was_whole(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("damaged", others_slow(["optimizer", "weights"]))
-def test_a_damaged_state_is_passed_over(damaged, uninterrupted, tmp_path, monkeypatch, caplog):
-    output = tmp_path / "out"
-    interrupted(monkeypatch, 2, output)
-    path = output / "unfinished" / f"{damaged}.safetensors"
+def flip(path):
+    """Changes one byte near the end, so the file stays one of safetensors."""
+    data = bytearray(path.read_bytes())
+    data[-2] ^= 0x40
+    path.write_bytes(data)
+
+
+def cut(path):
     path.write_bytes(path.read_bytes()[:100])
-    run(output)
-    assert "is damaged" in caplog.text
-    assert_same(output, uninterrupted)
+
+
+def hashes(directory):
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def left_with_an_earlier_best(tmp_path_factory):
+    """A run that was interrupted after epoch 3, of which epoch 1 is the best."""
+    output = tmp_path_factory.mktemp("left") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        scores = iter([0.9, 0.5, 0.4])
+        patch.setattr(training._Split, "measure", lambda *arguments: {"accuracy": next(scores)})
+        interrupted(patch, 3, output)
+    return output
+
+
+@pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
+@pytest.mark.parametrize("name", ["weights", "optimizer", "best"])
+def test_a_damaged_state_is_refused(left_with_an_earlier_best, tmp_path, name, damage):
+    output = shutil.copytree(left_with_an_earlier_best, tmp_path / "out")
+    damage(output / "unfinished" / f"{name}.safetensors")
+    before = hashes(output)
+    with pytest.raises(CheckpointError, match=rf"{name}.safetensors.*remove {output}/unfinished"):
+        run(output)
+    assert hashes(output) == before
+
+
+def test_a_state_that_is_not_described_is_refused(left_with_an_earlier_best, tmp_path):
+    output = shutil.copytree(left_with_an_earlier_best, tmp_path / "out")
+    cut(output / "unfinished" / "progress.json")
+    with pytest.raises(CheckpointError, match="progress.json is missing or damaged. .* remove"):
+        run(output)
+
+
+def test_a_damaged_model_of_the_best_epoch_is_written_anew(
+    left_with_an_earlier_best, tmp_path, monkeypatch
+):
+    output = shutil.copytree(left_with_an_earlier_best, tmp_path / "out")
+    expected = files(output)[0]
+    flip(output / "model" / "weights.safetensors")
+    monkeypatch.setattr(training._Split, "measure", lambda *arguments: {"accuracy": 0.3})
+    assert run(output).best_epoch == 1
+    weights = files(output)[0]
+    assert weights.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(weights[name], value, err_msg=name)
+
+
+def test_one_run_at_a_time(tmp_path, monkeypatch):
+    """The second run is refused while the first one trains, and changes nothing."""
+    save, refusals = resume.save_progress, []
+
+    def save_and_start_another(output, *arguments):
+        save(output, *arguments)
+        before = hashes(output)
+        with pytest.raises(InputError, match="Another run is writing to .*out; wait") as refusal:
+            run(tmp_path / "out", learning_rate=5e-3)
+        refusals.append(refusal)
+        assert hashes(output) == before
+
+    monkeypatch.setattr(training, "save_progress", save_and_start_another)
+    run(tmp_path / "out", epochs=2)
+    assert len(refusals) == 2
+    monkeypatch.setattr(training, "save_progress", save)
+    run(tmp_path / "out", epochs=1)  # nobody holds the directory any more
+
+
+def test_a_refused_run_leaves_no_directory(tmp_path, monkeypatch):
+    def failing(*arguments, **options):
+        raise InputError("no")
+
+    monkeypatch.setattr(training, "adamw", failing)
+    with pytest.raises(InputError):
+        run(tmp_path / "out")
+    assert not any(tmp_path.iterdir())
 
 
 if __name__ == "__main__":

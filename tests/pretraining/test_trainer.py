@@ -13,6 +13,7 @@ from keras_bert.pretraining import checkpoint
 from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.directory import check_directory
 from keras_bert.pretraining.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.run import Run
 from keras_bert.pretraining.schedules import WarmupLinearDecay
 from keras_bert.pretraining.step import TrainingStep
 from keras_bert.pretraining.trainer import pretrain
@@ -244,6 +245,18 @@ def test_directories_that_are_not_ours(finished, text_files, tmp_path):
     output = finished[0]
     refused(config(text_files, output, masking_rate=0.2), r"masking_rate 0\.15, not 0\.2")
     refused(config(text_files, output, encoder={"hidden_size": 18}), "with encoder")
+
+
+def test_one_run_at_a_time(text_files, tmp_path, monkeypatch):
+    run, train_steps, refusals = config(text_files, tmp_path / "run", steps=2), Run._train_steps, []
+
+    def train_and_start_another(self, *arguments):
+        refusals.append(refused(run, "Another run is writing to .*run; wait for its end"))
+        train_steps(self, *arguments)
+
+    monkeypatch.setattr(Run, "_train_steps", train_and_start_another)
+    assert pretrain(run, progress=False)["finished"]
+    assert refusals
 
 
 def test_a_run_may_be_older_than_an_option(finished, text_files):
