@@ -11,6 +11,7 @@ _FILES = (
     "*.model",
     "*_Pooling/config.json",
     "README.md",
+    "adapter_config.json",
     "added_tokens.json",
     "config.json",
     "config_sentence_transformers.json",
@@ -25,6 +26,7 @@ _FILES = (
     "vocab.json",
     "vocab.txt",
 )
+_OF_TENSORFLOW = ("tf_model*.h5", "tf_model.h5.index.json")  # where there are no safetensors
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -54,7 +56,10 @@ def download(name: str | os.PathLike) -> Path:
             'huggingface_hub: pip install "keras-bert-encoders[hub]".'
         ) from error
     try:
-        return Path(snapshot_download(name, allow_patterns=list(_FILES)))
+        directory = Path(snapshot_download(name, allow_patterns=list(_FILES)))
+        if not any(directory.glob("model*.safetensors")):
+            snapshot_download(name, allow_patterns=list(_OF_TENSORFLOW))
+        return directory
     except (OSError, ValueError) as error:  # all of huggingface_hub's own are one of these
         reason = str(error).strip().splitlines()[0].removeprefix("Got: ")
         raise CheckpointError(

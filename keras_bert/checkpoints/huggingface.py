@@ -6,7 +6,7 @@ What a family calls its configuration's fields and tensors stands in its file in
 
 import logging
 import os
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +15,7 @@ import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints import huggingface_tensorflow as tensorflow_classes
 from keras_bert.checkpoints.card import README, Card, write_card
 from keras_bert.checkpoints.contents import GIVE_PREPROCESSOR, Contents
 from keras_bert.checkpoints.earlier import TEXT_FILES, earlier_save
@@ -36,11 +37,13 @@ from keras_bert.checkpoints.mapping import (
     SAME,
     TRANSPOSED,
     VALUE_OF_HEADS,
+    Kinds,
     Link,
+    TensorSource,
     links,
     write_model,
 )
-from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
+from keras_bert.checkpoints.safetensors import SafetensorsFiles, read_index, save_tensors
 from keras_bert.checkpoints.tasks import (
     LANGUAGE_MODELS,
     check_expressible,
@@ -50,6 +53,7 @@ from keras_bert.checkpoints.tasks import (
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
+from keras_bert.families.head import Row
 
 logger = logging.getLogger(__name__)
 
@@ -111,18 +115,25 @@ def open_hugging_face(directory: Path) -> Contents:
             pickled; the message names file and tensor.
     """
     path = directory / CONFIGURATION
-    values = read_json(path)
-    family = read_family(path, values)
-    values = explained(path, values, family)
+    given = read_json(path)
+    family = read_family(path, given)
+    values = explained(path, given, family)
+    weights, kinds = _weights(directory, class_of(path, values, family)), KINDS
+    spelled: Callable[[str], str] = str
+    if tensorflow_classes.is_tensorflow(weights.names()):
+        kinds, spelled = KINDS | tensorflow_classes.KINDS, tensorflow_classes.pytorch_name
+        fixed = {"tie_word_embeddings": True, **_fixed_in_tensorflow(family)}
+        values = explained(path, given | fixed, family)
     encoder = read_encoder(path, values, family.TRAITS, family.HUGGING_FACE_CONFIG)
     tied = values.get("tie_word_embeddings") is not False
-    source = _Renamed(_weights(directory, class_of(path, values, family)), family, tied)
+    source = _Renamed(weights, family, tied, spelled)
     names = set(source.names())
     task = read_task(path, values, family)
+    heads = family.HUGGING_FACE_TASKS
     if task is None:
-        task = stored_task(_table(family, encoder, *family.HUGGING_FACE_TASKS), names)
-    table = _table(family, encoder, task, *family.HUGGING_FACE_TASKS)  # its own head counts first
-    head = family.HUGGING_FACE_TASKS[task]
+        task = stored_task(_table(family, encoder, *heads, kinds=kinds), names)
+    table = _table(family, encoder, task, *heads, kinds=kinds)  # its own head counts first
+    head = heads[task]
     encoder = encoder.replace(pooler=head.pooled or has_pooler(table, names))
     bias = next((link for link in table if link.ours == "classifier/logits/bias"), None)
     outputs = len(source.read(bias.theirs)) if bias and bias.theirs in names else None
@@ -132,7 +143,7 @@ def open_hugging_face(directory: Path) -> Contents:
     if fault:
         faults["task"] = f'{fault} The encoder alone can be loaded with task="encoder".'
     if task in LANGUAGE_MODELS:
-        arguments["tied"] = tied
+        arguments["tied"] = source.tied
     if task in ("multiple_choice", "tagger") and not head.dropout:
         arguments["dropout"] = encoder.hidden_dropout
     stored = {link.ours for link in table if link.theirs in names}
@@ -203,32 +214,59 @@ class _Renamed:
     Older files say gamma and beta for a LayerNorm's weight and bias; files of a bare encoder
     leave out the prefix; of some families, the masked language model has two sets of names, and
     `other_names` says whether these are not those of the table.
+
+    Of several names of one tensor, the same counts as in transformers. If their values differ, a
+    warning names them. If the output matrix differs from the token embedding, `tied` is False.
+
+    Args:
+        source: the tensors.
+        family: the family.
+        tied: whether the configuration says that the two are the same.
+        spelled: a name of the source to that of transformers' PyTorch class.
     """
 
-    def __init__(self, source: SafetensorsFiles, family: ModuleType, tied: bool):
+    def __init__(
+        self,
+        source: TensorSource,
+        family: ModuleType,
+        tied: bool,
+        spelled: Callable[[str], str],
+    ):
         self._source = source
         decoder, bias = _output_layer(family)
         matrix, its_bias = f"{decoder}.weight", f"{decoder}.bias"
         prefix = family.HUGGING_FACE_PREFIX
         rows = [theirs for _, _, theirs in family.HUGGING_FACE]
         bare = {r.removeprefix(prefix).split(".")[0] for r in rows if r.startswith(prefix)}
-        self._names: dict[str, str] = {}
-        self.other_names = False
-        for name in sorted(source.names(), key=lambda name: name == its_bias):
-            new = name.replace("LayerNorm.gamma", "LayerNorm.weight")
+        self._names: dict[str, list[str]] = {}  # the first counts
+        self.tied, self.other_names = tied, False
+        # With the prefix before without it; gamma and beta before weight and bias.
+        for name in sorted(source.names(), key=lambda name: (not name.startswith(prefix), name)):
+            new = spelled(name).replace("LayerNorm.gamma", "LayerNorm.weight")
             new = new.replace("LayerNorm.beta", "LayerNorm.bias")
             if new.split(".")[0] in bare:
                 new = prefix + new
             for legacy, other in _other_names(family).items():
                 if new.startswith(other):
                     new, self.other_names = new.replace(other, legacy), True
-            if new == its_bias:
-                new = bias
-                if tied and new in self._names:
-                    continue
-            copy = tied and new == matrix
-            if not copy and not new.endswith("position_ids"):  # a buffer
-                self._names[new] = name
+            if not new.endswith("position_ids"):  # a buffer
+                self._names.setdefault(new, []).append(name)
+        if its_bias != bias and its_bias in self._names:
+            same = self._names.pop(bias, []) if tied else []
+            self._names[bias] = self._names.pop(its_bias) + same
+        if tied and matrix in self._names:
+            table = f"{_theirs(family.HUGGING_FACE)['encoder/embeddings/token_embedding']}.weight"
+            self.tied = self._agree(self._names.get(table, []) + self._names[matrix])
+            if self.tied:
+                del self._names[matrix]
+            else:
+                logger.warning(
+                    "%s: %r and %r differ, though tie_word_embeddings is true; both are kept, as "
+                    "in transformers.",
+                    self.where(matrix),
+                    table,
+                    matrix,
+                )
 
     def names(self) -> Iterable[str]:
         """The names of all tensors, as the family's table has them."""
@@ -236,11 +274,25 @@ class _Renamed:
 
     def read(self, name: str) -> np.ndarray:
         """One tensor."""
-        return self._source.read(self._names[name])
+        if not self._agree(self._names[name]):
+            logger.warning(
+                "%s: %s are one tensor, but their values differ; the first is used, as in "
+                "transformers.",
+                self.where(name),
+                " and ".join(map(repr, self._names[name])),
+            )
+        return self._source.read(self._names[name][0])
 
     def where(self, name: str) -> str:
         """The file of a tensor."""
-        return self._source.where(self._names.get(name, name))
+        return self._source.where(self._names.get(name, [name])[0])
+
+    def _agree(self, names: list[str]) -> bool:
+        """Whether these tensors have the same values."""
+        return all(
+            np.array_equal(self._source.read(names[0]), self._source.read(other))
+            for other in names[1:]
+        )
 
 
 def _family_to_write(model: keras.Model) -> ModuleType:
@@ -268,7 +320,9 @@ def _family_to_write(model: keras.Model) -> ModuleType:
     return family
 
 
-def _table(family: ModuleType, config: EncoderConfig, *tasks: str) -> list[Link]:
+def _table(
+    family: ModuleType, config: EncoderConfig, *tasks: str, kinds: Kinds = KINDS
+) -> list[Link]:
     """The links for some tasks, and for one layer more than there is."""
     heads = (row for task in tasks for row in family.HUGGING_FACE_TASKS[task].rows)
     rows = [
@@ -276,7 +330,7 @@ def _table(family: ModuleType, config: EncoderConfig, *tasks: str) -> list[Link]
         for kind, ours, theirs in (*family.HUGGING_FACE, *heads)
         if ours not in _OPTIONAL_PARTS or getattr(config, _OPTIONAL_PARTS[ours])
     ]
-    return links(rows, KINDS, config.num_distinct_layers + 1, config.layers_per_group)
+    return links(rows, kinds, config.num_distinct_layers + 1, config.layers_per_group)
 
 
 def _output_layer(family: ModuleType) -> tuple[str, str]:
@@ -284,8 +338,13 @@ def _output_layer(family: ModuleType) -> tuple[str, str]:
 
     A matrix that is not tied has a bias of its own beside the head's; only the former counts.
     """
-    theirs = {ours: name for _, ours, name in family.HUGGING_FACE_TASKS["masked_lm"].rows}
+    theirs = _theirs(family.HUGGING_FACE_TASKS["masked_lm"].rows)
     return theirs["masked_lm/decoder"], theirs["masked_lm/bias"]
+
+
+def _theirs(rows: Iterable[Row]) -> dict[str, str]:
+    """Our names to theirs."""
+    return {ours: theirs for _, ours, theirs in rows}
 
 
 def _other_names(family: ModuleType) -> Mapping[str, str]:
@@ -293,11 +352,20 @@ def _other_names(family: ModuleType) -> Mapping[str, str]:
     return getattr(family, "HUGGING_FACE_OTHER_NAMES", {})
 
 
-def _weights(directory: Path, class_name: str) -> SafetensorsFiles:
-    if (directory / INDEX).exists():
-        return SafetensorsFiles.sharded(directory / INDEX)
+def _fixed_in_tensorflow(family: ModuleType) -> Mapping[str, Any]:
+    """Fields of the configuration that the TensorFlow classes do not read."""
+    return getattr(family, "HUGGING_FACE_TENSORFLOW", {})
+
+
+def _weights(directory: Path, class_name: str) -> TensorSource:
     if (directory / WEIGHTS).exists():
         return SafetensorsFiles({directory / WEIGHTS: None})
+    if (directory / INDEX).exists():
+        return SafetensorsFiles(read_index(directory / INDEX))
+    if (directory / tensorflow_classes.WEIGHTS).exists():
+        return tensorflow_classes.HDF5Files([directory / tensorflow_classes.WEIGHTS])
+    if (directory / tensorflow_classes.INDEX).exists():
+        return tensorflow_classes.HDF5Files(read_index(directory / tensorflow_classes.INDEX))
     pickles = sorted(directory.glob("pytorch_model*.bin"))
     if pickles:
         old, new = repr(str(directory)), repr(f"{directory}-safetensors")

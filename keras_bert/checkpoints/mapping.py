@@ -87,6 +87,14 @@ def _interleaved(part: int, of: int) -> Transform:
 
 QUERY_OF_HEADS, KEY_OF_HEADS, VALUE_OF_HEADS = (_interleaved(part, 3) for part in range(3))
 
+
+def of_transposed(transform: Transform) -> Transform:
+    """The same for a library whose matrix is the transposed one."""
+    return Transform(
+        lambda x, c: transform.load(x.T, c), transform.save, lambda parts: transform.join(parts).T
+    )
+
+
 # Of a convolution: [kernel, in, out] here, [out, in, kernel] there.
 REVERSED = Transform(lambda x, c: x.transpose(2, 1, 0), lambda x, c: x.transpose(2, 1, 0))
 
@@ -237,7 +245,7 @@ def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarr
 
 
 def _checked(link: Link, variable: Any, source: TensorSource, model: keras.Model) -> np.ndarray:
-    """The tensor in our layout and in memory of its own, if it fits the variable."""
+    """The tensor in our layout and type, and in memory of its own, if it fits the variable."""
     place = f"{source.where(link.theirs)}: tensor {link.theirs!r}"
     raw = source.read(link.theirs)
     found = list(raw.shape)
@@ -252,9 +260,11 @@ def _checked(link: Link, variable: Any, source: TensorSource, model: keras.Model
         )
     if ("float" in str(array.dtype)) != ("float" in str(variable.dtype)):
         raise CheckpointError(f"{place} is {array.dtype}, but must be {variable.dtype}.")
+    # The memory may be a mapped file's or another model's.
+    if array.dtype != variable.dtype or np.may_share_memory(array, raw):
+        array, theirs = aligned(array.shape, variable.dtype), array
+        with np.errstate(over="ignore"):
+            array[...] = theirs
     if not np.isfinite(array).all():
-        raise CheckpointError(f"{place} holds values that are not finite.")
-    if np.may_share_memory(array, raw):  # with a file that is mapped, or another model
-        array, shared = aligned(array.shape, array.dtype), array
-        array[...] = shared
+        raise CheckpointError(f"{place} holds values that are not finite as {variable.dtype}.")
     return array

@@ -46,33 +46,11 @@ class SafetensorsFiles:
         for path, wanted in files.items():
             places = _places(path)
             for name in places if wanted is None else wanted:
-                if name not in places:
+                # transformers' TensorFlow classes put their name in front, but only in the index.
+                here = name if name in places else name.partition("/")[2]
+                if here not in places:
                     raise CheckpointError(f"{path} lacks the tensor {name!r} that its index names.")
-                self._places[name] = places[name]
-
-    @classmethod
-    def sharded(cls, index: Path) -> "SafetensorsFiles":
-        """The files that an index (`*.safetensors.index.json`) names, all beside it.
-
-        Raises:
-            CheckpointError: if the index is not valid or names files elsewhere.
-        """
-        try:
-            tensors = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-            shards = sorted(set(tensors.values()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"{index} is not a valid index of weights: {error!r}.") from error
-        for shard in shards:
-            if not isinstance(shard, str) or Path(shard).name != shard or shard in ("", ".", ".."):
-                raise CheckpointError(
-                    f"{index} names the file {shard!r}; shards must stand beside their index."
-                )
-        return cls(
-            {
-                index.parent / shard: [name for name, file in tensors.items() if file == shard]
-                for shard in shards
-            }
-        )
+                self._places[here] = places[here]
 
     def names(self) -> Iterable[str]:
         """The names of all tensors."""
@@ -96,6 +74,28 @@ class SafetensorsFiles:
     def where(self, name: str) -> str:
         """The file of a tensor, or the first file."""
         return str(self._places[name].path if name in self._places else self._files[0])
+
+
+def read_index(index: Path) -> dict[Path, list[str]]:
+    """The shards that an index (`*.index.json`) names, all beside it, and the tensors of each.
+
+    Raises:
+        CheckpointError: if the index is not valid or names files elsewhere.
+    """
+    try:
+        tensors = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        shards = sorted(set(tensors.values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{index} is not a valid index of weights: {error!r}.") from error
+    for shard in shards:
+        if not isinstance(shard, str) or Path(shard).name != shard or shard in ("", ".", ".."):
+            raise CheckpointError(
+                f"{index} names the file {shard!r}; shards must stand beside their index."
+            )
+    return {
+        index.parent / shard: [name for name, file in tensors.items() if file == shard]
+        for shard in shards
+    }
 
 
 class _Place(NamedTuple):

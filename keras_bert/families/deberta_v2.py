@@ -100,6 +100,8 @@ HUGGING_FACE = (
             ("dense", "attention/value", "attention.self.value_proj"),
             ("dense", "attention/position_key", "attention.self.pos_key_proj"),
             ("dense", "attention/position_query", "attention.self.pos_query_proj"),
+            ("dense", "attention/position_key", "attention.self.pos_proj"),  # in TensorFlow
+            ("dense", "attention/position_query", "attention.self.pos_q_proj"),
             *bert.PARTS_OF_LAYER[3:],
         )
     ),

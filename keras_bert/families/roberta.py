@@ -55,6 +55,7 @@ HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
     "pad_token_id": 1,
 }
 HUGGING_FACE_FIXED: dict[str, Any] = {}
+HUGGING_FACE_TENSORFLOW = {"pad_token_id": 1}  # whatever the configuration says
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:

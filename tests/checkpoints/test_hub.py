@@ -1,12 +1,15 @@
 """Models by their names on the Hugging Face Hub: from a cache, without a network."""
 
+import shutil
 import sys
 
+import huggingface_hub
 import numpy as np
 import pytest
 from huggingface_hub import constants
 
 import keras_bert as kb
+from keras_bert.checkpoints.hub import download
 from tests.checkpoints.huggingface import FIXTURES, check
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -32,6 +35,28 @@ def test_from_the_cache(cache):
     check(kb.load("someone/some-bert"), "bert-pretraining")
     encoder = kb.load("someone/some-bert", task="encoder")
     assert isinstance(encoder, kb.Encoder)
+
+
+def test_weights_of_tensorflow_are_fetched_only_without_safetensors(tmp_path, monkeypatch):
+    """Most repositories have both, each of several hundred megabytes."""
+    repository, fetched = tmp_path / "repository", tmp_path / "snapshot"
+    repository.mkdir()
+    for name in ("config.json", "model.safetensors", "tf_model.h5"):
+        (repository / name).touch()
+
+    def snapshot_download(name, allow_patterns):
+        files = [path for pattern in allow_patterns for path in repository.glob(pattern)]
+        for path in files:
+            shutil.copy(path, fetched)
+        return str(fetched)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    for expected in (["config.json", "model.safetensors"], ["config.json", "tf_model.h5"]):
+        fetched.mkdir()
+        download("someone/some-bert")
+        assert sorted(path.name for path in fetched.iterdir()) == expected
+        shutil.rmtree(fetched)
+        (repository / "model.safetensors").unlink(missing_ok=True)
 
 
 def test_a_folder_of_that_name_comes_first(cache, tmp_path, monkeypatch):

@@ -90,6 +90,8 @@ def test_shards(tmp_path):
     (directory / shard).unlink()
     with pytest.raises(kb.CheckpointError, match=f"{shard} is missing"):
         kb.load(directory)
+    kb.save(kb.load(FIXTURES / "bert-token"), directory, format="huggingface")
+    check(kb.load(directory), "bert-token")  # as in transformers, the index counts last
 
 
 def test_another_task_initialises_its_head_and_says_so(caplog):
@@ -126,6 +128,65 @@ def test_unexpected_tensors_are_named(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         kb.load(directory)
     assert "not used: extra.weight" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "other"),
+    [  # the other one counts, as in transformers 5.23
+        ("bert-masked-lm", "cls.predictions.bias", "cls.predictions.decoder.bias"),
+        ("albert-pretraining", "predictions.bias", "predictions.decoder.bias"),
+        ("bert-sequence", "bert.embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm.gamma"),
+        ("bert-sequence", "embeddings.LayerNorm.bias", "bert.embeddings.LayerNorm.bias"),
+    ],
+)
+def test_two_names_of_one_tensor(folder, name, other, tmp_path, caplog):
+    def change(tensors, difference=0):
+        first = tensors.pop(name) if name in tensors else tensors[other]
+        return tensors | {name: first, other: first + np.float32(difference)}
+
+    directory = copy(folder, tmp_path, change)
+    check(kb.load(directory), folder)
+    assert not caplog.records
+    tensors = change(weights(FIXTURES / folder), 1)
+    save_file(tensors, directory / "model.safetensors")
+    model = kb.load(directory)
+    (record,) = caplog.records
+    assert f"{other!r} and {name!r} are one tensor" in record.message
+    with pytest.raises(AssertionError):
+        check(model, folder)
+    found = [np.array_equal(weight, tensors[other]) for weight in model.weights]
+    assert sum(found) == 1
+
+
+def test_a_decoder_that_is_not_tied_though_the_configuration_says_so(tmp_path, caplog):
+    directory = copy("bert-masked-lm", tmp_path)
+    tensors = weights(directory)
+    table = tensors["bert.embeddings.word_embeddings.weight"]
+    save_file(tensors | {"cls.predictions.decoder.weight": table}, directory / "model.safetensors")
+    model = kb.load(directory)
+    assert model.tied
+    assert not caplog.records
+    save_file(
+        tensors | {"cls.predictions.decoder.weight": table + 1}, directory / "model.safetensors"
+    )
+    model = kb.load(directory)
+    (record,) = caplog.records
+    assert "differ, though tie_word_embeddings is true; both are kept" in record.message
+    assert not model.tied
+    variables = named_variables(model)
+    np.testing.assert_array_equal(variables["encoder/embeddings/token_embedding"], table)
+    np.testing.assert_array_equal(variables["masked_lm/decoder"], table + 1)
+
+
+def test_a_float64_that_no_float32_can_hold(tmp_path):
+    def change(tensors):
+        tensors["bert.pooler.dense.bias"] = tensors["bert.pooler.dense.bias"].astype("float64")
+        tensors["bert.pooler.dense.bias"][0] = 1e39
+        return tensors
+
+    directory = copy("bert-pretraining", tmp_path, change)
+    with pytest.raises(kb.CheckpointError, match="pooler.dense.bias' holds .* not finite as float"):
+        kb.load(directory)
 
 
 def _cut(tensors):
