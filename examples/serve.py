@@ -5,17 +5,34 @@
     python examples/serving/rest_client.py classifier text="what a film"
 
 The address and the JSON are TensorFlow Serving's, which serves the same directory; this is a
-stand-in for trying it out. With --try TEXT it answers once, in this process, and ends.
+stand-in for trying it out, on this machine alone. Texts of requests that come at the same time go
+through the model together. With --try TEXT it answers once, in this process, and ends.
 """
 
 import argparse
+import io
 import json
+import queue
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  the operations on text
 
 ADDRESS = "/v1/models/classifier:predict"
+EXPECTED = 'expected {"instances": [texts]}, each a string or {"text": a string}'
+BATCH = 64  # texts that go through the model together
+MAX_INSTANCES = 1024  # texts of a request
+MAX_BYTES = 2**20  # of a request's body
+MAX_CONNECTIONS = 1024  # that are answered at once, and as many in the system's queue
+SECONDS_TO_SEND = 10.0  # for a client to send all of its request
+SECONDS_TO_ANSWER = 60.0
 
 
 def main() -> None:
@@ -36,41 +53,186 @@ def main() -> None:
     except (OSError, KeyError):
         parser.error(f"{arguments.directory} is no SavedModel of a model that takes texts.")
     if arguments.texts:
-        print(as_json(answer(classify, arguments.texts)))
+        print(as_json({"predictions": predict(classify, arguments.texts)}))
         return
-    server = ThreadingHTTPServer(("localhost", arguments.port), handler(classify))
+    server = Server(classify, arguments.port)
     print(f"http://localhost:{server.server_port}{ADDRESS}", flush=True)
     server.serve_forever()
 
 
-def answer(classify, instances: list[str] | list[dict[str, str]]) -> dict:
-    texts = [row["text"] if isinstance(row, dict) else row for row in instances]
-    outputs = classify(text=tf.constant(texts, tf.string))
-    rows = zip(*(value.numpy().tolist() for value in outputs.values()), strict=True)
-    return {"predictions": [dict(zip(outputs, row, strict=True)) for row in rows]}
+def predict(classify: Callable[..., dict], texts: list[str]) -> list[dict]:
+    """Returns the outputs of each text."""
+    predictions = []
+    for start in range(0, len(texts), BATCH):
+        outputs = classify(text=tf.constant(texts[start : start + BATCH], tf.string))
+        rows = zip(*(value.numpy().tolist() for value in outputs.values()), strict=True)
+        predictions += [dict(zip(outputs, row, strict=True)) for row in rows]
+    return predictions
 
 
 def as_json(value: dict) -> str:
     return json.dumps(value, default=bytes.decode)
 
 
-def handler(classify) -> type:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            try:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                status, reply = 200, answer(classify, json.loads(body)["instances"])
-            except (KeyError, TypeError, ValueError) as error:
-                reply = {"error": f"expected {{'instances': [texts]}}: {error!r}"}
-                status = 400
-            if self.path != ADDRESS:
-                status, reply = 404, {"error": f"Only {ADDRESS} is served here."}
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(as_json(reply).encode())
+class RequestError(Exception):
+    """A status other than 200, and a sentence that says why."""
 
-    return Handler
+    def __init__(self, status: HTTPStatus, message: str):
+        super().__init__(message)
+        self.status = status
+
+
+def read_texts(body: bytes) -> list[str]:
+    """Returns the texts of a request, or raises a RequestError."""
+
+    def refuse(message: str) -> RequestError:
+        return RequestError(HTTPStatus.BAD_REQUEST, message)
+
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        raise refuse(f"The body is not JSON; {EXPECTED}.") from None
+    instances = request.get("instances") if isinstance(request, dict) else None
+    if not isinstance(instances, list) or not instances:
+        raise refuse(f"The body has no list of instances; {EXPECTED}.")
+    if len(instances) > MAX_INSTANCES:
+        raise refuse(f"There are {len(instances)} instances, but at most {MAX_INSTANCES} fit.")
+    if request.get("signature_name", "serving_default") != "serving_default":
+        raise refuse("Only the signature serving_default is served here.")
+    texts = []
+    for index, row in enumerate(instances):
+        text = row["text"] if isinstance(row, dict) and row.keys() == {"text"} else row
+        if not isinstance(text, str):
+            raise refuse(f"Instance {index} is not a text; {EXPECTED}.")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise refuse(f"Instance {index} holds half of a surrogate pair.") from None
+        texts.append(text)
+    return texts
+
+
+class Batcher:
+    """Puts the texts of waiting requests through the model together, in a thread of its own."""
+
+    def __init__(self, classify: Callable[..., dict]):
+        self._classify = classify
+        self._waiting: queue.Queue[tuple[list[str], Future]] = queue.Queue()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def predict(self, texts: list[str]) -> list[dict]:
+        """Returns the outputs of each text; a TimeoutError if that takes too long."""
+        future: Future = Future()
+        self._waiting.put((texts, future))
+        try:
+            return future.result(SECONDS_TO_ANSWER)
+        finally:
+            future.cancel()  # if it waits still, nobody needs it any more
+
+    def _run(self) -> None:
+        while True:
+            together = [self._waiting.get()]
+            while sum(len(texts) for texts, _ in together) < BATCH and not self._waiting.empty():
+                together.append(self._waiting.get())
+            together = [one for one in together if one[1].set_running_or_notify_cancel()]
+            try:
+                rows = iter(predict(self._classify, [t for texts, _ in together for t in texts]))
+                for texts, future in together:
+                    future.set_result([next(rows) for _ in texts])
+            except Exception as error:  # of TensorFlow; the requests get it, the thread goes on
+                for _, future in together:
+                    if not future.done():
+                        future.set_exception(error)
+
+
+class UntilDeadline(io.RawIOBase):
+    """Reads from a connection until a time, however slowly the bytes come."""
+
+    def __init__(self, connection: socket.socket, seconds: float):
+        self._connection = connection
+        self._deadline = time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        self._connection.settimeout(max(self._deadline - time.monotonic(), 1e-3))
+        return self._connection.recv_into(buffer)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request with JSON; what is wrong is said in one sentence."""
+
+    timeout = SECONDS_TO_SEND  # of writing; reading has the deadline
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(UntilDeadline(self.connection, SECONDS_TO_SEND))
+
+    def do_POST(self) -> None:
+        try:
+            texts = self.read_request()
+            status, reply = HTTPStatus.OK, {"predictions": self.server.batcher.predict(texts)}
+        except RequestError as error:
+            status, reply = error.status, {"error": str(error)}
+        except TimeoutError:
+            status, reply = HTTPStatus.SERVICE_UNAVAILABLE, {"error": "Too busy; try again later."}
+        except Exception as error:  # of TensorFlow
+            self.log_error("%r", error)
+            message = f"The model failed with {type(error).__name__}."
+            status, reply = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": message}
+        self.reply(status, reply)
+
+    def read_request(self) -> list[str]:
+        length = self.headers["Content-Length"] or ""
+        if not (length.isascii() and length.isdecimal()):
+            raise RequestError(HTTPStatus.LENGTH_REQUIRED, "Content-Length must be a number.")
+        try:
+            if int(length) > MAX_BYTES:
+                for _ in range(0, min(int(length), 64 * MAX_BYTES), MAX_BYTES):
+                    self.rfile.read(MAX_BYTES)  # or the client would not see the answer
+                message = f"The body has {length} bytes, but at most {MAX_BYTES} are read."
+                raise RequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+            body = self.rfile.read(int(length))
+        except TimeoutError:
+            message = f"The request did not come within {SECONDS_TO_SEND:g} seconds."
+            raise RequestError(HTTPStatus.REQUEST_TIMEOUT, message) from None
+        if len(body) < int(length):
+            raise RequestError(HTTPStatus.BAD_REQUEST, "The body is shorter than Content-Length.")
+        if self.path != ADDRESS:
+            raise RequestError(HTTPStatus.NOT_FOUND, f"Only {ADDRESS} is served here.")
+        return read_texts(body)
+
+    def send_error(self, code, message=None, explain=None) -> None:
+        """Answers what is no POST request in HTTP, as http.server finds out."""
+        self.reply(code, {"error": f"{message or HTTPStatus(code).phrase}."})
+
+    def reply(self, status: int, value: dict) -> None:
+        content = as_json(value).encode()
+        self.connection.settimeout(self.timeout)
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+class Server(ThreadingHTTPServer):
+    """Answers each connection in a thread of a pool; the others wait until one is free."""
+
+    request_queue_size = MAX_CONNECTIONS
+
+    def __init__(self, classify: Callable[..., dict], port: int):
+        super().__init__(("localhost", port), Handler)
+        self.batcher = Batcher(classify)
+        self._pool = ThreadPoolExecutor(MAX_CONNECTIONS)
+
+    def process_request(self, request, client_address) -> None:
+        self._pool.submit(self.process_request_thread, request, client_address)
+
+    def handle_error(self, request, client_address) -> None:
+        if not isinstance(sys.exception(), OSError):  # of a client that has hung up
+            super().handle_error(request, client_address)
 
 
 if __name__ == "__main__":

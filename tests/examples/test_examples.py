@@ -1,13 +1,8 @@
 """Every example runs, at a small size."""
 
 import csv
-import json
 import runpy
 import sys
-import threading
-import urllib.error
-import urllib.request
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -66,36 +61,6 @@ def test_mobile(run, tmp_path, classifier):
     assert "2 texts against Keras" in printed
     assert printed.splitlines()[-1].endswith(": bad")
     assert len(list((tmp_path / "out").glob("*.tflite"))) == 3
-
-
-def test_serve(run, tmp_path, classifier):
-    texts = ["the film was good", "", "é" * 1000]
-    printed = run("serve", tmp_path / "served" / "1", "--model", classifier, "--try", *texts)
-    expected = json.loads(printed)
-    assert [row["label"] for row in expected["predictions"]] == [
-        row["label"] for row in kb.load(classifier).predict_text(texts)
-    ]
-
-    import tensorflow as tf
-
-    example = runpy.run_path(str(EXAMPLES / "serve.py"), run_name="serve")
-    signatures = tf.saved_model.load(str(tmp_path / "served" / "1")).signatures
-    handler = example["handler"](signatures["serving_default"])
-    server = ThreadingHTTPServer(("localhost", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-
-    def post(body):
-        address = f"http://localhost:{server.server_port}{example['ADDRESS']}"
-        with urllib.request.urlopen(address, json.dumps(body).encode()) as reply:
-            return json.loads(reply.read())
-
-    assert post({"instances": texts})["predictions"][0]["label"] in ("good", "bad")
-    rows = post({"signature_name": "serving_default", "instances": [{"text": texts[0]}]})
-    assert sorted(rows["predictions"][0]) == ["label", "labels", "logits", "scores"]
-    with pytest.raises(urllib.error.HTTPError, match="400"):
-        post({"instance": texts})
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.mark.slow
