@@ -14,7 +14,8 @@ from typing import NamedTuple
 import pytest
 
 VARIABLE = "KERAS_BERT_TEST_SESSION"
-GRACE = 30  # seconds that processes get which are about to end
+# Seconds that processes get which are about to end.
+GRACE = float(os.environ.get("KERAS_BERT_TEST_GRACE", "30"))
 PROC = Path("/proc")
 # Helpers of multiprocessing; they end as soon as the process that started them has ended.
 HELPERS = ("from multiprocessing.resource_tracker ", "from multiprocessing.forkserver ")

@@ -16,9 +16,6 @@ pytestmark = pytest.mark.skipif(
 )
 TEST = """
 import subprocess
-from tests import left_processes
-
-left_processes.GRACE = {grace}
 
 def test_starts_one():
     subprocess.Popen(["sleep", "{seconds}"], start_new_session=True)
@@ -27,13 +24,13 @@ def test_starts_one():
 
 def session(folder, *options, grace, seconds):
     """Runs a session whose only test starts a process and does not wait for it."""
-    (folder / "test_it.py").write_text(TEST.format(grace=grace, seconds=seconds))
+    (folder / "test_it.py").write_text(TEST.format(seconds=seconds))
     program = [sys.executable, "-m", "pytest", "-p", "tests.left_processes", "--rootdir", folder]
     root = str(Path(__file__).parent.parent)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     return subprocess.run(
         [*program, *options, folder / "test_it.py"],
-        env=environment | {"PYTHONPATH": root},
+        env=environment | {"PYTHONPATH": root, "KERAS_BERT_TEST_GRACE": str(grace)},
         cwd=folder,
         stdout=subprocess.PIPE,
         text=True,

@@ -62,6 +62,8 @@ def command(
         for name, value in options.items():
             if name != "on_error" and not is_default(value):
                 raise click.UsageError(f"--{name.replace('_', '-')} is for --data.")
+    if output is not None and output == squad_predictions:
+        raise click.UsageError("Give --output and --squad-predictions two different files.")
     check_output(output, (data, model), is_predictions, overwrite)
     check_output(squad_predictions, (data, model), is_squad_predictions, overwrite)
     from keras_bert.finetuning.evaluation import predict

@@ -109,6 +109,11 @@ def test_overwrite(folder):
     assert (folder / "notes.txt").read_text().startswith("[PAD]\n")
 
 
+def test_two_outputs_are_two_files(folder, capsys):
+    assert main([*PREDICT, "--output", "new.json", "--squad-predictions", "new.json"]) == 2
+    assert "Give --output and --squad-predictions two different files." in capsys.readouterr().err
+
+
 def test_a_device_is_no_output(folder, capsys):
     os.mkfifo("pipe")
     assert main([*PREDICT, "--output", "pipe", "--overwrite"]) == 2
