@@ -4,8 +4,8 @@ One dispatcher with many workers gives batches in any order, and a worker that c
 anew. Here every host has a dispatcher and a worker of its own, and the hosts make the batches in
 turn: their order is the plan's, whatever the hosts are, and a run may be continued at any batch.
 
-TensorFlow's servers have no option for an address to listen on: they listen on all interfaces, ask
-for no password, and run any graph that is sent to them, also one that reads and writes files.
+TensorFlow's servers have no option for an address: they listen on all interfaces. They ask for no
+password and run any graph that they receive, including a graph that reads and writes files.
 """
 
 from __future__ import annotations
