@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
+from keras_bert.atomic import finish_interrupted
 from keras_bert.errors import InputError
 from keras_bert.export import worker
 from keras_bert.export.check import Arrays, ExportError
@@ -129,6 +130,7 @@ def artifact(path: str | os.PathLike) -> Path:
     Raises:
         InputError: if there is none.
     """
+    finish_interrupted(path)
     path, endings = Path(path), [ending for ending in worker.RUNTIMES if ending]
     is_file = path.suffix in endings and path.is_file()
     if not (is_file or (path / "saved_model.pb").is_file()):
