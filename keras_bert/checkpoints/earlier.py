@@ -25,13 +25,18 @@ _CONTRADICTING = (
     "modules.json",
     "config.json",
     "*.index",
-    "*.safetensors.index.json",
     "model.weights.*",
     "model_*.weights.h5",
     "adapter_config.json",
     "added_tokens.json",
 )
-_OTHER_WEIGHTS = ("pytorch_model*.bin", "tf_model*.h5", "flax_model*.msgpack")
+# These are passed over beside the weights that a save writes.
+_OTHER_WEIGHTS = (
+    "*.safetensors.index.json",
+    "pytorch_model*.bin",
+    "tf_model*.h5",
+    "flax_model*.msgpack",
+)
 _OF_ANY_REPOSITORY = {"README.md", "LICENSE", "LICENSE.md", "LICENSE.txt"}
 
 logger = logging.getLogger(__name__)
