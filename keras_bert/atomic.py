@@ -93,9 +93,9 @@ def finish_interrupted(directory: str | os.PathLike) -> None:
     directory = Path(directory)
     try:
         lock = os.open(directory / SAVED, os.O_RDONLY | os.O_NOFOLLOW)
-    except (FileNotFoundError, NotADirectoryError):
-        return
     except OSError as error:
+        if not os.path.lexists(directory / SAVED):
+            return
         raise _unfinished(directory, error) from error
     try:
         _wait_for_lock(lock)

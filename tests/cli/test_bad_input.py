@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_atomic import tree, write
+
 SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 PRETRAIN = ["pretrain", "pretrain.yaml", "output=o"]
 RANGE = ["--score-range", "0", "4"]
@@ -314,6 +316,15 @@ def test_one_line_and_code_2(arguments, message, run, folder):
         str(Path(path).relative_to(folder)) for path in before
     }
     assert not {path for path in made if not path.startswith("o")}, "nothing is left behind"
+
+
+def test_a_repository_with_a_file_of_a_common_name_is_left_alone(run, folder):
+    write(folder / "repository", {".git/HEAD": "main", "config.json": "{}\n"})
+    before = tree(folder / "repository")
+    result = run("convert", "run/model", "repository", "--to", "huggingface")
+    assert (result.code, len(result.errors)) == (2, 1)
+    assert "repository/config.json describes no model" in result.errors[0]
+    assert tree(folder / "repository") == before
 
 
 @pytest.mark.parametrize("line", ["how was it ?", "how\twas\tit ?"])

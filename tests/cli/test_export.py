@@ -1,10 +1,16 @@
 """Options of `keras-bert export`: what goes together, and what comes out."""
 
+import os
+import signal
+
 import pytest
 
-from keras_bert.cli.export import FORMATS
+from keras_bert.atomic import replacing
+from keras_bert.cli.export import FORMATS, _check_directory
+from keras_bert.errors import InputError
 from keras_bert.export.onnx_quantization import QUANTIZATIONS
 from keras_bert.export.quantization import TOLERANCES
+from tests.kills import fork
 
 EXPORT = ["export", "tuned/model", "x"]
 ONNX = [*EXPORT, "--format", "onnx"]
@@ -129,3 +135,18 @@ def test_versions_names_and_lengths(run, tmp_path):
     served = tmp_path / "saved_model" / "3"
     assert result.out.split() == [str(served), str(tmp_path / "model.tflite")]
     assert b"token_type_ids" in (served / "saved_model.pb").read_bytes()
+
+
+def test_scratch_of_a_killed_export_is_removed(tmp_path):
+    def killed():
+        with replacing(tmp_path / "model.tflite") as scratch:
+            scratch.write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert fork(killed).code == -signal.SIGKILL
+    assert any(tmp_path.iterdir())
+    _check_directory(tmp_path, None)
+    assert not any(tmp_path.iterdir())
+    (tmp_path / ".git").mkdir()
+    with pytest.raises(InputError, match=r"holds more than artifacts, such as '\.git'"):
+        _check_directory(tmp_path, None)

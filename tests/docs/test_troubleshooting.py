@@ -15,6 +15,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert import export, finetuning
+from keras_bert.atomic import SAVED
 from keras_bert.extras import require
 from keras_bert.finetuning import Columns, Recipe, fine_tune, hold_out, read_examples
 from keras_bert.pretraining.config import PretrainingConfig
@@ -87,6 +88,23 @@ def not_a_number():
     fine_tune(model, train, validation, recipe=Recipe(epochs=1), verbose=0)
 
 
+def common_name():
+    Path("repository").mkdir()
+    Path("repository/config.json").write_text("{}")
+    kb.save(kb.load("bert"), "repository", format="huggingface")
+
+
+def two_formats():
+    kb.save(kb.load("bert"), "theirs", format="huggingface")
+    kb.save(kb.load("bert"), "theirs")
+
+
+def interrupted_save():
+    kb.save(kb.load("bert"), "stopped")
+    Path("stopped", SAVED).mkdir()
+    kb.load("stopped")
+
+
 def mixed():
     export.onnx(kb.load("bert", dtype="mixed_bfloat16"), "mixed.onnx")
 
@@ -121,6 +139,9 @@ CASES = {
     "A label unknown": unknown_label,
     "A loss that is no number": not_a_number,
     "A directory of something else": lambda: kb.save(kb.load("bert"), "text"),
+    "A file of a common name": common_name,
+    "Two models in one directory": two_formats,
+    "An interrupted save": interrupted_save,
     "Mixed precision": mixed,
     "Integers without texts": lambda: export.tflite(kb.load("bert"), "i.tflite", quantize="int8"),
     "A package missing": lambda: require("not_there", "vocab", "Learning a vocabulary"),
