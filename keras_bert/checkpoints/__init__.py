@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_bert.atomic import finish_interrupted
 from keras_bert.checkpoints.card import Card
+from keras_bert.checkpoints.consistent import open_consistently
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.google import is_google, open_google, save_google
 from keras_bert.checkpoints.hub import download
@@ -133,12 +133,11 @@ def open_checkpoint(path: str | os.PathLike) -> tuple[str, Contents]:
     """The format of a checkpoint, a key of `FORMATS`, and what it holds; no weight is read.
 
     Raises:
-        CheckpointError: if it is not complete, or not of any format.
+        CheckpointError: if it is not complete, or not of any format, or replaced all the time.
     """
-    finish_interrupted(path)
-    for name, format in FORMATS.items():
-        if format.fits(Path(path)):
-            return name, format.open(Path(path))
+    opened = open_consistently(Path(path), lambda: _open(Path(path)))
+    if opened:
+        return opened
     if not Path(path).exists():
         return open_checkpoint(download(path))
     inside = sorted(Path(path).glob("*/")) if Path(path).is_dir() else []
@@ -150,3 +149,11 @@ def open_checkpoint(path: str | os.PathLike) -> tuple[str, Contents]:
         "keras_bert.json (ours), config.json (Hugging Face, KerasHub) or bert_config.json "
         "(Google), or a .keras file."
     )
+
+
+def _open(path: Path) -> tuple[str, Contents] | None:
+    """Returns a checkpoint's format and contents, or None if it fits no format."""
+    for name, format in FORMATS.items():
+        if format.fits(path):
+            return name, format.open(path)
+    return None

@@ -10,6 +10,8 @@ hand: the names follow the converters of transformers (convert_bert_original_tf2
 pytorch.py and its token dropping sibling) and of KerasNLP (tools/checkpoint_conversion).
 """
 
+import contextlib
+import math
 import os
 import re
 from collections.abc import Iterable
@@ -150,9 +152,12 @@ class _TensorFlowCheckpoint:
         self._errors = (tf.errors.OpError, RuntimeError, TypeError, ValueError, IndexError)
         try:
             self._reader = tf.train.load_checkpoint(os.fspath(prefix))
-            theirs = set(self._reader.get_variable_to_shape_map())
+            theirs = self._reader.get_variable_to_shape_map()
         except self._errors as error:
             raise CheckpointError(f"{prefix} is not a readable checkpoint: {error}") from error
+        # The reader opens the file of the values with the first one, and keeps it.
+        with contextlib.suppress(*self._errors):
+            self._reader.get_tensor(min(theirs, key=lambda name: math.prod(theirs[name])))
         self.is_object_graph = _OBJECT_GRAPH in theirs
         if self.is_object_graph:
             self._names = {_short(name): name for name in theirs if _is_weight(name)}

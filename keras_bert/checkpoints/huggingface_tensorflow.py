@@ -58,7 +58,7 @@ def pytorch_name(name: str) -> str:
 class HDF5Files:
     """The tensors of one file or of a set of shards, without the class in front of their names.
 
-    The files stay open: a file that is replaced meanwhile can be read to its end.
+    The files stay open, so that all tensors are of one save.
 
     Args:
         paths: the files.

@@ -11,6 +11,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from keras_bert.checkpoints.consistent import KeptFile
 from keras_bert.errors import CheckpointError, InputError
 
 _TYPES = {
@@ -31,7 +32,7 @@ class SafetensorsFiles:
     """The tensors of one file or of a set of shards.
 
     Each tensor is read when it is asked for, through a memory map of its own, so that no more
-    than one tensor is held twice.
+    than one tensor is held twice. The files stay open, so that all tensors are of one save.
 
     Args:
         files: path to the names of the tensors to take from it, or None for all.
@@ -60,20 +61,21 @@ class SafetensorsFiles:
         """One tensor, a read-only view of its file.
 
         Raises:
-            CheckpointError: if it is of a type that NumPy does not have.
+            CheckpointError: if it is of a type that NumPy does not have, or the file was written
+                since it was opened.
         """
-        path, kind, shape, start = self._places[name]
+        file, kind, shape, start = self._places[name]
         if kind not in _TYPES:
             raise CheckpointError(
-                f"{path}: tensor {name!r} is {kind}, but must be F32 or the like."
+                f"{file.path}: tensor {name!r} is {kind}, but must be F32 or the like."
             )
         if 0 in shape:
             return np.empty(shape, _TYPES[kind])
-        return np.memmap(path, _TYPES[kind], "r", start, shape)
+        return file.array(_TYPES[kind], start, shape)
 
     def where(self, name: str) -> str:
         """The file of a tensor, or the first file."""
-        return str(self._places[name].path if name in self._places else self._files[0])
+        return str(self._places[name].file.path if name in self._places else self._files[0])
 
 
 def read_index(index: Path) -> dict[Path, list[str]]:
@@ -101,7 +103,7 @@ def read_index(index: Path) -> dict[Path, list[str]]:
 class _Place(NamedTuple):
     """Where a tensor stands, and what it is."""
 
-    path: Path
+    file: KeptFile
     kind: str
     shape: tuple[int, ...]
     start: int
@@ -153,15 +155,15 @@ def _places(path: Path) -> dict[str, _Place]:
     if not path.is_file():
         raise CheckpointError(f"{path} is missing; the checkpoint is not complete.")
     try:
+        kept = KeptFile(path)
         with safe_open(path, framework="np"):  # checks everything
             pass
-        with open(path, "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length))
+        length = int.from_bytes(kept.file.read(8), "little")
+        header = json.loads(kept.file.read(length))
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path} is not a readable safetensors file: {error}.") from error
     return {
-        name: _Place(path, x["dtype"], tuple(x["shape"]), 8 + length + x["data_offsets"][0])
+        name: _Place(kept, x["dtype"], tuple(x["shape"]), 8 + length + x["data_offsets"][0])
         for name, x in header.items()
         if name != "__metadata__"
     }
