@@ -57,7 +57,7 @@ from keras_bert.families.head import Row
 
 logger = logging.getLogger(__name__)
 
-CONFIGURATION = "config.json"
+CONFIGURATION, ADAPTER = "config.json", "adapter_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 FILES = (
     CONFIGURATION,
@@ -99,12 +99,18 @@ _OPTIONAL_PARTS = {  # our names to the fields that switch them on; transformers
     "encoder/convolution/convolution": "convolution_size",
     "encoder/convolution/layer_norm": "convolution_size",
 }
+_PICKLES = "pytorch_model*.bin"
+_ENDINGS_OF_PEFT = {  # task_type of an adapter to the ending of the class that opens it
+    "SEQ_CLS": "ForSequenceClassification",
+    "TOKEN_CLS": "ForTokenClassification",
+    "QUESTION_ANS": "ForQuestionAnswering",
+}
 _POSITIONS_OF_HEAD = "masked_lm/position_embedding"
 
 
 def is_hugging_face(directory: Path) -> bool:
     """Whether a directory looks like one of transformers."""
-    return (directory / CONFIGURATION).is_file()
+    return any((directory / name).is_file() for name in (CONFIGURATION, ADAPTER))
 
 
 def open_hugging_face(directory: Path) -> Contents:
@@ -115,6 +121,7 @@ def open_hugging_face(directory: Path) -> Contents:
             pickled; the message names file and tensor.
     """
     path = directory / CONFIGURATION
+    _check_adapter(directory)
     given = read_json(path)
     family = read_family(path, given)
     values = explained(path, given, family)
@@ -357,6 +364,31 @@ def _fixed_in_tensorflow(family: ModuleType) -> Mapping[str, Any]:
     return getattr(family, "HUGGING_FACE_TENSORFLOW", {})
 
 
+def _check_adapter(directory: Path) -> None:
+    """Logs that an adapter of PEFT is not applied.
+
+    Raises:
+        CheckpointError: if the directory has no other weights.
+    """
+    path = directory / ADAPTER
+    if not path.is_file():
+        return
+    adapter = read_json(path)
+    ending = _ENDINGS_OF_PEFT.get(str(adapter.get("task_type")), "")
+    advice = (
+        f"peft.AutoPeftModel{ending}.from_pretrained({str(directory)!r})"
+        f".merge_and_unload().save_pretrained({f'{directory}-merged'!r})"
+    )
+    weights = (WEIGHTS, INDEX, tensorflow_classes.WEIGHTS, tensorflow_classes.INDEX)
+    others = [*map(directory.joinpath, weights), *directory.glob(_PICKLES)]
+    if not (directory / CONFIGURATION).exists() or not any(other.exists() for other in others):
+        raise CheckpointError(
+            f"{directory} is an adapter for {adapter.get('base_model_name_or_path')}, not a whole "
+            f"model. Merge the two with peft: {advice}."
+        )
+    logger.warning("%s is not applied. To merge the adapter, use peft: %s.", path, advice)
+
+
 def _weights(directory: Path, class_name: str) -> TensorSource:
     if (directory / WEIGHTS).exists():
         return SafetensorsFiles({directory / WEIGHTS: None})
@@ -366,7 +398,7 @@ def _weights(directory: Path, class_name: str) -> TensorSource:
         return tensorflow_classes.HDF5Files([directory / tensorflow_classes.WEIGHTS])
     if (directory / tensorflow_classes.INDEX).exists():
         return tensorflow_classes.HDF5Files(read_index(directory / tensorflow_classes.INDEX))
-    pickles = sorted(directory.glob("pytorch_model*.bin"))
+    pickles = sorted(directory.glob(_PICKLES))
     if pickles:
         old, new = repr(str(directory)), repr(f"{directory}-safetensors")
         model, tokenizer = (

@@ -56,14 +56,20 @@ def is_of_one_save(model):
     )
 
 
-def write(directory, format, models, until, counts):
+def write(directory, format, seconds, ready, counts):
+    models = [make(number) for number in range(4)]
+    ready.wait()
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         for model in models:
             kb.save(model, directory, format=format)
             counts.put("saves")
 
 
-def read(directory, until, counts):
+def read(directory, seconds, ready, counts):
+    kb.load(directory)
+    ready.wait()
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
             model = kb.load(directory)
@@ -76,20 +82,16 @@ def read(directory, until, counts):
 def race(seconds, readers, format):
     """Outcome to its count."""
     context = multiprocessing.get_context("fork")  # without TensorFlow's import for each
-    counts = context.Queue()
+    counts, ready = context.Queue(), context.Barrier(1 + readers)
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "model"
         first = context.Process(target=lambda: kb.save(make(0), directory, format=format))
         first.start()
         first.join()
-        until = time.monotonic() + seconds
-
-        def writer():
-            write(directory, format, [make(number) for number in range(7)], until, counts)
-
-        processes = [context.Process(target=writer)] + [
-            context.Process(target=read, args=(directory, until, counts)) for _ in range(readers)
-        ]
+        arguments = (seconds, ready, counts)
+        processes = [context.Process(target=write, args=(directory, format, *arguments))]
+        for _ in range(readers):
+            processes.append(context.Process(target=read, args=(directory, *arguments)))
         for process in processes:
             process.start()
         found = collections.Counter()

@@ -189,6 +189,22 @@ def test_a_float64_that_no_float32_can_hold(tmp_path):
         kb.load(directory)
 
 
+def test_an_adapter_is_not_applied(tmp_path, caplog):
+    directory = copy("bert-sequence", tmp_path)
+    adapter = {"base_model_name_or_path": "someone/base", "task_type": "SEQ_CLS"}
+    (directory / "adapter_config.json").write_text(json.dumps(adapter))
+    check(kb.load(directory), "bert-sequence")
+    (record,) = caplog.records
+    assert "adapter_config.json is not applied. To merge the adapter, use peft" in record.message
+    assert (
+        f"AutoPeftModelForSequenceClassification.from_pretrained('{directory}')" in record.message
+    )
+    for name in ("model.safetensors", "config.json"):
+        (directory / name).unlink()
+        with pytest.raises(kb.CheckpointError, match="an adapter for someone/base, not a whole mo"):
+            kb.load(directory)
+
+
 def _cut(tensors):
     return {
         n: x[:-1] if n.endswith("layer.1.output.dense.weight") else x for n, x in tensors.items()
