@@ -17,6 +17,7 @@ from keras_bert.checkpoints.huggingface import (
     open_hugging_face,
     save_hugging_face,
 )
+from keras_bert.checkpoints.keras_file import SUFFIX, open_keras_file
 from keras_bert.checkpoints.keras_hub import is_keras_hub, open_keras_hub, save_keras_hub
 from keras_bert.checkpoints.native import is_native, open_native, save_native
 from keras_bert.checkpoints.sentence_transformers import (
@@ -74,8 +75,8 @@ def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> ke
     Example:
         >>> classifier = keras_bert.load("run/model", task="classifier", labels=["no", "yes"])
     """
-    if Path(path).suffix == ".keras" and Path(path).is_file():
-        return keras.models.load_model(path)
+    if Path(path).suffix == SUFFIX and Path(path).is_file():
+        return open_keras_file(Path(path))
     return open_checkpoint(path)[1].load(task, **options)
 
 

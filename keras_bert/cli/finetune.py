@@ -12,6 +12,7 @@ from keras_bert.cli.models import KINDS, new_model
 from keras_bert.cli.options import MODEL, data_options, head_options, recipe_options, split_options
 from keras_bert.cli.outputs import OVERWRITE, check_output, is_picture
 from keras_bert.errors import InputError
+from keras_bert.extras import require_tensorflow_backend
 
 
 @click.command("finetune")
@@ -68,6 +69,7 @@ def command(
     question and answer, ...), and one for the label (label, score, ...); other names are given by
     options. A run that was interrupted goes on if it is started again.
     """
+    require_tensorflow_backend("Fine-tuning")
     if Path(model).resolve() == (Path(output) / "model").resolve():
         raise InputError(
             f"{model} is what to begin with, and {output} would replace it; choose another output."

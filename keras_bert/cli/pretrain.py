@@ -2,6 +2,8 @@
 
 import click
 
+from keras_bert.extras import require_tensorflow_backend
+
 
 class RunCommand(click.Command):
     """Says how its options are written where someone puts dashes before them."""
@@ -58,6 +60,8 @@ def run(config: str, overrides: tuple[str, ...]) -> None:
         InputError: if something about it is wrong.
         KeyboardInterrupt: if it was interrupted.
     """
+    require_tensorflow_backend("Pretraining")
+
     from keras_bert.pretraining.config import PretrainingConfig
     from keras_bert.pretraining.trainer import pretrain
 

@@ -17,6 +17,7 @@ from keras_bert.checkpoints.card import Facts
 from keras_bert.checkpoints.tasks import check_saveable
 from keras_bert.config import closest
 from keras_bert.errors import InputError
+from keras_bert.extras import require_tensorflow_backend
 from keras_bert.finetuning.batching import batches, make_plan
 from keras_bert.finetuning.evaluation import check_model
 from keras_bert.finetuning.examples import Examples
@@ -82,6 +83,7 @@ def fine_tune(
         >>> fine_tune(model, train, validation, output="run").validation["accuracy"]
         0.97
     """
+    require_tensorflow_backend("Fine-tuning")
     recipe = recipe or Recipe()
     job = job_of(model)
     check_model(model)

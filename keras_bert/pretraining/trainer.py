@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.atomic import locked
+from keras_bert.extras import require_tensorflow_backend
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data_service import fed_by
 from keras_bert.pretraining.directory import check_directory
@@ -48,6 +49,7 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         >>> config = PretrainingConfig.from_yaml("pretrain.yaml", ["steps=1000"])
         >>> pretrain(config)["after"]["mlm_loss"]
     """
+    require_tensorflow_backend("Pretraining")
     started = time.monotonic()
     strategy = make_strategy(config.strategy, config.cluster)
     workers = Workers(strategy)

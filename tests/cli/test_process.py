@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.marks import others_slow
+
 
 def command(*arguments, **options):
     code = "import sys; from keras_bert.cli import main; sys.exit(main())"
@@ -70,3 +72,31 @@ def test_ctrl_c_is_one_line_and_130(run, monkeypatch):
     monkeypatch.setattr(keras_bert, "load", interrupted)
     result = run("predict", "--model", "tuned/model", "a")
     assert (result.code, result.errors) == (130, ["keras-bert: Interrupted."])
+
+
+@pytest.mark.parametrize("arguments", ["finetune --model m --train t.csv --output o", "pretrain c"])
+@pytest.mark.parametrize("backend", others_slow(["jax", "torch"]))
+def test_another_backend_is_one_sentence(arguments, backend, monkeypatch, tmp_path):
+    monkeypatch.setenv("KERAS_BACKEND", backend)
+    done = command(*arguments.split(), cwd=tmp_path)
+    purpose = {"finetune": "Fine-tuning", "pretrain": "Pretraining"}[arguments.split()[0]]
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().splitlines() == [
+        f"keras-bert: {purpose} needs TensorFlow, but Keras is set to compute with {backend}; "
+        "unset KERAS_BACKEND, or set it to tensorflow."
+    ]
+    assert not any(tmp_path.iterdir())
+
+
+def test_another_backend_is_one_sentence_in_python(monkeypatch):
+    import keras
+
+    from keras_bert.errors import InputError
+    from keras_bert.finetuning import fine_tune
+    from keras_bert.pretraining.trainer import pretrain
+
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with pytest.raises(InputError, match="Fine-tuning needs TensorFlow, but .* with jax"):
+        fine_tune(None, None)
+    with pytest.raises(InputError, match="Pretraining needs TensorFlow, but .* with jax"):
+        pretrain(None)

@@ -1,0 +1,51 @@
+"""Models in the files that Keras' own `model.save` writes."""
+
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import keras
+
+from keras_bert.errors import CheckpointError, InputError, first_sentence
+
+SUFFIX = ".keras"
+_MOST_EXPANSION, _ALWAYS_ALLOWED = 10, 2**24
+"""Keras does not compress; a file that was compressed again holds weights, which hardly shrink."""
+
+
+def open_keras_file(path: Path) -> keras.Model:
+    """Opens a `.keras` file; no code in it is run.
+
+    Raises:
+        CheckpointError: if the file is damaged, would be unpacked to far more than its size, or
+            needs a class that is not registered.
+    """
+    _check_archive(path)
+    try:
+        return keras.models.load_model(path, safe_mode=True)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise CheckpointError(
+            f"{path} cannot be opened as a model of Keras: {first_sentence(error)}."
+        ) from error
+
+
+def _check_archive(path: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path} is damaged: {first_sentence(error)}.") from error
+    stored, unpacked = path.stat().st_size, sum(entry.file_size for entry in entries)
+    if unpacked > _MOST_EXPANSION * stored + _ALWAYS_ALLOWED:
+        raise CheckpointError(
+            f"{path} has {stored:,} bytes, but would be unpacked to {unpacked:,}, so it is not "
+            "opened. Save the model again with model.save."
+        )
+    for entry in entries:
+        name = PurePosixPath(entry.filename.replace("\\", "/"))
+        if name.is_absolute() or ".." in name.parts:
+            raise CheckpointError(
+                f"{path} names the file {entry.filename!r}, which leads out of it, so it is not "
+                "opened."
+            )
