@@ -93,7 +93,8 @@ def task_name(model: keras.Model) -> str:
             return name
     raise InputError(
         f"Cannot save a {type(model).__name__}; checkpoints hold "
-        f"{', '.join(cls.__name__ for cls in TASKS.values())}."
+        f"{', '.join(cls.__name__ for cls in TASKS.values())}. Register a class of your own and use "
+        'model.save("model.keras").'
     )
 
 
@@ -111,12 +112,8 @@ def check_saveable(model: keras.Model) -> None:
             makes, which `quantize` leaves.
     """
     task = task_name(model)
-    encoder = model if task == "encoder" else model.encoder
-    if type(encoder) is not Encoder:
-        raise InputError(
-            f"Cannot save a {type(encoder).__name__}: it would be opened as an Encoder. Register "
-            'the class and use model.save("model.keras").'
-        )
+    if task != "encoder":
+        task_name(model.encoder)
     described = build_model(task, model.config, task_arguments(model), "the model")
     expected = {name: tuple(v.shape) for name, v in named_variables(described).items()}
     found = {name: tuple(v.shape) for name, v in saved_weights(model).items()}

@@ -8,17 +8,23 @@ import io
 import json
 import logging
 import re
+import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import keras_bert as kb
 from keras_bert import export, finetuning
-from keras_bert.atomic import SAVED
+from keras_bert.atomic import SAVED, locked
+from keras_bert.checkpoints.progress import write_progress
 from keras_bert.extras import require
 from keras_bert.finetuning import Columns, Recipe, fine_tune, hold_out, read_examples
+from keras_bert.finetuning.resume import load_progress
 from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.records import open_corpus
+from keras_bert.pretraining.tokenization import tokenize
 from keras_bert.pretraining.trainer import pretrain
 from tests.blocks import user_files
 from tests.docs.test_blocks import DOCS, assert_shown
@@ -29,6 +35,52 @@ MESSAGES = dict(ENTRY.findall((DOCS / "troubleshooting.md").read_text(encoding="
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 RUN = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "preset": "bert_tiny"}
 TINY = {"steps": 2, "batch_size": 2, "sequence_length": 16, "validation_share": 0}
+
+
+def damaged_keras_file():
+    Path("cut.keras").write_bytes(b"PK")
+    kb.load("cut.keras")
+
+
+def another_backend():
+    with mock.patch("keras.config.backend", return_value="jax"):
+        fine_tune(None, None)
+
+
+def two_runs():
+    with locked("run"):
+        pretrain(PretrainingConfig(**RUN, **TINY))
+
+
+def damaged_records():
+    tokenizer = kb.load("bert").preprocessor.tokenizer
+    tokenize("text/*.txt", tokenizer, "records", workers=1, progress=False)
+    Path("records/shard-00000.safetensors").unlink()
+    open_corpus(["records"], tokenizer)
+
+
+def damaged_state():
+    state = Path("reviews/unfinished")
+    state.mkdir(parents=True)
+    (state / "weights.safetensors").write_bytes(b"weights")
+    write_progress(state, {})
+    (state / "weights.safetensors").write_bytes(b"other")
+    load_progress(state.parent, None, "")
+
+
+def quantized():
+    model = kb.load("bert", task="classifier", num_labels=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Keras tells which layers stay as they are
+        model.quantize("int8")
+    kb.save(model, "quantized")
+
+
+def own_class():
+    class MyEncoder(kb.Encoder):
+        pass
+
+    kb.save(MyEncoder(kb.load("bert").config), "own")
 
 
 def other_model():
@@ -117,6 +169,8 @@ CASES = {
     "An argument that a model does not have": lambda: kb.load("bert", task="classifier", lables=[]),
     "No preprocessor": without_preprocessor,
     "Weights at random": lambda: kb.load("bert", task="classifier", num_labels=2),
+    "A damaged file of Keras": damaged_keras_file,
+    "Another backend": another_backend,
     "A directory in place of files": lambda: kb.learn_vocabulary("text", 500),
     "Too few tokens": lambda: kb.learn_vocabulary("text/*.txt", 20),
     "Fewer tokens than asked for": lambda: kb.learn_vocabulary("reviews.csv", 5000),
@@ -126,6 +180,8 @@ CASES = {
     "How long a run is": lambda: PretrainingConfig(**RUN),
     "An option that is none": lambda: PretrainingConfig.from_dict(RUN | {"stps": 9}),
     "Another run in the directory": another_run,
+    "Two runs in one directory": two_runs,
+    "Damaged records": damaged_records,
     "Something else in the directory": lambda: pretrain(
         PretrainingConfig(**RUN | TINY | {"output": "text"})
     ),
@@ -138,10 +194,13 @@ CASES = {
     "A label missing": lambda: labels_of(["text,label", "fine,a", "bad,"]),
     "A label unknown": unknown_label,
     "A loss that is no number": not_a_number,
+    "A damaged state": damaged_state,
     "A directory of something else": lambda: kb.save(kb.load("bert"), "text"),
     "A file of a common name": common_name,
     "Two models in one directory": two_formats,
     "An interrupted save": interrupted_save,
+    "A quantized model": quantized,
+    "An encoder of your own class": own_class,
     "Mixed precision": mixed,
     "Integers without texts": lambda: export.tflite(kb.load("bert"), "i.tflite", quantize="int8"),
     "A package missing": lambda: require("not_there", "vocab", "Learning a vocabulary"),
