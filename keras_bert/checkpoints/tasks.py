@@ -93,8 +93,8 @@ def task_name(model: keras.Model) -> str:
             return name
     raise InputError(
         f"Cannot save a {type(model).__name__}; checkpoints hold "
-        f"{', '.join(cls.__name__ for cls in TASKS.values())}. Register a class of your own and use "
-        'model.save("model.keras").'
+        f"{', '.join(cls.__name__ for cls in TASKS.values())}. Register a class of your own and "
+        'use model.save("model.keras").'
     )
 
 
