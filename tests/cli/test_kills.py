@@ -152,6 +152,8 @@ def test_export_over_artifacts(format, commands, models, tmp_path):
         shutil.copytree(old, place)
 
     for kill in outcomes(commands, tmp_path, command, restore, kills):
+        if tree(place) == tree(old):
+            continue  # nothing to see of the kill
         found = answer(place / artifact)
         assert any(np.allclose(found, x, atol=1e-4) for x in logits), kill
         outcome = commands.run(tmp_path, *command)
