@@ -31,6 +31,7 @@ SIGNATURE = "serving_default"  # of an ONNX file in a process of ours
 _ONE, _PIECES = "one_text", "pieces"  # strings [1] to ids [n] int64
 _TEXTS = ["Text in, answers out.", "", "a", "Ein Café, \u4e2d\u6587!", "\u0219i \u011f \u0301"]
 _LONGEST_WORD = 100  # of their WordPiece
+_WAY_OUT = "Leave out `text` and give the file ids, or take the SavedModel"
 _LABELS = ("single_label", "multi_label")
 
 
@@ -170,10 +171,7 @@ _KINDS: dict[str, Callable[[Any], list[onnx.NodeProto]]] = {
 
 
 def _refusal(reason: str) -> str:
-    return (
-        f"An ONNX file cannot take texts for this model: {reason}. Leave out `text` and give the "
-        "file ids, or take the SavedModel."
-    )
+    return f"An ONNX file cannot take texts for this model: {reason}. {_WAY_OUT}."
 
 
 def check_text(model: Any) -> None:
@@ -186,6 +184,7 @@ def check_text(model: Any) -> None:
     tokenizer = model.preprocessor.tokenizer
     if tokenizer.kind not in _KINDS:
         raise InputError(_refusal(f"onnxruntime-extensions has no {type(tokenizer).__name__}"))
+    tokenizer.refuse_added_tokens("An ONNX file", _WAY_OUT)
     _KINDS[tokenizer.kind](tokenizer)
 
 

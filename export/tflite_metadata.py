@@ -102,6 +102,7 @@ def reader_of(model: Any) -> Reader:
             f"The model has {what}, but MediaPipe and the Task Library know WordPiece alone; leave "
             "out `metadata`."
         )
+    tokenizer.refuse_added_tokens("MediaPipe and the Task Library", "Leave out `metadata`")
     special = tokenizer.vocabulary.special_tokens
     for role, token in _SPECIAL.items():
         if special[role] != token:

@@ -27,6 +27,7 @@ from keras_bert.tasks.tagger import TokenClassifier
 from keras_bert.text.offsets import follow
 from keras_bert.text.packing import layout
 
+_WAY_OUT = "Leave out `text` and give the file ids, or take the SavedModel"
 TOP_K = 5
 """Tokens for a mask."""
 
@@ -56,11 +57,11 @@ class PhoneTokenizer:
     """
 
     def __init__(self, tokenizer: Any) -> None:
+        tokenizer.refuse_added_tokens("A TFLite file", _WAY_OUT)
         reason = _REASONS[tokenizer.kind](tokenizer)
         if reason:
             raise InputError(
-                f"A TFLite file cannot take texts for this model: {reason}. Leave out `text` and "
-                "give the file ids, or take the SavedModel."
+                f"A TFLite file cannot take texts for this model: {reason}. {_WAY_OUT}."
             )
         self._tokenizer = tokenizer
         self.vocabulary = tokenizer.vocabulary

@@ -287,6 +287,9 @@ def _check_text_format(wordpiece: Any) -> None:
             f"Google's BERT splits text by WordPiece, not by {type(wordpiece).__name__}; set "
             "model.preprocessor = None to save the weights alone."
         )
+    wordpiece.refuse_added_tokens(
+        "Google's tokenizer", "Set model.preprocessor = None to save the weights alone"
+    )
     plain = Vocabulary(wordpiece.vocabulary.tokens).special_tokens
     same_accents = wordpiece.strip_accents == wordpiece.lowercase
     if wordpiece.vocabulary.special_tokens != plain or not same_accents or not wordpiece.split_cjk:

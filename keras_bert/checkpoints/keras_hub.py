@@ -265,6 +265,7 @@ def _their_preprocessor(ours: Any, task: str) -> Any:
             "KerasHub's BertTokenizer has the special tokens [PAD], [CLS], [SEP] and [MASK], but "
             f"here they are {vocabulary.special_tokens}; set model.preprocessor = None."
         )
+    ours.tokenizer.refuse_added_tokens("KerasHub's BertTokenizer", "Set model.preprocessor = None")
     models = _models()
     tokenizer = models.BertTokenizer(
         vocabulary=list(vocabulary.tokens),

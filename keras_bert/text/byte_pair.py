@@ -23,6 +23,7 @@ import tensorflow_text as tf_text
 
 from keras_bert.errors import InputError
 from keras_bert.text import byte_alphabet
+from keras_bert.text.added_tokens import AddedToken, Pieces
 from keras_bert.text.byte_pair_files import (
     MERGES_NAME,
     TOKENS_NAME,
@@ -37,7 +38,7 @@ from keras_bert.text.ragged import row_ids
 from keras_bert.text.sentencepiece_model import SentencePieceModel
 from keras_bert.text.sentencepiece_operation import SentencePieceOperation
 from keras_bert.text.space_cuts import cut_at_spaces, restore_spaces
-from keras_bert.text.tokenizer import Pieces, Tokenizer
+from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
 _NOT_IN_TEXT = "\x01"  # no character of the bytes' alphabet
@@ -61,6 +62,7 @@ class BytePair(Tokenizer):
         add_prefix_space: put a space before a text that has none there, so that its first word is
             like the others.
         mask_takes_space: as of `Tokenizer`; its tokens begin with a space.
+        added_tokens: as in `Tokenizer`.
 
     Raises:
         InputError: if a merge has or makes a token that is not in the vocabulary.
@@ -69,6 +71,7 @@ class BytePair(Tokenizer):
     kind = "byte_pair"
     in_files = ("vocabulary", "merges")
     keeps_spaces = True
+    trims_offsets = True
 
     def __init__(
         self,
@@ -77,8 +80,9 @@ class BytePair(Tokenizer):
         *,
         add_prefix_space: bool = False,
         mask_takes_space: bool = True,
+        added_tokens: Sequence[AddedToken | Mapping[str, Any]] = (),
     ) -> None:
-        super().__init__(vocabulary, mask_takes_space=mask_takes_space)
+        super().__init__(vocabulary, mask_takes_space=mask_takes_space, added_tokens=added_tokens)
         self.merges = tuple((first, second) for first, second in merges)
         self.add_prefix_space = add_prefix_space
         _check(self.merges, vocabulary)
@@ -86,7 +90,7 @@ class BytePair(Tokenizer):
             self._build()
 
     def _build(self) -> None:
-        tokens, special = self.vocabulary.tokens, set(self.vocabulary.special_tokens.values())
+        tokens, special = self.vocabulary.tokens, self.tokens_beyond_text
         ranks: dict[str, int] = {}
         for rank, (first, second) in enumerate(self.merges):
             ranks.setdefault(first + second, rank)
@@ -133,9 +137,9 @@ class BytePair(Tokenizer):
     def is_continuation(self) -> np.ndarray:
         """Which tokens do not begin with a space, if any token does: bool `[V]`.
 
-        Special tokens do not continue a word.
+        Special and added tokens do not continue a word.
         """
-        tokens, special = self.vocabulary.tokens, self.vocabulary.special_tokens.values()
+        tokens, special = self.vocabulary.tokens, self.tokens_beyond_text
         starts = np.array([token.startswith(byte_alphabet.SPACE) for token in tokens])
         return ~starts & ~np.isin(tokens, list(special)) & starts.any()
 
@@ -244,6 +248,7 @@ class BytePair(Tokenizer):
             "merges": [" ".join(merge) for merge in self.merges],
             "add_prefix_space": self.add_prefix_space,
             "mask_takes_space": self.mask_takes_space,
+            "added_tokens": self.added_tokens_config,
         }
 
     @classmethod

@@ -75,6 +75,46 @@ def bytes_to_characters(
     return starts.with_values(character(starts.values)), ends.with_values(character(ends.values))
 
 
+def character_spans(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """First bytes of the characters of texts `[N]`, and those after their last.
+
+    Int64 `[N, (characters)]`.
+    """
+    data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
+    first = tf.where((data & 0xC0) != 0x80)[:, 0]
+    after = tf.pad(first, [[0, 1]], constant_values=tf.size(data, tf.int64))[1:]
+    text_splits = tf.pad(tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64)), [[1, 0]])
+    splits = tf.searchsorted(first, text_splits, out_type=tf.int64)
+    starts = tf.RaggedTensor.from_row_splits(first, splits, validate=False)
+    begin = tf.gather(text_splits, row_ids(starts))
+    return starts.with_values(first - begin), starts.with_values(after - begin)
+
+
+def spans_through(
+    spans: tuple[tf.RaggedTensor, tf.RaggedTensor],
+    ids: tf.RaggedTensor,
+    starts: tf.RaggedTensor,
+    ends: tf.RaggedTensor,
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Tokens of normalized texts with their places in the texts themselves.
+
+    Args:
+        spans: starts and ends in the texts of each normalized character, `[N, (characters)]`.
+        ids: `[N, (tokens)]`.
+        starts: the first normalized character of each token.
+        ends: the one after the last.
+    """
+    first, after = spans
+    begin = tf.gather(tf.cast(first.row_starts(), tf.int32), row_ids(ids))
+    places = tf.gather(first.values, begin + starts.values)
+    last = tf.maximum(ends.values - 1, starts.values)
+    return (
+        ids,
+        starts.with_values(places),
+        ends.with_values(tf.maximum(tf.gather(after.values, begin + last), places)),
+    )
+
+
 def _characters_before(texts: tf.Tensor) -> tf.Tensor:
     """Characters that begin before each byte of texts `[N]` joined, int32 `[bytes + 1]`."""
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)

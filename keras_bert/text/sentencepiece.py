@@ -27,22 +27,25 @@ import tensorflow_text as tf_text
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
+from keras_bert.text.added_tokens import AddedToken, Pieces
 from keras_bert.text.character_map import (
     compose_character_map,
     crosses_spaces,
     read_character_map,
 )
-from keras_bert.text.offsets import bytes_to_characters
+from keras_bert.text.offsets import bytes_to_characters, character_spans
 from keras_bert.text.ragged import row_ids
 from keras_bert.text.sentencepiece_model import SPACE, PieceType, SentencePieceModel
 from keras_bert.text.sentencepiece_operation import SentencePieceOperation
-from keras_bert.text.tokenizer import Pieces, Tokenizer
+from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.words import begins_word
 
 MODEL_NAME = "spiece.model"
 
 _DIGIT_COMMA = re.compile(r"\d,$")
+_BYTES = np.array([bytes([byte]) for byte in range(256)], object)
+_FIRST_BYTE = 2  # after the unknown piece and one that no text has
 _PENALTY = 100.0  # as Hugging Face lowers scores of pieces that should not be found
 
 
@@ -79,6 +82,9 @@ class SentencePiece(Tokenizer):
             for them. Hugging Face's fast tokenizers leave it unknown, and so does the default.
         split_digit_commas: keep a comma after a digit apart, as ALBERT does.
         mask_takes_space: as in `Tokenizer`.
+        added_tokens: as in `Tokenizer`.
+        space_before_added: whether a space before a normalized added token is a token, `▁`, as
+            where Hugging Face's `Metaspace` splits text without `WhitespaceSplit`.
 
     Attributes:
         fast_operation: `FastSentencepieceTokenizer`, which gives numbers of pieces, or None where
@@ -105,6 +111,8 @@ class SentencePiece(Tokenizer):
         byte_fallback: bool = False,
         split_digit_commas: bool = False,
         mask_takes_space: bool = False,
+        added_tokens: Sequence[AddedToken | Mapping[str, Any]] = (),
+        space_before_added: bool = False,
     ) -> None:
         self.model = model
         self.first_tokens = tuple(first_tokens)
@@ -113,11 +121,12 @@ class SentencePiece(Tokenizer):
         self.normalization = tuple(normalization)
         self.byte_fallback = byte_fallback
         self.split_digit_commas = split_digit_commas
+        self.space_before_added = space_before_added
         self._read = SentencePieceModel.from_bytes(model)
         pieces = self._read.pieces[skipped_pieces:]
         tokens = [*self.first_tokens, *pieces, *self.last_tokens]
         vocabulary = Vocabulary(tokens, **(special_tokens or {}))
-        super().__init__(vocabulary, mask_takes_space=mask_takes_space)
+        super().__init__(vocabulary, mask_takes_space=mask_takes_space, added_tokens=added_tokens)
         with tf.init_scope():  # constants that outlive the graph in which this may be built
             self._build()
 
@@ -165,7 +174,7 @@ class SentencePiece(Tokenizer):
         and none where no token has one.
         """
         tokens = self.vocabulary.tokens
-        special = {*self.vocabulary.special_tokens.values(), *self.first_tokens, *self.last_tokens}
+        special = {*self.tokens_beyond_text, *self.first_tokens, *self.last_tokens}
         spaced = np.array([token.startswith(SPACE) for token in tokens])
         whole = np.array([token in special or begins_word(token) for token in tokens])
         return ~spaced & ~whole & spaced.any()
@@ -200,6 +209,53 @@ class SentencePiece(Tokenizer):
         )
         return ids, starts, ends
 
+    def _normalize(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.Tensor, tuple[tf.RaggedTensor, tf.RaggedTensor]]:
+        """As in `Tokenizer`: the bytes that a model without pieces makes of each character."""
+        pieces, starts, ends = self._bytes.tokenize_with_offsets(texts)
+        data = pieces.with_values(tf.gather(_BYTES, pieces.values - _FIRST_BYTE))
+        normalized = tf.strings.reduce_join(data, axis=1)
+        if self.space_before_added:  # but not one at the end
+            normalized = tf.strings.regex_replace(normalized, " +$", "")
+        first, after = character_spans(normalized)
+        begin = tf.gather(starts.row_starts(), row_ids(first))
+        starts = first.with_values(tf.gather(starts.values, begin + first.values))
+        ends = after.with_values(tf.gather(ends.values, begin + after.values - 1))
+        starts, ends = bytes_to_characters(texts, starts, ends)
+        # Of the characters made of one, the operation gives the last one all of it.
+        return normalized, (starts, ends.with_values(tf.maximum(ends.values, starts.values + 1)))
+
+    def _tokenize_between(self, texts: tf.Tensor) -> Pieces:
+        pieces = self._tokenize_with_offsets(texts)
+        if not self.space_before_added:
+            return pieces
+        has_space = tf.strings.regex_full_match(texts, "(?s:.*) ")
+        end = tf.strings.length(tf.boolean_mask(texts, has_space), "UTF8_CHAR")
+        counts = tf.cast(has_space, tf.int64)
+        last = (tf.fill(tf.shape(end), self._space_id), end - 1, end)
+        ids, starts, ends = (
+            tf.concat([x, tf.RaggedTensor.from_row_lengths(values, counts)], axis=1)
+            for x, values in zip(pieces, last, strict=True)
+        )
+        return ids, starts, ends
+
+    @functools.cached_property
+    def _bytes(self) -> SentencePieceOperation:
+        pieces = ["<unk>", "\x01", *(f"<0x{byte:02X}>" for byte in range(256))]
+        types = [PieceType.UNKNOWN, PieceType.NORMAL, *[PieceType.BYTE] * 256]
+        model = SentencePieceModel(
+            tuple(pieces),
+            (0.0,) * len(pieces),
+            tuple(types),
+            character_map=self.model_of_operations().character_map,
+            byte_fallback=True,
+            add_dummy_prefix=False,
+            remove_extra_whitespaces=False,
+            escape_whitespaces=False,
+        )
+        return SentencePieceOperation(model.to_bytes())
+
     def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """What is tokenized by itself, `[N, (words)]`."""
         if self._by_words:
@@ -229,6 +285,8 @@ class SentencePiece(Tokenizer):
             "byte_fallback": self.byte_fallback,
             "split_digit_commas": self.split_digit_commas,
             "mask_takes_space": self.mask_takes_space,
+            "added_tokens": self.added_tokens_config,
+            "space_before_added": self.space_before_added,
         }
 
     @classmethod

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 import functools
 import importlib
 import os
-from collections.abc import Sequence
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.text.special_tokens import insert_special_tokens, split_at_special_tokens
+from keras_bert.text.added_tokens import AddedToken, Pieces, TokenCutter, to_added_tokens
+from keras_bert.text.offsets import spans_through
 from keras_bert.text.strings import Texts, to_strings
 from keras_bert.text.vocabulary import Vocabulary
-
-Pieces: TypeAlias = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
-"""Ids, starts and ends of tokens, each `[N, (tokens)]`."""
 
 TOKENIZERS = {"wordpiece": "WordPiece", "byte_pair": "BytePair", "sentencepiece": "SentencePiece"}
 """Kind to class; the module has the name of the kind."""
@@ -28,12 +27,17 @@ class Tokenizer(abc.ABC):
     """Splits texts into tokens of a vocabulary.
 
     A kind of tokenizer says how plain text becomes ids, and what a token looks like in text;
-    special tokens that stand in the text are handled here.
+    added tokens, and special tokens that stand in the text, are cut out here.
 
     Args:
         vocabulary: the tokens.
         mask_takes_space: whether a mask token written in the text takes the white space before it
             along, where the tokens of the vocabulary begin with a space (RoBERTa).
+        added_tokens: tokens of the vocabulary that are cut out of every text, or their
+            dictionaries. The five special tokens are not among them.
+
+    Raises:
+        InputError: if an added token is not in the vocabulary, or has an option out of range.
     """
 
     kind: ClassVar[str]
@@ -42,10 +46,23 @@ class Tokenizer(abc.ABC):
     """Keys of the configuration that `save` writes to files of their own."""
     keeps_spaces: ClassVar[bool] = False
     """Whether white space at the ends of a text is in its tokens."""
+    trims_offsets: ClassVar[bool] = False
+    """Whether the offsets of an added token leave out the white space that it takes along."""
+    unlike_words: str = ""
+    """Characters that stand alone in normalized text, for a regular expression."""
 
-    def __init__(self, vocabulary: Vocabulary, *, mask_takes_space: bool = False) -> None:
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        mask_takes_space: bool = False,
+        added_tokens: Sequence[AddedToken | Mapping[str, Any]] = (),
+    ) -> None:
         self.vocabulary = vocabulary
         self.mask_takes_space = mask_takes_space
+        self.added_tokens = to_added_tokens(added_tokens)
+        for token in self.added_tokens:
+            vocabulary.id_of(token.content)
 
     @property
     @abc.abstractmethod
@@ -59,6 +76,16 @@ class Tokenizer(abc.ABC):
     @abc.abstractmethod
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
         """As `_tokenize`, with starts and ends in characters of the texts, int32."""
+
+    def _normalize(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.Tensor, tuple[tf.RaggedTensor, tf.RaggedTensor] | None]:
+        """Normalized texts `[N]`, which normalizing again does not change.
+
+        With it the characters of the texts that each character of the normalized texts comes from:
+        starts and ends, int32 `[N, (characters)]`; None if nothing is ever changed.
+        """
+        return texts, None
 
     @abc.abstractmethod
     def _written(self) -> Sequence[str | bytes]:
@@ -95,8 +122,8 @@ class Tokenizer(abc.ABC):
                 token, not as plain text.
         """
         texts = to_strings(texts)
-        if allow_special_tokens:
-            return self._tokenize_around_special_tokens(texts)[0]
+        if self.added_tokens or allow_special_tokens:
+            return self._tokenize_around_tokens(texts, allow_special_tokens)[0]
         return self._tokenize(texts)
 
     def tokenize_with_offsets(self, texts: Texts, *, allow_special_tokens: bool = False) -> Pieces:
@@ -107,8 +134,8 @@ class Tokenizer(abc.ABC):
             token was made of.
         """
         texts = to_strings(texts)
-        if allow_special_tokens:
-            return self._tokenize_around_special_tokens(texts)
+        if self.added_tokens or allow_special_tokens:
+            return self._tokenize_around_tokens(texts, allow_special_tokens)
         return self._tokenize_with_offsets(texts)
 
     def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
@@ -136,12 +163,78 @@ class Tokenizer(abc.ABC):
         """A token as a reader knows it (`##ing`, ` the`)."""
         return self.vocabulary.tokens[token_id]
 
-    def _tokenize_around_special_tokens(self, texts: tf.Tensor) -> Pieces:
-        vocabulary = self.vocabulary
-        ids = {token: vocabulary.id_of(token) for token in vocabulary.special_tokens.values()}
-        taking = [vocabulary.mask] if self.mask_takes_space else []
-        parts = split_at_special_tokens(texts, ids, taking_space=taking)
-        return insert_special_tokens(parts, *self._tokenize_with_offsets(parts.plain.values))
+    def _tokenize_around_tokens(self, texts: tf.Tensor, allow_special_tokens: bool) -> Pieces:
+        """Tokens of texts `[N]` around those that are cut out as they stand, then normalized."""
+        special = self._special_tokens if allow_special_tokens else []
+        tokens = [*special, *(token for token in self.added_tokens if not token.normalized)]
+        if not tokens:
+            return self._tokenize_normalized(texts)
+        cutter = self._cutter(tokens, [token.content for token in tokens])
+        return cutter.around(texts, self._tokenize_normalized)
+
+    def _tokenize_normalized(self, texts: tf.Tensor) -> Pieces:
+        if self._normalized_cutter is None:
+            return self._tokenize_with_offsets(texts)
+        normalized, spans = self._normalize(texts)
+        pieces = self._normalized_cutter.around(normalized, self._tokenize_between)
+        return pieces if spans is None else spans_through(spans, *pieces)
+
+    def _tokenize_between(self, texts: tf.Tensor) -> Pieces:
+        """As `_tokenize_with_offsets`, of what stands between normalized added tokens."""
+        return self._tokenize_with_offsets(texts)
+
+    @functools.cached_property
+    def _normalized_cutter(self) -> TokenCutter | None:
+        tokens = [token for token in self.added_tokens if token.normalized]
+        tokens.sort(key=lambda token: not token.special)  # those come first where forms are equal
+        if not tokens:
+            return None
+        with tf.init_scope():
+            contents, _ = self._normalize(tf.constant([token.content for token in tokens]))
+        contents = [content.decode() for content in contents.numpy()]
+        return self._cutter(tokens, contents, no_words=self.unlike_words)
+
+    def _cutter(
+        self, tokens: Sequence[AddedToken], contents: Sequence[str], **options: Any
+    ) -> TokenCutter:
+        by_special = sorted(
+            zip(tokens, contents, strict=True), key=lambda pair: not pair[0].special
+        )
+        ids = [self.vocabulary.id_of(token.content) for token, _ in by_special]
+        found, forms = zip(*by_special, strict=True)
+        return TokenCutter(found, forms, ids, covers_space=not self.trims_offsets, **options)
+
+    @property
+    def _special_tokens(self) -> list[AddedToken]:
+        mask = self.vocabulary.mask
+        return [
+            AddedToken(token, special=True, lstrip=token == mask and self.mask_takes_space)
+            for token in dict.fromkeys(self.vocabulary.special_tokens.values())
+        ]
+
+    def refuse_added_tokens(self, reader: str, way_out: str) -> None:
+        """Raises an error if there are tokens that `reader` would not cut out of texts.
+
+        Raises:
+            InputError: naming one of them and `way_out`.
+        """
+        if self.added_tokens:
+            others = len(self.added_tokens) - 1
+            raise InputError(
+                f"{reader} cannot cut the added token {self.added_tokens[0].content!r}"
+                f"{f' and {others} more' if others else ''} out of texts. {way_out}."
+            )
+
+    @property
+    def added_tokens_config(self) -> list[dict[str, Any]]:
+        """The added tokens, ready for JSON."""
+        return [dataclasses.asdict(token) for token in self.added_tokens]
+
+    @functools.cached_property
+    def tokens_beyond_text(self) -> set[str]:
+        """Special tokens, and tokens that only cutting a text finds."""
+        added = {token.content for token in self.added_tokens if not token.in_model}
+        return added.union(self.vocabulary.special_tokens.values())
 
 
 def tokenizer_class(kind: str) -> type[Tokenizer]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,11 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.errors import InputError
+from keras_bert.text.added_tokens import AddedToken, Pieces
 from keras_bert.text.normalization import load_normalizer
-from keras_bert.text.offsets import to_characters
-from keras_bert.text.splitting import split_words
-from keras_bert.text.tokenizer import Pieces, Tokenizer
+from keras_bert.text.offsets import character_spans, to_characters
+from keras_bert.text.splitting import CJK, split_words
+from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import CONTINUATION, Vocabulary, is_continuation
 from keras_bert.text.word_limit import MOST_BYTES_PER_CHARACTER, WordLimit
 
@@ -46,6 +47,7 @@ class WordPiece(Tokenizer):
         split_cjk: make a word of each CJK ideograph.
         max_characters_per_word: a longer word becomes the unknown token. Hugging Face has 100,
             `tokenization.py` 200.
+        added_tokens: as in `Tokenizer`.
 
     Attributes:
         normalizer: the operation that makes of texts `[N]` what `pieces` takes.
@@ -64,15 +66,17 @@ class WordPiece(Tokenizer):
         strip_accents: bool | None = None,
         split_cjk: bool = True,
         max_characters_per_word: int = 100,
+        added_tokens: Sequence[AddedToken | Mapping[str, Any]] = (),
     ) -> None:
         if max_characters_per_word < 1:
             raise InputError(
                 f"max_characters_per_word must be positive, not {max_characters_per_word}."
             )
-        super().__init__(vocabulary)
+        super().__init__(vocabulary, added_tokens=added_tokens)
         self.lowercase = lowercase
         self.strip_accents = lowercase if strip_accents is None else strip_accents
         self.split_cjk = split_cjk
+        self.unlike_words = CJK if split_cjk else ""
         self.max_characters_per_word = max_characters_per_word
         with tf.init_scope():  # constants that outlive the graph in which this may be built
             self._build()
@@ -109,6 +113,12 @@ class WordPiece(Tokenizer):
         ids, starts, ends = self.pieces(normalized)
         return ids, *to_characters(texts, byte_map, starts, ends)
 
+    def _normalize(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.Tensor, tuple[tf.RaggedTensor, tf.RaggedTensor]]:
+        normalized, byte_map = self.normalizer.normalize_with_offsets(texts)
+        return normalized, to_characters(texts, byte_map, *character_spans(normalized))
+
     def _written(self) -> list[str]:
         return [
             token.removeprefix(CONTINUATION) if continues else f" {token}"
@@ -129,16 +139,16 @@ class WordPiece(Tokenizer):
     def _as_matched(self, token: str, index: int) -> str:
         """Returns the token as the operation gets it, so that no text matches what it should not.
 
-        Special tokens come from the caller, never from text, and the operation, unlike BERT, would
-        find a token with white space in it, and refuses U+0011, a mark of its own. It also refuses
-        long tokens, which only a longer word than the limit could have. No control character is
-        left in normalised text.
+        Special and added tokens come from the caller or are cut out, so no text becomes them. The
+        operation, unlike BERT, would find a token with white space in it, and refuses U+0011, a
+        mark of its own. It also refuses long tokens, which only a longer word than the limit could
+        have. No control character is left in normalised text.
 
         Raises:
             InputError: if a word within the limit could have a token that is too long.
         """
-        is_special = token in self.vocabulary.special_tokens.values()
-        is_found = not (is_special or token == "\x11" or any(map(str.isspace, token)))
+        is_beyond = token in self.tokens_beyond_text
+        is_found = not (is_beyond or token == "\x11" or any(map(str.isspace, token)))
         piece = token.removeprefix(CONTINUATION)
         if len(piece.encode()) <= _MOST_BYTES_PER_TOKEN:
             return token if is_found else f"\x01{token}"
@@ -158,6 +168,7 @@ class WordPiece(Tokenizer):
             "strip_accents": self.strip_accents,
             "split_cjk": self.split_cjk,
             "max_characters_per_word": self.max_characters_per_word,
+            "added_tokens": self.added_tokens_config,
         }
 
     @classmethod

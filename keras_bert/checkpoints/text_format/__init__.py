@@ -1,6 +1,9 @@
 """The tokenizer's files of Hugging Face's transformers, of every kind."""
 
+import dataclasses
+import itertools
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -8,15 +11,20 @@ from typing import Any
 from keras_bert.checkpoints.json_files import write_json
 from keras_bert.checkpoints.text_format import byte_pair, sentencepiece, wordpiece
 from keras_bert.checkpoints.text_format.files import (
+    ADDED,
+    EXTRA,
     OPTIONS,
     SPECIAL_TOKEN_NAMES,
     SPECIAL_TOKENS,
     TOKENIZER,
     OtherTokenizerError,
     TextFiles,
+    model_tokens,
 )
 from keras_bert.errors import CheckpointError, InputError
+from keras_bert.text.added_tokens import AddedToken
 from keras_bert.text.preprocessor import Preprocessor
+from keras_bert.text.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +90,11 @@ def write_text_format(preprocessor: Preprocessor, directory: Path) -> None:
         for role, token in tokenizer.vocabulary.special_tokens.items()
     }
     if tokenizer.mask_takes_space:
-        special["mask_token"] = _added_token(tokenizer.vocabulary.mask, takes_space=True)
+        mask = AddedToken(tokenizer.vocabulary.mask, special=True, lstrip=True)
+        special["mask_token"] = _options(mask)
+    more = [token.content for token in tokenizer.added_tokens if token.special]
+    if more:
+        special[EXTRA] = more
     segments = ["token_type_ids"] * (preprocessor.num_segments > 1)
     options = {
         **kind.write(tokenizer, directory),
@@ -92,9 +104,16 @@ def write_text_format(preprocessor: Preprocessor, directory: Path) -> None:
     }
     if tokenizer.mask_takes_space:
         options["mask_token"] = {"__type": "AddedToken", **special["mask_token"]}
+    described = kind.describe(tokenizer)
+    added = _added_tokens(tokenizer, described.pop("added_tokens", []))
+    if tokenizer.added_tokens:
+        vocabulary = tokenizer.vocabulary.tokens
+        size = len(model_tokens(tokenizer))
+        options["added_tokens_decoder"] = {str(index): token for index, token in added.items()}
+        write_json(dict(zip(vocabulary[size:], itertools.count(size))), directory / ADDED)
     write_json(special, directory / SPECIAL_TOKENS)
     write_json(options, directory / OPTIONS)
-    write_json(_tokenizer(preprocessor, kind.describe(tokenizer)), directory / TOKENIZER)
+    write_json(_tokenizer(preprocessor, described, added), directory / TOKENIZER)
 
 
 def _kind(files: TextFiles) -> str | None:
@@ -119,30 +138,31 @@ def _kind(files: TextFiles) -> str | None:
     return kind
 
 
-def _added_token(token: str, *, takes_space: bool = False, special: bool = True) -> dict[str, Any]:
-    return {
-        "content": token,
-        "single_word": False,
-        "lstrip": takes_space,
-        "rstrip": False,
-        "normalized": False,
-        "special": special,
-    }
+def _options(token: AddedToken) -> dict[str, Any]:
+    """A token as transformers describes it."""
+    options = dataclasses.asdict(token)
+    del options["in_model"]
+    return options
 
 
-def _tokenizer(preprocessor: Preprocessor, parts: dict[str, Any]) -> dict[str, Any]:
+def _added_tokens(tokenizer: Tokenizer, found_in_text: Sequence[str]) -> dict[int, dict[str, Any]]:
+    """Descriptions of special and added tokens, and of pieces found in every text, by id."""
+    vocabulary = tokenizer.vocabulary
+    tokens = {token: AddedToken(token) for token in found_in_text}
+    tokens |= {token.content: token for token in tokenizer.added_tokens}
+    for token in vocabulary.special_tokens.values():
+        takes_space = token == vocabulary.mask and tokenizer.mask_takes_space
+        tokens[token] = AddedToken(token, special=True, lstrip=takes_space)
+    by_id = {vocabulary.id_of(content): _options(token) for content, token in tokens.items()}
+    return dict(sorted(by_id.items()))
+
+
+def _tokenizer(
+    preprocessor: Preprocessor, parts: dict[str, Any], added: dict[int, dict[str, Any]]
+) -> dict[str, Any]:
     """The `tokenizer.json`."""
-    tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
+    vocabulary = preprocessor.vocabulary
     cls, separator = vocabulary.cls, vocabulary.separator
-    others = parts.pop("added_tokens", [])
-    added = {
-        token: {"id": vocabulary.id_of(token)} | _added_token(token, special=False)
-        for token in others
-    } | {
-        token: {"id": vocabulary.id_of(token)}
-        | _added_token(token, takes_space=token == vocabulary.mask and tokenizer.mask_takes_space)
-        for token in vocabulary.special_tokens.values()
-    }
 
     def part(kind: str, name: str, segment: int) -> dict[str, Any]:
         return {kind: {"id": name, "type_id": segment}}
@@ -156,7 +176,7 @@ def _tokenizer(preprocessor: Preprocessor, parts: dict[str, Any]) -> dict[str, A
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": sorted(added.values(), key=lambda token: token["id"]),
+        "added_tokens": [{"id": index, **token} for index, token in added.items()],
         **{name: parts[name] for name in ("normalizer", "pre_tokenizer")},
         "post_processor": {
             "type": "TemplateProcessing",

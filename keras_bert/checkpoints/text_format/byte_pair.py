@@ -8,10 +8,18 @@ from keras_bert.checkpoints.text_format.files import (
     TOKENIZER,
     OtherTokenizerError,
     TextFiles,
+    model_tokens,
 )
 from keras_bert.errors import CheckpointError
 from keras_bert.text.byte_pair import BytePair
-from keras_bert.text.byte_pair_files import MERGES_NAME, TOKENS_NAME, read_merges, read_tokens
+from keras_bert.text.byte_pair_files import (
+    MERGES_NAME,
+    TOKENS_NAME,
+    read_merges,
+    read_tokens,
+    write_merges,
+    write_tokens,
+)
 from keras_bert.text.vocabulary import Vocabulary
 
 FILES = (TOKENS_NAME,)
@@ -38,6 +46,7 @@ def read(files: TextFiles) -> BytePair:
         merges,
         add_prefix_space=prefix,
         mask_takes_space=files.mask_takes_space(special["mask"], default=True),
+        added_tokens=files.added_tokens(ids, special.values()),
     )
 
 
@@ -75,7 +84,8 @@ def _merges(files: TextFiles, ids: dict[str, int]) -> list[tuple[str, str]]:
 
 def write(tokenizer: BytePair, directory: Path) -> dict[str, Any]:
     """Writes `vocab.json`, `merges.txt`; returns what `tokenizer_config.json` says of this kind."""
-    tokenizer.save(directory)
+    write_tokens(directory / TOKENS_NAME, model_tokens(tokenizer))
+    write_merges(directory / MERGES_NAME, tokenizer.merges)
     return {"tokenizer_class": GENERIC, "add_prefix_space": tokenizer.add_prefix_space}
 
 
@@ -94,7 +104,7 @@ def describe(tokenizer: BytePair) -> dict[str, Any]:
             "continuing_subword_prefix": "",
             "end_of_word_suffix": "",
             "fuse_unk": False,
-            "vocab": {token: index for index, token in enumerate(tokenizer.vocabulary.tokens)},
+            "vocab": {token: index for index, token in enumerate(model_tokens(tokenizer))},
             "merges": [" ".join(merge) for merge in tokenizer.merges],
         },
     }

@@ -2,7 +2,8 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 from keras_bert.checkpoints.json_files import read_json_if_there
 from keras_bert.errors import CheckpointError
 from keras_bert.families import FAMILIES
+from keras_bert.text.added_tokens import AddedToken
 from keras_bert.text.loading import usual_special_tokens
+from keras_bert.text.tokenizer import Tokenizer
 
 TOKENIZER, OPTIONS = "tokenizer.json", "tokenizer_config.json"
 SPECIAL_TOKENS, ADDED = "special_tokens_map.json", "added_tokens.json"
@@ -23,6 +26,8 @@ SPECIAL_TOKEN_NAMES = {  # our role to their key
     "separator": "sep_token",
     "mask": "mask_token",
 }
+_PARTS = set(SPECIAL_TOKEN_NAMES.values())
+EXTRA, _NEW_EXTRA = "additional_special_tokens", "extra_special_tokens"
 GENERIC = "PreTrainedTokenizerFast"
 _NO_CLASS_OF_ITS_OWN = (GENERIC, "PreTrainedTokenizer", "TokenizersBackend")
 
@@ -105,32 +110,81 @@ class TextFiles:
     def with_added(self, ids: Mapping[Any, Any], mask: str) -> list[str]:
         """Tokens in the order of their ids: those of a vocabulary, and those added after it.
 
-        As in transformers, the mask comes last where neither has it.
+        As in transformers, the mask and tokens without an id come last where neither has them.
 
         Raises:
             CheckpointError: if an id is missing.
         """
         tokens = {index: token for token, index in ids.items() if isinstance(index, int)}
         whole = sorted(tokens) == list(range(len(ids)))
-        for token, index in self._added():
-            if token not in ids:
-                tokens.setdefault(index, token)
+        for token, options in self._added.items():
+            if token not in ids and "id" in options:
+                tokens.setdefault(options["id"], token)
+        for token in (mask, *self._added):
+            if token not in ids and token not in tokens.values():
+                tokens[next(i for i in itertools.count(len(ids)) if i not in tokens)] = token
         if not whole or sorted(tokens) != list(range(len(tokens))):
             raise CheckpointError(
                 f"{self.directory}: the ids of the tokenizer's vocabulary are not 0, 1, 2, ..."
             )
-        if mask not in tokens.values():
-            tokens[len(tokens)] = mask
         return [tokens[index] for index in range(len(tokens))]
 
-    def _added(self) -> Iterator[tuple[str, int]]:
-        listed = self.tokenizer.get("added_tokens")
-        for token in listed if isinstance(listed, list) else ():
-            yield token["content"], token["id"]
+    def added_tokens(self, ids: Mapping[Any, Any], others: Collection[str]) -> list[AddedToken]:
+        """Tokens to be cut out of texts.
+
+        Args:
+            ids: the vocabulary to which they were added.
+            others: tokens that are not among them: special ones, and unused ones of a class.
+        """
+        options = [field.name for field in dataclasses.fields(AddedToken)]
+        return [
+            AddedToken(
+                **{"normalized": not token.get("special", False)}
+                | {name: token[name] for name in options if name in token}
+                | {"content": content, "in_model": content in ids}
+            )
+            for content, token in self._added.items()
+            if content not in others
+        ]
+
+    @functools.cached_property
+    def _added(self) -> dict[str, dict[str, Any]]:
+        """Added tokens by content, with their options and ids, as transformers 5 reads them.
+
+        `added_tokens_decoder` comes before all other files. A class of transformers takes nothing
+        but the vocabulary from `tokenizer.json` then.
+        """
         decoder = self.options.get("added_tokens_decoder")
-        for index, token in (decoder if isinstance(decoder, dict) else {}).items():
-            yield token["content"], int(index)
-        yield from self.added.items()
+        listed = self.tokenizer.get("added_tokens")
+        listed = listed if isinstance(listed, list) else []
+        added: dict[str, dict[str, Any]] = {}
+        if isinstance(decoder, dict):
+            numbered = [{**token, "id": int(index)} for index, token in decoder.items()]
+            numbered.sort(key=lambda token: token["id"])
+            listed = [*(listed if self.complete else []), *numbered]
+        else:
+            # transformers does not look there when it reads `added_tokens.json`
+            known = {name: self.special[name] for name in self.special if name != EXTRA}
+            special = self._more_special_tokens(known)
+            for content, index in self.added.items():
+                added[content] = {"id": index, "special": content in special}
+        for token in listed:
+            added[token["content"]] = {**added.get(token["content"], {}), **token}
+        more = self._more_special_tokens({} if isinstance(decoder, dict) else self.special)
+        for content, options in more.items():
+            added.setdefault(content, {**options, "special": True})
+        return added
+
+    def _more_special_tokens(self, special: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Special tokens that play none of the five parts, by content, with their options."""
+        named = {**self.options, **special}
+        extra = named.get(_NEW_EXTRA) or named.get(EXTRA) or []
+        tokens = [
+            *(named[name] for name in named if name.endswith("_token") and name not in _PARTS),
+            *(extra.values() if isinstance(extra, dict) else extra),
+        ]
+        tokens = [{"content": token} if isinstance(token, str) else token for token in tokens]
+        return {token["content"]: token for token in tokens if isinstance(token, dict)}
 
     def mask_takes_space(self, mask: str, default: bool) -> bool:
         """Whether the mask token is one that takes the white space before it along (lstrip)."""
@@ -187,6 +241,14 @@ class TextFiles:
                 f"{self.directory}: the tokenizer's {name} is {token!r}, not a string."
             )
         return token
+
+
+def model_tokens(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """The vocabulary without the tokens that were added at its end."""
+    tokens = tokenizer.vocabulary.tokens
+    added = {token.content for token in tokenizer.added_tokens if not token.in_model}
+    size = next(i for i in range(len(tokens), 0, -1) if tokens[i - 1] not in added)
+    return tokens[:size]
 
 
 def _flat(part: Any) -> Iterator[dict[str, Any]]:

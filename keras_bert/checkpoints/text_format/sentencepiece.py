@@ -12,6 +12,7 @@ from keras_bert.checkpoints.text_format.files import (
     TOKENIZER,
     OtherTokenizerError,
     TextFiles,
+    model_tokens,
 )
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.text.sentencepiece import SentencePiece
@@ -48,6 +49,7 @@ _EXTRA_SPACES: list[dict[str, Any]] = [  # what remove_extra_whitespaces does
     {"type": "Strip", "strip_left": True, "strip_right": True},
     {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
 ]
+_METASPACE_ALONE = "deberta-v2"  # whose class splits text at nothing else
 _DIGIT_COMMA = re.compile(r"\d,$")
 _PENALTY = 100.0
 
@@ -98,6 +100,7 @@ def _read_model_file(files: TextFiles) -> SentencePiece:
         last,
         normalization=normalization,
         split_digit_commas=name == "albert",
+        **_added_tokens(files, ids, special, model),
     )
 
 
@@ -114,8 +117,9 @@ def _read_tokenizer(files: TextFiles) -> SentencePiece:
     tokens = files.with_added(ids, special["mask"])
     normalization, character_map = _normalization(files)
     byte_fallback = bool(part.get("byte_fallback"))
-    options = {"normalization": normalization, "byte_fallback": byte_fallback}
+    options: dict[str, Any] = {"normalization": normalization, "byte_fallback": byte_fallback}
     found = _model_file(files)
+    options |= _added_tokens(files, ids, special, None if found is None else found[1])
     start = None if found is None else _find(tokens, found[1].pieces)
     if found is not None and start is not None:
         (content, model), (place, skipped) = found, start
@@ -157,6 +161,36 @@ def _tokenizer(
         mask_takes_space=files.mask_takes_space(special["mask"], default=False),
         **options,
     )
+
+
+def _added_tokens(
+    files: TextFiles,
+    ids: dict[str, int],
+    special: dict[str, str],
+    model: SentencePieceModel | None,
+) -> dict[str, Any]:
+    """Options for added tokens: without unused ones, and pieces that the model always finds."""
+    name = getattr(files.family, "TRAITS", {}).get("family")
+    unused = _LAYOUTS.get(str(name), PieceLayout()).first_tokens
+    found = () if model is None else _user_defined(model)
+    added = files.added_tokens(ids, {*special.values(), *unused, *found})
+    if not added:
+        return {}
+    if files.complete:
+        steps = {step.get("type"): step for step in files.steps("pre_tokenizer")}
+    else:
+        steps = {} if name == _METASPACE_ALONE else {"WhitespaceSplit": {}}
+    if steps.get("Metaspace", {}).get("prepend_scheme") == "first":
+        raise OtherTokenizerError(
+            f"{files.directory / TOKENIZER} has added tokens with the prepend_scheme 'first'"
+        )
+    return {"added_tokens": added, "space_before_added": "WhitespaceSplit" not in steps}
+
+
+def _user_defined(model: SentencePieceModel) -> list[str]:
+    """Pieces that are found in every text."""
+    typed = zip(model.pieces, model.types, strict=True)
+    return [piece for piece, kind in typed if kind == PieceType.USER_DEFINED]
 
 
 def _find(tokens: Sequence[str], pieces: Sequence[str]) -> tuple[int, int] | None:
@@ -225,7 +259,7 @@ def write(tokenizer: SentencePiece, directory: Path) -> dict[str, Any]:
 def describe(tokenizer: SentencePiece) -> dict[str, Any]:
     """The parts of `tokenizer.json` that are of this kind."""
     model = SentencePieceModel.from_bytes(tokenizer.model)
-    scores = dict.fromkeys(tokenizer.vocabulary.tokens, 0.0)
+    scores = dict.fromkeys(model_tokens(tokenizer), 0.0)
     for piece, score in list(zip(model.pieces, model.scores, strict=True))[
         tokenizer.skipped_pieces :
     ]:
@@ -239,9 +273,11 @@ def describe(tokenizer: SentencePiece) -> dict[str, Any]:
         steps = [_EXTRA_SPACES[0], *steps, _EXTRA_SPACES[1]]
     metaspace = {"type": "Metaspace", "replacement": SPACE, "split": True}
     metaspace["prepend_scheme"] = "always" if model.add_dummy_prefix else "never"
+    alone = tokenizer.space_before_added or not tokenizer.added_tokens
+    split = [{"type": "WhitespaceSplit"}, metaspace]
     return {
         "normalizer": {"type": "Sequence", "normalizers": steps},
-        "pre_tokenizer": metaspace,
+        "pre_tokenizer": metaspace if alone else {"type": "Sequence", "pretokenizers": split},
         "decoder": metaspace,
         "model": {
             "type": "Unigram",
@@ -249,9 +285,5 @@ def describe(tokenizer: SentencePiece) -> dict[str, Any]:
             "vocab": [[token, score] for token, score in scores.items()],
             "byte_fallback": tokenizer.byte_fallback,
         },
-        "added_tokens": [  # which are found in every text
-            piece
-            for piece, kind in zip(model.pieces, model.types, strict=True)
-            if kind == PieceType.USER_DEFINED
-        ],
+        "added_tokens": _user_defined(model),
     }

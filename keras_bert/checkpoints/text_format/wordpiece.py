@@ -8,6 +8,7 @@ from keras_bert.checkpoints.text_format.files import (
     TOKENIZER,
     OtherTokenizerError,
     TextFiles,
+    model_tokens,
 )
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.text.vocabulary import CONTINUATION, Vocabulary, read_tokens
@@ -34,34 +35,47 @@ def read(files: TextFiles) -> WordPiece:
         )
     source, names = (normalizer, _NORMALIZER) if files.complete else (files.options, _OPTIONS)
     limit = model.get("max_input_chars_per_word") if files.complete else None
+    ids = _ids(files, model)
+    vocabulary = _vocabulary(files, ids)
     return WordPiece(
-        _vocabulary(files, model),
+        vocabulary,
         lowercase=files.flag(source, names[0], True),
         strip_accents=files.flag(source, names[1], None),
         split_cjk=files.flag(source, names[2], True),
         max_characters_per_word=limit if isinstance(limit, int) else _LONGEST_WORD,
+        added_tokens=files.added_tokens(ids, vocabulary.special_tokens.values()),
     )
 
 
-def _vocabulary(files: TextFiles, model: dict[str, Any]) -> Vocabulary:
-    path = files.directory / (TOKENIZER if files.tokenizer else VOCABULARY_NAME)
+def _path(files: TextFiles) -> Path:
+    return files.directory / (TOKENIZER if files.tokenizer else VOCABULARY_NAME)
+
+
+def _ids(files: TextFiles, model: dict[str, Any]) -> dict[str, int]:
+    path = _path(files)
     if files.tokenizer:
         ids = model.get("vocab")
     else:
         ids = {token: index for index, token in enumerate(read_tokens(path))}
     if not isinstance(ids, dict):
         raise CheckpointError(f"{path} holds no WordPiece vocabulary.")
+    return ids
+
+
+def _vocabulary(files: TextFiles, ids: dict[str, int]) -> Vocabulary:
     special = files.special_tokens("wordpiece", ids)
     tokens = files.with_added(ids, special["mask"])
     try:
         return Vocabulary(tokens, **special)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{_path(files)}: {error}") from None
 
 
 def write(tokenizer: WordPiece, directory: Path) -> dict[str, Any]:
     """Writes `vocab.txt`; returns what `tokenizer_config.json` says of this kind."""
-    tokenizer.save(directory)
+    Vocabulary(model_tokens(tokenizer), **tokenizer.vocabulary.special_tokens).save(
+        directory / VOCABULARY_NAME
+    )
     return {
         # With the former, transformers takes no other limit than its own.
         "tokenizer_class": _CLASS
@@ -90,6 +104,6 @@ def describe(tokenizer: WordPiece) -> dict[str, Any]:
             "unk_token": tokenizer.vocabulary.unknown,
             "continuing_subword_prefix": CONTINUATION,
             "max_input_chars_per_word": tokenizer.max_characters_per_word,
-            "vocab": {token: index for index, token in enumerate(tokenizer.vocabulary.tokens)},
+            "vocab": {token: index for index, token in enumerate(model_tokens(tokenizer))},
         },
     }
