@@ -9,6 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AddedToken": "text.added_tokens",
     "BytePair": "text.byte_pair",
     "CheckpointError": "errors",
     "Encoder": "layers.encoder",

@@ -63,6 +63,7 @@ FILES = (
     CONFIGURATION,
     WEIGHTS,
     README,
+    "added_tokens.json",
     "special_tokens_map.json",
     "tokenizer.json",
     "tokenizer_config.json",

@@ -27,6 +27,7 @@ Pieces: TypeAlias = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 _WORD = (  # \w of Rust: letters, marks, decimal digits, connectors and what counts as a letter
     r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}"
     r"\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}"
+    r"\x{2ebf0}-\x{2ee5d}\x{31350}-\x{323af}"  # ideographs newer than RE2
 )
 _BUCKETS = 2**62
 
@@ -145,7 +146,7 @@ class TokenCutter:
         plain = tf.where(is_token, "", plain)
         if self._lstrip.any() or self._rstrip.any():
             plain, before, after = self._take_space(plain, token, row)
-            first += tf.where(is_token, 0, after)
+            first += tf.where(is_token, tf.zeros_like(after), after)
             if self._covers_space:
                 first -= tf.where(is_token, _before(before, row, 0), 0)
                 last += tf.where(is_token, _after(after, row, 0), 0)
