@@ -36,7 +36,7 @@ def load(folder, data):
 
     model = kb.load(data / "weights" / folder)
     if folder == "albert-reactions":  # its own tokenizer is a regular expression
-        vocabulary = model.preprocessor.vocabulary
+        vocabulary = kb.Vocabulary.from_file(data / "weights" / folder / "vocab.txt")
         model.preprocessor = kb.Preprocessor(fewest_tokens(vocabulary), 128)
     return model
 

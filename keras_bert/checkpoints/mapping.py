@@ -191,9 +191,12 @@ def read_model(
             missing.append(name)
         else:
             theirs = next((link.theirs for link in table if link.ours == name), name)
+            advice = (
+                "" if _ENCODER.match(name) else ' Load it with task="encoder" without the head.'
+            )
             raise CheckpointError(
                 f"{source.where(theirs)} lacks the tensor {theirs!r} "
-                f"({name} of this {type(model).__name__})."
+                f"({name} of this {type(model).__name__}).{advice}"
             )
     initialize_rest(model)
     if missing:

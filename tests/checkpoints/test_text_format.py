@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ import keras_bert as kb
 from keras_bert.checkpoints.text_format import read_text_format, write_text_format
 from tests.fixtures.text_format.make import write
 
-REFERENCE = json.loads(
-    (Path(__file__).parent.parent / "fixtures" / "text_format" / "reference.json").read_text()
-)
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "text_format"
+REFERENCE = json.loads((FIXTURES / "reference.json").read_text())
+GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
 
 
 def ids_of(preprocessor, texts):
@@ -78,15 +79,19 @@ def test_round_trip(options, tmp_path):
     [
         ("tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapanese"),
         ("tokenizer.json", {"model": {"type": "BPE"}}, "is of type 'BPE'"),
+        ("tokenizer_config.json", GENERIC, "has the normalizer 'NFC'"),
         (
-            "tokenizer_config.json",
-            {"tokenizer_class": "PreTrainedTokenizerFast"},
-            "has the normalizer 'NFC'",
+            "config.json",
+            {"tokenizer_class": "BertJapaneseTokenizer"},
+            "config.json names the class",
         ),
     ],
 )
 def test_other_tokenizers_are_mentioned(name, changes, message, tmp_path, caplog):
     write_text_format(small(), tmp_path)
+    if name == "config.json":
+        (tmp_path / "tokenizer_config.json").unlink()
+        (tmp_path / name).write_text("{}")
     values = json.loads((tmp_path / name).read_text())
     (tmp_path / name).write_text(json.dumps(values | changes))
     tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
@@ -95,6 +100,66 @@ def test_other_tokenizers_are_mentioned(name, changes, message, tmp_path, caplog
     with caplog.at_level(logging.WARNING):
         assert read_text_format(tmp_path, 512) is None
     assert message in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "message"),
+    [
+        ("normalizer", {"clean_text": False}, "has the clean_text False"),
+        ("pre_tokenizer", {"type": "Whitespace"}, "has the pre_tokenizer 'Whitespace'"),
+        ("model", {"continuing_subword_prefix": "@@"}, "has the continuing_subword_prefix '@@'"),
+        (
+            "post_processor",
+            {"type": "ByteLevel"},
+            "has the post_processor [] without <s> A </s>",
+        ),
+        (
+            "post_processor",
+            {"single": [{"Sequence": {"id": "A"}}]},
+            "['TemplateProcessing'] without",
+        ),
+    ],
+)
+def test_parts_of_a_generic_tokenizer_that_are_not_berts(part, changes, message, tmp_path, caplog):
+    write_text_format(small(), tmp_path)
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
+    tokenizer[part] |= changes
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert read_text_format(tmp_path, 512) is not None
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(GENERIC))
+    assert read_text_format(tmp_path, 512) is None
+    assert message in caplog.text
+
+
+def test_files_of_another_class_do_not_count(tmp_path):
+    """As in transformers, the class decides which files are read."""
+    shutil.copytree(FIXTURES / "kinds" / "roberta", tmp_path, dirs_exist_ok=True)
+    expected = read_text_format(tmp_path, 512).get_config()
+    small().tokenizer.save(tmp_path)
+    assert read_text_format(tmp_path, 512).get_config() == expected
+
+
+def test_only_files_of_another_class(tmp_path):
+    write_text_format(small(), tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).unlink()
+    (tmp_path / "config.json").write_text('{"model_type": "albert"}')
+    with pytest.raises(kb.CheckpointError, match=r"vocab\.txt is not a file of AlbertTokenizer"):
+        read_text_format(tmp_path, 512)
+    albert = {"model_type": "albert", "tokenizer_class": "BertTokenizer"}
+    (tmp_path / "config.json").write_text(json.dumps(albert))
+    assert read_text_format(tmp_path, 512).tokenizer.kind == "wordpiece"
+
+
+def test_a_class_says_whether_a_space_comes_first(tmp_path):
+    """As in transformers, `tokenizer.json` says it only where no class does."""
+    shutil.copytree(FIXTURES / "kinds" / "roberta-saved", tmp_path, dirs_exist_ok=True)
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
+    tokenizer["pre_tokenizer"]["add_prefix_space"] = True
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    for options, expected in (({"tokenizer_class": "RobertaTokenizer"}, False), (GENERIC, True)):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
+        assert read_text_format(tmp_path, 512).tokenizer.add_prefix_space == expected
 
 
 @pytest.mark.parametrize(

@@ -65,10 +65,12 @@ def read_text_format(directory: Path, max_positions: int) -> Preprocessor | None
 
 def _preprocessor(files: TextFiles, kind: str, max_positions: int) -> Preprocessor:
     tokenizer = KINDS[kind].read(files)
+    vocabulary = tokenizer.vocabulary
+    files.check_post_processor(vocabulary.cls, vocabulary.separator)
     length = files.options.get("model_max_length")
     if not isinstance(length, int) or not 2 < length < max_positions:
         length = max_positions
-    separators = files.separators_in_pair(tokenizer.vocabulary.separator)
+    separators = files.separators_in_pair(vocabulary.separator)
     return Preprocessor(
         tokenizer,
         sequence_length=length,
@@ -117,25 +119,35 @@ def write_text_format(preprocessor: Preprocessor, directory: Path) -> None:
 
 
 def _kind(files: TextFiles) -> str | None:
-    """Key of `KINDS`: what `tokenizer.json` is, else the kind whose files are there."""
-    family, model = files.family, files.part("model")
-    found = next(
-        (
-            kind
-            for kind, module in KINDS.items()
-            if any((files.directory / name).is_file() for name in module.FILES)
-        ),
-        None,
-    )
-    kind = found
+    """Returns the key of `KINDS` for the tokenizer, or None if there is none.
+
+    As in transformers, the class decides which files count, if it is not a generic one.
+
+    Raises:
+        OtherTokenizerError: if `tokenizer.json` is of another kind than the class.
+        CheckpointError: if the only files are of another kind than the class.
+    """
+    family = None if files.complete else files.family
+    own = family.TEXT["tokenizer"] if family else None
     if files.tokenizer:
-        usual = "BPE" if "merges" in model else "WordPiece"
-        theirs = model.get("type", usual)
+        model = files.part("model")
+        theirs = model.get("type", "BPE" if "merges" in model else "WordPiece")
         kind = _MODEL_TYPES.get(theirs)
-        named = "tokenizer_class" in files.options and not files.complete
-        if kind is None or (named and family and kind != family.TEXT["tokenizer"]):
+        if kind is None or own not in (None, kind):
             raise OtherTokenizerError(f"{files.directory / TOKENIZER} is of type {theirs!r}")
-    return kind
+        return kind
+    there = {
+        kind: path
+        for kind, module in reversed(KINDS.items())
+        for name in module.FILES
+        if (path := files.directory / name).is_file()
+    }
+    if family and there and own not in there:
+        raise CheckpointError(
+            f"{[*there.values()][-1]} is not a file of {family.HUGGING_FACE_CLASS}Tokenizer. If it "
+            f"is of another class, name that as tokenizer_class in {OPTIONS}."
+        )
+    return own if own in there else next(reversed(there), None)
 
 
 def _options(token: AddedToken) -> dict[str, Any]:

@@ -39,8 +39,8 @@ def read(files: TextFiles) -> BytePair:
         merges = _merges(files, ids)
     special = files.special_tokens("byte_pair", ids)
     tokens = files.with_added(ids, special["mask"])
-    said = byte_level if files.complete or "add_prefix_space" not in files.options else {}
-    prefix = files.flag(said or files.options, "add_prefix_space", False)
+    source = byte_level if files.complete and files.tokenizer else files.options
+    prefix = files.flag(source, "add_prefix_space", False)
     return BytePair(
         Vocabulary(tokens, **special),
         merges,

@@ -65,7 +65,15 @@ class TextFiles:
     @property
     def complete(self) -> bool:
         """Whether `tokenizer.json` alone says how text is split, not a class of transformers."""
-        return self.options.get("tokenizer_class") in _NO_CLASS_OF_ITS_OWN
+        return self._named_class[1] in _NO_CLASS_OF_ITS_OWN
+
+    @property
+    def _named_class(self) -> tuple[str, Any]:
+        """The file that names the tokenizer's class, and the class or None."""
+        name = self.options.get("tokenizer_class")
+        if name:
+            return OPTIONS, name
+        return CONFIGURATION, self.configuration.get("tokenizer_class")
 
     @functools.cached_property
     def family(self) -> ModuleType | None:
@@ -74,14 +82,14 @@ class TextFiles:
         Raises:
             OtherTokenizerError: for a class that belongs to none.
         """
-        name = self.options.get("tokenizer_class")
-        if name is None or self.complete:
+        file, name = self._named_class
+        if not name or self.complete:
             return FAMILIES.get(str(self.configuration.get("model_type")))
         name = str(name).removesuffix("Fast")
         for family in FAMILIES.values():
             if name == f"{family.HUGGING_FACE_CLASS}Tokenizer":
                 return family
-        raise OtherTokenizerError(f"{self.directory / OPTIONS} names the class {name!r}")
+        raise OtherTokenizerError(f"{self.directory / file} names the class {name!r}")
 
     def part(self, name: str) -> dict[str, Any]:
         """An object in `tokenizer.json`; an empty one where it is missing."""
@@ -200,6 +208,26 @@ class TextFiles:
             if isinstance(token, dict) and token.get("content") == mask and "lstrip" in token:
                 return bool(token["lstrip"])
         return default
+
+    def check_post_processor(self, cls: str, separator: str) -> None:
+        """Passes if a `tokenizer.json` that counts alone puts cls before a text, separator after.
+
+        Raises:
+            OtherTokenizerError: otherwise.
+        """
+        if not (self.complete and self.tokenizer):
+            return
+        steps = [step for step in self.steps("post_processor") if step.get("type") != "ByteLevel"]
+        types = [str(step.get("type")) for step in steps]
+        if types == ["TemplateProcessing"]:
+            parts = [inner.get("id") for part in steps[0]["single"] for inner in part.values()]
+            if parts == [cls, "A", separator]:
+                return
+        if types not in (["BertProcessing"], ["RobertaProcessing"]):
+            raise OtherTokenizerError(
+                f"{self.directory / TOKENIZER} has the post_processor {types} without "
+                f"{cls} A {separator}"
+            )
 
     def separators_in_pair(self, separator: str) -> int:
         """How many separators stand between the texts of a pair."""

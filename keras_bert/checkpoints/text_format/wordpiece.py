@@ -29,10 +29,8 @@ def read(files: TextFiles) -> WordPiece:
     file names no class of its own does `tokenizer.json` say it.
     """
     model, normalizer = files.part("model"), files.part("normalizer")
-    if files.complete and normalizer.get("type") != "BertNormalizer":
-        raise OtherTokenizerError(
-            f"{files.directory / TOKENIZER} has the normalizer {normalizer.get('type')!r}"
-        )
+    if files.complete:
+        _check(files, model, normalizer)
     source, names = (normalizer, _NORMALIZER) if files.complete else (files.options, _OPTIONS)
     limit = model.get("max_input_chars_per_word") if files.complete else None
     ids = _ids(files, model)
@@ -45,6 +43,18 @@ def read(files: TextFiles) -> WordPiece:
         max_characters_per_word=limit if isinstance(limit, int) else _LONGEST_WORD,
         added_tokens=files.added_tokens(ids, vocabulary.special_tokens.values()),
     )
+
+
+def _check(files: TextFiles, model: dict[str, Any], normalizer: dict[str, Any]) -> None:
+    splits = files.part("pre_tokenizer").get("type")
+    for name, value, expected in (
+        ("normalizer", normalizer.get("type"), "BertNormalizer"),
+        ("clean_text", normalizer.get("clean_text", True), True),
+        ("pre_tokenizer", splits, "BertPreTokenizer"),
+        ("continuing_subword_prefix", model.get("continuing_subword_prefix"), CONTINUATION),
+    ):
+        if value != expected:
+            raise OtherTokenizerError(f"{files.directory / TOKENIZER} has the {name} {value!r}")
 
 
 def _path(files: TextFiles) -> Path:
