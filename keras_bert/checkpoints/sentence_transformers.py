@@ -49,12 +49,15 @@ def open_sentence_transformers(directory: Path) -> Contents:
     Else it opens as the `Encoder` that its `config.json` names.
 
     Modules or a pooling that a `TextEmbedder` does not have are a fault only where one is wanted.
+    A cross-encoder, which has no other modules, opens as its `config.json` says.
 
     Raises:
         CheckpointError: if a file is missing or damaged.
     """
     kinds, folders = _read_modules(directory)
     contents = open_hugging_face(folders[0])
+    if kinds == ["Transformer"]:  # a cross-encoder: its head is in the model
+        return contents._replace(place=directory)
     contents = contents._replace(
         place=directory, task="embedder", unless_asked="encoder", faults={}
     )
@@ -165,8 +168,10 @@ def _read_modules(directory: Path) -> tuple[list[str], list[Path]]:
 def _read_poolings(path: Path) -> list[str]:
     """The poolings that are asked for, by our names where we have them."""
     values = read_json(path)
-    if isinstance(values.get("pooling_mode"), str):
-        return [_NAMES.get(values["pooling_mode"], values["pooling_mode"])]
+    modes = values.get("pooling_mode")
+    if isinstance(modes, (str, list)):
+        modes = [modes] if isinstance(modes, str) else map(str, modes)
+        return [_NAMES.get(mode, mode) for mode in modes]
     ours = {flag: name for name, flag in _FLAGS.items()}
     flags = (name for name, value in values.items() if name.startswith(_FLAG) and value)
     return [ours.get(flag, flag.removeprefix(_FLAG)) for flag in flags]

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import keras_bert as kb
-from tests.checkpoints.huggingface import FIXTURES
+from tests.checkpoints.huggingface import FIXTURES, check
 from tests.fixtures.real_weights.make import SENTENCES
 from tests.layers.test_encoder import padded_batch, random_encoder
 
@@ -122,6 +122,21 @@ def test_what_is_not_supported_is_only_a_fault_of_the_embedder(modes, modules, m
         kb.load(directory, task="embedder")
     assert isinstance(kb.load(directory), kb.Encoder)
     assert kb.load(directory, task="classifier", num_labels=2).num_labels == 2
+
+
+def test_a_cross_encoder_keeps_its_head(tmp_path, caplog):
+    """Its directory, as release 6 of sentence-transformers writes it, lists one module."""
+    shutil.copytree(FIXTURES / "bert-sequence", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "modules.json").write_text('[{"path": "", "type": "base.modules.Transformer"}]')
+    check(kb.load(tmp_path), "bert-sequence")
+    assert not caplog.records
+
+
+def test_several_poolings_of_newer_releases_are_named(tmp_path):
+    directory = write(tmp_path / "model")
+    (directory / "1_Pooling" / "config.json").write_text('{"pooling_mode": ["cls", "max"]}')
+    with pytest.raises(kb.CheckpointError, match="the pooling first and max is not supported"):
+        kb.load(directory, task="embedder")
 
 
 @pytest.mark.parametrize(
