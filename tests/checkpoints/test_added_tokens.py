@@ -8,7 +8,13 @@ import pytest
 
 import keras_bert as kb
 from keras_bert.checkpoints.text_format import read_text_format, write_text_format
-from tests.fixtures.text_format.make_added_tokens import HERE, TOKENS, older_files, texts_for
+from tests.fixtures.text_format.make_added_tokens import (
+    HERE,
+    SENTENCEPIECE,
+    TOKENS,
+    older_files,
+    texts_for,
+)
 
 REFERENCE = json.loads((HERE / "added_tokens.json").read_text("utf-8"))
 CASES = REFERENCE["cases"]
@@ -84,6 +90,12 @@ def test_round_trip(name, preprocessor, texts, tmp_path):
     write_text_format(preprocessor, tmp_path)
     shutil.copy(HERE / "added" / name / "config.json", tmp_path)
     assert json.loads((tmp_path / "added_tokens.json").read_text("utf-8"))["<e1>"] > 0
+    if name in SENTENCEPIECE:
+        written = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
+        strip = written["normalizer"]["normalizers"][0]
+        # transformers would lose the space between the text's beginning and an added token
+        assert strip["strip_left"] == (name != "deberta-v2")
+        assert ("pretokenizers" in written["pre_tokenizer"]) == (name != "deberta-v2")
     again = read_text_format(tmp_path, 512)
     assert again.get_config() == preprocessor.get_config()
     if preprocessor.tokenizer.kind != "sentencepiece":

@@ -270,7 +270,8 @@ def describe(tokenizer: SentencePiece) -> dict[str, Any]:
         encoded = base64.b64encode(model.character_map).decode()
         steps.append({"type": "Precompiled", "precompiled_charsmap": encoded})
     if model.remove_extra_whitespaces:
-        steps = [_EXTRA_SPACES[0], *steps, _EXTRA_SPACES[1]]
+        strip = _EXTRA_SPACES[0] | {"strip_left": not tokenizer.space_before_added}
+        steps = [strip, *steps, _EXTRA_SPACES[1]]
     metaspace = {"type": "Metaspace", "replacement": SPACE, "split": True}
     metaspace["prepend_scheme"] = "always" if model.add_dummy_prefix else "never"
     alone = tokenizer.space_before_added or not tokenizer.added_tokens
