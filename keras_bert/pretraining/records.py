@@ -138,14 +138,22 @@ def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
             "on where it stopped."
         )
     manifest = read_json(directory / MANIFEST)
+    try:
+        made_by = dict(manifest["tokenizer"])
+        sizes = {directory / shard["name"]: shard["bytes"] for shard in manifest["shards"]}
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            f"{directory / MANIFEST} is damaged; delete it and give the same keras-bert tokenize "
+            "once more, which makes it anew."
+        ) from None
     for name, now in fingerprint(tokenizer).items():
-        if manifest["tokenizer"][name] != now:
+        if made_by.get(name) != now:
             raise InputError(
                 f"{directory} was made by a tokenizer with another {name} than this run's; name "
                 "the vocabulary that keras-bert tokenize was given (and lowercase, if it was), or "
                 "tokenize the text anew."
             )
-    return [_open_file(directory / shard["name"], shard["bytes"]) for shard in manifest["shards"]]
+    return [_open_file(path, size) for path, size in sizes.items()]
 
 
 def _open_file(path: Path, size: int) -> MappedFile:

@@ -242,6 +242,14 @@ def test_a_damaged_header_is_refused(records, tokenizer, tmp_path):
         open_corpus([str(tmp_path / "records")], tokenizer)
 
 
+@pytest.mark.parametrize("manifest", ["{}", '{"tokenizer": {}, "shards": [1]}', "[1"])
+def test_a_damaged_manifest_is_refused(records, tokenizer, tmp_path, manifest):
+    shutil.copytree(records[0], tmp_path / "records")
+    (tmp_path / "records" / "manifest.json").write_text(manifest)
+    with pytest.raises(InputError, match="manifest.json is "):
+        open_corpus([str(tmp_path / "records")], tokenizer)
+
+
 ALTERED = {
     "training text": {"validation_share": 0.5},
     "held-out text": {"validation_share": 0.1},
