@@ -1,6 +1,5 @@
 """Outputs are there complete or not at all, wherever the process is stopped."""
 
-import hashlib
 import os
 import signal
 import stat
@@ -20,30 +19,13 @@ from keras_bert.atomic import (
 )
 from keras_bert.errors import InputError
 from tests.kills import Kill, fork, kills
+from tests.trees import FOREIGN, tree, write
 
 OURS = written_with("config", "weights", "part/config", "vocabulary", "links")
 
 
-def tree(folder):
-    """Relative name of each file and folder to its content's hash, without what is hidden by us."""
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        if path.is_file()
-        else None
-        for path in sorted(folder.rglob("*"))
-    }
-
-
-def write(path, files):
-    path.mkdir(exist_ok=True)
-    for name, content in files.items():
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / name).write_text(content)
-
-
 OLD = {"config": "old", "weights": "old", "vocabulary": "old"}
 NEW = {"config": "new", "weights": "new", "part/config": "new"}  # and no vocabulary
-FOREIGN = {".git/HEAD": "main", "notes.txt": "mine", "part/notes.txt": "mine"}
 
 
 def save(target, files=NEW):

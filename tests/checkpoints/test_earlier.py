@@ -12,7 +12,7 @@ from keras_bert.text.byte_pair_learning import learn_byte_pair
 from keras_bert.text.sentencepiece_learning import learn_sentencepiece
 from tests.finetuning import tiny
 from tests.marks import others_slow
-from tests.test_atomic import FOREIGN, tree, write
+from tests.trees import FOREIGN, tree, write
 
 
 def model_for(format):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_atomic import tree, write
+from tests.trees import tree, write
 
 SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 PRETRAIN = ["pretrain", "pretrain.yaml", "output=o"]

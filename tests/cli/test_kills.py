@@ -16,7 +16,7 @@ from keras_bert.export.process import running
 from tests.finetuning import tiny
 from tests.kills import Commands, Kill, kills
 from tests.marks import others_slow
-from tests.test_atomic import FOREIGN, tree, write
+from tests.trees import FOREIGN, tree, write
 
 TEXT = "".join(f"the film number {number} was fine\n" for number in range(200))
 

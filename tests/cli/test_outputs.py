@@ -1,16 +1,17 @@
 """Which existing files a command replaces. Refusals come before any model is loaded."""
 
-import hashlib
 import os
 
 import pytest
 
 from keras_bert.cli import main
+from tests.trees import tree, write
 
 NOVEL = "It was a dark and stormy night.\n" * 50
 LAB = "text,label\nfine,good\n"
 STS = '{"text": "a", "pair": "b", "score": 0.5}\n'
 PREDICT = ["predict", "--model", "none", "--data", "lab.csv"]
+FINETUNE = ["finetune", "--model", "m", "--train", "lab.csv", "--output", "new"]
 ATTENTION = ["attention", "--model", "none", "a text", "--output"]
 REPORT = ["export", "none", "out", "--verify", "novel.txt", "--report"]
 FILES = {
@@ -27,22 +28,11 @@ FILES = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    for name, content in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(content)
+    write(tmp_path, FILES)
     (tmp_path / "by_symlink.csv").symlink_to("lab.csv")
     os.link(tmp_path / "lab.csv", tmp_path / "by_hard_link.csv")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def tree(folder):
-    """A digest of all names and contents."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        digest.update(f"{path} {path.is_symlink()}".encode())
-        digest.update(path.read_bytes() if path.is_file() else b"")
-    return digest.hexdigest()
 
 
 INPUTS = {
@@ -63,17 +53,7 @@ OTHERS = {
     "predictions of SQuAD": [*PREDICT, "--squad-predictions", "sts.jsonl"],
     "confusion": ["evaluate", "--model", "m", "--data", "lab.csv", "--confusion", "photo.png"],
     "curves of a run": ["plot", "run", "--output", "photo.png"],
-    "curves": [
-        "finetune",
-        "--model",
-        "m",
-        "--train",
-        "lab.csv",
-        "--output",
-        "new",
-        "--curves",
-        "photo.png",
-    ],
+    "curves": [*FINETUNE, "--curves", "photo.png"],
     "attention": [*ATTENTION, "page.html"],
     "report": [*REPORT, "notes.md"],
     "report as HTML": [*REPORT, "page.md"],
@@ -135,20 +115,12 @@ def test_a_vocabulary_is_replaced_by_one_of_its_kind(kind, sizes, folder, run):
 
 
 def test_what_the_commands_wrote_is_replaced(folder, run):
+    data = ("--model", "tuned/model", "--data", "opinions.csv")
     commands = {
-        "curves.png": ("plot", "run", "--output"),
-        "curves.svg": ("plot", "run", "--output"),
-        "curves.pdf": ("plot", "run", "--output"),
+        **{f"curves.{kind}": ("plot", "run", "--output") for kind in ("png", "svg", "pdf")},
         "page.html": ("attention", "--model", "run/model", "a film", "--output"),
-        "mistakes.png": [
-            "evaluate",
-            "--model",
-            "tuned/model",
-            "--data",
-            "opinions.csv",
-            "--confusion",
-        ],
-        "labels.jsonl": ["predict", "--model", "tuned/model", "--data", "opinions.csv", "--output"],
+        "mistakes.png": ("evaluate", *data, "--confusion"),
+        "labels.jsonl": ("predict", *data, "--output"),
     }
     (folder / "page.html").unlink()
     for name, command in commands.items():
