@@ -30,7 +30,7 @@ EXPECTED = 'expected {"instances": [texts]}, each a string or {"text": a string}
 BATCH = 64  # texts that go through the model together
 MAX_INSTANCES = 1024  # texts of a request
 MAX_BYTES = 2**20  # of a request's body
-MAX_CONNECTIONS = 1024  # that are answered at once, and as many in the system's queue
+MAX_CONNECTIONS = 1024  # at once; as many wait in the system's queue
 SECONDS_TO_SEND = 10.0  # for a client to send all of its request
 SECONDS_TO_ANSWER = 60.0
 
@@ -127,7 +127,7 @@ class Batcher:
         try:
             return future.result(SECONDS_TO_ANSWER)
         finally:
-            future.cancel()  # if it waits still, nobody needs it any more
+            future.cancel()  # if it is still waiting, nobody needs it any more
 
     def _run(self) -> None:
         while True:
@@ -161,7 +161,7 @@ class UntilDeadline(io.RawIOBase):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request with JSON; what is wrong is said in one sentence."""
+    """Answers one request with JSON, a faulty request with one sentence."""
 
     timeout = SECONDS_TO_SEND  # of writing; reading has the deadline
 
@@ -204,7 +204,7 @@ class Handler(BaseHTTPRequestHandler):
         return read_texts(body)
 
     def send_error(self, code, message=None, explain=None) -> None:
-        """Answers what is no POST request in HTTP, as http.server finds out."""
+        """Answers a request that http.server refuses, such as GET or malformed HTTP."""
         self.reply(code, {"error": f"{message or HTTPStatus(code).phrase}."})
 
     def reply(self, status: int, value: dict) -> None:

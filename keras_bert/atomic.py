@@ -9,9 +9,9 @@ there keeps what others put into it, so its files are replaced one by one:
 3. Each new file is renamed into its place, stale files are deleted, and `.keras_bert-saved` is
    removed.
 
-If a process is killed before step 2, the earlier files are untouched. If it is killed in step 3,
-`finish_interrupted` does the rest. A process locks its scratch directory (flock) as long as it
-lives. Scratch without a lock was left by a process that was killed, and is removed.
+If a process is killed before step 2, the earlier files are untouched. If a process is killed in
+step 3, `finish_interrupted` does the rest. A process locks its scratch directory (flock) as long as
+it lives. Scratch without a lock was left by a process that was killed, and is removed.
 """
 
 import contextlib
@@ -39,9 +39,9 @@ Owned: TypeAlias = Callable[[Path], Collection[str]]
 
 @contextlib.contextmanager
 def replacing(target: str | os.PathLike, *, owned: Owned | None = None) -> Iterator[Path]:
-    """A temporary path, whose file or directory becomes `target` when the block ends.
+    """Yields a temporary path; its file or directory becomes `target` when the block ends.
 
-    If the block fails, what it made is deleted and an earlier `target` stays as it was. If
+    If the block fails, the temporary path is deleted and an earlier `target` stays as it was. If
     `target` is a directory, its other files stay where they are.
 
     Args:
@@ -81,11 +81,9 @@ def replacing(target: str | os.PathLike, *, owned: Owned | None = None) -> Itera
 def finish_interrupted(directory: str | os.PathLike) -> None:
     """Finishes the save into a directory that a killed process has begun, if there is one.
 
-    Call it before files of the directory are opened. If another process is just putting files
-    into place, waits until it is done. Afterwards the directory has held one complete save at
-    some moment. A later save by another process is seen by `SAVED` in the directory, or by another
-    inode of a file that it has replaced; each file is replaced by a rename, so files that are
-    open stay what they are.
+    Readers call it before they open files of the directory. If another process is putting files
+    into place, waits until that process is done. A later save replaces files by renames, so open
+    files stay as they are. Two things show such a save: `SAVED` in the directory, and new inodes.
 
     Raises:
         InputError: if the disk refuses.
@@ -109,7 +107,7 @@ def finish_interrupted(directory: str | os.PathLike) -> None:
 
 
 def remove_scratch(target: str | os.PathLike) -> None:
-    """Removes what killed processes have left beside `target` and, if a directory, in it."""
+    """Removes the scratch of killed processes beside `target` and inside it."""
     target = Path(target)
     for folder in (target.parent, target):
         for path in folder.glob(f"{_SCRATCH}*"):
@@ -123,14 +121,19 @@ def remove_scratch(target: str | os.PathLike) -> None:
 
 
 def discard(directory: Path) -> None:
-    """Removes a directory at once, so that it is never half there; passes if there is none."""
+    """Removes a directory in one step, so that it is never half there; it may be missing."""
     if directory.exists():
         with _scratch(directory.parent, directory.name) as scratch:
             os.rename(directory, scratch / "old")
 
 
 def written_with(marker: str, *others: str) -> Owned:
-    """Takes a directory for ours if it has a file; its files are this one and `others`."""
+    """Returns an `Owned` that refuses a directory without the file `marker`.
+
+    Args:
+        marker: relative name of a file that every earlier save has.
+        others: relative names of the other files that may be replaced.
+    """
 
     def owned(directory: Path) -> Collection[str]:
         if not (directory / marker).exists():
@@ -215,7 +218,7 @@ def _lock(descriptor: int, directory: Path) -> None:
 
 
 def _replaceable(target: Path, owned: Owned | None) -> Collection[str] | None:
-    """The names that may be replaced in a directory, or None if a rename does it all."""
+    """Returns the names that may be replaced in a directory, or None if a rename is enough."""
     if not target.is_dir():
         return None
     finish_interrupted(target)
@@ -228,7 +231,7 @@ def _replaceable(target: Path, owned: Owned | None) -> Collection[str] | None:
 
 @contextlib.contextmanager
 def _scratch(home: Path, name: str) -> Iterator[Path]:
-    """A locked directory for the time of the block; if it is committed, its files are moved."""
+    """Yields a new, locked directory. If the block commits it, its files are moved into place."""
     path, lock = _make_scratch(home, name)
     try:
         yield path
@@ -246,7 +249,7 @@ def _make_scratch(home: Path, name: str) -> tuple[Path, int]:
     while True:
         path = _scratch_path(home, name)
         path.mkdir()
-        with contextlib.suppress(FileNotFoundError):  # another process took it for a killed one's
+        with contextlib.suppress(FileNotFoundError):  # removed as scratch before it was locked
             lock = os.open(path, os.O_RDONLY)
             _wait_for_lock(lock)
             if _is_at(lock, path):
@@ -279,10 +282,10 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _prepare(scratch: Path, place: Path, names: Collection[str]) -> None:
-    """Checks that all files have room, notes which ones are stale, and flushes the scratch.
+    """Checks that each new file may take its place, notes stale files, and flushes the scratch.
 
     Raises:
-        InputError: if something else is where a file is to be.
+        InputError: if a file or directory of others is in the place of a new one.
     """
     new, stale = scratch / "new", scratch / "stale"
     for path in sorted(new.rglob("*")):
@@ -293,8 +296,8 @@ def _prepare(scratch: Path, place: Path, names: Collection[str]) -> None:
         is_folder = there.is_dir() and not there.is_symlink()
         if path.is_dir() != is_folder or not (is_folder or name in names):
             raise InputError(
-                f"{there} was not written by keras-bert, but is where a part of the new model is "
-                "to be; choose another directory or move it."
+                f"{there} was not written by keras-bert, but is in the place of a new file; choose "
+                "another directory or move it."
             )
         if is_folder and not os.access(there, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(there))
@@ -313,17 +316,17 @@ def _commit(scratch: Path, place: Path) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            finish_interrupted(place)  # another save
+            finish_interrupted(place)  # another save is not yet in place
         else:
             return
 
 
 def _put_in_place(directory: Path, done: Path) -> None:
-    """Moves the files of a save that counts; an interruption waits until all are moved.
+    """Moves the files of a committed save; an interruption waits until all are moved.
 
     Args:
-        directory: where to.
-        done: a name for what is left of the save, which is removed.
+        directory: the directory that holds `SAVED`.
+        done: a new name for the rest of `SAVED`, under which it is removed.
     """
     try:
         _move(directory, done)
@@ -345,12 +348,16 @@ def _move(directory: Path, done: Path) -> None:
             there.unlink(missing_ok=True)
     flush(directory)
     with contextlib.suppress(FileNotFoundError):  # it is done already
-        os.rename(saved, done)  # since another save could take the place of an empty folder
+        os.rename(saved, done)  # a rename by another save could replace an empty `SAVED`
     shutil.rmtree(done, ignore_errors=True)
 
 
 def _pairs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
-    """Each path in a directory, parents first, and its place in another; no link is followed."""
+    """Yields each path in a directory, parents first, with its place in another directory.
+
+    Raises:
+        OSError: if a link would lead elsewhere.
+    """
     for path in sorted(source.rglob("*")):
         there = target / path.relative_to(source)
         for folder in (source, there.parent):
@@ -362,5 +369,5 @@ def _pairs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
 def _unfinished(directory: Path, error: OSError) -> InputError:
     return InputError(
         f"{directory} holds a save that was interrupted and cannot be finished: "
-        f"{error.strerror or error}. Open it once where its files can be written."
+        f"{error.strerror or error}. Open it again with permission to write its files."
     )

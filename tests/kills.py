@@ -1,8 +1,8 @@
 """Stops a process at each of its renames and deletions, before or after the call.
 
-The process is a fork, so that only what is tested is repeated: of the test itself, or, for
-commands, of a process that has imported TensorFlow but computed nothing, since TensorFlow's
-threads do not survive a fork. A process that a command starts is not stopped.
+The process is a fork, so that the imports are not repeated. Functions run in a fork of the test.
+Commands run in a fork of a process that has imported TensorFlow but computed nothing, since
+TensorFlow's threads do not survive a fork. A process that a command starts is not stopped.
 """
 
 import json
@@ -34,10 +34,10 @@ class Kill(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a process did.
+    """Result of a process.
 
     Args:
-        code: its exit status; of one that a signal killed, minus the signal's number.
+        code: its exit status; if a signal killed it, minus the signal's number.
         calls: number of renames and deletions; 0 if it was killed.
         said: standard output and standard error.
     """
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 def kills(calls: int) -> Iterator[Kill]:
-    """All kills of a process with so many calls, without those that leave the same behind."""
+    """Yields the kills of a process with so many calls; equal states are tried once."""
     for call in range(calls):
         yield Kill(call, signal.SIGKILL, False)
         yield Kill(call, signal.SIGINT, False)
@@ -57,7 +57,7 @@ def kills(calls: int) -> Iterator[Kill]:
 
 
 def fork(action: Callable[[], int | None], kill: Kill | None = None) -> Outcome:
-    """Runs a function in a fork, whose exit status it returns, and stops that as `kill` says."""
+    """Runs a function in a fork, which exits with its result, and stops the fork as `kill` says."""
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as counted:
         pid = os.fork()
         if not pid:

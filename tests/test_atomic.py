@@ -119,7 +119,7 @@ def test_what_is_removed_is_never_half_there(tmp_path):
 
 
 def killed_when_it_counts(place):
-    """Leaves a save that counts and of which no file is in place."""
+    """Leaves a committed save before any of its files is in place."""
     outcome = fork(lambda: save(place), Kill(0, signal.SIGKILL, True))
     assert outcome.code == -signal.SIGKILL
     assert (place / SAVED).exists()
@@ -150,7 +150,7 @@ def test_an_error_leaves_everything(model):
     ("there", "message"),
     [
         ("notes.txt", "is not empty and was not written by keras-bert"),
-        ("weights/notes.txt", "weights was not written by keras-bert, but is where a part of"),
+        ("weights/notes.txt", "weights was not written by keras-bert, but is in the place of"),
         ("part", "part was not written by keras-bert"),
     ],
 )

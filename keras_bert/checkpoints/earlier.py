@@ -1,4 +1,4 @@
-"""Files of a directory that a save may replace: those of an earlier save in the same format."""
+"""Files that a save may replace: the files of an earlier save in the same format."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ TEXT_FILES = (
 )
 """Names of the tokenizers' own files, of all kinds."""
 
-# Each of these would change what the directory opens as, here or in another library.
+# Each of these would change the model that the directory opens as, here or in another library.
 _CONTRADICTING = (
     "keras_bert.json",
     "modules.json",
@@ -43,14 +43,13 @@ logger = logging.getLogger(__name__)
 
 
 def earlier_save(marker: str, is_known: Callable[[Any], bool], files: Collection[str]) -> Owned:
-    """Returns what tells `replacing` which files of a directory may be replaced.
+    """Returns an `Owned` for the directories of a format.
 
-    A directory with nothing but hidden files, a card and a license is a new repository, in which
-    a model may be saved.
+    A new repository holds only hidden files, a card and a license. A model may be saved into it.
 
     Args:
-        marker: name of the file by which the format is known.
-        is_known: whether the content of that file, read as JSON, is the format's.
+        marker: name of the file that every save in the format writes.
+        is_known: whether the content of the marker, read as JSON, belongs to the format.
         files: relative names of all files that a save in the format can write.
     """
 
@@ -62,11 +61,11 @@ def earlier_save(marker: str, is_known: Callable[[Any], bool], files: Collection
                 raise not_ours(directory)
         elif not is_known(_content(directory / marker)):
             raise InputError(
-                f"{directory / marker} describes no model, so what may be replaced beside it is "
-                "not known; choose another directory or remove the file first."
+                f"{directory / marker} describes no model, so the files beside it may not be "
+                "replaced; choose another directory or remove this file first."
             )
         for name in _there(directory, _OTHER_WEIGHTS):
-            logger.warning("%s stays, but its weights are not the new ones.", directory / name)
+            logger.warning("%s stays, but does not hold the new weights.", directory / name)
         return files
 
     return owned
@@ -77,7 +76,7 @@ def _check_nothing_contradicts(directory: Path, files: Collection[str]) -> None:
     if others:
         raise InputError(
             f"{directory} holds {', '.join(others)}, which would contradict the new model; "
-            "choose another directory, or remove that first."
+            "choose another directory or remove these files first."
         )
 
 

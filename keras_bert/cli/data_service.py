@@ -24,7 +24,7 @@ def command(port: int, worker_port: int, host: str | None, listen_on_all_interfa
 
     TensorFlow's server listens on all network interfaces, also with --host 127.0.0.1, and asks for
     no password. Whoever reaches the two ports can read and write files as the user who runs it. Let
-    a firewall or a network policy admit the machines of the run alone.
+    a firewall or a network policy admit only the machines of the run.
     """
     import socket
     import threading

@@ -11,7 +11,7 @@ from keras_bert.errors import InputError
 OVERWRITE = click.option(
     "--overwrite",
     is_flag=True,
-    help="Replace existing files, too, that no such command wrote; never an input.",
+    help="Also replace existing files that this command did not write; never an input.",
 )
 
 
@@ -26,12 +26,12 @@ def check_output(
     Args:
         path: the file; None passes.
         inputs: files and directories that the command reads; None is left out.
-        is_ours: whether a file with this content is of the kind that the command writes. Such a
-            file and an empty one are replaced.
+        is_ours: whether the command writes files with such content. These files and empty files
+            are replaced.
         overwrite: whether other files are replaced as well.
 
     Raises:
-        InputError: if the path is an input, under any name, or a file that is not to be replaced.
+        InputError: if the path is an input, under any name, or a file that may not be replaced.
     """
     path = Path(path) if path is not None else None
     if path is None or not path.exists() or path.is_dir():  # a directory is refused by its writer
@@ -76,7 +76,7 @@ def is_sentencepiece(content: bytes) -> bool:
 
 
 def is_predictions(content: bytes) -> bool:
-    """Whether the first line is a prediction. Texts with a score alone may be examples."""
+    """Whether the first line is a prediction. A text with only a score may be an example."""
     try:
         names = set(json.loads(content.partition(b"\n")[0]))
     except ValueError:
@@ -102,7 +102,7 @@ def is_squad_predictions(content: bytes) -> bool:
 
 
 def is_picture(content: bytes) -> bool:
-    """Whether matplotlib has drawn it, which names itself in PNG, SVG and PDF files."""
+    """Whether matplotlib drew the picture. It names itself in PNG, SVG and PDF files."""
     return b"atplotlib" in content
 
 

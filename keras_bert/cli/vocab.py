@@ -54,7 +54,7 @@ _FILES: dict[str, dict[str, Callable[[bytes], bool]]] = {
     "byte_pair": {"vocab.json": is_token_ids, "merges.txt": is_merges},
     "sentencepiece": {"spiece.model": is_sentencepiece},
 }
-"""Name of each file below the output, and how an existing one is recognized."""
+"""Name of each file below the output, and a test for an existing file of that kind."""
 
 
 @click.command("vocab")

@@ -46,7 +46,7 @@ def test_only_files_of_the_format_are_replaced(saved, place, caplog):
     assert set(after) == set(before)
     changed = {name for name in before if before[name] != after[name]}
     assert changed <= set(tree(fresh))
-    assert f"{place}/pytorch_model.bin stays, but its weights are not the new ones." in caplog.text
+    assert f"{place}/pytorch_model.bin stays, but does not hold the new weights." in caplog.text
     assert kb.load(place, task="encoder").preprocessor is not None
 
 
@@ -74,7 +74,7 @@ def test_a_tokenizer_of_another_kind_takes_over(learn, tmp_path):
 
 REFUSED = {
     "no model at all": ({"thesis.txt": "mine"}, "is not empty and was not written by keras-bert"),
-    "a file of a common name": ({"{marker}": "{}"}, "{marker} describes no model, so what may be"),
+    "a file of a common name": ({"{marker}": "{}"}, "{marker} describes no model, so the files"),
     "damaged": ({"{marker}": "{"}, "{marker} describes no model"),
 }
 MARKERS = {"native": "keras_bert.json", "huggingface": "config.json"}

@@ -1,4 +1,4 @@
-"""Which existing files a command replaces. Refusals come before any model is loaded."""
+"""Existing files that a command replaces. Refusals come before any model is loaded."""
 
 import os
 

@@ -145,7 +145,7 @@ def test_a_bad_body_gets_400_and_a_sentence(body, message, port):
     ids=["path", "huge", "length of a terabyte", "length of letters", "negative length",
          "no length", "cut off", "GET"],
 )  # fmt: skip
-def test_what_is_no_request_is_told(request_, expected, port):
+def test_a_faulty_request_gets_its_code(request_, expected, port):
     status, reply = ask(port, request_)
     assert (status, list(reply)) == (expected, ["error"])
     assert is_served(port)
@@ -183,7 +183,7 @@ def test_clients_that_hang_up_do_no_harm(port, capfd):
 
 
 def test_a_model_that_fails_or_takes_too_long(example, monkeypatch):
-    """Is told as 500 and 503, and the server goes on."""
+    """The answers are 500 and 503, and the server goes on."""
     release = threading.Event()
 
     def classify(text):

@@ -26,7 +26,7 @@ data_host = functools.partial(DataHost, listen_on_all_interfaces=True)
 
 
 def test_a_host_listens_on_all_interfaces_only_if_told_to(caplog):
-    """TensorFlow has no other way, which the second half makes sure of."""
+    """The second half fails as soon as TensorFlow can bind to one address."""
     before = listening()
     with pytest.raises(InputError, match="listens on all network interfaces"):
         DataHost(host="127.0.0.1")
