@@ -28,7 +28,6 @@ _CONTRADICTING = (
     "model.weights.*",
     "model_*.weights.h5",
     "adapter_config.json",
-    "added_tokens.json",
 )
 # These are passed over beside the weights that a save writes.
 _OTHER_WEIGHTS = (
