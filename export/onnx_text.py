@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from keras_bert.errors import InputError
 from keras_bert.export.check import ExportError, Run, explaining
 from keras_bert.export.process import running
-from keras_bert.export.signatures import input_names
+from keras_bert.export.signatures import WITHOUT_TEXT, input_names
 from keras_bert.layers.encoder import INPUTS
 from keras_bert.tasks.classifier import SequenceClassifier
 from keras_bert.tasks.embedder import TextEmbedder
@@ -31,7 +31,6 @@ SIGNATURE = "serving_default"  # of an ONNX file in a process of ours
 _ONE, _PIECES = "one_text", "pieces"  # strings [1] to ids [n] int64
 _TEXTS = ["Text in, answers out.", "", "a", "Ein Café, \u4e2d\u6587!", "\u0219i \u011f \u0301"]
 _LONGEST_WORD = 100  # of their WordPiece
-_WAY_OUT = "Leave out `text` and give the file ids, or take the SavedModel"
 _LABELS = ("single_label", "multi_label")
 
 
@@ -171,7 +170,7 @@ _KINDS: dict[str, Callable[[Any], list[onnx.NodeProto]]] = {
 
 
 def _refusal(reason: str) -> str:
-    return f"An ONNX file cannot take texts for this model: {reason}. {_WAY_OUT}."
+    return f"An ONNX file cannot take texts for this model: {reason}. {WITHOUT_TEXT}."
 
 
 def check_text(model: Any) -> None:
@@ -184,7 +183,7 @@ def check_text(model: Any) -> None:
     tokenizer = model.preprocessor.tokenizer
     if tokenizer.kind not in _KINDS:
         raise InputError(_refusal(f"onnxruntime-extensions has no {type(tokenizer).__name__}"))
-    tokenizer.refuse_added_tokens("An ONNX file", _WAY_OUT)
+    tokenizer.refuse_added_tokens("An ONNX file", WITHOUT_TEXT)
     _KINDS[tokenizer.kind](tokenizer)
 
 

@@ -23,6 +23,9 @@ from keras_bert.tasks.tagger import TokenClassifier
 Tensors = dict[str, Any]
 Entry = TypeVar("Entry")
 
+WITHOUT_TEXT = "Leave out `text` and give the file ids, or take the SavedModel"
+"""Advice if a format cannot read the texts of a model."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Answers:

@@ -13,7 +13,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.export.signatures import Tensors, Weights, answers_of, entry_for, input_names
+from keras_bert.export.signatures import (
+    WITHOUT_TEXT,
+    Tensors,
+    Weights,
+    answers_of,
+    entry_for,
+    input_names,
+)
 from keras_bert.layers.encoder import Encoder
 from keras_bert.tasks.classifier import SequenceClassifier
 from keras_bert.tasks.embedder import TextEmbedder
@@ -27,7 +34,6 @@ from keras_bert.tasks.tagger import TokenClassifier
 from keras_bert.text.offsets import follow
 from keras_bert.text.packing import layout
 
-_WAY_OUT = "Leave out `text` and give the file ids, or take the SavedModel"
 TOP_K = 5
 """Tokens for a mask."""
 
@@ -57,11 +63,11 @@ class PhoneTokenizer:
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        tokenizer.refuse_added_tokens("A TFLite file", _WAY_OUT)
+        tokenizer.refuse_added_tokens("A TFLite file", WITHOUT_TEXT)
         reason = _REASONS[tokenizer.kind](tokenizer)
         if reason:
             raise InputError(
-                f"A TFLite file cannot take texts for this model: {reason}. {_WAY_OUT}."
+                f"A TFLite file cannot take texts for this model: {reason}. {WITHOUT_TEXT}."
             )
         self._tokenizer = tokenizer
         self.vocabulary = tokenizer.vocabulary

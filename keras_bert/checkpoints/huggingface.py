@@ -223,14 +223,15 @@ class _Renamed:
     leave out the prefix; of some families, the masked language model has two sets of names, and
     `other_names` says whether these are not those of the table.
 
-    Of several names of one tensor, the same counts as in transformers. If their values differ, a
-    warning names them. If the output matrix differs from the token embedding, `tied` is False.
+    If one tensor has several names, the same name counts as in transformers. If their values
+    differ, a warning names them. If the output matrix differs from the token embedding, `tied` is
+    False.
 
     Args:
         source: the tensors.
         family: the family.
         tied: whether the configuration says that the two are the same.
-        spelled: a name of the source to that of transformers' PyTorch class.
+        spelled: returns the PyTorch class's name for a name of the source.
     """
 
     def __init__(

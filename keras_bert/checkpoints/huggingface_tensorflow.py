@@ -40,7 +40,7 @@ _NUMBER, _ONLY_IN_TENSORFLOW = "_._", re.compile(r"[^.]*___")
 
 
 def is_tensorflow(names: Iterable[str]) -> bool:
-    """Whether tensors have names of a TensorFlow class: those are paths with slashes."""
+    """Whether tensors have names of a TensorFlow class, which are paths with slashes."""
     return any("/" in name for name in names)
 
 
@@ -91,7 +91,9 @@ class HDF5Files:
         except (OSError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path}: cannot read the tensor {name!r}: {error}.") from error
         if not all(np.array_equal(first, copy) for copy in copies):
-            raise CheckpointError(f"{path} holds two values of the tensor {name!r}.")
+            raise CheckpointError(
+                f"{path} holds two values of the tensor {name!r}; save the model again."
+            )
         return first
 
     def where(self, name: str) -> str:
@@ -102,8 +104,8 @@ class HDF5Files:
 def _tensors(path: Path) -> Iterator[tuple[str, h5py.Dataset]]:
     """Name and dataset of each tensor in a file.
 
-    A whole file has a group for each layer; in it, the class's name precedes that of a tensor. A
-    shard has the names alone. Links to other files are not followed.
+    A whole file has a group for each layer. In a group, the class's name precedes each tensor's
+    name. A shard has only the tensors' names. Links to other files are not followed.
     """
     if not path.is_file():
         raise CheckpointError(f"{path} is missing; the checkpoint is not complete.")
@@ -126,8 +128,9 @@ def _tensors(path: Path) -> Iterator[tuple[str, h5py.Dataset]]:
 
 
 def _check_plain(path: Path, name: str, tensor: h5py.Dataset) -> None:
-    """Refuses data that are compressed or elsewhere: they can be of any size, or any file."""
+    """Refuses compressed data, which can be of any size, and data in other files."""
     if tensor.external or tensor.id.get_storage_size() != tensor.nbytes:
         raise CheckpointError(
-            f"{path}: the data of the tensor {name!r} are not in the file itself."
+            f"{path}: the tensor {name!r} is compressed or stored in another file, which "
+            "transformers does not do. Save the model again with transformers."
         )

@@ -89,7 +89,7 @@ QUERY_OF_HEADS, KEY_OF_HEADS, VALUE_OF_HEADS = (_interleaved(part, 3) for part i
 
 
 def of_transposed(transform: Transform) -> Transform:
-    """The same for a library whose matrix is the transposed one."""
+    """Returns the transform for a library that stores the transposed matrix."""
     return Transform(
         lambda x, c: transform.load(x.T, c), transform.save, lambda parts: transform.join(parts).T
     )

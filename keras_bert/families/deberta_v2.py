@@ -67,7 +67,7 @@ HUGGING_FACE_FIXED: dict[str, Any] = {"conv_groups": 1}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """As `deberta.from_hugging_face`."""
+    """Returns their configuration with our values, as `deberta.from_hugging_face` does."""
     size = values.get("attention_head_size")
     if size and size * values["num_attention_heads"] != values["hidden_size"]:
         raise ValueError(f"attention_head_size {size} is not supported")

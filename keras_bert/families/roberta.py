@@ -46,7 +46,7 @@ PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"across_documents": True}
 HUGGING_FACE_CLASS = "Roberta"
 HUGGING_FACE_PREFIX = "roberta."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {"position_offset": "pad_token_id"}
-# Segments and epsilon are not those of the published models.
+# Number of segments and epsilon differ from the published models.
 HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
     "vocab_size": 50265,
     "max_position_embeddings": 512,

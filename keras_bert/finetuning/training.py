@@ -241,7 +241,7 @@ class _Epochs(keras.callbacks.Callback):
             result.best_epoch, result.validation = done, metrics
             self.best_weights = self.model.get_weights() if self.validation else None
         if self.output is not None:
-            # First what is needed to go on, with which the model can be written again.
+            # The progress comes first: with it, the model can be written again.
             progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
             save_progress(self.output, self.model, progress, None if best else self.best_weights)
             if best and self.validation is not None:

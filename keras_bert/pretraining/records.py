@@ -157,7 +157,7 @@ def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
 
 
 def _open_file(path: Path, size: int) -> MappedFile:
-    """A file of records, of which all but the tokens is verified."""
+    """Opens a file of records and verifies everything but the tokens."""
     try:
         if path.stat().st_size == size:
             file = MappedFile(path)

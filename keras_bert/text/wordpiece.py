@@ -142,7 +142,7 @@ class WordPiece(Tokenizer):
         Special and added tokens come from the caller or are cut out, so no text becomes them. The
         operation, unlike BERT, would find a token with white space in it, and refuses U+0011, a
         mark of its own. It also refuses long tokens, which only a longer word than the limit could
-        have. No control character is left in normalised text.
+        have. No control character is left in normalized text.
 
         Raises:
             InputError: if a word within the limit could have a token that is too long.

@@ -1,7 +1,5 @@
 """What would not be the same model once it is opened is not saved."""
 
-import hashlib
-
 import keras
 import numpy as np
 import pytest
@@ -10,6 +8,7 @@ import keras_bert as kb
 from keras_bert.finetuning import Recipe, fine_tune
 from tests.finetuning import tiny
 from tests.marks import others_slow
+from tests.trees import tree
 
 TEXTS = ["the film was good", "a poor book"]
 
@@ -21,14 +20,6 @@ def adapted(model):
             layer.enable_lora(2, lora_alpha=3.0)
             layer.lora_kernel_b.assign(np.full(layer.lora_kernel_b.shape, 0.1, "float32"))
     return model
-
-
-def hashes(directory):
-    return {
-        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in directory.rglob("*")
-        if path.is_file()
-    }
 
 
 def outputs(model):
@@ -106,7 +97,7 @@ REFUSED = {
 def test_another_model_is_refused_before_anything_is_written(make, message, tmp_path):
     model = make()
     kb.save(tiny.classifier(), tmp_path / "model")
-    before = hashes(tmp_path)
+    before = tree(tmp_path)
     for format in ("native", "huggingface", "google", "keras-hub"):
         with pytest.raises(kb.InputError, match=message):
             kb.save(model, tmp_path / "model", format=format)
@@ -114,7 +105,7 @@ def test_another_model_is_refused_before_anything_is_written(make, message, tmp_
             kb.save(model, tmp_path / "new", format=format)
     with pytest.raises(kb.InputError, match=message):
         fine_tune(model, tiny.opinions(8), output=tmp_path / "run", verbose=0)
-    assert hashes(tmp_path) == before
+    assert tree(tmp_path) == before
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 

@@ -1,4 +1,4 @@
-"""What transformers' TensorFlow classes wrote; see tests/fixtures/tensorflow_classes/make.py."""
+"""Files of transformers' TensorFlow classes; see tests/fixtures/tensorflow_classes/make.py."""
 
 import gzip
 import json
@@ -61,7 +61,7 @@ def test_safetensors_equal_transformers(folder, tmp_path, caplog):
 
 
 def test_safetensors_have_the_same_names():
-    """Those in the groups of HDF5, so that what opens there opens here."""
+    """The names are those in the groups of HDF5, so one test of all models is enough."""
     for forms in NAMES.values():
         inside = {name.split("/", 2)[2]: ours for name, ours in forms["h5"].items()}
         assert inside == forms["safetensors"]
@@ -165,8 +165,8 @@ def _otherwise(file, name, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_external, "the data of the tensor .* are not in the file itself"),
-        (_compressed, "the data of the tensor .* are not in the file itself"),
+        (_external, "the tensor .* is compressed or stored in another file"),
+        (_compressed, "the tensor .* is compressed or stored in another file"),
         (_linked, "lacks the tensor 'bert.encoder.layer.0.output.LayerNorm.weight'"),
         (_otherwise, "holds two values of the tensor 'bert/embeddings/LayerNorm/gamma:0'"),
     ],

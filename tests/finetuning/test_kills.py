@@ -12,7 +12,7 @@ from keras_bert.checkpoints.variables import named_variables
 from tests.finetuning import tiny
 from tests.kills import Commands, Kill, kills
 from tests.marks import others_slow
-from tests.test_atomic import tree
+from tests.trees import tree
 
 COMMAND = ("finetune", "--model", "encoder", "--train", "opinions.csv", "--batch-size", "32")
 OLD = (*COMMAND, "--output", "old", "--epochs", "1", "--learning-rate", "1e-2")

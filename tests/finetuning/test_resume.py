@@ -4,7 +4,6 @@ As a program: `python -m tests.finetuning.test_resume OUTPUT MOMENT`, killed by 
 """
 
 import dataclasses
-import hashlib
 import json
 import os
 import shutil
@@ -22,6 +21,7 @@ from keras_bert.finetuning import Recipe, fine_tune, resume, training
 from keras_bert.finetuning.result import check_output
 from tests.finetuning import tiny
 from tests.marks import others_slow
+from tests.trees import tree
 
 RECIPE = Recipe(epochs=4, batch_size=8, learning_rate=1e-2, layer_decay=0.9)
 
@@ -155,14 +155,6 @@ def cut(path):
     path.write_bytes(path.read_bytes()[:100])
 
 
-def hashes(directory):
-    return {
-        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in directory.rglob("*")
-        if path.is_file()
-    }
-
-
 @pytest.fixture(scope="module")
 def left_with_an_earlier_best(tmp_path_factory):
     """A run that was interrupted after epoch 3, of which epoch 1 is the best."""
@@ -179,10 +171,10 @@ def left_with_an_earlier_best(tmp_path_factory):
 def test_a_damaged_state_is_refused(left_with_an_earlier_best, tmp_path, name, damage):
     output = shutil.copytree(left_with_an_earlier_best, tmp_path / "out")
     damage(output / "unfinished" / f"{name}.safetensors")
-    before = hashes(output)
+    before = tree(output)
     with pytest.raises(CheckpointError, match=rf"{name}.safetensors.*remove {output}/unfinished"):
         run(output)
-    assert hashes(output) == before
+    assert tree(output) == before
 
 
 def test_a_state_that_is_not_described_is_refused(left_with_an_earlier_best, tmp_path):
@@ -212,11 +204,11 @@ def test_one_run_at_a_time(tmp_path, monkeypatch):
 
     def save_and_start_another(output, *arguments):
         save(output, *arguments)
-        before = hashes(output)
+        before = tree(output)
         with pytest.raises(InputError, match="Another run is writing to .*out; wait") as refusal:
             run(tmp_path / "out", learning_rate=5e-3)
         refusals.append(refusal)
-        assert hashes(output) == before
+        assert tree(output) == before
 
     monkeypatch.setattr(training, "save_progress", save_and_start_another)
     run(tmp_path / "out", epochs=2)
