@@ -302,7 +302,9 @@ def _prepare(scratch: Path, place: Path, names: Collection[str]) -> None:
         if is_folder and not os.access(there, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(there))
     for name in names:
-        if (place / name).is_file() and not (new / name).exists():
+        there = place / name  # perhaps another save writes it before this one counts
+        is_link = there.parent.resolve() != there.parent
+        if not (new / name).exists() and not there.is_dir() and not is_link:
             (stale / name).parent.mkdir(parents=True, exist_ok=True)
             (stale / name).touch()
     for path in (*new.rglob("*"), new, scratch):
@@ -344,7 +346,7 @@ def _move(directory: Path, done: Path) -> None:
             with contextlib.suppress(FileNotFoundError):  # another process has moved it
                 os.replace(path, there)
     for path, there in _pairs(saved / "stale", directory):
-        if not path.is_dir():
+        if not path.is_dir() and os.path.lexists(there):
             there.unlink(missing_ok=True)
     flush(directory)
     with contextlib.suppress(FileNotFoundError):  # it is done already

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from keras_bert import atomic
 from keras_bert.atomic import (
     SAVED,
     discard,
@@ -250,6 +251,33 @@ def test_two_writers_leave_one_of_their_models(model, tmp_path):
     for number, files in enumerate(contents):
         write(tmp_path / str(number), files | FOREIGN)
     assert tree(model) in [tree(tmp_path / "0"), tree(tmp_path / "1")]
+
+
+def test_a_writer_deletes_what_another_one_has_just_written(model, monkeypatch):
+    save(model, NEW)  # without a vocabulary
+    commit = atomic._commit
+
+    def late(scratch, place):
+        monkeypatch.setattr(atomic, "_commit", commit)
+        save(model, OLD)
+        commit(scratch, place)
+
+    monkeypatch.setattr(atomic, "_commit", late)
+    save(model, NEW)
+    assert (model / "config").read_text() == "new"
+    assert not (model / "vocabulary").exists()
+
+
+def test_names_without_a_new_file_that_are_folders_or_behind_links_stay(model, tmp_path):
+    (model / "vocabulary").unlink()
+    write(model / "vocabulary", {"notes.txt": "mine"})
+    (model / "part").rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "config").write_text("mine")
+    (model / "part").symlink_to(tmp_path / "elsewhere")
+    save(model, {"config": "new", "weights": "new"})
+    assert (model / "config").read_text() == "new"
+    assert (model / "vocabulary" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "elsewhere" / "config").read_text() == "mine"
 
 
 def test_files_are_as_readable_as_others(model):
