@@ -7,6 +7,7 @@ open file stays what it was when another one takes its name.
 
 import contextlib
 import os
+import re
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -19,6 +20,8 @@ from keras_bert.atomic import SAVED, finish_interrupted
 from keras_bert.errors import CheckpointError
 
 _ATTEMPTS = 100
+_READ = re.compile(r"\.(json|safetensors|h5|txt|model|index|data-[\w-]+)$")
+"""Names of files that a format reads; a log beside them may grow."""
 
 Opened = TypeVar("Opened")
 
@@ -85,14 +88,15 @@ class KeptFile:
 
 
 def _state(directory: Path) -> dict[str, tuple[int, ...]]:
-    """Returns what changes when a save replaces or writes one of a directory's files.
+    """Returns what changes when a save replaces or writes a file that a format reads.
 
-    Hidden files do not count, except for a save that is being put into place.
+    Of hidden files, only a save that is being put into place counts.
     """
     state: dict[str, tuple[int, ...]] = {}
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
-            if entry.name == SAVED or not entry.name.startswith("."):
+            read = entry.is_dir() or _READ.search(entry.name)
+            if entry.name == SAVED or (read and not entry.name.startswith(".")):
                 status = os.stat(entry.path, follow_symlinks=os.path.exists(entry.path))
                 times = (status.st_mtime_ns, status.st_ctime_ns)
                 state[entry.name] = (status.st_ino, status.st_size, *times)

@@ -86,6 +86,13 @@ def test_saves_without_end(saved, format, monkeypatch):
         kb.load(saved)
 
 
+def test_a_log_that_grows_does_not_count(saved, format, monkeypatch):
+    monkeypatch.setattr(consistent, "_ATTEMPTS", 1)
+    log = saved / "train.log"
+    at_each_reading(monkeypatch, format, lambda times: log.write_text("step\n" * times))
+    assert number(kb.load(saved)) == "save0"
+
+
 @pytest.mark.parametrize("format", ["native", "huggingface"], indirect=True)
 def test_weights_that_are_written_where_they_are(saved, format):
     _, contents = open_checkpoint(saved)
