@@ -12,7 +12,7 @@ from keras_bert.atomic import remove_scratch
 from keras_bert.cli.data import is_default, reader, usable
 from keras_bert.cli.models import KINDS, task_of, to_measure
 from keras_bert.cli.options import AS_TASK, column_options
-from keras_bert.cli.outputs import OVERWRITE, check_output, is_report
+from keras_bert.cli.outputs import OVERWRITE, check_output, is_onnx, is_report, is_tflite
 from keras_bert.errors import InputError
 
 FORMATS = {  # to how their weights can be stored
@@ -34,6 +34,7 @@ OPTIONS = {  # of which formats
     "text": ("tflite", "onnx"),
     "opset": ("onnx",),
 }
+ONE_FILE = {"tflite": is_tflite, "onnx": is_onnx}  # formats, to what tells their files
 MOST_TEXTS = 64  # of those to validate with, to compare outputs on
 PAGE = "report"
 
@@ -133,8 +134,11 @@ def command(
     _check_options(chosen, quantize, given)
     _check_measuring(quantize, verify, validation, max_drop, report, options)
     _check_directory(directory, report)
+    inputs = (model, verify, validation, given.get("representative"))
+    for format in set(chosen) & set(ONE_FILE):
+        artifact = directory / _file(format, quantize, bool(given.get("text")))
+        check_output(artifact, inputs, ONE_FILE[format], overwrite)
     if report:
-        inputs = (model, verify, validation, given.get("representative"))
         for page in (Path(report), Path(report).with_suffix(".html")):
             check_output(page, inputs, is_report, overwrite)
     if "representative" in given:

@@ -23,6 +23,8 @@ FILES = {
     "run/log.jsonl": "{}\n",
     "bytes/merges.txt": "a list of merges\n",
     "page.html": "<title>Home</title>",
+    "out/model.tflite": "a model of mine",
+    "out/model-text.onnx": "another one",
 }
 
 
@@ -57,6 +59,8 @@ OTHERS = {
     "attention": [*ATTENTION, "page.html"],
     "report": [*REPORT, "notes.md"],
     "report as HTML": [*REPORT, "page.md"],
+    "TFLite": ["export", "none", "out", "--format", "tflite"],
+    "ONNX": ["export", "none", "out", "--format", "onnx", "--text"],
 }
 
 
