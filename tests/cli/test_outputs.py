@@ -23,8 +23,8 @@ FILES = {
     "run/log.jsonl": "{}\n",
     "bytes/merges.txt": "a list of merges\n",
     "page.html": "<title>Home</title>",
-    "out/model.tflite": "a model of mine",
-    "out/model-text.onnx": "another one",
+    "mine/model.tflite": "a model of mine",
+    "mine/model-text.onnx": "another one",
 }
 
 
@@ -59,8 +59,8 @@ OTHERS = {
     "attention": [*ATTENTION, "page.html"],
     "report": [*REPORT, "notes.md"],
     "report as HTML": [*REPORT, "page.md"],
-    "TFLite": ["export", "none", "out", "--format", "tflite"],
-    "ONNX": ["export", "none", "out", "--format", "onnx", "--text"],
+    "TFLite": ["export", "none", "mine", "--format", "tflite"],
+    "ONNX": ["export", "none", "mine", "--format", "onnx", "--text"],
 }
 
 
