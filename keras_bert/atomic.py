@@ -91,6 +91,8 @@ def finish_interrupted(directory: str | os.PathLike) -> None:
     directory = Path(directory)
     try:
         lock = os.open(directory / SAVED, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:  # a save may begin to count right after this look
+        return
     except OSError as error:
         if not os.path.lexists(directory / SAVED):
             return

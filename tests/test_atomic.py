@@ -290,3 +290,13 @@ def test_files_are_as_readable_as_others(model):
     for place in (model, model.parent / "fresh"):
         assert stat.S_IMODE((place / "weights").stat().st_mode) == 0o640
         assert stat.S_IMODE((place / "part").stat().st_mode) in (0o750, 0o755)
+
+
+def test_a_save_that_begins_to_count_right_after_the_look_is_left_alone(tmp_path, monkeypatch):
+    def look(path, *_):
+        path.mkdir()  # another process commits its save now
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "open", look)
+    finish_interrupted(tmp_path)
+    assert (tmp_path / SAVED).is_dir()
