@@ -37,7 +37,7 @@ check: $(INSTALLED) ## lint, format and types
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
-	$(RUN) -m mypy export/*.py
+	$(RUN) -m mypy export
 
 .PHONY: test
 test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)

@@ -10,9 +10,9 @@ bfloat16 with float32 weights: forward and backward pass, clipping and AdamW, ma
 next sentence, dropout, a mask for padding (of which there is none), and attention without dropout,
 for which both have a fused kernel. Ours scores the masked tokens alone, Hugging Face's all of them.
 
-Utilisation is of the accelerators' published peak, which for others than the GPUs in
-`keras_bert.pretraining.peaks` is to be given, by the formula of `keras_bert.pretraining.flops`: the
-products of matrices that each of both computes.
+Utilization is a share of the accelerator's published peak. `device_flops` of
+`keras_bert.pretraining.training` knows GPUs; give the peak of other devices. The operations are
+counted by `flops` beside it: the matrix products of both sides.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keras_bert.pretraining.peaks import peak_of_gpu
+from keras_bert.pretraining.training.device_flops import peak_of_gpu
 
 if TYPE_CHECKING:
     import keras_bert as kb
@@ -87,7 +87,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a step, after some that compile."""
     import keras_bert as kb
     from benchmarks.synthetic import random_batch
-    from keras_bert.pretraining.objectives import OBJECTIVES
+    from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
     length = options.lengths[0]
     batch_size, slots = options.tokens // length, int(0.15 * length) + 1
@@ -116,9 +116,9 @@ def prepare_ours(
     import keras
 
     import keras_bert as kb
-    from keras_bert.pretraining.flops import training_flops
-    from keras_bert.pretraining.jax_step import JaxTrainingStep, divided
-    from keras_bert.pretraining.schedules import WarmupLinearDecay
+    from keras_bert.optimizers.schedules import WarmupLinearDecay
+    from keras_bert.pretraining.training.flops import training_flops
+    from keras_bert.pretraining.training.jax_step import JaxTrainingStep, divided
 
     if options.no_flash:
         keras.config.disable_flash_attention()
@@ -152,7 +152,7 @@ def prepare_hugging_face(
     from transformers import BertConfig, BertForPreTraining
 
     import keras_bert as kb
-    from keras_bert.pretraining.flops import training_flops
+    from keras_bert.pretraining.training.flops import training_flops
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     theirs = BertConfig(

@@ -32,10 +32,10 @@ import numpy as np
 
 import keras_bert as kb
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.curves import plot_runs
-from keras_bert.pretraining.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.training.trainer import pretrain
+from keras_bert.visualize.curves import plot_runs
 
 SIZES = {
     "num_layers": 2,

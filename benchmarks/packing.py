@@ -25,7 +25,7 @@ LENGTH, BATCH = 128, 256
 def run(vocabulary, source, packed=True):
     """Makes all rows of an epoch; returns how many, and the share of padding in them."""
     from keras_bert.pretraining.config import PretrainingConfig
-    from keras_bert.pretraining.inputs import make_examples, make_preprocessor
+    from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 
     config = PretrainingConfig(
         corpus=(str(source),),
@@ -73,7 +73,7 @@ def in_process(arguments, cores):
 
 
 def tokenized(vocabulary, text, output):
-    from keras_bert.pretraining.tokenization import MEGABYTE, tokenize
+    from keras_bert.pretraining.data.tokenization import MEGABYTE, tokenize
     from keras_bert.text.loading import load_tokenizer
 
     options = {"workers": 1, "shard_size": 8 * MEGABYTE, "progress": False}

@@ -26,9 +26,9 @@ def ours(vocabulary, text):
     import tensorflow as tf
 
     from keras_bert import Vocabulary, WordPiece
-    from keras_bert.pretraining.corpus import TokenizedCorpus
-    from keras_bert.pretraining.examples import Examples
-    from keras_bert.pretraining.masking import TokenMasking
+    from keras_bert.pretraining.data.corpus import TokenizedCorpus
+    from keras_bert.pretraining.data.examples import Examples
+    from keras_bert.pretraining.data.masking import TokenMasking
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -140,11 +140,11 @@ def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
     import tensorflow as tf
 
     from keras_bert.pretraining.config import PretrainingConfig
-    from keras_bert.pretraining.feed import distributed_batches
-    from keras_bert.pretraining.inputs import make_examples, make_preprocessor
-    from keras_bert.pretraining.objectives import OBJECTIVES
-    from keras_bert.pretraining.optimizers import make_optimizer
-    from keras_bert.pretraining.step import TrainingStep, trainable_variables
+    from keras_bert.pretraining.data.feed import distributed_batches
+    from keras_bert.pretraining.objectives.registry import OBJECTIVES
+    from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
+    from keras_bert.pretraining.training.run import make_optimizer
+    from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
 
     config = PretrainingConfig(
         corpus=(options.corpus,),

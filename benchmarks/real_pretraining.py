@@ -23,13 +23,13 @@ import keras
 
 import keras_bert as kb
 from keras_bert.atomic import replacing
-from keras_bert.figures import panels, save_figure
 from keras_bert.finetuning import Recipe, evaluate, fine_tune, label_names, read_examples
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.log import LOG, read_log
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.training.log import LOG, read_log
+from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.text.files import iterate_lines
+from keras_bert.visualize.plotting import panels, save_figure
 
 MASKED = [
     "She opened the [MASK] and looked out at the garden.",

@@ -5,8 +5,9 @@
 
 Parts contain one another: what dropout takes is forward less forward without it, what the head
 takes is forward and backward less those of the encoder. The products of matrices are those of
-feed-forward layers of this size, with as many operations as `keras_bert.pretraining.flops` says
-that the step has: what would be left if all the rest cost nothing.
+feed-forward layers of this size, with as many operations as
+`keras_bert.pretraining.training.flops` counts in the step: what would be left if all the rest cost
+nothing.
 """
 
 import argparse
@@ -27,12 +28,12 @@ from synthetic import random_batch
 import keras_bert as kb
 from keras_bert.finetuning import Recipe
 from keras_bert.finetuning.optimizer import adamw
-from keras_bert.pretraining.flops import encoder_flops, training_flops
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.optimizers import AdamW
-from keras_bert.pretraining.schedules import WarmupLinearDecay
-from keras_bert.pretraining.step import TrainingStep, trainable_variables
-from keras_bert.pretraining.step_parts import sum_losses
+from keras_bert.optimizers.distributed import AdamW
+from keras_bert.optimizers.schedules import WarmupLinearDecay
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.flops import encoder_flops, training_flops
+from keras_bert.pretraining.training.loss_sums import sum_losses
+from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
 
 BATCH, SST2 = 32, 13  # tokens of a text, as SST-2's batches are
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.pretraining.objective import Objective
+from keras_bert.pretraining.objectives.objective import Objective
 
 
 def random_batch(
     objective: Objective, vocabulary_size: int, batch_size: int, length: int, slots: int
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Inputs, labels and weights, as `keras_bert.pretraining.examples` makes them, without padding.
+    """Returns inputs, labels and weights as `pretraining.data.examples` makes them, unpadded.
 
     Args:
         objective: what is trained.

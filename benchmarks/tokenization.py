@@ -19,10 +19,10 @@ import tensorflow as tf
 import tokenizers
 
 from keras_bert import Preprocessor, Vocabulary, WordPiece
-from keras_bert.text.byte_pair import BytePair
-from keras_bert.text.byte_pair_learning import SPECIAL_TOKENS
+from keras_bert.text.byte_pair.tokenizer import BytePair
+from keras_bert.text.byte_pair.training import SPECIAL_TOKENS
 from keras_bert.text.files import iterate_lines
-from keras_bert.text.sentencepiece import SentencePiece
+from keras_bert.text.sentencepiece.tokenizer import SentencePiece
 
 PACKED = 128
 

@@ -20,7 +20,7 @@ from PIL import Image
 import keras_bert as kb
 from keras_bert import visualize
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.training.trainer import pretrain
 from tests.chromium import find_chromium
 
 PICTURES = Path(__file__).parent / "pictures"

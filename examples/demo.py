@@ -25,12 +25,12 @@ from sklearn.linear_model import LogisticRegression
 
 import keras_bert as kb
 from keras_bert import export
-from keras_bert.export.onnx import onnx_runner
-from keras_bert.export.tflite import tflite_runner
+from keras_bert.export._onnx.convert import onnx_runner
+from keras_bert.export._tflite.convert import tflite_runner
 from keras_bert.finetuning import Recipe, evaluate, fine_tune, label_names, read_examples
 from keras_bert.metrics import measure
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.tasks.fill_mask import fill_mask
 
 PROMPTS = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import keras_bert as kb
 from keras_bert import export
-from keras_bert.export.tflite import tflite_runner
+from keras_bert.export._tflite.convert import tflite_runner
 
 QUANTIZATIONS = ("none", "float16", "dynamic")
 

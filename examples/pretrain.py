@@ -14,7 +14,7 @@ from pathlib import Path
 import keras_bert as kb
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.option_ranges import CHOICES
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.training.trainer import pretrain
 
 # The options of a run that have names to choose from; by default the family's or the plainest.
 CHOSEN = ("family", "objective", "strategy", "precision")

@@ -12,42 +12,34 @@ The functions are imported when they are first used; they bring TensorFlow.
 """
 
 import importlib
-import sys
-import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keras_bert.export.accept import accept
-    from keras_bert.export.onnx import onnx
-    from keras_bert.export.report import report
-    from keras_bert.export.saved_model import saved_model
-    from keras_bert.export.tflite import tflite
-    from keras_bert.export.verify import verify
+    from keras_bert.export._onnx.convert import onnx
+    from keras_bert.export._saved_model.convert import saved_model
+    from keras_bert.export._tflite.convert import tflite
+    from keras_bert.export._verify.accept import accept
+    from keras_bert.export._verify.report import report
+    from keras_bert.export._verify.verify import verify
 
 __all__ = ["accept", "onnx", "report", "saved_model", "tflite", "verify"]
 
-
-class _Package(types.ModuleType):
-    """Each function stands in a module of its own name; `export.onnx` is always the function.
-
-    Python binds a submodule to its package when it is first imported, which would put the
-    module in the function's place.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in __all__ and isinstance(value, types.ModuleType):
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+_MODULES = {
+    "accept": "_verify.accept",
+    "onnx": "_onnx.convert",
+    "report": "_verify.report",
+    "saved_model": "_saved_model.convert",
+    "tflite": "_tflite.convert",
+    "verify": "_verify.verify",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    importlib.import_module(f"{__name__}.{name}")
-    return globals()[name]
+    function = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = function
+    return function
 
 
 def __dir__() -> list[str]:

@@ -15,11 +15,10 @@ ROOT = Path(__file__).parent.parent
 ORDER = (
     ("errors", "surrogates"),
     ("config", "atomic", "extras", "row_lengths"),
-    ("figures",),
-    ("layers", "text", "metrics"),
+    ("layers", "text", "metrics", "optimizers"),
     ("families",),
     ("tasks",),
-    ("checkpoints",),
+    ("checkpoints", "distribution"),
     ("pretraining",),
     ("finetuning",),
     ("export", "visualize"),  # export judges artifacts by the metrics of fine-tuning
@@ -33,7 +32,6 @@ WITHOUT_TENSORFLOW = (
     "atomic",
     "extras",
     "row_lengths",
-    "figures",
     "layers",
     "families",
     "tasks",
@@ -78,8 +76,8 @@ FOR_EVERY_FAMILY = (
     "tasks",
     "export",
     "visualize",
-    "pretraining/trainer.py",
-    "pretraining/inputs.py",
+    "pretraining/training/trainer.py",
+    "pretraining/training/inputs.py",
 )
 FAMILY = re.compile(
     r"(?<!keras-)\bbert\b|roberta|camembert|distilbert|albert|electra|deberta", re.IGNORECASE
@@ -110,12 +108,15 @@ def test_families_stay_small():
 def test_every_package_is_ranked_and_installed():
     files = (ROOT / "keras_bert").rglob("*/__init__.py")
     packages = {".".join(file.parent.relative_to(ROOT).parts) for file in files}
+    files = (ROOT / "export").rglob("__init__.py")
+    packages |= {".".join(("keras_bert", *file.parent.relative_to(ROOT).parts)) for file in files}
     assert {name.split(".")[1] for name in packages} <= set(RANK)
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    of_files_alone = {f"keras_bert.{name}" for name in ("recipes", "text.tables")}
-    assert (
-        set(declared["packages"]) == {"keras_bert", "keras_bert.export"} | packages | of_files_alone
-    )
+    of_files_alone = {
+        f"keras_bert.{name}"
+        for name in ("recipes", "text.byte_pair.tables", "text.wordpiece.tables")
+    }
+    assert set(declared["packages"]) == {"keras_bert"} | packages | of_files_alone
 
 
 def test_public_names_exist_and_importing_the_package_brings_no_tensorflow():

@@ -12,12 +12,12 @@ from benchmarks.tpu.cases import CASES, SMALL, Case
 from keras_bert.config import EncoderConfig
 from keras_bert.families import FAMILIES
 from keras_bert.layers.encoder import Encoder
-from keras_bert.pretraining.distillation import DistillationModel
-from keras_bert.pretraining.flops import training_flops
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.optimizers import AdamW
-from keras_bert.pretraining.schedules import WarmupLinearDecay
-from keras_bert.pretraining.step import TrainingStep, trainable_variables
+from keras_bert.optimizers.distributed import AdamW
+from keras_bert.optimizers.schedules import WarmupLinearDecay
+from keras_bert.pretraining.objectives.distillation import DistillationModel
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.flops import training_flops
+from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 
 

@@ -12,19 +12,19 @@ from keras_bert.checkpoints.consistent import open_consistently
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.google import is_google, open_google, save_google
 from keras_bert.checkpoints.hub import download
-from keras_bert.checkpoints.huggingface import (
+from keras_bert.checkpoints.huggingface.directory import (
     is_hugging_face,
     open_hugging_face,
     save_hugging_face,
 )
-from keras_bert.checkpoints.keras_file import SUFFIX, open_keras_file
-from keras_bert.checkpoints.keras_hub import is_keras_hub, open_keras_hub, save_keras_hub
-from keras_bert.checkpoints.native import is_native, open_native, save_native
-from keras_bert.checkpoints.sentence_transformers import (
+from keras_bert.checkpoints.huggingface.sentence_transformers import (
     is_sentence_transformers,
     open_sentence_transformers,
     save_sentence_transformers,
 )
+from keras_bert.checkpoints.keras_file import SUFFIX, open_keras_file
+from keras_bert.checkpoints.keras_hub import is_keras_hub, open_keras_hub, save_keras_hub
+from keras_bert.checkpoints.native import is_native, open_native, save_native
 from keras_bert.checkpoints.tasks import check_saveable
 from keras_bert.config import closest
 from keras_bert.errors import CheckpointError, InputError

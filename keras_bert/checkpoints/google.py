@@ -24,12 +24,12 @@ import numpy as np
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.earlier import earlier_save
-from keras_bert.checkpoints.huggingface import has_pooler
-from keras_bert.checkpoints.huggingface_config import (
+from keras_bert.checkpoints.huggingface.config import (
     read_arguments,
     read_encoder,
     write_arguments,
 )
+from keras_bert.checkpoints.huggingface.directory import has_pooler
 from keras_bert.checkpoints.json_files import read_json, write_json
 from keras_bert.checkpoints.mapping import (
     HEADS_BIAS,
@@ -267,7 +267,7 @@ def _read_preprocessor(directory: Path, values: dict[str, Any], length: int) -> 
         return None
     from keras_bert.text.preprocessor import Preprocessor  # brings TensorFlow
     from keras_bert.text.vocabulary import Vocabulary
-    from keras_bert.text.wordpiece import WordPiece
+    from keras_bert.text.wordpiece.tokenizer import WordPiece
 
     vocabulary = Vocabulary.from_file(directory / VOCABULARY)
     lowercase = values.get("do_lower_case")

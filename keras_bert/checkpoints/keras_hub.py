@@ -236,7 +236,7 @@ def _our_preprocessor(theirs: Any) -> Any:
         return None
     from keras_bert.text.preprocessor import Preprocessor  # brings TensorFlow
     from keras_bert.text.vocabulary import Vocabulary
-    from keras_bert.text.wordpiece import WordPiece
+    from keras_bert.text.wordpiece.tokenizer import WordPiece
 
     tokenizer = theirs.tokenizer
     wordpiece = WordPiece(

@@ -29,7 +29,7 @@ def command(port: int, worker_port: int, host: str | None, listen_on_all_interfa
     import socket
     import threading
 
-    from keras_bert.pretraining.data_service import DataHost
+    from keras_bert.pretraining.data.data_service import DataHost
 
     server = DataHost(
         port,

@@ -44,7 +44,7 @@ def command(
     Prints the number of examples and the metrics as one line of JSON.
     """
     if confusion:
-        from keras_bert.figures import check_picture
+        from keras_bert.visualize.plotting import check_picture
 
         check_picture(confusion)
         check_output(confusion, (data, model), is_picture, overwrite)
@@ -103,7 +103,7 @@ def _report(model: Any, right: Labels, predicted: Labels) -> dict[str, dict[str,
 
 def _draw(model: Any, right: Labels, predicted: Labels, path: str) -> None:
     """Text by text or word by word; tags of entities without their prefixes."""
-    from keras_bert.finetuning.plots import plot_confusion
+    from keras_bert.visualize.finetuning import plot_confusion
 
     def names(labels: Sequence[str]) -> list[str]:
         return [label[2:] or label if _marks_entities(model) else label for label in labels]

@@ -149,7 +149,7 @@ def command(
     from keras_bert import export
 
     if report:
-        from keras_bert.export.report import check_page
+        from keras_bert.export._verify.report import check_page
 
         check_page(report)
     loaded: Any = keras_bert.load(model, task=task_of(model, as_task))
@@ -163,7 +163,7 @@ def command(
     _cut(loaded, given.get("sequence_length"))
     jobs = {format: _arguments(format, quantize, given) for format in chosen}
     for format, arguments in jobs.items():  # before the first of them is written
-        module = importlib.import_module(f"keras_bert.export.{format}")
+        module = importlib.import_module(f"keras_bert.export._{format}.convert")
         module.check_arguments(loaded, **arguments)
 
     paths = []
@@ -291,7 +291,7 @@ def _task(model: Any) -> str:
     Raises:
         InputError: if it cannot.
     """
-    from keras_bert.export.metric import official_metric
+    from keras_bert.export._verify.metric import official_metric
 
     official_metric(model)  # or there is none
     return next(name for name, kind in KINDS.items() if kind.model == type(model).__name__)

@@ -83,7 +83,7 @@ def command(
     recipe, options = _recipe(options)
     read = reader(task, **options)
     if curves:
-        from keras_bert.figures import check_picture
+        from keras_bert.visualize.plotting import check_picture
 
         check_picture(curves)
         check_output(curves, (train, validation, test, model), is_picture, overwrite)
@@ -92,8 +92,8 @@ def command(
 
     from keras_bert.checkpoints import is_on_hub
     from keras_bert.checkpoints.card import Facts
+    from keras_bert.distribution.strategy import make_strategy
     from keras_bert.finetuning import fine_tune, hold_out
-    from keras_bert.pretraining.strategy import make_strategy
 
     examples = read(train)
     held_out, tested = (read(path) if path else None for path in (validation, test))
@@ -112,7 +112,7 @@ def command(
     card = Facts({"base_model": model}) if is_on_hub(model) else None
     result = fine_tune(tuned, *parts, recipe=recipe, output=output, card=card)
     if curves:
-        from keras_bert.finetuning.plots import plot_curves
+        from keras_bert.visualize.finetuning import plot_curves
 
         plot_curves(result.history, curves)
     click.echo(f"best epoch: {result.best_epoch}")

@@ -26,7 +26,7 @@ def command(runs: tuple[str, ...], output: str, measures: tuple[str, ...], overw
     that matplotlib drew is replaced.
     """
     check_output(output, runs, is_picture, overwrite)
-    from keras_bert.pretraining.curves import plot_runs
+    from keras_bert.visualize.curves import plot_runs
 
     plot_runs(runs, output, measures=measures)
     click.echo(output)

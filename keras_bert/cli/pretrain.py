@@ -63,7 +63,7 @@ def run(config: str, overrides: tuple[str, ...]) -> None:
     require_tensorflow_backend("Pretraining")
 
     from keras_bert.pretraining.config import PretrainingConfig
-    from keras_bert.pretraining.trainer import pretrain
+    from keras_bert.pretraining.training.trainer import pretrain
 
     results = pretrain(PretrainingConfig.from_yaml(config, overrides))
     if not results["finished"]:

@@ -39,7 +39,7 @@ def command(
     names in the file of a run, with the same vocabulary. A pass that was interrupted goes on where
     it stopped if the same command is given again.
     """
-    from keras_bert.pretraining.tokenization import MEGABYTE, tokenize
+    from keras_bert.pretraining.data.tokenization import MEGABYTE, tokenize
     from keras_bert.text.loading import load_tokenizer
 
     options: dict[str, Any] = {"lowercase": False} if cased else {}

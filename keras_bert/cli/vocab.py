@@ -19,7 +19,7 @@ from keras_bert.cli.outputs import (
 
 
 def _wordpiece(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
-    from keras_bert.text.learning import learn_vocabulary
+    from keras_bert.text.wordpiece.training import learn_vocabulary
 
     vocabulary = learn_vocabulary(corpus, size, lowercase=not cased)
     vocabulary.save(output)
@@ -27,7 +27,7 @@ def _wordpiece(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> 
 
 
 def _byte_pair(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
-    from keras_bert.text.byte_pair_learning import learn_byte_pair
+    from keras_bert.text.byte_pair.training import learn_byte_pair
 
     tokenizer = learn_byte_pair(corpus, size)
     tokenizer.save(output)
@@ -35,7 +35,7 @@ def _byte_pair(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> 
 
 
 def _sentencepiece(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
-    from keras_bert.text.sentencepiece_learning import learn_sentencepiece
+    from keras_bert.text.sentencepiece.training import learn_sentencepiece
 
     tokenizer = learn_sentencepiece(corpus, size, lowercase=not cased)
     tokenizer.save(output)

@@ -18,7 +18,6 @@ from keras_bert.finetuning.examples import (
     TextExamples,
     hold_out,
 )
-from keras_bert.finetuning.plots import plot_confusion, plot_curves
 from keras_bert.finetuning.readers.choices import read_choices
 from keras_bert.finetuning.readers.conll import read_conll
 from keras_bert.finetuning.readers.glue import GLUE, read_glue
@@ -52,8 +51,6 @@ __all__ = [
     "fine_tune",
     "hold_out",
     "label_names",
-    "plot_confusion",
-    "plot_curves",
     "predict",
     "problem_type_of",
     "read_choices",

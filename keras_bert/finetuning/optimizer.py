@@ -7,10 +7,10 @@ import keras
 import tensorflow as tf
 
 from keras_bert.finetuning.recipe import Recipe
-from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON, decays
-from keras_bert.pretraining.schedules import WarmupLinearDecay
-from keras_bert.pretraining.update_rules import Update
-from keras_bert.pretraining.updates import adamw_update
+from keras_bert.optimizers.published import BETA_1, BETA_2, EPSILON, decays
+from keras_bert.optimizers.schedules import WarmupLinearDecay
+from keras_bert.optimizers.update_rules import Update
+from keras_bert.optimizers.updates import adamw_update
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

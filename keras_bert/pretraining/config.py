@@ -8,12 +8,12 @@ from typing import Any
 from keras_bert.config import EncoderConfig, check_options
 from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
-from keras_bert.pretraining.architecture import encoder_config, family_of, objective_of
-from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.optimizers.published import BETA_1, BETA_2, EPSILON
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.option_file import read_options
 from keras_bert.pretraining.option_ranges import check_ranges
 from keras_bert.pretraining.option_types import check_type, read_value, to_strings
-from keras_bert.pretraining.published import BETA_1, BETA_2, EPSILON
+from keras_bert.pretraining.resolve import encoder_config, family_of, objective_of
 
 MAY_CHANGE = (
     "output",

@@ -4,13 +4,13 @@ from collections.abc import Collection
 from typing import Any
 
 from keras_bert.config import closest
+from keras_bert.distribution.strategy import STRATEGIES
 from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
-from keras_bert.pretraining.choice import UNITS
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.optimizers import OPTIMIZERS
-from keras_bert.pretraining.schedules import DECAYS
-from keras_bert.pretraining.strategy import STRATEGIES
+from keras_bert.optimizers.distributed import OPTIMIZERS
+from keras_bert.optimizers.schedules import DECAYS
+from keras_bert.pretraining.data.mask_selection import UNITS
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 

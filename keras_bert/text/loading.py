@@ -84,15 +84,15 @@ def _kind_of(file: Path) -> str:
 def _wordpiece(file: Path, special: Mapping[str, str] | None, options: dict[str, Any]) -> Tokenizer:
     from keras_bert.text.files import read_lines
     from keras_bert.text.vocabulary import Vocabulary
-    from keras_bert.text.wordpiece import WordPiece
+    from keras_bert.text.wordpiece.tokenizer import WordPiece
 
     special = special or usual_special_tokens(set(read_lines(file)))
     return WordPiece(Vocabulary.from_file(file, **special), **options)
 
 
 def _byte_pair(file: Path, special: Mapping[str, str] | None, options: dict[str, Any]) -> Tokenizer:
-    from keras_bert.text.byte_pair import BytePair
-    from keras_bert.text.byte_pair_files import TOKENS_NAME, read_tokens
+    from keras_bert.text.byte_pair.files import TOKENS_NAME, read_tokens
+    from keras_bert.text.byte_pair.tokenizer import BytePair
 
     if file.name != TOKENS_NAME:
         raise InputError(f"{file} must be called {TOKENS_NAME}, with merges.txt beside it.")
@@ -103,8 +103,8 @@ def _byte_pair(file: Path, special: Mapping[str, str] | None, options: dict[str,
 def _sentencepiece(
     file: Path, special: Mapping[str, str] | None, options: dict[str, Any]
 ) -> Tokenizer:
-    from keras_bert.text.sentencepiece import SentencePiece
-    from keras_bert.text.sentencepiece_model import SentencePieceModel
+    from keras_bert.text.sentencepiece.model import SentencePieceModel
+    from keras_bert.text.sentencepiece.tokenizer import SentencePiece
 
     model = file.read_bytes()
     try:

@@ -247,4 +247,4 @@ def tokenizer_class(kind: str) -> type[Tokenizer]:
         raise InputError(
             f"There is no tokenizer {kind!r}; the tokenizers are {', '.join(TOKENIZERS)}."
         )
-    return getattr(importlib.import_module(f"keras_bert.text.{kind}"), TOKENIZERS[kind])
+    return getattr(importlib.import_module(f"keras_bert.text.{kind}.tokenizer"), TOKENIZERS[kind])

@@ -6,21 +6,32 @@ The names below are imported when they are first used.
 import importlib
 from typing import Any
 
-_HOMES = {
-    "Attention": "visualize.attention_page",
-    "attention": "visualize.attention_page",
-    "embedding_map": "visualize.maps",
-    "pretraining_curves": "pretraining.curves",
+_MODULES = {
+    "Attention": "attention_page",
+    "attention": "attention_page",
+    "embedding_map": "maps",
+    "plot_confusion": "finetuning",
+    "plot_curves": "finetuning",
+    "plot_runs": "curves",
+    "pretraining_curves": "curves",
 }
 
-__all__ = ["Attention", "attention", "embedding_map", "pretraining_curves"]
+__all__ = [
+    "Attention",
+    "attention",
+    "embedding_map",
+    "plot_confusion",
+    "plot_curves",
+    "plot_runs",
+    "pretraining_curves",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"keras_bert.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_HOMES))
+    return sorted(set(globals()) | set(_MODULES))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.errors import InputError
-from keras_bert.figures import new_figure, write_legend
+from keras_bert.visualize.plotting import new_figure, write_legend
 
 _MOST_NAMES = 40  # texts up to which each is written beside its point
 _LONGEST_NAME = 36

@@ -5,7 +5,8 @@ import os
 import pytest
 
 import keras_bert as kb
-from keras_bert.checkpoints import consistent, google, huggingface, native, open_checkpoint
+from keras_bert.checkpoints import consistent, google, native, open_checkpoint
+from keras_bert.checkpoints.huggingface import directory as huggingface
 from tests.checkpoints.huggingface import check
 from tests.checkpoints.race import is_of_one_save, make
 from tests.checkpoints.test_tensorflow_classes import write

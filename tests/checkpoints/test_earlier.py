@@ -8,8 +8,8 @@ import pytest
 
 import keras_bert as kb
 from keras_bert.checkpoints import FORMATS
-from keras_bert.text.byte_pair_learning import learn_byte_pair
-from keras_bert.text.sentencepiece_learning import learn_sentencepiece
+from keras_bert.text.byte_pair.training import learn_byte_pair
+from keras_bert.text.sentencepiece.training import learn_sentencepiece
 from tests.finetuning import tiny
 from tests.marks import others_slow
 from tests.trees import FOREIGN, tree, write

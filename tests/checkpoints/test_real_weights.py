@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import keras_bert as kb
-from keras_bert.checkpoints.huggingface import WEIGHTS
+from keras_bert.checkpoints.huggingface.directory import WEIGHTS
 from tests.fixtures.real_weights.make import (
     SENTENCES,
     antibody_inputs,

@@ -8,7 +8,7 @@ import pytest
 from keras_bert.atomic import replacing
 from keras_bert.cli.export import FORMATS, _check_directory
 from keras_bert.errors import InputError
-from keras_bert.export.onnx_quantization import QUANTIZATIONS
+from keras_bert.export._onnx.quantization import QUANTIZATIONS
 from keras_bert.export.quantization import TOLERANCES
 from tests.kills import fork
 

@@ -93,7 +93,7 @@ def test_another_backend_is_one_sentence_in_python(monkeypatch):
 
     from keras_bert.errors import InputError
     from keras_bert.finetuning import fine_tune
-    from keras_bert.pretraining.trainer import pretrain
+    from keras_bert.pretraining.training.trainer import pretrain
 
     monkeypatch.setattr(keras.config, "backend", lambda: "jax")
     with pytest.raises(InputError, match="Fine-tuning needs TensorFlow, but .* with jax"):

@@ -23,9 +23,9 @@ from keras_bert.extras import require
 from keras_bert.finetuning import Columns, Recipe, fine_tune, hold_out, read_examples
 from keras_bert.finetuning.resume import load_progress
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.records import open_corpus
-from keras_bert.pretraining.tokenization import tokenize
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.data.records import open_corpus
+from keras_bert.pretraining.data.tokenization import tokenize
+from keras_bert.pretraining.training.trainer import pretrain
 from tests.blocks import user_files
 from tests.docs.test_blocks import DOCS, assert_shown
 from tests.marks import others_slow

@@ -16,7 +16,7 @@ import yaml
 
 import keras_bert as kb
 from keras_bert.cli import INTERRUPTED, TRY_AGAIN, WRONG_INPUT
-from keras_bert.pretraining.cluster import from_kubernetes
+from keras_bert.distribution.cluster import from_kubernetes
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.option_file import recipes
 from tests import left_processes

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from keras_bert import InputError, export
-from keras_bert.export.accept import WRITERS
+from keras_bert.export._verify.accept import WRITERS
+from keras_bert.export._verify.metric import official_metric, points
 from keras_bert.export.check import ExportError
-from keras_bert.export.metric import official_metric, points
 from keras_bert.export.process import running
 from keras_bert.finetuning import (
     ChoiceExamples,
@@ -18,7 +18,7 @@ from keras_bert.finetuning import (
     TextExamples,
     evaluate,
 )
-from keras_bert.text.words import split_words
+from keras_bert.text.words.words import split_words
 from tests.marks import others_slow
 
 from .conftest import make_model, scramble

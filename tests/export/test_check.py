@@ -70,7 +70,7 @@ def test_a_failed_check_keeps_the_earlier_artifact(kind, earlier, tmp_path, monk
     def fail(*arguments):
         raise ExportError("The artifact differs.")
 
-    monkeypatch.setattr(importlib.import_module(f"keras_bert.export.{kind}"), "check", fail)
+    monkeypatch.setattr(importlib.import_module(f"keras_bert.export._{kind}.convert"), "check", fail)
     with pytest.raises(ExportError, match="differs"):
         getattr(export, kind)(make_model(), tmp_path / "artifact")
     assert earlier.read_text() == "an earlier artifact"
@@ -113,7 +113,7 @@ import sys
 from keras_bert import export
 assert "tensorflow" not in sys.modules and "keras" not in sys.modules
 assert {"onnx", "saved_model", "tflite", "verify"} <= set(dir(export))
-import keras_bert.export.onnx
+import keras_bert.export._onnx.convert
 assert "tensorflow" in sys.modules
 assert callable(export.onnx) and callable(export.verify) and callable(export.tflite)
 assert callable(export.saved_model)

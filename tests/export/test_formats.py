@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import export
-from keras_bert.export.onnx import onnx_runner
+from keras_bert.export._onnx.convert import onnx_runner
+from keras_bert.export._tflite.convert import tflite_runner
 from keras_bert.export.signatures import ANSWERS
-from keras_bert.export.tflite import tflite_runner
 from keras_bert.families import FAMILIES
 from tests.marks import others_slow
 

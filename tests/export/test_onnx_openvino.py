@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_bert import export
-from keras_bert.export.onnx import onnx_runner
+from keras_bert.export._onnx.convert import onnx_runner
 from tests.marks import others_slow
 
 from .conftest import make_model, random_ids

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_bert import InputError, export
-from keras_bert.export import onnx_quantization
-from keras_bert.export.onnx import onnx_runner
+from keras_bert.export._onnx import quantization as onnx_quantization
+from keras_bert.export._onnx.convert import onnx_runner
 from keras_bert.families import FAMILIES
 from tests.marks import others_slow
 

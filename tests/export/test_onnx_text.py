@@ -8,7 +8,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert import InputError, export
-from keras_bert.export import onnx_text
+from keras_bert.export._onnx import text as onnx_text
 from keras_bert.export.process import running
 
 from . import tokenizers

@@ -6,11 +6,12 @@ import importlib
 import pytest
 
 from keras_bert import InputError, export
-from keras_bert.export import speed, worker
+from keras_bert.export import worker
+from keras_bert.export._verify import speed
+from keras_bert.export._verify.speed import Speed, measure_speed
+from keras_bert.export._verify.verify import Report, Row
+from keras_bert.export._verify.ways import output_names, ways_into
 from keras_bert.export.process import Timing, running
-from keras_bert.export.speed import Speed, measure_speed
-from keras_bert.export.verify import Report, Row
-from keras_bert.export.ways import output_names, ways_into
 
 from .conftest import make_model
 from .test_acceptance import TEXTS, texts

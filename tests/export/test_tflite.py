@@ -6,9 +6,9 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from keras_bert import InputError, export
+from keras_bert.export._tflite.convert import tflite_runner
+from keras_bert.export._tflite.quantization import with_mask_value
 from keras_bert.export.quantization import kept_float
-from keras_bert.export.tflite import tflite_runner
-from keras_bert.export.tflite_quantization import with_mask_value
 from keras_bert.families import FAMILIES
 
 from .conftest import TASKS, make_model, random_ids

@@ -8,7 +8,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 import keras_bert as kb
 from keras_bert import InputError, export
-from keras_bert.export.tflite import tflite_runner
+from keras_bert.export._tflite.convert import tflite_runner
 
 from .conftest import TOKENS, make_model, random_ids
 from .test_tflite_text import tokenizer_of

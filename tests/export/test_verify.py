@@ -10,9 +10,9 @@ import pytest
 
 from keras_bert import InputError, export
 from keras_bert.export import worker
+from keras_bert.export._verify.ways import ways_into
 from keras_bert.export.check import ExportError
 from keras_bert.export.process import running
-from keras_bert.export.ways import ways_into
 
 from .conftest import HARD_TEXTS, make_model, random_ids, scramble
 

@@ -27,13 +27,13 @@ import tensorflow as tf
 from onnx import TensorProto, helper
 
 import keras_bert as kb
-from keras_bert.export import onnx_text
+from keras_bert.export._onnx import text as onnx_text
+from keras_bert.export._tflite.metadata import READERS, with_metadata
 from keras_bert.export.process import running
-from keras_bert.export.tflite_metadata import READERS, with_metadata
 from keras_bert.layers.encoder import INPUTS
 from keras_bert.tasks.embedder import TextEmbedder
-from keras_bert.text.byte_pair import BytePair
-from keras_bert.text.byte_pair_learning import SPECIAL_TOKENS
+from keras_bert.text.byte_pair.tokenizer import BytePair
+from keras_bert.text.byte_pair.training import SPECIAL_TOKENS
 
 LENGTH = 256  # tokens of a line that are compared
 LINES = 10_000

@@ -23,8 +23,8 @@ def train(output, devices, options):
 
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    from keras_bert.distribution.strategy import make_strategy
     from keras_bert.finetuning import Recipe, fine_tune
-    from keras_bert.pretraining.strategy import make_strategy
     from tests.finetuning import tiny
 
     with make_strategy("mirrored" if devices == "2" else "default").scope():

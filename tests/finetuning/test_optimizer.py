@@ -8,7 +8,7 @@ from keras_bert.errors import InputError
 from keras_bert.finetuning import Recipe, fine_tune
 from keras_bert.finetuning.freezing import frozen
 from keras_bert.finetuning.optimizer import AdamW, adamw, layer_shares
-from keras_bert.pretraining.schedules import WarmupLinearDecay
+from keras_bert.optimizers.schedules import WarmupLinearDecay
 from tests.adamw import adamw as adamw_of_the_paper
 from tests.finetuning import tiny
 from tests.marks import others_slow

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert.pretraining.corpus import TokenizedCorpus
+from keras_bert.pretraining.data.corpus import TokenizedCorpus
 from tests.pretraining.text import SPECIAL, VOCABULARY, write_text
 
 

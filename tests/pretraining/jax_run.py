@@ -12,11 +12,11 @@ import keras
 import numpy as np
 
 from keras_bert.checkpoints.variables import named_variables
-from keras_bert.pretraining.jax_step import JaxTrainingStep
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.schedules import WarmupLinearDecay
-from keras_bert.pretraining.step_parts import with_seeds
-from keras_bert.pretraining.update_rules import lamb
+from keras_bert.optimizers.schedules import WarmupLinearDecay
+from keras_bert.optimizers.update_rules import lamb
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.jax_step import JaxTrainingStep
+from keras_bert.pretraining.training.loss_sums import with_seeds
 from tests.pretraining.models import batches, make_model
 
 VARIANTS = {

@@ -6,8 +6,8 @@ import numpy as np
 
 from keras_bert.config import EncoderConfig
 from keras_bert.layers.encoder import Encoder
-from keras_bert.pretraining.distillation import DistillationModel
-from keras_bert.pretraining.objectives import OBJECTIVES
+from keras_bert.pretraining.objectives.distillation import DistillationModel
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 
 BATCH, LENGTH, SLOTS, SIZE = 8, 12, 3, 30

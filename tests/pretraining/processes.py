@@ -20,11 +20,12 @@ import tensorflow as tf
 
 from keras_bert.checkpoints import native
 from keras_bert.errors import InputError
-from keras_bert.pretraining import checkpoint, run
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.run import Run
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.training import checkpoints as checkpoint
+from keras_bert.pretraining.training import run
+from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.training.run import Run
+from keras_bert.pretraining.training.trainer import pretrain
 
 PROCESSES = {"default": 1, "mirrored": 1, "multi_worker": 2}
 KILLED, REFUSED, INTERRUPTED = -signal.SIGKILL, 2, 130

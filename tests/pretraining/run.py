@@ -9,7 +9,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.run import Run
+from keras_bert.pretraining.training.run import Run
 
 SMALL = {
     "hidden_size": 16,

@@ -11,11 +11,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.optimizers import AdamW
-from keras_bert.pretraining.schedules import WarmupLinearDecay
-from keras_bert.pretraining.step import TrainingStep, trainable_variables
-from keras_bert.pretraining.strategy import make_strategy
+from keras_bert.distribution.strategy import make_strategy
+from keras_bert.optimizers.distributed import AdamW
+from keras_bert.optimizers.schedules import WarmupLinearDecay
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
 from tests.pretraining.models import BATCH, COMPARED, LENGTH, batches, make_model
 
 __all__ = ["BATCH", "COMPARED", "LENGTH", "batches", "make_model"]

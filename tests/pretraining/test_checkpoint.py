@@ -6,15 +6,15 @@ import keras
 import pytest
 
 import keras_bert as kb
-from keras_bert.pretraining.checkpoint import (
+from keras_bert.optimizers.distributed import AdamW
+from keras_bert.pretraining.training.checkpoints import (
     checkpoint_path,
     remove_passed_over,
     restore_checkpoint,
     take_snapshot,
     write_checkpoint,
 )
-from keras_bert.pretraining.optimizers import AdamW
-from keras_bert.pretraining.step import trainable_variables
+from keras_bert.pretraining.training.step import trainable_variables
 from tests.pretraining.models import make_model
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from keras_bert.distribution.cluster import Cluster, from_kubernetes, from_slurm, from_tf_config
+from keras_bert.distribution.strategy import make_strategy
 from keras_bert.errors import InputError
-from keras_bert.pretraining.cluster import Cluster, from_kubernetes, from_slurm, from_tf_config
-from keras_bert.pretraining.strategy import make_strategy
 
 
 def tf_config(cluster, kind="worker", index=0):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.corpus import TokenizedCorpus
-from keras_bert.text.wordpiece import WordPiece
+from keras_bert.pretraining.data.corpus import TokenizedCorpus
+from keras_bert.text.wordpiece.tokenizer import WordPiece
 
 
 @pytest.fixture(scope="module")

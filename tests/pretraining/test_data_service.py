@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from keras_bert.cli import main
 from keras_bert.errors import InputError, LostWorkerError
-from keras_bert.pretraining.data_service import DataHost, fed_by, map_on_hosts
-from keras_bert.pretraining.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.tokenization import tokenize
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.data.data_service import DataHost, fed_by, map_on_hosts
+from keras_bert.pretraining.data.tokenization import tokenize
+from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.training.trainer import pretrain
 from tests.pretraining.run import assert_same_run, config
 
 PACKED = {"objective": "mlm", "packed": True}

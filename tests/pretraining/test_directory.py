@@ -9,10 +9,10 @@ import pytest
 
 from keras_bert.atomic import locked, replacing
 from keras_bert.errors import InputError
-from keras_bert.pretraining.directory import RUN, check_directory
-from keras_bert.pretraining.records import SOURCE
-from keras_bert.pretraining.tokenization import tokenize
-from keras_bert.text.wordpiece import WordPiece
+from keras_bert.pretraining.data.records import SOURCE
+from keras_bert.pretraining.data.tokenization import tokenize
+from keras_bert.pretraining.training.run_directory import RUN, check_directory
+from keras_bert.text.wordpiece.tokenizer import WordPiece
 from tests.pretraining.run import config
 
 

@@ -6,9 +6,9 @@ import tensorflow as tf
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
-from keras_bert.pretraining.distillation import DistillationModel, copy_from_teacher
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.step import trainable_variables
+from keras_bert.pretraining.objectives.distillation import DistillationModel, copy_from_teacher
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.step import trainable_variables
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 
 ROWS, LENGTH, SLOTS, SIZE = 4, 10, 3, 40

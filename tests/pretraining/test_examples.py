@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from keras_bert.pretraining.examples import Examples, num_batches
-from keras_bert.pretraining.masking import TokenMasking
+from keras_bert.pretraining.data.examples import Examples, num_batches
+from keras_bert.pretraining.data.masking import TokenMasking
 
 LENGTH = 32
 

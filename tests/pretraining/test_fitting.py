@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.distribution.keras_fit import prepare_fit
+from keras_bert.distribution.strategy import make_strategy
 from keras_bert.errors import InputError
-from keras_bert.pretraining.fitting import prepare_fit
-from keras_bert.pretraining.strategy import make_strategy
 from tests.pretraining import processes
 from tests.pretraining.models import BATCH, batches, make_model
 

@@ -12,13 +12,13 @@ import tensorflow as tf
 import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
-from keras_bert.pretraining.checkpoint import take_snapshot, write_checkpoint
+from keras_bert.optimizers.distributed import AdamW
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.inputs import make_preprocessor
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.optimizers import AdamW
-from keras_bert.pretraining.step import trainable_variables
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.checkpoints import take_snapshot, write_checkpoint
+from keras_bert.pretraining.training.inputs import make_preprocessor
+from keras_bert.pretraining.training.step import trainable_variables
+from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.tasks.fill_mask import fill_mask
 from tests.pretraining import run
 

@@ -11,9 +11,9 @@ import keras
 import numpy as np
 from keras_bert.config import EncoderConfig
 from keras_bert.layers.encoder import Encoder
-from keras_bert.pretraining import losses
-from keras_bert.pretraining.distillation import DistillationModel
-from keras_bert.pretraining.replaced_token import ReplacedTokenModel, generator_config
+from keras_bert.pretraining.objectives import losses
+from keras_bert.pretraining.objectives.distillation import DistillationModel
+from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel, generator_config
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 
 sizes = dict(vocabulary_size=20, hidden_size=8, num_heads=2, intermediate_size=16, num_layers=2)

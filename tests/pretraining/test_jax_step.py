@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.optimizers import LAMB
+from keras_bert.optimizers.distributed import LAMB
 from tests.pretraining import small
 from tests.pretraining.models import COMPARED, batches, make_model
 
@@ -85,7 +85,7 @@ def test_two_devices_train_as_one_does_with_dropout(both):
 
 
 def test_rows_that_cannot_be_divided_are_told():
-    from keras_bert.pretraining.jax_step import JaxTrainingStep
+    from keras_bert.pretraining.training.jax_step import JaxTrainingStep
 
     step = JaxTrainingStep(make_model("mlm+nsp"), None, accumulation=3)
     with pytest.raises(InputError, match="8 rows cannot be divided into 3 parts"):

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining import journal
-from keras_bert.pretraining.journal import Journal
-from keras_bert.pretraining.log import LOG, read_log
+from keras_bert.pretraining.training import run_log as journal
+from keras_bert.pretraining.training.log import LOG, read_log
+from keras_bert.pretraining.training.run_log import Journal
 
 ROW = {"event": "train", "step": 1, "loss": 2.0}
 

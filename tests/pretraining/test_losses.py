@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.pretraining import losses
+from keras_bert.pretraining.objectives import losses
 
 ROWS, LENGTH, CLASSES = 3, 7, 11
 

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.choice import UNITS, score_words
-from keras_bert.pretraining.hashing import random_bits, uniform
-from keras_bert.pretraining.masking import TokenMasking, slots_for
+from keras_bert.pretraining.data.mask_selection import UNITS, score_words
+from keras_bert.pretraining.data.masking import TokenMasking, slots_for
+from keras_bert.pretraining.data.random_bits import random_bits, uniform
 
 PAD, MASK, SPECIAL, SIZE = 0, 4, (0, 1, 2, 3, 4), 1000
 CONTINUES = np.arange(SIZE) >= 600

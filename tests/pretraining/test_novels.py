@@ -5,13 +5,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from keras_bert.pretraining.choice import UNITS
-from keras_bert.pretraining.corpus import TokenizedCorpus
-from keras_bert.pretraining.examples import Examples
-from keras_bert.pretraining.masking import TokenMasking
-from keras_bert.pretraining.plans import plan_full_sentences, plan_ordered_pairs
+from keras_bert.pretraining.data.corpus import TokenizedCorpus
+from keras_bert.pretraining.data.example_index import plan_full_sentences, plan_ordered_pairs
+from keras_bert.pretraining.data.examples import Examples
+from keras_bert.pretraining.data.mask_selection import UNITS
+from keras_bert.pretraining.data.masking import TokenMasking
 from keras_bert.text.vocabulary import Vocabulary
-from keras_bert.text.wordpiece import WordPiece
+from keras_bert.text.wordpiece.tokenizer import WordPiece
 
 
 @pytest.fixture(scope="module")

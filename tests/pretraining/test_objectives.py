@@ -8,10 +8,10 @@ import keras_bert as kb
 from keras_bert.checkpoints.safetensors import SafetensorsFiles
 from keras_bert.cli import main
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.run import Run
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.training.run import Run
+from keras_bert.pretraining.training.trainer import pretrain
 from tests.marks import others_slow
 from tests.pretraining.run import SMALL, assert_same_run, config, log
 

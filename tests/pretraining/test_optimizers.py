@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.pretraining import optimizers
-from keras_bert.pretraining.loss_scale import LossScale
-from keras_bert.pretraining.optimizers import LAMB, AdamW, make_optimizer
-from keras_bert.pretraining.published import decays
-from keras_bert.pretraining.schedules import DECAYS, WarmupCosineDecay
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.optimizers import distributed as optimizers
+from keras_bert.optimizers.distributed import LAMB, AdamW
+from keras_bert.optimizers.loss_scale import LossScale
+from keras_bert.optimizers.published import decays
+from keras_bert.optimizers.schedules import DECAYS, WarmupCosineDecay
+from keras_bert.pretraining.training.run import make_optimizer
+from keras_bert.pretraining.training.trainer import pretrain
 from tests.adamw import adamw
 from tests.pretraining.run import assert_same_run, config, interrupt, log
 

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.pretraining.examples import Examples
-from keras_bert.pretraining.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.data.examples import Examples
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.training.trainer import pretrain
 from tests.pretraining.run import config
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import GradientBoostingClassifier
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.plans import (
+from keras_bert.pretraining.data.example_index import (
     chunks,
     next_sentence,
     plan_full_sentences,
@@ -15,7 +15,7 @@ from keras_bert.pretraining.plans import (
     plan_segments,
     sentence_order,
 )
-from keras_bert.pretraining.plans.packed import best_fit
+from keras_bert.pretraining.data.example_index.packed import best_fit
 
 CORPUS = {  # of `make_corpus`
     "seed": st.integers(0, 1000),
@@ -226,7 +226,7 @@ def test_full_sentences_are_those_of_a_loop(make_corpus, seed, max_tokens, **opt
     separator = 3
     corpus = plain.with_document_separators(separator)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("keras_bert.pretraining.plans.full_sentences.EARLIER", 0)
+        patch.setattr("keras_bert.pretraining.data.example_index.full_sentences.EARLIER", 0)
         plan = plan_full_sentences(corpus, max_tokens, seed=seed)
     order = np.argsort(plan.a_start)
     stretches = zip(plan.a_start[order], plan.a_length[order], strict=True)

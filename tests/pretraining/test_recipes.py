@@ -10,7 +10,7 @@ import keras_bert as kb
 from keras_bert.errors import InputError
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.option_file import read_options, recipes
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.training.trainer import pretrain
 from tests.pretraining import run
 
 SLOW = pytest.mark.slow

@@ -10,16 +10,16 @@ import tensorflow as tf
 
 from keras_bert.cli import main
 from keras_bert.errors import InputError
-from keras_bert.pretraining import records as records_module
-from keras_bert.pretraining import tokenization
-from keras_bert.pretraining.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.mapped_tokens import MappedFile, MappedTokens
-from keras_bert.pretraining.plans import plan_ordered_pairs, plan_pairs
-from keras_bert.pretraining.records import open_corpus
-from keras_bert.pretraining.run import Run
-from keras_bert.pretraining.tokenization import tokenize
-from keras_bert.pretraining.trainer import pretrain
-from keras_bert.text.wordpiece import WordPiece
+from keras_bert.pretraining.data import records as records_module
+from keras_bert.pretraining.data import tokenization
+from keras_bert.pretraining.data.example_index import plan_ordered_pairs, plan_pairs
+from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
+from keras_bert.pretraining.data.records import open_corpus
+from keras_bert.pretraining.data.tokenization import tokenize
+from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.training.run import Run
+from keras_bert.pretraining.training.trainer import pretrain
+from keras_bert.text.wordpiece.tokenizer import WordPiece
 from tests.pretraining.run import config
 
 WORDS = ("sun", "suns", "moon.", "sea", "tree", "birds", "rises!", "sings", "falls", "xyz")

@@ -4,14 +4,14 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import EncoderConfig
-from keras_bert.pretraining.objectives import OBJECTIVES
-from keras_bert.pretraining.replaced_token import (
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.objectives.replaced_tokens import (
     ReplacedTokenModel,
     generator_config,
     put,
     sample,
 )
-from keras_bert.pretraining.step import trainable_variables
+from keras_bert.pretraining.training.step import trainable_variables
 
 ROWS, LENGTH, SLOTS, SIZE = 4, 10, 3, 40
 TOKENS = "encoder/embeddings/token_embedding"

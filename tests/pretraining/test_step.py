@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.pretraining.loss_scale import LossScale
-from keras_bert.pretraining.optimizers import AdamW
-from keras_bert.pretraining.published import decays
-from keras_bert.pretraining.schedules import WarmupLinearDecay
-from keras_bert.pretraining.step import trainable_variables
+from keras_bert.optimizers.distributed import AdamW
+from keras_bert.optimizers.loss_scale import LossScale
+from keras_bert.optimizers.published import decays
+from keras_bert.optimizers.schedules import WarmupLinearDecay
+from keras_bert.pretraining.training.step import trainable_variables
 from tests.adamw import adamw
 from tests.marks import others_slow
 from tests.pretraining import small

@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 import tqdm.std
 
-from keras_bert.pretraining import peaks
-from keras_bert.pretraining.flops import training_flops
-from keras_bert.pretraining.progress import advance, make_bar
-from keras_bert.pretraining.throughput import Throughput
+from keras_bert.pretraining.training import device_flops as peaks
+from keras_bert.pretraining.training.flops import training_flops
+from keras_bert.pretraining.training.progress import advance, make_bar
+from keras_bert.pretraining.training.throughput import Throughput
 from tests.pretraining.models import make_model
 
 

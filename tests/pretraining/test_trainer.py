@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import keras_bert as kb
-from keras_bert.pretraining import checkpoint
+from keras_bert.optimizers.schedules import WarmupLinearDecay
 from keras_bert.pretraining.background import Background
-from keras_bert.pretraining.directory import check_directory
-from keras_bert.pretraining.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.run import Run
-from keras_bert.pretraining.schedules import WarmupLinearDecay
-from keras_bert.pretraining.step import TrainingStep
-from keras_bert.pretraining.trainer import pretrain
+from keras_bert.pretraining.training import checkpoints as checkpoint
+from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.training.run import Run
+from keras_bert.pretraining.training.run_directory import check_directory
+from keras_bert.pretraining.training.step import TrainingStep
+from keras_bert.pretraining.training.trainer import pretrain
 from tests.marks import others_slow
 from tests.pretraining import processes
 from tests.pretraining.run import assert_same_run, config, interrupt, log

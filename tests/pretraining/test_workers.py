@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import cli
+from keras_bert.distribution.strategy import make_strategy
+from keras_bert.distribution.workers import Workers
 from keras_bert.errors import InputError, LostWorkerError
-from keras_bert.pretraining.strategy import make_strategy
-from keras_bert.pretraining.workers import Workers
 from tests.pretraining import processes
 
 

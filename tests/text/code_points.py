@@ -4,7 +4,7 @@ import json
 import unicodedata
 from pathlib import Path
 
-from keras_bert.text.normalization import UNICODE_VERSION
+from keras_bert.text.wordpiece.normalization import UNICODE_VERSION
 
 _RANGES = Path(__file__).parent.parent / "fixtures/text/assigned-14.0.json"
 # Between Unicode 14.0 and 18.0 one assigned character changed in a way that matters here: it is no

@@ -7,8 +7,8 @@ import pytest
 import sentencepiece
 import tokenizers
 
-from keras_bert.text.sentencepiece import SentencePiece
-from keras_bert.text.sentencepiece_model import SentencePieceModel
+from keras_bert.text.sentencepiece.model import SentencePieceModel
+from keras_bert.text.sentencepiece.tokenizer import SentencePiece
 
 LICENSE = Path(__file__).parents[2] / "LICENSE"
 MINIMAL = {

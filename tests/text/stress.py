@@ -10,11 +10,11 @@ import unicodedata
 from collections import Counter
 from pathlib import Path
 
-from keras_bert.text.byte_pair import BytePair
-from keras_bert.text.byte_pair_learning import SPECIAL_TOKENS
-from keras_bert.text.sentencepiece import SentencePiece
+from keras_bert.text.byte_pair.tokenizer import BytePair
+from keras_bert.text.byte_pair.training import SPECIAL_TOKENS
+from keras_bert.text.sentencepiece.tokenizer import SentencePiece
 from keras_bert.text.vocabulary import Vocabulary
-from keras_bert.text.wordpiece import WordPiece
+from keras_bert.text.wordpiece.tokenizer import WordPiece
 
 UNCASED = {
     "bert-base-uncased": True,

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.text import byte_alphabet
-from keras_bert.text.byte_pair import BytePair
-from keras_bert.text.byte_pair_learning import SPECIAL_TOKENS, learn_byte_pair
-from keras_bert.text.character_kinds import Kind, kinds_of
-from keras_bert.text.gpt2_splitting import split_words
+from keras_bert.text.byte_pair.character_kinds import Kind, kinds_of
+from keras_bert.text.byte_pair.gpt2_splitting import split_words
+from keras_bert.text.byte_pair.tokenizer import BytePair, byte_alphabet
+from keras_bert.text.byte_pair.training import SPECIAL_TOKENS, learn_byte_pair
 from keras_bert.text.vocabulary import Vocabulary
 from tests.text import byte_pair_reference as reference
 from tests.text import stress

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.text.sentencepiece import SentencePiece
-from keras_bert.text.sentencepiece_learning import UNCASED
+from keras_bert.text.sentencepiece.tokenizer import SentencePiece
+from keras_bert.text.sentencepiece.training import UNCASED
 from tests.text.sentencepiece_reference import (
     LETTERS,
     MINIMAL,

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from keras_bert.errors import InputError
-from keras_bert.text.learning import count_words, learn_pieces, learn_vocabulary
-from keras_bert.text.normalization import load_normalizer
-from keras_bert.text.wordpiece import WordPiece
+from keras_bert.text.wordpiece.normalization import load_normalizer
+from keras_bert.text.wordpiece.tokenizer import WordPiece
+from keras_bert.text.wordpiece.training import count_words, learn_pieces, learn_vocabulary
 
 TEXT = "The cats sat, the cat sits.\nThe rats sit; É\u0301lan!\n\n中国 the cats\n" * 20
 
@@ -47,7 +47,7 @@ def test_vocabulary_of_a_corpus(corpus):
 
 def test_another_process_learns_the_same(corpus):
     code = (
-        "import sys; from keras_bert.text.learning import learn_vocabulary\n"
+        "import sys; from keras_bert.text.wordpiece.training import learn_vocabulary\n"
         "sys.stdout.write('\\n'.join(learn_vocabulary(sys.argv[1], 45).tokens))"
     )
     command = [sys.executable, "-c", code, str(corpus)]

@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 
 import keras_bert as kb
-from keras_bert.text import byte_alphabet
-from keras_bert.text.byte_pair import BytePair
+from keras_bert.text.byte_pair.tokenizer import BytePair, byte_alphabet
 from keras_bert.text.loading import load_tokenizer
-from keras_bert.text.sentencepiece import SentencePiece
-from keras_bert.text.sentencepiece_model import SentencePieceModel
+from keras_bert.text.sentencepiece.model import SentencePieceModel
+from keras_bert.text.sentencepiece.tokenizer import SentencePiece
 
 ROLES = ("pad", "unknown", "cls", "separator", "mask")
 ROBERTA = dict(zip(ROLES, ("<pad>", "<unk>", "<s>", "</s>", "<mask>"), strict=True))

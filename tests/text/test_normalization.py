@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.text.double_array import build_double_array
-from keras_bert.text.normalization import (
+from keras_bert.text.wordpiece.normalization import (
     UNICODE_VERSION,
     build_table,
     load_normalizer,

@@ -11,7 +11,7 @@ from keras_bert.errors import InputError
 from keras_bert.text.packing import pack
 from keras_bert.text.preprocessor import Preprocessor
 from keras_bert.text.vocabulary import Vocabulary
-from keras_bert.text.wordpiece import WordPiece
+from keras_bert.text.wordpiece.tokenizer import WordPiece
 
 LETTERS = [*"abcdefghijklmnopqrstuvwxyz"]
 VOCABULARY = Vocabulary(

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.text.sentencepiece import SentencePiece
-from keras_bert.text.sentencepiece_learning import SPECIAL_TOKENS
-from keras_bert.text.sentencepiece_model import SPACE, SentencePieceModel
+from keras_bert.text.sentencepiece.model import SPACE, SentencePieceModel
+from keras_bert.text.sentencepiece.tokenizer import SentencePiece
+from keras_bert.text.sentencepiece.training import SPECIAL_TOKENS
 from tests.text import stress
 from tests.text.sentencepiece_reference import (
     LETTERS,

@@ -4,7 +4,7 @@ import pytest
 import sentencepiece
 
 from keras_bert.errors import InputError
-from keras_bert.text.sentencepiece_learning import SPECIAL_TOKENS, learn_sentencepiece
+from keras_bert.text.sentencepiece.training import SPECIAL_TOKENS, learn_sentencepiece
 
 LICENSE = Path(__file__).parents[2] / "LICENSE"
 

@@ -3,8 +3,8 @@
 import pytest
 
 from keras_bert.errors import InputError
-from keras_bert.text.sentencepiece import SentencePiece
-from keras_bert.text.sentencepiece_model import PieceType, SentencePieceModel
+from keras_bert.text.sentencepiece.model import PieceType, SentencePieceModel
+from keras_bert.text.sentencepiece.tokenizer import SentencePiece
 from tests.text.sentencepiece_reference import MINIMAL, MODEL, reference, reference_ids
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
 from keras_bert.text.vocabulary import Vocabulary
-from keras_bert.text.wordpiece import WordPiece
+from keras_bert.text.wordpiece.tokenizer import WordPiece
 from tests.marks import others_slow
 from tests.text import reference, stress
 from tests.text.code_points import assigned_characters

@@ -6,7 +6,7 @@ import pytest
 
 from keras_bert import visualize
 from keras_bert.errors import InputError
-from keras_bert.pretraining.curves import named_runs
+from keras_bert.visualize.curves import named_runs
 from keras_bert.visualize.maps import principal_components
 from tests.finetuning import tiny
 

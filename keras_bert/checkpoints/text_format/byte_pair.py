@@ -11,8 +11,7 @@ from keras_bert.checkpoints.text_format.files import (
     model_tokens,
 )
 from keras_bert.errors import CheckpointError
-from keras_bert.text.byte_pair import BytePair
-from keras_bert.text.byte_pair_files import (
+from keras_bert.text.byte_pair.files import (
     MERGES_NAME,
     TOKENS_NAME,
     read_merges,
@@ -20,6 +19,7 @@ from keras_bert.text.byte_pair_files import (
     write_merges,
     write_tokens,
 )
+from keras_bert.text.byte_pair.tokenizer import BytePair
 from keras_bert.text.vocabulary import Vocabulary
 
 FILES = (TOKENS_NAME,)

@@ -15,8 +15,8 @@ from keras_bert.checkpoints.text_format.files import (
     model_tokens,
 )
 from keras_bert.errors import CheckpointError, InputError
-from keras_bert.text.sentencepiece import SentencePiece
-from keras_bert.text.sentencepiece_model import SPACE, PieceType, SentencePieceModel
+from keras_bert.text.sentencepiece.model import SPACE, PieceType, SentencePieceModel
+from keras_bert.text.sentencepiece.tokenizer import SentencePiece
 
 FILES = ("spiece.model", "sentencepiece.bpe.model", "spm.model")
 

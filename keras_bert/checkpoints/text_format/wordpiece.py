@@ -12,7 +12,7 @@ from keras_bert.checkpoints.text_format.files import (
 )
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.text.vocabulary import CONTINUATION, Vocabulary, read_tokens
-from keras_bert.text.wordpiece import VOCABULARY_NAME, WordPiece
+from keras_bert.text.wordpiece.tokenizer import VOCABULARY_NAME, WordPiece
 
 FILES = (VOCABULARY_NAME,)
 _OPTIONS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")

@@ -1,0 +1,155 @@
+"""ONNX: ids or texts in, answers out, for servers and browsers."""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bert.atomic import replacing
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.errors import InputError
+from keras_bert.export import worker
+from keras_bert.export.check import Run, check, explaining, require
+from keras_bert.export.quantization import TOLERANCES, check_quantization
+from keras_bert.export.signatures import answers_of, ids_function
+
+OPSETS = range(14, 19)  # what tf2onnx writes; the newest is the default
+_AXES = ("batch", "sequence")
+
+
+def onnx(
+    model: keras.Model,
+    path: str | os.PathLike,
+    opset: int = OPSETS[-1],
+    *,
+    quantize: str = "none",
+    keep_float: Sequence[str] = (),
+    text: bool = False,
+) -> None:
+    """Writes an ONNX file of which batch and sequence are free.
+
+    Inputs: `token_ids`, `segment_ids`, `padding_mask` int32 `[batch, sequence]`; outputs as
+    those of the SavedModel's `ids`, float32. A classifier's label names stand in the metadata
+    under `labels`, as a JSON list. Only operators of ONNX itself are used; weights have the names
+    that they have in the model.
+
+    With `text`, a classifier or an embedder takes strings, `text` `[batch]`, and a classifier also
+    gives `labels` `[batch, L]` and, of one label each, `label` `[batch]`. The tokenizer is that of
+    onnxruntime-extensions, whose library has to be registered where the file is opened (see
+    `onnx_text.py`). Where it is known to read texts in another way, a warning says so; the output
+    `token_ids` shows how.
+
+    Args:
+        model: an `Encoder` or a task.
+        path: the file, replaced if it exists.
+        opset: version of ONNX's operators. Before 18, layer normalization is several of them.
+        quantize: "none"; "float16" (weights in half precision); "dynamic" (weights in int8,
+            activations quantized while it runs).
+        keep_float: layers that are not quantized, as parts of the names of their weights:
+            "embeddings", "layer_0/attention", "*layer_norm".
+        text: whether texts go in.
+
+    Raises:
+        InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
+        ExportError: if what was written does not give the model's answers in onnxruntime.
+    """
+    check_arguments(model, opset, quantize=quantize, keep_float=keep_float, text=text)
+    with replacing(path) as scratch:
+        with explaining("Converting to ONNX"):
+            proto = _convert(model, opset, quantize, keep_float)
+            scratch.write_bytes(proto.SerializeToString())
+        # A converter that lacks an operator writes an invalid file and reports success; only
+        # the runtime finds out.
+        with explaining("Loading the ONNX file"):
+            run = onnx_runner(scratch)
+        check(model, "ONNX file", run, TOLERANCES[quantize])
+        if text:
+            from keras_bert.export._onnx import text as onnx_text
+
+            with explaining("Adding the tokenizer to the ONNX file"):
+                proto = onnx_text.with_text(proto, model)
+                named = scratch.with_suffix(".onnx")
+                named.write_bytes(proto.SerializeToString())
+            onnx_text.compare_texts(model, run, named)
+            named.replace(scratch)
+
+
+def check_arguments(
+    model: keras.Model,
+    opset: int = OPSETS[-1],
+    *,
+    quantize: str = "none",
+    keep_float: Sequence[str] = (),
+    text: bool = False,
+) -> None:
+    """Refuses what `onnx`, whose arguments these are, could not write.
+
+    Raises:
+        InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
+    """
+    answers_of(model)
+    for package in ("onnx", "tf2onnx", "onnxruntime", "onnxscript"):
+        require(package, "onnx")
+    from keras_bert.export._onnx.quantization import QUANTIZATIONS
+
+    if opset not in OPSETS:
+        raise InputError(f"opset is {opset}; it can be {OPSETS[0]} to {OPSETS[-1]}.")
+    check_quantization(quantize, QUANTIZATIONS, keep_float)
+    if text:
+        require("onnxruntime_extensions", "onnx-text")
+        from keras_bert.export._onnx.text import check_text
+
+        check_text(model)
+
+
+def _convert(model: Any, opset: int, quantize: str, keep_float: Sequence[str]) -> Any:
+    """The ModelProto."""
+    import onnx_ir
+    import tf2onnx
+
+    from keras_bert.export._onnx import graph as onnx_graph
+    from keras_bert.export._onnx import quantization as onnx_quantization
+
+    function = ids_function(model)
+    proto, _ = tf2onnx.convert.from_function(
+        function, input_signature=function.input_signature, opset=opset
+    )
+    _share_tables(proto.graph)
+    for tensor in (*proto.graph.input, *proto.graph.output):
+        for axis, name in zip(tensor.type.tensor_type.shape.dim, _AXES, strict=False):
+            if not axis.HasField("dim_value"):
+                axis.dim_param = name
+    weights = {name: variable.numpy() for name, variable in named_variables(model).items()}
+    graph = onnx_graph.clean(proto, weights)
+    onnx_quantization.store(graph, quantize, weights, keep_float)
+    onnx_graph.tidy(graph)
+    proto = onnx_ir.to_proto(graph)
+    if getattr(model, "labels", None):
+        labels = json.dumps(model.labels, ensure_ascii=False)
+        proto.metadata_props.add(key="labels", value=labels)
+    return proto
+
+
+def _share_tables(graph: Any) -> None:
+    """Stores an embedding that is also an output matrix once, and transposes it in the graph.
+
+    The conversion folds the transposition into a second copy; the runtime does so when it loads.
+    """
+    from onnx import helper, numpy_helper
+
+    arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for table in {node.input[0] for node in graph.node if node.op_type == "Gather"} & set(arrays):
+        for name, array in arrays.items():
+            if array.ndim == 2 and name != table and np.array_equal(array.T, arrays[table]):
+                stored = next(tensor for tensor in graph.initializer if tensor.name == name)
+                graph.initializer.remove(stored)
+                graph.node.insert(0, helper.make_node("Transpose", [table], [name], perm=[1, 0]))
+
+
+def onnx_runner(path: str | os.PathLike) -> Run:
+    """An ONNX file that takes ids as a function, on one thread."""
+    _, run = worker.loaded(path, ".onnx")
+    return lambda inputs: run("serving_default", inputs)

@@ -1,0 +1,245 @@
+"""SavedModel: texts in, answers out, for TensorFlow Serving and everything that loads it."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_bert
+from keras_bert.atomic import replacing, written_with
+from keras_bert.checkpoints.earlier import TEXT_FILES
+from keras_bert.errors import InputError
+from keras_bert.export._saved_model.text import SENTENCES, same, text_function, text_signature
+from keras_bert.export._saved_model.warm_up import FILE as WARM_UP
+from keras_bert.export._saved_model.warm_up import write_warm_up
+from keras_bert.export.check import (
+    FLOAT32_TOLERANCE,
+    ExportError,
+    check,
+    compare,
+    explaining,
+    reference,
+)
+from keras_bert.export.ids import without_padding
+from keras_bert.export.signatures import Tensors, Weights, answers_of, ids_function, input_names
+
+# Beside the model's own files, where the format leaves room for others'.
+DESCRIPTION = "assets.extra/keras_bert.json"
+_EARLIER = written_with(
+    DESCRIPTION,
+    WARM_UP,
+    "saved_model.pb",
+    "fingerprint.pb",
+    "variables/variables.index",
+    "variables/variables.data-00000-of-00001",
+    *(f"assets/{name}" for name in TEXT_FILES),
+)
+
+NAMES: dict[str, dict[str, str]] = {
+    "keras_bert": {},
+    "huggingface": {
+        "token_ids": "input_ids",
+        "segment_ids": "token_type_ids",
+        "padding_mask": "attention_mask",
+    },
+    "tfhub": {
+        "token_ids": "input_word_ids",
+        "segment_ids": "input_type_ids",
+        "padding_mask": "input_mask",
+    },
+}
+"""What the inputs of the signature `ids` are called by others."""
+
+
+def saved_model(
+    model: keras.Model,
+    directory: str | os.PathLike,
+    *,
+    version: int | None = None,
+    names: str = "keras_bert",
+    top_k: int = 5,
+) -> None:
+    """Writes a SavedModel with the vocabulary inside and every weight once.
+
+    Signatures, with N texts:
+        `serving_default`: `text` `[N]` string;
+        `text_pair`: `text` and `text_pair`, `[N]` string each;
+        `ids`: `token_ids`, `segment_ids`, `padding_mask`, `[N, T]` int32 each;
+        `question_answer` of a `SpanClassifier`: `question` and `context`, `[N]` string each;
+        `fill_mask` of a `MaskedLanguageModel` or `PretrainingModel`: `text` `[N]` string.
+
+    A model without preprocessor has `ids` alone. Outputs, float32 unless said otherwise:
+        `SequenceClassifier`: `logits`, `scores` `[N, L]`; `labels` `[N, L]` string, the names
+            beside the scores; for single labels also `label` `[N]` string, the best. The string
+            outputs belong to the signatures that take text, and a regression has none.
+        `MaskedLanguageModel`: `logits` `[N, T, V]`.
+        `PretrainingModel`: `mlm_logits` `[N, T, V]`, `nsp_logits` `[N, 2]`.
+        `TextEmbedder`: `embedding` `[N, H]`.
+        `Encoder`: `sequence_output` `[N, T, H]` and, with a pooler, `pooled_output` `[N, H]`.
+        `TokenClassifier`: `logits` `[N, T, L]`; with a random field also `tags` `[N, T]` int32,
+            the best sequence of labels of the tokens that begin words, -1 at all other tokens.
+            From text also the entities that `predict_text` finds, `[N, E]`, E being the largest
+            number of them in a text: `entities`, `labels` string, `starts`, `ends` int32
+            (characters of the text), `scores`; in texts of fewer the rest is "" or -1.
+        `SpanClassifier`: `start_logits`, `end_logits` `[N, T]`; of `question_answer` instead what
+            `predict_text` answers: `answer` `[N]` string, `start`, `end` `[N]` int32 (characters
+            of the context), `score` `[N]`; no answer is "", 0, 0.
+        `fill_mask`: for each of at most M masks in a text the likeliest tokens, `tokens`
+            `[N, M, top_k]` string, and their probabilities, `scores`; the rest is "" or -1.
+        `NextSentencePredictor`: `logits` `[N, 2]`; `MultipleChoice`: `logits` `[N]`, one for
+            each pair of a question and a choice.
+
+    Entities are found, and questions answered, in texts of any length, through windows as in
+    Keras; all other outputs see the first `sequence_length` tokens. From texts T is the number of
+    tokens of the longest.
+
+    To load it, a process needs TensorFlow and `import tensorflow_text`. TensorFlow Serving replays
+    the requests of `assets.extra/tf_serving_warmup_requests` when it loads the model.
+
+    Args:
+        model: an `Encoder` or a task.
+        directory: where to; an earlier SavedModel of ours there is replaced. TensorFlow Serving
+            wants a number as the directory's name.
+        version: that number: the model is written to the directory of this name in `directory`,
+            which is the model's base path then, and may hold other versions.
+        names: how the inputs of `ids` are called: "keras_bert", "huggingface" (`input_ids`,
+            `token_type_ids`, `attention_mask`) or "tfhub" (`input_word_ids`, `input_type_ids`,
+            `input_mask`).
+        top_k: tokens for each mask.
+
+    Raises:
+        InputError: if the model cannot be exported, an argument is out of its range, or the
+            directory holds something else.
+        ExportError: if what was written does not give the model's answers.
+    """
+    check_arguments(model, version=version, names=names, top_k=top_k)
+    target = Path(directory) if version is None else Path(directory) / str(version)
+    with replacing(target, owned=_EARLIER) as path:
+        module = Weights(model)
+        module.ids = ids_function(model)
+        signatures = {"ids": _renamed(module.ids, NAMES[names])}
+        preprocessor = getattr(model, "preprocessor", None)
+        if preprocessor is not None:
+            files = path.with_name("assets")
+            files.mkdir()
+            preprocessor.tokenizer.save(files)
+            module.vocabulary = [tf.saved_model.Asset(str(file)) for file in files.iterdir()]
+            signatures |= _text_functions(model, answers_of(model), module.ids, top_k)
+        with explaining("Writing the SavedModel"):
+            tf.saved_model.save(module, str(path), signatures=signatures)
+        _describe(model, NAMES[names], path / DESCRIPTION)
+        if preprocessor is not None:
+            served = target.parent if target.name.isdecimal() else target
+            write_warm_up(path / WARM_UP, served.absolute().name, _requests(model))
+        _check(model, path, NAMES[names], top_k)
+
+
+def check_arguments(
+    model: keras.Model,
+    *,
+    version: int | None = None,
+    names: str = "keras_bert",
+    top_k: int = 5,
+) -> None:
+    """Refuses what `saved_model`, whose arguments these are, could not write.
+
+    Raises:
+        InputError: if the model cannot be exported, or an argument is out of its range.
+    """
+    answers_of(model)
+    if names not in NAMES:
+        raise InputError(f"There are no names {names!r}; choose one of {', '.join(NAMES)}.")
+    if version is not None and version < 0:
+        raise InputError(f"version is {version}, but must be 0 or more.")
+    preprocessor = getattr(model, "preprocessor", None)
+    if preprocessor is not None and not 1 <= top_k <= len(preprocessor.vocabulary):
+        raise InputError(f"top_k is {top_k}, but must be from 1 to {len(preprocessor.vocabulary)}.")
+
+
+def _requests(model: Any) -> list[tuple[str, dict[str, list[str]]]]:
+    """One for every signature that takes texts."""
+    requests = [
+        ("serving_default", {"text": SENTENCES}),
+        ("text_pair", {"text": SENTENCES, "text_pair": SENTENCES}),
+    ]
+    own = text_signature(model)
+    if own is not None and own.name != "serving_default":
+        requests.append((own.name, dict(zip(own.inputs, own.sample(model), strict=True))))
+    return requests
+
+
+def _renamed(ids: Any, names: Mapping[str, str]) -> Any:
+    """A function of ids whose inputs have other names."""
+    specifications = [
+        tf.TensorSpec(spec.shape, spec.dtype, name=names.get(spec.name, spec.name))
+        for spec in ids.input_signature
+    ]
+    return tf.function(
+        lambda *arrays: ids(*arrays), input_signature=specifications, autograph=False
+    )
+
+
+def _check(model: Any, path: Path, names: Mapping[str, str], top_k: int) -> None:
+    with explaining("Loading the SavedModel"):
+        signatures = tf.saved_model.load(str(path)).signatures
+
+    def run(signature: str, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        arguments = {name: tf.constant(value) for name, value in inputs.items()}
+        return {name: value.numpy() for name, value in signatures[signature](**arguments).items()}
+
+    def run_ids(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return run("ids", {names.get(name, name): value for name, value in inputs.items()})
+
+    check(model, "SavedModel", run_ids, FLOAT32_TOLERANCE)
+    if "serving_default" in signatures:
+        ids = without_padding(model.preprocessor(SENTENCES))
+        expected, mask = reference(model, ids), ids["padding_mask"].numpy()
+        with explaining("Running the SavedModel on text"):
+            actual = run("serving_default", {"text": SENTENCES})
+        compare("SavedModel", expected, actual, FLOAT32_TOLERANCE, mask)
+    own = text_signature(model)
+    if own is not None:
+        columns = own.sample(model)
+        with explaining(f"Running {own.name} of the SavedModel"):
+            outputs = run(own.name, dict(zip(own.inputs, columns, strict=True)))
+        if not same(own.predict(model, columns, top_k), own.read(outputs), FLOAT32_TOLERANCE):
+            raise ExportError(
+                f"The SavedModel's {own.name} answers otherwise than the model; nothing was "
+                "written."
+            )
+
+
+def _text_functions(model: Any, answers: Any, ids: Any, top_k: int) -> dict[str, Any]:
+    """The signatures that take strings; all share the one graph of the model."""
+    names = input_names(model)
+
+    def answer(*texts: tf.Tensor) -> Tensors:
+        inputs = without_padding(model.preprocessor(texts if len(texts) > 1 else texts[0]))
+        outputs = ids(*(inputs[name] for name in names))
+        return outputs | answers.strings(model, outputs)
+
+    functions = {
+        "serving_default": text_function(answer, ("text",)),
+        "text_pair": text_function(answer, ("text", "text_pair")),
+    }
+    own = text_signature(model)
+    if own is not None:
+        functions[own.name] = own.function(model, ids, top_k)
+    return functions
+
+
+def _describe(model: keras.Model, names: Mapping[str, str], path: Path) -> None:
+    description = {
+        "written_by": f"keras-bert-encoders {keras_bert.__version__}",
+        "task": type(model).__name__,
+        "input_names": {name: names.get(name, name) for name in input_names(model)},
+        "labels": list(getattr(model, "labels", ())),
+        "encoder": model.config.to_dict(),
+    }
+    path.parent.mkdir()
+    path.write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", "utf-8")

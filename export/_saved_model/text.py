@@ -1,0 +1,178 @@
+"""Signatures that take texts and give what `predict_text` gives: one table of tasks."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.export._saved_model.answers import answer_questions, best_spans
+from keras_bert.export._saved_model.entities import find_entities
+from keras_bert.export._saved_model.masks import fill_masks
+from keras_bert.export.signatures import entry_for, input_names
+from keras_bert.tasks.fill_mask import fill_mask
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.span import SpanClassifier
+from keras_bert.tasks.tagger import TokenClassifier
+
+Arrays = Mapping[str, np.ndarray]
+Columns = Sequence[Sequence[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSignature:
+    """A signature from texts to answers.
+
+    Args:
+        name: of the signature.
+        inputs: names of its inputs, strings `[N]` each.
+        graph: (model, its function of ids, `top_k`) to a function of the inputs.
+        predict: (model, texts of each input, `top_k`) to N answers of Keras.
+        read: the signature's outputs as arrays to the same N answers.
+        sample: (model) to texts for each input on which both can be compared.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    graph: Callable[[Any, Any, int], Callable[..., dict[str, tf.Tensor]]]
+    predict: Callable[[Any, Columns, int], list[Any]]
+    read: Callable[[Arrays], list[Any]]
+    sample: Callable[[Any], list[list[str]]]
+
+    def function(self, model: Any, ids: Any, top_k: int) -> Any:
+        """The `tf.function` of a model."""
+        return text_function(self.graph(model, ids, top_k), self.inputs)
+
+
+def text_function(graph: Callable[..., dict[str, tf.Tensor]], names: Sequence[str]) -> Any:
+    """A `tf.function` of texts, strings `[N]` of each name; of other shapes they are an error.
+
+    The graph has to see to that: runtimes do not look at the shape in a signature, and
+    tensorflow-text's operators crash on a single string, which TensorFlow Serving makes of
+    `{"inputs": {"text": "..."}}`.
+    """
+    return tf.function(
+        lambda *texts: graph(*(tf.ensure_shape(text, [None]) for text in texts)),
+        input_signature=[tf.TensorSpec([None], tf.string, name=name) for name in names],
+        autograph=False,
+    )
+
+
+def _entities(model: Any, ids: Any, top_k: int) -> Callable[..., dict[str, tf.Tensor]]:
+    def entity_function(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        return find_entities(model, ids, input_names(model), text)
+
+    return entity_function
+
+
+def _answers(model: Any, ids: Any, top_k: int) -> Callable[..., dict[str, tf.Tensor]]:
+    names = input_names(model)
+    spans = best_spans(ids, names)
+
+    def answer_function(question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        return answer_questions(model, spans, names, question, context)
+
+    return answer_function
+
+
+def _masks(model: Any, ids: Any, top_k: int) -> Callable[..., dict[str, tf.Tensor]]:
+    def mask_function(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        return fill_masks(model, top_k, text)
+
+    return mask_function
+
+
+def _read_entities(outputs: Arrays) -> list[Any]:
+    columns = [outputs[name] for name in ("labels", "starts", "ends", "entities", "scores")]
+    names = ("label", "start", "end", "text", "score")
+    return [
+        [
+            dict(zip(names, map(_plain, entity), strict=True))
+            for entity in zip(*row, strict=True)
+            if entity[1] >= 0
+        ]
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def _read_answers(outputs: Arrays) -> list[Any]:
+    names = ("answer", "start", "end", "score")
+    rows = zip(*(outputs[name] for name in names), strict=True)
+    return [dict(zip(names, map(_plain, row), strict=True)) for row in rows]
+
+
+def _read_masks(outputs: Arrays) -> list[Any]:
+    return [
+        [
+            [{"token": _plain(t), "score": _plain(s)} for t, s in zip(tokens, scores, strict=True)]
+            for tokens, scores in zip(*text, strict=True)
+            if scores[0] >= 0
+        ]
+        for text in zip(outputs["tokens"], outputs["scores"], strict=True)
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value.item()
+
+
+SENTENCES = ["Text in, answers out.", ""]
+
+_ENTITIES = TextSignature(
+    "serving_default",
+    ("text",),
+    _entities,
+    lambda model, columns, top_k: [found["entities"] for found in model.predict_text(columns[0])],
+    _read_entities,
+    lambda model: [SENTENCES],
+)
+_ANSWERS = TextSignature(
+    "question_answer",
+    ("question", "context"),
+    _answers,
+    lambda model, columns, top_k: [
+        {name: answer[name] for name in ("answer", "start", "end", "score")}
+        for answer in model.predict_text(tuple(columns))
+    ],
+    _read_answers,
+    lambda model: [["What comes out?", ""], SENTENCES],
+)
+_MASKS = TextSignature(
+    "fill_mask",
+    ("text",),
+    _masks,
+    lambda model, columns, top_k: fill_mask(model, columns[0], top_k),
+    _read_masks,
+    lambda model: [[f"{mask} in, {mask} out." for mask in [model.preprocessor.vocabulary.mask]]],
+)
+
+SIGNATURES: dict[type, TextSignature] = {
+    MaskedLanguageModel: _MASKS,
+    PretrainingModel: _MASKS,
+    SpanClassifier: _ANSWERS,
+    TokenClassifier: _ENTITIES,
+}
+
+
+def text_signature(model: Any) -> TextSignature | None:
+    """The row of the table for a model, if it has one and the model takes texts."""
+    if getattr(model, "preprocessor", None) is None:
+        return None
+    return entry_for(model, SIGNATURES)
+
+
+def same(expected: Any, actual: Any, tolerance: float) -> bool:
+    """Whether answers are the same, and their scores almost."""
+    if isinstance(expected, float):
+        return abs(expected - actual) <= tolerance
+    if isinstance(expected, dict):
+        return expected.keys() == actual.keys() and all(
+            same(value, actual[name], tolerance) for name, value in expected.items()
+        )
+    if isinstance(expected, list):
+        return len(expected) == len(actual) and all(
+            same(a, b, tolerance) for a, b in zip(expected, actual, strict=True)
+        )
+    return bool(expected == actual)

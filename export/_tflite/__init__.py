@@ -1,0 +1,1 @@
+"""Export to TFLite, for phones."""

@@ -1,0 +1,262 @@
+"""TFLite: ids or texts in, answers out, for phones and everything else that runs LiteRT."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+from keras_bert.export import worker
+from keras_bert.export._tflite.metadata import Reader, reader_of, with_metadata
+from keras_bert.export._tflite.quantization import (
+    Rows,
+    quantized,
+    representative_rows,
+    with_mask_value,
+)
+from keras_bert.export._tflite.text import phone_tokenizer, text_converter, text_functions
+from keras_bert.export.check import (
+    Arrays,
+    Run,
+    check,
+    compare,
+    explaining,
+    reference,
+    require,
+    samples,
+)
+from keras_bert.export.ids import ids_of
+from keras_bert.export.quantization import TOLERANCES, check_quantization
+from keras_bert.export.signatures import Weights, answers_of, ids_function
+from keras_bert.layers.encoder import INPUTS
+
+_ROWS_CHECKED = 8
+_TEXTS = ["Text in, answers out.", "", "Ein Café, \u4e2d\u6587!"]
+
+
+def tflite(
+    model: keras.Model,
+    path: str | os.PathLike,
+    quantize: str = "none",
+    sequence_length: int | None = None,
+    *,
+    batch_size: int | None = None,
+    representative: Any = None,
+    keep_float: Sequence[str] = (),
+    text: bool = False,
+    metadata: bool = False,
+) -> None:
+    """Writes a TFLite file of a model, from ids or from texts.
+
+    From ids it has the signature `serving_default` with the inputs `token_ids`, `segment_ids`,
+    `padding_mask` int32; outputs are those of the SavedModel's `ids`, float32. Only TFLite's
+    built-in operators are used.
+
+    With `text`, strings `[N]` go in; tensorflow-text's operators have to be registered where the
+    file is opened (see `tflite_text.py`). Signatures by task:
+        `serving_default`: `text`; `text_pair`: `text`, `text_pair`. Outputs as from ids; of a
+            `SequenceClassifier` also `labels` `[N, L]` and, of one label each, `label` `[N]`; of a
+            `TokenClassifier` also `starts` and `ends` `[N, T]` int32, the characters (code points)
+            of each token, -1 for special tokens and padding.
+        `question_answer` of a `SpanClassifier`: `question`, `context` to `start_logits`,
+            `end_logits`, and `starts`, `ends` in the context, which is cut to fit.
+        `fill_mask` of a `MaskedLanguageModel` or `PretrainingModel`: the texts `before` and `after`
+            a mask to `tokens` `[N, 5]` string and `scores`; "" and -1 where it does not fit in.
+
+    Args:
+        model: an `Encoder` or a task.
+        path: the file, replaced if it exists.
+        quantize: "none"; "float16" (weights in half precision); "dynamic" (weights in int8,
+            activations quantized while it runs); "int8" (both in int8, from ids alone).
+        sequence_length: None lets ids be of any shape `[N, T]`; a number L fixes it to
+            `[batch_size, L]`, for delegates that want static shapes. From texts, and with
+            `metadata`, T is always fixed: to L, or to the preprocessor's length.
+        batch_size: 1 where ids have a fixed length. From texts None means any number.
+        representative: for "int8", some hundred typical texts, a tuple of two lists of them for
+            pairs, or ids `[N, T]` by name: on these, ranges are measured.
+        keep_float: for "int8", layers that stay float32, by parts of their names: "embeddings",
+            "layer_0/attention", "*layer_norm"; "layer_*/add" are the sums with what goes past them.
+        text: whether texts go in; for a WordPiece, and for a SentencePiece with a unigram model if
+            nobody has to know where tokens stand.
+        metadata: whether labels and vocabulary are in the file, with what MediaPipe's
+            `TextClassifier` and `TextEmbedder` and the Task Library's `BertQuestionAnswerer` want
+            to know: for `SequenceClassifier` (whose only output is `scores` then), `TextEmbedder`
+            and `SpanClassifier`, the latter with 384 tokens, all with a WordPiece. The tokenizers
+            there lower ASCII and keep accents.
+
+    Raises:
+        InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
+        ExportError: if what was written does not give the model's answers.
+    """
+    check_arguments(
+        model,
+        quantize,
+        sequence_length,
+        batch_size=batch_size,
+        representative=representative,
+        keep_float=keep_float,
+        text=text,
+        metadata=metadata,
+    )
+    with replacing(path) as scratch:
+        if text:
+            _write_for_texts(model, scratch, quantize, sequence_length, batch_size)
+            return
+        reader = reader_of(model) if metadata else None
+        if reader is not None:
+            sequence_length = reader.length_of(model, sequence_length)
+        shape = None if sequence_length is None else (batch_size or 1, sequence_length)
+        rows = representative_rows(model, representative, shape) if quantize == "int8" else []
+        _write_for_ids(model, scratch, quantize, shape, rows, keep_float, reader)
+
+
+def check_arguments(
+    model: keras.Model,
+    quantize: str = "none",
+    sequence_length: int | None = None,
+    *,
+    batch_size: int | None = None,
+    representative: Any = None,
+    keep_float: Sequence[str] = (),
+    text: bool = False,
+    metadata: bool = False,
+) -> None:
+    """Refuses what `tflite`, whose arguments these are, could not write.
+
+    Raises:
+        InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
+    """
+    answers_of(model)
+    require("ai_edge_litert.interpreter", "tflite")
+    check_quantization(quantize, TOLERANCES, keep_float)
+    _check_options(quantize, representative, keep_float, text, metadata)
+    _check_shape(sequence_length, batch_size, model.config.max_positions, text, metadata)
+    if text:
+        phone_tokenizer(model)
+    if metadata:
+        reader_of(model).length_of(model, sequence_length)
+
+
+def _write_for_ids(
+    model: Any,
+    path: Path,
+    quantize: str,
+    shape: tuple[int, int] | None,
+    rows: Rows,
+    keep_float: Sequence[str],
+    reader: Reader | None,
+) -> None:
+    source = with_mask_value(model) if quantize == "int8" else model
+    batch, length = shape or (None, None)
+    # MediaPipe counts three inputs, whatever the model uses.
+    inputs, outputs = (None, None) if reader is None else (INPUTS, tuple(reader.outputs))
+    function = ids_function(source, batch, length, inputs, outputs)
+    with explaining("Converting to TFLite"):
+        converter = tf.lite.TFLiteConverter.from_concrete_functions(
+            [function.get_concrete_function()], Weights(source)
+        )
+        names = [specification.name for specification in function.input_signature]
+        fed = [{name: row[name] for name in names} for row in rows]
+        content = _converted(converter, quantize, fed, keep_float)
+        if reader is not None:
+            content = with_metadata(content, model, reader)
+        path.write_bytes(content)
+    with explaining("Loading the TFLite file"):
+        run = tflite_runner(path)
+    batches = rows[:_ROWS_CHECKED] or samples(model.config, shape)
+    check(model, "TFLite file", run, TOLERANCES[quantize], batches, outputs)
+
+
+def _write_for_texts(
+    model: Any, path: Path, quantize: str, length: int | None, batch: int | None
+) -> None:
+    functions = text_functions(model, length, batch)
+    with explaining("Converting to TFLite"), text_converter(functions, model) as converter:
+        path.write_bytes(_converted(converter, quantize))
+    with explaining("Loading the TFLite file"):
+        _, run = worker.loaded(path, ".tflite")
+    texts = tf.constant(np.resize(np.array(_TEXTS, object), batch or len(_TEXTS)))
+    for signature, function in functions.items():
+        names = [specification.name for specification in function.input_signature]
+        outputs = function(*[texts] * len(names))
+        expected = {name: value.numpy() for name, value in outputs.items()}
+        several = texts if len(names) == 1 else (texts, texts)
+        ids = ids_of(model, several, length)
+        of_ids = reference(model, ids)
+        expected |= {name: value for name, value in of_ids.items() if name in expected}
+        with explaining(f"Running {signature} of the TFLite file"):
+            actual = run(signature, dict.fromkeys(names, texts.numpy()))
+        mask = ids["padding_mask"]
+        compare(f"TFLite file's {signature}", expected, actual, TOLERANCES[quantize], mask)
+
+
+def _converted(
+    converter: Any, quantize: str, rows: Rows | None = None, keep_float: Sequence[str] = ()
+) -> bytes:
+    if quantize == "int8":
+        return quantized(converter, rows or [], keep_float)
+    if quantize != "none":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if quantize == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    return converter.convert()
+
+
+def tflite_runner(path: str | os.PathLike) -> Run:
+    """A TFLite file that takes ids as a function, on one thread.
+
+    Where it takes so many texts at once, they are given to it so many at a time.
+    """
+    signatures, run = worker.loaded(path, ".tflite")
+    run = worker.in_parts(run, signatures)
+
+    def run_ids(inputs: Arrays) -> Arrays:
+        unused = np.zeros_like(inputs["token_ids"])
+        names = signatures["serving_default"]["inputs"]
+        return run("serving_default", {name: inputs.get(name, unused) for name in names})
+
+    return run_ids
+
+
+def _check_options(
+    quantize: str, representative: Any, keep_float: Any, text: bool, metadata: bool
+) -> None:
+    if quantize != "int8" and (representative is not None or keep_float):
+        name = "keep_float" if keep_float else "representative"
+        raise InputError(
+            f"{name} is for quantize='int8': with {quantize!r} the converter measures nothing and "
+            "lets no layer be chosen."
+        )
+    if text and quantize == "int8":
+        raise InputError(
+            "A file that takes texts cannot be quantized to 'int8', since the converter does not "
+            "run tensorflow-text's operators to measure ranges; choose 'dynamic', or leave out "
+            "`text`."
+        )
+    if text and metadata:
+        raise InputError(
+            "metadata is for programs that tokenize by themselves and give the file ids; leave out "
+            "`text` or `metadata`."
+        )
+
+
+def _check_shape(
+    length: int | None, batch: int | None, longest: int, text: bool, metadata: bool
+) -> None:
+    if length is not None and not 1 <= length <= longest:
+        raise InputError(
+            f"sequence_length is {length}, but this model takes 1 to {longest} tokens."
+        )
+    if batch is None:
+        return
+    if batch < 1:
+        raise InputError(f"batch_size is {batch}, but must be 1 or more.")
+    if metadata and batch != 1:
+        raise InputError(f"batch_size is {batch}, but readers of metadata give one text at once.")
+    if length is None and not text and not metadata:
+        raise InputError("A batch_size fixes shapes, and so needs a sequence_length, too.")

@@ -1,0 +1,1 @@
+"""Comparison of exported files with the Keras model: outputs, accuracy, sizes, latencies."""

@@ -1,0 +1,114 @@
+"""The task's metric of an artifact, by the code that measures the Keras model."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from keras_bert.errors import InputError
+from keras_bert.export._verify.ways import Way, ways_into
+from keras_bert.export.ids import filled_up
+from keras_bert.export.process import Process
+from keras_bert.finetuning.evaluation import evaluate
+from keras_bert.finetuning.jobs import MODULES, job_of
+from keras_bert.tasks.classifier import SequenceClassifier
+
+_BATCH_SIZE = 32
+_OUTPUTS = (("logits",), ("embedding",), ("start_logits", "end_logits"), ("scores",))
+"""What the models that have a metric give, by its names in artifacts."""
+
+_LOGITS: dict[str, Callable[[Any], np.ndarray]] = {
+    "single_label": np.log,
+    "multi_label": lambda scores: np.log(scores) - np.log1p(-scores),
+    "regression": np.asarray,
+}
+"""A classifier's scores to its logits, for artifacts that give nothing else."""
+
+
+def official_metric(model: Any) -> str:
+    """The name of the metric that counts for a model: that which chooses its best epoch.
+
+    Raises:
+        InputError: if there is none.
+    """
+    if not any(kind.__name__ in MODULES for kind in type(model).__mro__):
+        raise InputError(
+            f"This {type(model).__name__} has no metric on labelled examples, so nothing can be "
+            f"measured by them; what has one is a {', '.join(MODULES)}."
+        )
+    return job_of(model).metrics(model)[0]
+
+
+def points(model: Any, examples: Any, process: Process | None = None) -> float:
+    """The official metric of a model, or of an artifact made of it, in points of 100.
+
+    An artifact's outputs for the rows of the examples go through what turns the model's into
+    answers, windows, random field and all.
+
+    Args:
+        model: a task with a preprocessor.
+        examples: labelled.
+        process: in which the artifact runs; None: the model itself is measured.
+
+    Raises:
+        InputError: if the model has no metric, something is wrong with the examples, or the
+            artifact takes texts alone and is no classifier.
+        ExportError: if the artifact cannot be run.
+    """
+    name = official_metric(model)
+    if process is None:
+        return 100 * evaluate(model, examples)[name]
+    names = {name for names in _OUTPUTS for name in names}
+    ways = ways_into(process, names, examples.inputs)
+    way = next((way for way in ways if way.takes == "ids"), None)
+    if way is None:
+        return 100 * _from_texts(model, examples, process, ways[0])[name]
+    return 100 * _from_ids(model, examples, process, way)[name]
+
+
+def _from_ids(model: Any, examples: Any, process: Process, way: Way) -> dict[str, float]:
+    def run(batch: dict[str, np.ndarray]) -> Any:
+        inputs = way.inputs(None, filled_up(batch, way.length))
+        return _as_of_model(model, process.run(way.signature, inputs))
+
+    with _no_longer_than(model, way.length):
+        return evaluate(model, examples, batch_size=_BATCH_SIZE, run=run)
+
+
+def _from_texts(model: Any, examples: Any, process: Process, way: Way) -> dict[str, float]:
+    """The same of an artifact with a tokenizer, which does not know of windows and words."""
+    if not isinstance(model, SequenceClassifier):
+        raise InputError(
+            f"{process.path} takes texts as they are; the metric of a {type(model).__name__} is "
+            "measured on an artifact that takes ids."
+        )
+    job, outputs = job_of(model), []
+    for start in range(0, len(examples), _BATCH_SIZE):
+        part = examples.take(range(start, min(start + _BATCH_SIZE, len(examples))))
+        outputs += [*_as_of_model(model, process.run(way.signature, way.inputs(part.inputs, {})))]
+    return job.measure(model, examples, job.rows(model, examples), outputs)
+
+
+def _as_of_model(model: Any, outputs: dict[str, np.ndarray]) -> Any:
+    """Outputs by name to what the model returns."""
+    names = next(names for names in _OUTPUTS if set(names) <= set(outputs))
+    if len(names) > 1:
+        return {name: outputs[name] for name in names}
+    (name,) = names
+    if name != "scores":
+        return outputs[name]
+    with np.errstate(divide="ignore"):  # scores in int8 may be 0 or 1
+        return _LOGITS[model.problem_type](outputs[name])
+
+
+@contextlib.contextmanager
+def _no_longer_than(model: Any, length: int | None) -> Iterator[None]:
+    """The model's texts have at most so many tokens within the block."""
+    preprocessor = model.preprocessor
+    if length is not None and length < preprocessor.sequence_length:
+        model.preprocessor = preprocessor.with_length(length)
+    try:
+        yield
+    finally:
+        model.preprocessor = preprocessor

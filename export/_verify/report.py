@@ -1,0 +1,247 @@
+"""A page about artifacts: how exact, how good, how large, how fast."""
+
+import datetime
+import html
+import os
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+from keras_bert.export._verify.speed import BATCHES, THREADS, USUAL
+from keras_bert.export._verify.verify import Report, Row, verify
+
+
+class _Table(NamedTuple):
+    """What Markdown and HTML show alike; the first two columns are names."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+
+
+class _Chart(NamedTuple):
+    """A bar for each row that has a value."""
+
+    title: str
+    value: Callable[[Row], float | None]
+
+
+def report(
+    model: keras.Model,
+    paths: Sequence[str | os.PathLike],
+    texts: Any,
+    page: str | os.PathLike,
+    *,
+    examples: Any = None,
+    seconds: float = 1.0,
+) -> Report:
+    """Writes what `verify` finds out, speed and all, as a Markdown page and an HTML one.
+
+    Args:
+        model: the model that the artifacts were made from.
+        paths: of the artifacts.
+        texts: what they are compared on; see `verify`.
+        page: the Markdown file, which ends in `.md`; the HTML page beside it ends in `.html`.
+            Both are replaced if they exist.
+        examples: labelled ones, on which the task's metric is measured.
+        seconds: how long to measure each latency.
+
+    Returns:
+        What is on the page.
+
+    Raises:
+        InputError: if the page has another ending, or as `verify`.
+        ExportError: if an artifact cannot be run.
+    """
+    page = check_page(page)
+    before = _load()
+    found = verify(model, paths, texts, seconds, examples=examples, speed=True)
+    title = f"Artifacts of a {type(model).__name__}"
+    notes = _notes(found, examples, before, _load())
+    tables = [_answers(found), _latencies(found), _running(found)]
+    written = {
+        page: _markdown(title, notes, tables),
+        page.with_suffix(".html"): _html(title, notes, tables, found),
+    }
+    for path, content in written.items():
+        with replacing(path) as scratch:
+            scratch.write_text(content, "utf-8")
+    return found
+
+
+def check_page(page: str | os.PathLike) -> Path:
+    """The path of a page.
+
+    Raises:
+        InputError: if it has another ending.
+    """
+    page = Path(page)
+    if page.suffix != ".md":
+        raise InputError(f"The page is {page}, but has to end in .md; an .html is put beside it.")
+    return page
+
+
+def _notes(found: Report, examples: Any, before: str, after: str) -> list[str]:
+    """The circumstances, without which figures say little."""
+    runtimes = sorted({row.runtime for row in found.rows})
+    quality = []
+    if found.metric:
+        quality = [f"{found.metric}: on {found.examples} examples of {examples.path}, of 100."]
+    shape = _speed(found.rows[0]).shape
+    return [
+        f"Differences: the largest of any output to Keras', on {found.texts} texts.",
+        *quality,
+        "Latency: median of the calls of one process on one thread; ids are without padding. "
+        "Spread: half the distance of the quartiles as a share of the median, the largest of an "
+        "artifact's latencies: how far the machine lets these figures be trusted.",
+        f"Throughput: in batches of {shape[0]} with {shape[1]} tokens each, where the artifact "
+        "takes them. Cold start: loading and the first answer, in a fresh process that has "
+        "imported the runtime. Memory: the peak of that process beyond what it had then.",
+        f"{datetime.date.today()}, {platform.system()} {platform.machine()}, {os.cpu_count()} "
+        f"cores, load average {before} before and {after} after; {', '.join(runtimes)}.",
+    ]
+
+
+def _load() -> str:
+    try:
+        return f"{os.getloadavg()[0]:.1f}"
+    except OSError:
+        return "unknown"
+
+
+def _speed(row: Row) -> Any:
+    assert row.speed is not None
+    return row.speed
+
+
+def _answers(found: Report) -> _Table:
+    header = ["artifact", "takes", "MB", "largest difference", "same answers"]
+    rows = [
+        [
+            *_name(row),
+            f"{row.megabytes:.2f}",
+            f"{row.difference:.1e}",
+            "–" if row.agreement is None else f"{row.agreement:.2f} %",
+        ]
+        for row in found.rows
+    ]
+    if found.points is not None:
+        header += [str(found.metric), "drop"]
+        for cells, row in zip(rows, found.rows, strict=True):
+            points = float("nan") if row.points is None else row.points
+            cells += [f"{points:.2f}", f"{found.points - points:.2f}"]
+        rows.append(["Keras", *["–"] * 4, f"{found.points:.2f}", "–"])
+    return _Table("Answers", header, rows)
+
+
+def _latencies(found: Report) -> _Table:
+    shapes = sorted({shape[::-1] for row in found.rows for shape in _speed(row).latencies})
+    header = ["artifact", "takes", *(f"{batch} x {length}" for length, batch in shapes)]
+
+    def cell(row: Row, length: int, batch: int) -> str:
+        timing = _speed(row).latencies.get((batch, length))
+        return "–" if timing is None else f"{timing.milliseconds:.2f}"
+
+    rows = [[*_name(row), *(cell(row, *shape) for shape in shapes)] for row in found.rows]
+    return _Table("Latency in milliseconds, texts x tokens, one thread", header, rows)
+
+
+def _running(found: Report) -> _Table:
+    header = ["artifact", "takes"]
+    header += [f"texts/s, {n} thread{'s' if n > 1 else ''}" for n in THREADS]
+    header += ["cold start, ms", "peak memory, MB", "spread"]
+    rows = [
+        [
+            *_name(row),
+            *(f"{_speed(row).throughput[threads]:.1f}" for threads in THREADS),
+            f"{_speed(row).cold_milliseconds:.0f}",
+            f"{_speed(row).peak_megabytes:.0f}",
+            f"{_speed(row).spread:.0%}",
+        ]
+        for row in found.rows
+    ]
+    return _Table("Throughput, start and memory", header, rows)
+
+
+def _name(row: Row) -> list[str]:
+    parts = Path(row.artifact).absolute().parts
+    return ["/".join(parts[-2:] if parts[-1].isdecimal() else parts[-1:]), row.takes]
+
+
+def _markdown(title: str, notes: Sequence[str], tables: Sequence[_Table]) -> str:
+    def line(cells: Iterable[str]) -> str:
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+    parts = [f"# {title}"]
+    for table in tables:
+        rule = "|".join(["---"] * 2 + ["--:"] * (len(table.header) - 2))
+        lines = [line(table.header), f"|{rule}|", *map(line, table.rows)]
+        parts += [f"## {table.title}", "\n".join(lines)]
+    return "\n\n".join([*parts, "## How", *notes]) + "\n"
+
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th, td { border-bottom: 1px solid #ddd; padding: .25rem .75rem; text-align: right }
+th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left }
+svg { display: block; max-width: 100% } figcaption { font-weight: 600 } figure { margin: 1.5rem 0 }
+"""
+
+
+def _html(title: str, notes: Sequence[str], tables: Sequence[_Table], found: Report) -> str:
+    def line(cells: Iterable[str], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    def table(one: _Table) -> str:
+        rows = "\n".join([line(one.header, "th"), *(line(row, "td") for row in one.rows)])
+        return f"<h2>{html.escape(one.title)}</h2>\n<table>\n{rows}\n</table>"
+
+    body = [
+        f"<h1>{html.escape(title)}</h1>",
+        *(_bars(chart, found.rows) for chart in _CHARTS),
+        *map(table, tables),
+        "<h2>How</h2>",
+        *(f"<p>{html.escape(note)}</p>" for note in notes),
+    ]
+    head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
+    lines = ["<!doctype html>", f'<html lang="en"><head>{head}</head>', "<body>", *body]
+    return "\n".join([*lines, "</body></html>"]) + "\n"
+
+
+def _usual_latency(row: Row) -> float | None:
+    timing = _speed(row).latencies.get((BATCHES[0], USUAL))
+    return None if timing is None else timing.milliseconds
+
+
+_CHARTS = (
+    _Chart("Megabytes on disk", lambda row: row.megabytes),
+    _Chart(f"Milliseconds for one text of {USUAL} tokens, one thread", _usual_latency),
+)
+_BAR, _NAMES, _WIDTH = 26, 260, 820  # pixels: of a bar, for the names, of the whole
+
+
+def _bars(chart: _Chart, rows: Sequence[Row]) -> str:
+    """A drawing of bars, or nothing where there are none."""
+    bars = [(" ".join(_name(row)), chart.value(row)) for row in rows]
+    known = [(name, value) for name, value in bars if value is not None]
+    if not known:
+        return ""
+    scale = (_WIDTH - _NAMES - 80) / max(value for _, value in known)
+    drawn = []
+    for number, (name, value) in enumerate(known):
+        y = number * _BAR
+        drawn.append(
+            f'<text x="{_NAMES - 8}" y="{y + 17}" text-anchor="end">{html.escape(name)}</text>'
+            f'<rect x="{_NAMES}" y="{y + 4}" width="{max(value * scale, 1):.1f}" height="18" '
+            f'fill="#4477aa"/><text x="{_NAMES + value * scale + 6:.1f}" y="{y + 17}">'
+            f"{value:.2f}</text>"
+        )
+    size = f'width="{_WIDTH}" height="{len(known) * _BAR}" font-size="13"'
+    caption = f"<figcaption>{html.escape(chart.title)}</figcaption>"
+    return f"<figure>{caption}<svg {size}>{''.join(drawn)}</svg></figure>"

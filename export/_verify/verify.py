@@ -1,0 +1,230 @@
+"""Every artifact in its own runtime, against the Keras model, on given texts."""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from tqdm import tqdm
+
+from keras_bert.errors import InputError
+from keras_bert.export._verify.metric import official_metric, points
+from keras_bert.export._verify.speed import Speed, measure_speed
+from keras_bert.export._verify.ways import Way, output_names, ways_into
+from keras_bert.export.check import Arrays, difference, of_tokens, reference
+from keras_bert.export.ids import ids_of, without_padding
+from keras_bert.export.process import Process, megabytes, running
+from keras_bert.export.signatures import answers_of
+
+BATCH_SIZES = (1, 8)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What was found out about one way into one artifact.
+
+    Args:
+        artifact: its path.
+        takes: "text", "text pair" or "ids".
+        runtime: what it ran in, with its version.
+        megabytes: its size on disk, 10^6 bytes each.
+        difference: the largest absolute difference of any output to the Keras model's.
+        agreement: percentage of the discrete answers (labels, tokens) that are the same; None
+            if the task has none.
+        milliseconds: batch size to the median latency on the texts, on one thread.
+        points: the task's metric, of 100, on labelled examples, if there were any.
+        speed: latencies of all kinds and memory, if they were to be measured.
+    """
+
+    artifact: str
+    takes: str
+    runtime: str
+    megabytes: float
+    difference: float
+    agreement: float | None
+    milliseconds: dict[int, float]
+    points: float | None = None
+    speed: Speed | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The rows and what they are about; `str` makes a table.
+
+    Args:
+        rows: one for each way into each artifact.
+        texts: number of texts that the artifacts were compared on.
+        metric: name of the task's metric, if it was measured.
+        points: that of the Keras model, of 100.
+        examples: number of examples it was measured on.
+    """
+
+    rows: tuple[Row, ...]
+    texts: int
+    metric: str | None = None
+    points: float | None = None
+    examples: int = 0
+
+    def __str__(self) -> str:
+        header = ["artifact", "takes", "MB", "largest difference", "same answers"]
+        header += [f"ms, batch {size}" for size in BATCH_SIZES]
+        header += [self.metric] if self.metric else []
+        lines = [header] + [
+            [
+                row.artifact,
+                row.takes,
+                f"{row.megabytes:.2f}",
+                f"{row.difference:.1e}",
+                "-" if row.agreement is None else f"{row.agreement:.2f} %",
+                *(f"{row.milliseconds[size]:.2f}" for size in BATCH_SIZES),
+                *([f"{row.points:.2f}"] if row.points is not None else []),
+            ]
+            for row in self.rows
+        ]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        table = [
+            "  ".join(
+                cell.ljust(width) if index < 2 else cell.rjust(width)
+                for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        rule = "  ".join("-" * width for width in widths)
+        end = f"{self.texts} texts against Keras; latency: median on one thread."
+        if self.metric:
+            end += f" {self.metric}, of 100, on {self.examples} examples; Keras: {self.points:.2f}."
+        return "\n".join([table[0], rule, *table[1:], end])
+
+
+@dataclasses.dataclass
+class _Case:
+    """One row while it is being filled."""
+
+    process: Process
+    way: Way
+    inputs: Arrays  # all texts, as this way takes them
+    ids: Arrays  # the same as ids, for the reference
+    difference: float = 0.0
+    same: int = 0
+    decisions: int = 0
+
+
+def verify(
+    model: keras.Model,
+    paths: Sequence[str | os.PathLike],
+    texts: Any,
+    seconds: float = 1.0,
+    *,
+    examples: Any = None,
+    speed: bool = False,
+) -> Report:
+    """Runs artifacts where they are to run, and compares them with the model.
+
+    Each runs in a fresh process that has neither this package nor Keras: a SavedModel in
+    TensorFlow with tensorflow-text's operators, from text and from ids; a `.tflite` file in
+    ai-edge-litert and an `.onnx` file in onnxruntime, from what they take.
+
+    Args:
+        model: the model that the artifacts were made from.
+        paths: directories of SavedModels, `.tflite` and `.onnx` files.
+        texts: a list of N strings; a tuple of two such lists for pairs; or, for a model without
+            preprocessor, ids `[N, T]` int32 by name.
+        seconds: how long to measure each latency.
+        examples: labelled ones, on which the task's metric is measured.
+        speed: whether to measure latencies of several shapes, throughput, start and memory, too,
+            which takes minutes.
+
+    Returns:
+        One row for each artifact; for a SavedModel one for each way into it.
+
+    Raises:
+        InputError: if there are no texts, a path is not an artifact, or the model has no metric
+            that could be measured.
+        ExportError: if an artifact cannot be run.
+    """
+    answers_of(model)
+    if not paths:
+        raise InputError("There are no artifacts to verify; give at least one path.")
+    metric = None if examples is None else official_metric(model)
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(running(path)) for path in paths]
+        cases = [case for process in processes for case in _cases(model, process, texts)]
+        _compare(model, cases)
+        rows = [_row(case, seconds) for case in cases]
+        if metric is not None:
+            found = [points(model, examples, process) for process in processes]
+            of_process = dict(zip(processes, found, strict=True))
+            rows = [
+                dataclasses.replace(row, points=of_process[case.process])
+                for row, case in zip(rows, cases, strict=True)
+            ]
+    if speed:
+        bar = tqdm(zip(rows, cases, strict=True), "Measuring speed", len(rows), disable=None)
+        rows = [
+            dataclasses.replace(
+                row, speed=measure_speed(model, case.process.path, case.way, texts, seconds)
+            )
+            for row, case in bar
+        ]
+    count = len(cases[0].ids["token_ids"])
+    if metric is None:
+        return Report(tuple(rows), count)
+    return Report(tuple(rows), count, metric, points(model, examples), len(examples))
+
+
+def _cases(model: Any, process: Process, texts: Any) -> list[_Case]:
+    cases = []
+    for way in ways_into(process, output_names(model), texts):
+        ids = ids_of(model, texts, way.length)
+        cases.append(_Case(process, way, way.inputs(texts, ids), ids))
+    return cases
+
+
+def _compare(model: Any, cases: Sequence[_Case]) -> None:
+    """Fills in how far the artifacts are from the model, some texts at a time."""
+    decisions = answers_of(model).decisions
+    for start in range(0, len(cases[0].ids["token_ids"]), max(BATCH_SIZES)):
+        part = slice(start, start + max(BATCH_SIZES))
+        by_length: dict[int, dict[str, np.ndarray]] = {}  # ids are the same then
+        for case in cases:
+            inputs = {name: array[part] for name, array in case.inputs.items()}
+            actual = case.process.run(case.way.signature, inputs)
+            whole = {name: array[part] for name, array in case.ids.items()}
+            for ids in (whole, without_padding(whole)):  # of texts, some leave out the rest
+                length = ids["token_ids"].shape[1]
+                if length not in by_length:
+                    by_length[length] = reference(model, ids)
+                expected = {k: v for k, v in by_length[length].items() if k in case.way.outputs}
+                if all(k in actual and actual[k].shape == v.shape for k, v in expected.items()):
+                    break
+            mask = np.asarray(ids["padding_mask"])
+            found = difference(of_tokens(expected, mask), of_tokens(actual, mask))
+            case.difference = max(case.difference, found)
+            if len(expected) < len(by_length[length]):
+                continue
+            of_model = decisions(model, expected, mask)
+            if of_model is None:
+                continue
+            case.decisions += of_model.size
+            if np.isfinite(found):  # or shapes may be others
+                of_artifact = decisions(model, actual, mask)
+                case.same += int((of_model == of_artifact).sum())
+
+
+def _row(case: _Case, seconds: float) -> Row:
+    def milliseconds(size: int) -> float:
+        inputs = {k: np.resize(v, (size, *v.shape[1:])) for k, v in case.inputs.items()}
+        return case.process.time(case.way.signature, inputs, seconds).milliseconds
+
+    return Row(
+        artifact=str(case.process.path),
+        takes=case.way.takes,
+        runtime=case.process.runtime,
+        megabytes=megabytes(case.process.path),
+        difference=case.difference,
+        agreement=100 * case.same / case.decisions if case.decisions else None,
+        milliseconds={size: milliseconds(size) for size in BATCH_SIZES},
+    )

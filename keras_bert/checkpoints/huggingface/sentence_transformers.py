@@ -1,0 +1,206 @@
+"""Directories of sentence-transformers: one of transformers, and how its tokens become a vector.
+
+modules.json                 what is computed, one after the other, and where each is described
+1_Pooling/config.json        from vectors of tokens to one of the text
+sentence_bert_config.json    the longest text
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import keras
+
+from keras_bert.atomic import replacing
+from keras_bert.checkpoints.card import Card, write_card
+from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.earlier import earlier_save
+from keras_bert.checkpoints.huggingface.directory import FILES, open_hugging_face, save_hugging_face
+from keras_bert.checkpoints.json_files import read_json, read_json_if_there, write_json
+from keras_bert.errors import CheckpointError, InputError
+from keras_bert.tasks.embedder import TextEmbedder
+
+logger = logging.getLogger(__name__)
+
+MODULES, CONFIGURATION, LENGTH = "modules.json", "config.json", "sentence_bert_config.json"
+OPTIONS = "config_sentence_transformers.json"
+_FLAG = "pooling_mode_"
+_FLAGS = {"mean": "pooling_mode_mean_tokens", "first": "pooling_mode_cls_token"}
+_NAMES = {"mean": "mean", "cls": "first"}  # newer releases
+_SUPPORTED = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
+_EARLIER = earlier_save(
+    MODULES,
+    lambda values: isinstance(values, list) and bool(values) and all(map(_is_module, values)),
+    (MODULES, LENGTH, f"1_Pooling/{CONFIGURATION}", *FILES),
+)
+
+
+def is_sentence_transformers(directory: Path) -> bool:
+    """Whether a directory looks like one of sentence-transformers."""
+    return (directory / MODULES).is_file()
+
+
+def open_sentence_transformers(directory: Path) -> Contents:
+    """What a directory of sentence-transformers holds: a `TextEmbedder`, if one is asked for.
+
+    Else it opens as the `Encoder` that its `config.json` names.
+
+    Modules or a pooling that a `TextEmbedder` does not have are a fault only where one is wanted.
+    A cross-encoder, which has no other modules, opens as its `config.json` says.
+
+    Raises:
+        CheckpointError: if a file is missing or damaged.
+    """
+    kinds, folders = _read_modules(directory)
+    contents = open_hugging_face(folders[0])
+    if kinds == ["Transformer"]:  # a cross-encoder: its head is in the model
+        return contents._replace(place=directory)
+    contents = contents._replace(
+        place=directory, task="embedder", unless_asked="encoder", faults={}
+    )
+    if kinds not in _SUPPORTED:
+        fault = (
+            f"{directory / MODULES} lists the modules {', '.join(kinds)}; an embedder is "
+            "Transformer, Pooling and perhaps Normalize here. The encoder alone can be loaded "
+            'with task="encoder".'
+        )
+        return contents._replace(arguments={}, faults={"task": fault})
+    path = folders[1] / CONFIGURATION
+    poolings = _read_poolings(path)
+    if poolings not in [[name] for name in _FLAGS]:
+        fault = (
+            f"{path}: the pooling {' and '.join(poolings) or 'none'} is not supported; only the "
+            'mean or the first token (cls) is. The encoder alone can be loaded with task="encoder".'
+        )
+        return contents._replace(arguments={}, faults={"task": fault})
+    prompt = read_json_if_there(directory / OPTIONS).get("default_prompt_name")
+    if prompt:
+        logger.warning(
+            "%s puts the prompt %r before every text; TextEmbedder.encode does not.",
+            directory / OPTIONS,
+            prompt,
+        )
+    # The length is for this task alone: the encoder may take longer texts.
+    path, values = _read_options(folders[0])
+    preprocessor = contents.preprocessor
+    if preprocessor is not None:
+        if values.get("do_lower_case") and not getattr(preprocessor.tokenizer, "lowercase", False):
+            fault = (
+                f"{path}: do_lower_case is not supported, since the tokenizer keeps the case. The "
+                'encoder alone can be loaded with task="encoder".'
+            )
+            return contents._replace(arguments={}, faults={"task": fault})
+        preprocessor = _cut(preprocessor, values, contents.encoder["max_positions"])
+    arguments = {
+        "pooling": poolings[0],
+        "normalize": "Normalize" in kinds,
+        "preprocessor": preprocessor,
+    }
+    return contents._replace(arguments=arguments)
+
+
+def save_sentence_transformers(
+    model: keras.Model, directory: str | os.PathLike, card: Card = None
+) -> None:
+    """Writes a directory that sentence-transformers opens, with its card, complete or not at all.
+
+    Raises:
+        InputError: if sentence-transformers has no such model, the directory holds something
+            else, or the disk refuses.
+    """
+    if not isinstance(model, TextEmbedder):
+        raise InputError(
+            f"sentence-transformers holds embedders, but this is a {type(model).__name__}; load "
+            'it with task="embedder" first.'
+        )
+    if model.pooling not in _FLAGS:
+        raise InputError(
+            f"sentence-transformers has no pooling {model.pooling!r}; only "
+            f"{' and '.join(map(repr, _FLAGS))} can be said there."
+        )
+    kinds = _SUPPORTED[model.normalize]
+    folders = ["", *(f"{index}_{kind}" for index, kind in enumerate(kinds) if index)]
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, path) in enumerate(zip(kinds, folders, strict=True))
+    ]
+    pooling = {flag: name == model.pooling for name, flag in _FLAGS.items()}
+    with replacing(directory, owned=_EARLIER) as path:
+        with _lent(model.encoder, model.preprocessor):
+            save_hugging_face(model.encoder, path)
+        for folder in folders[1:]:
+            (path / folder).mkdir()
+        size = {"word_embedding_dimension": model.config.hidden_size}
+        write_json(size | pooling, path / folders[1] / CONFIGURATION)
+        if model.preprocessor is not None:
+            length = {"max_seq_length": model.preprocessor.sequence_length, "do_lower_case": False}
+            write_json(length, path / LENGTH)
+        write_json(modules, path / MODULES)
+        write_card(path, model, "sentence-transformers", card, earlier=Path(directory))
+
+
+def _is_module(value: Any) -> bool:
+    return isinstance(value, dict) and {"path", "type"} <= value.keys()
+
+
+def _read_modules(directory: Path) -> tuple[list[str], list[Path]]:
+    """Returns the modules' classes and folders.
+
+    Raises:
+        CheckpointError: if the file is damaged or names a folder elsewhere.
+    """
+    path = directory / MODULES
+    modules = read_json(path, list)
+    try:
+        kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
+        folders = [PurePosixPath(module["path"]) for module in modules]
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is not a list of modules: {error!r}.") from error
+    if not folders:
+        raise CheckpointError(f"{path} lists no modules.")
+    for folder in folders:
+        if folder.is_absolute() or ".." in folder.parts:
+            raise CheckpointError(
+                f"{path} names the folder {str(folder)!r}; modules must stand in its own directory."
+            )
+    return kinds, [directory / folder for folder in folders]
+
+
+def _read_poolings(path: Path) -> list[str]:
+    """The poolings that are asked for, by our names where we have them."""
+    values = read_json(path)
+    modes = values.get("pooling_mode")
+    if isinstance(modes, (str, list)):
+        modes = [modes] if isinstance(modes, str) else map(str, modes)
+        return [_NAMES.get(mode, mode) for mode in modes]
+    ours = {flag: name for name, flag in _FLAGS.items()}
+    flags = (name for name, value in values.items() if name.startswith(_FLAG) and value)
+    return [ours.get(flag, flag.removeprefix(_FLAG)) for flag in flags]
+
+
+def _read_options(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Returns the file with the options of the first module, and what is in it."""
+    # Older releases name the file by the family.
+    path = next(iter(sorted(folder.glob("sentence_*_config.json"))), folder / LENGTH)
+    return path, read_json_if_there(path)
+
+
+def _cut(preprocessor: Any, values: dict[str, Any], max_positions: int) -> Any:
+    """Returns the preprocessor with the length that the options name."""
+    length = values.get("max_seq_length")
+    if not isinstance(length, int) or not 2 < length <= max_positions:
+        return preprocessor
+    return preprocessor.with_length(length)
+
+
+@contextmanager
+def _lent(encoder: Any, preprocessor: Any) -> Iterator[None]:
+    """The encoder has the preprocessor in the block."""
+    before, encoder.preprocessor = encoder.preprocessor, preprocessor
+    try:
+        yield
+    finally:
+        encoder.preprocessor = before

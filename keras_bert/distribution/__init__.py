@@ -1,0 +1,1 @@
+"""Devices and processes: strategies, clusters and workers."""

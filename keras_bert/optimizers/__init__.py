@@ -1,0 +1,1 @@
+"""AdamW, LAMB, learning-rate schedules and loss scaling."""

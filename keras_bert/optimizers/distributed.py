@@ -1,0 +1,119 @@
+"""AdamW, as BERT's (section A.2), and LAMB, exact under any strategy."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bert.optimizers.loss_scale import LossScale
+from keras_bert.optimizers.published import BETA_1, BETA_2, EPSILON, decays
+from keras_bert.optimizers.update_rules import Update
+from keras_bert.optimizers.updates import adamw_update, lamb_update
+
+
+class AdamW:
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2017, arXiv 1711.05101).
+
+    Keras' own optimizers add the gradients of the replicas themselves, after clipping each; this
+    one takes gradients that have been added and clipped, and updates with TensorFlow's fused
+    kernel.
+
+    Args:
+        variables: name to variable, made under the strategy in whose scope this is called.
+        schedule: step, from 0, to learning rate.
+        weight_decay: per unit of learning rate, on the weights that `decays` names.
+        betas: of the moments.
+        epsilon: beside the root of the corrected second moment.
+        loss_scale: what the loss was multiplied by, for float16: gradients come divided by it
+            again, and where one is not finite, nothing but the scale changes.
+    """
+
+    update = staticmethod(adamw_update)
+
+    def __init__(
+        self,
+        variables: Mapping[str, tf.Variable],
+        schedule: Any,
+        *,
+        weight_decay: float = 0.01,
+        betas: tuple[float, float] = (BETA_1, BETA_2),
+        epsilon: float = EPSILON,
+        loss_scale: LossScale | None = None,
+    ):
+        self.variables = dict(variables)
+        self.schedule = schedule
+        self.weight_decay = weight_decay
+        self.betas = betas
+        self.epsilon = epsilon
+        self.loss_scale = loss_scale
+        self.iterations = tf.Variable(0, dtype=tf.int64, trainable=False, name="iterations")
+        self.momentums = {name: _zeros_like(v) for name, v in self.variables.items()}
+        self.velocities = {name: _zeros_like(v) for name, v in self.variables.items()}
+
+    @property
+    def state(self) -> dict[str, tf.Variable]:
+        """Name to variable, for a checkpoint: the moments and, if there is one, the loss scale."""
+        moments = {"momentum": self.momentums, "velocity": self.velocities}
+        state = {f"{kind}/{name}": v for kind, vs in moments.items() for name, v in vs.items()}
+        return state | (self.loss_scale.state if self.loss_scale else {})
+
+    @property
+    def scale(self) -> Any:
+        """What the loss is to be multiplied by."""
+        return self.loss_scale.value.read_value() if self.loss_scale else 1.0
+
+    def apply(self, gradients: Mapping[str, tf.Tensor], finite: Any = True) -> None:
+        """Updates every variable; called on every replica, with the same gradients.
+
+        Args:
+            gradients: by name of the variable.
+            finite: whether all of them are, a bool scalar; used where there is a loss scale.
+        """
+        replica = tf.distribute.get_replica_context()
+        replica.merge_call(self._apply, args=(dict(gradients), finite))
+
+    def _apply(
+        self, strategy: tf.distribute.Strategy, gradients: Mapping[str, Any], finite: Any
+    ) -> None:
+        if self.loss_scale is None:
+            self._update_all(strategy, gradients)
+        else:
+            finite = tf.convert_to_tensor(strategy.experimental_local_results(finite)[0])
+            tf.cond(finite, lambda: self._update_all(strategy, gradients), lambda: None)
+            self.loss_scale.update(strategy, finite)
+        strategy.extended.update(
+            self.iterations, lambda iterations: iterations.assign_add(1), group=False
+        )
+
+    def _update_all(self, strategy: tf.distribute.Strategy, gradients: Mapping[str, Any]) -> None:
+        step = self.iterations.read_value()
+        rate = tf.cast(self.schedule(step), tf.float32)
+        count = tf.cast(step + 1, tf.float32)
+        if self.loss_scale is not None:  # the moments know nothing of what was left out
+            count -= self.loss_scale.skipped.read_value()
+        beta_1, beta_2 = self.betas
+        update = Update(rate, (beta_1**count, beta_2**count), self.betas, self.epsilon)
+        for name, variable in self.variables.items():
+            decay = self.weight_decay if decays(name) else None
+            tensors = (gradients[name], self.momentums[name], self.velocities[name])
+            strategy.extended.update(
+                variable, self.update, args=(*tensors, decay, update), group=False
+            )
+
+
+class LAMB(AdamW):
+    """Adam whose steps are as long as the weights, for large batches.
+
+    You et al. 2019 (https://arxiv.org/abs/1904.00962, algorithm 2). As in the authors' code,
+    the weights that do not decay are updated as by Adam.
+    """
+
+    update = staticmethod(lamb_update)
+
+
+OPTIMIZERS: dict[str, type[AdamW]] = {"adamw": AdamW, "lamb": LAMB}
+"""Optimizers by name."""
+
+
+def _zeros_like(variable: tf.Variable) -> tf.Variable:
+    return tf.Variable(tf.zeros(variable.shape, variable.dtype), trainable=False)

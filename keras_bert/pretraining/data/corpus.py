@@ -1,0 +1,178 @@
+"""Text to train on, tokenized once."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from keras_bert.errors import InputError
+from keras_bert.pretraining.data.lines import Lines, tokenize_lines, unit_starts
+from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
+from keras_bert.row_lengths import splits_of
+from keras_bert.text.files import iterate_lines
+from keras_bert.text.tokenizer import Tokenizer
+
+Patterns = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TokenizedCorpus:
+    """Documents of units (sentences, or lines) of tokens.
+
+    Args:
+        tokens: `[N]` int32, all text one after the other, in memory or in files.
+        unit_splits: `[U + 1]` int64: unit u is `tokens[unit_splits[u] : unit_splits[u + 1]]`.
+        document_splits: `[D + 1]` int64: document d has the units from `document_splits[d]` to
+            `document_splits[d + 1]`.
+        is_continuation: bool `[V]`: tokens that continue a word.
+        separator_id: a token that may stand at the end of documents and is not text.
+        files: records that the tokens are from, whose tokens are still to be verified.
+    """
+
+    tokens: np.ndarray | MappedTokens
+    unit_splits: np.ndarray
+    document_splits: np.ndarray
+    is_continuation: np.ndarray
+    separator_id: int | None = None
+    files: tuple[MappedFile, ...] = ()
+
+    @classmethod
+    def from_files(
+        cls, patterns: Patterns, tokenizer: Tokenizer, *, max_unit_tokens: int = 64
+    ) -> TokenizedCorpus:
+        """Reads text files, plain or gzip.
+
+        Args:
+            patterns: globs. A line is a sentence or a paragraph; a blank line, or the end of a
+                file, ends a document.
+            tokenizer: strings to ids.
+            max_unit_tokens: a longer line is cut into units of about this length at most: at the
+                ends of its sentences and, where those are too far apart, between words.
+
+        Raises:
+            InputError: if a file is missing, empty, binary or not UTF-8, or has no tokens.
+        """
+        lines = tokenize_lines(iterate_lines(patterns), tokenizer)
+        return cls.from_lines([lines], lines.tokens, tokenizer, max_unit_tokens=max_unit_tokens)
+
+    @classmethod
+    def from_lines(
+        cls,
+        parts: Sequence[Lines],
+        tokens: np.ndarray | MappedTokens,
+        tokenizer: Tokenizer,
+        *,
+        max_unit_tokens: int,
+    ) -> TokenizedCorpus:
+        """The corpus of lines that are tokenized.
+
+        Args:
+            parts: the text, in parts that may be cut at any line.
+            tokens: those of all parts, one after the other.
+            tokenizer: what made them.
+            max_unit_tokens: as of `from_files`.
+
+        Raises:
+            InputError: if there are no tokens.
+        """
+        if not len(tokens):
+            raise InputError("The corpus has no tokens; give it lines of text.")
+        units, documents, before = [], [np.zeros(1, np.int64)], 0
+        for part in parts:
+            ends = splits_of(part.lengths)
+            units.append(before + unit_starts(part, ends[:-1], tokenizer, max_unit_tokens))
+            documents.append(before + ends[part.breaks])
+            before += len(part.tokens)
+        starts, document_starts = np.concatenate(units), np.unique(np.concatenate(documents))
+        document_starts = document_starts[document_starts < len(tokens)]
+        return cls(
+            tokens=tokens,
+            unit_splits=np.append(starts, len(tokens)),
+            document_splits=np.append(np.searchsorted(starts, document_starts), len(starts)),
+            is_continuation=tokenizer.is_continuation,
+        )
+
+    @property
+    def checksum(self) -> int:
+        """Of tokens, units and documents; tokens in files were checked when they were written."""
+        if isinstance(self.tokens, MappedTokens):
+            checksum = self.tokens.checksum
+        else:
+            checksum = zlib.crc32(self.tokens.data)
+        for splits in (self.unit_splits, self.document_splits):
+            checksum = zlib.crc32(np.ascontiguousarray(splits, np.int64).data, checksum)
+        return checksum
+
+    @property
+    def num_units(self) -> int:
+        """Number of sentences or lines."""
+        return len(self.unit_splits) - 1
+
+    @property
+    def num_documents(self) -> int:
+        """Number of documents."""
+        return len(self.document_splits) - 1
+
+    @functools.cached_property
+    def document_of_unit(self) -> np.ndarray:
+        """`[U]` int64."""
+        return np.repeat(np.arange(self.num_documents), np.diff(self.document_splits))
+
+    def with_document_separators(self, separator_id: int) -> TokenizedCorpus:
+        """The same text with a separator at the end of each document, for sequences across them."""
+        ends = self.unit_splits[self.document_splits[1:]]
+        return dataclasses.replace(
+            self,
+            tokens=np.insert(np.asarray(self.tokens), ends, separator_id),
+            unit_splits=self.unit_splits + np.append(self.document_of_unit, self.num_documents),
+            separator_id=separator_id,
+        )
+
+    def split(self, share: float) -> tuple[TokenizedCorpus, TokenizedCorpus]:
+        """Training text and held-out text, about `share` of the whole.
+
+        Holds out every n-th document, or where there are few documents the end of each.
+
+        Raises:
+            InputError: if there is too little text.
+        """
+        enough = self.num_documents * share >= 20
+        unit = np.arange(self.num_units)
+        if enough:
+            every = round(1 / share)
+            held_out = self.document_of_unit % every == every - 1
+        else:
+            sizes = np.diff(self.document_splits)
+            # Rounded over all documents: short ones would each round to nothing.
+            kept = sizes - np.diff(np.round(self.document_splits * share)).astype(np.int64)
+            held_out = (
+                unit - self.document_splits[:-1][self.document_of_unit]
+                >= (kept[self.document_of_unit])
+            )
+        if not held_out.any() or held_out.all():
+            raise InputError(
+                f"Cannot hold out a share of {share} of {self.num_units} lines; give more text or "
+                "name validation files."
+            )
+        return self._select(~held_out), self._select(held_out)
+
+    def _select(self, units: np.ndarray) -> TokenizedCorpus:
+        """The units `[U]` bool that are true; documents without any disappear."""
+        lengths = np.diff(self.unit_splits)
+        _, document_sizes = np.unique(self.document_of_unit[units], return_counts=True)
+        if isinstance(self.tokens, MappedTokens):
+            changes = np.flatnonzero(np.diff(units, prepend=False, append=False))
+            tokens = self.tokens.take(*self.unit_splits[changes].reshape(-1, 2).T)
+        else:
+            tokens = self.tokens[np.repeat(units, lengths)]
+        return dataclasses.replace(
+            self,
+            tokens=tokens,
+            unit_splits=splits_of(lengths[units]),
+            document_splits=splits_of(document_sizes),
+        )

@@ -1,0 +1,56 @@
+"""Sequences packed across documents ("FULL-SENTENCES", https://arxiv.org/abs/1907.11692)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keras_bert.pretraining.data.example_index.plan import (
+    EpochPlan,
+    follow,
+    generator,
+    shuffled_stretches,
+)
+from keras_bert.row_lengths import numbers_of
+
+if TYPE_CHECKING:
+    from keras_bert.pretraining.data.corpus import TokenizedCorpus
+
+EARLIER = 0.1
+"""Share of sequences that leave their last unit to the next, so that epochs cut differently."""
+
+
+def plan_full_sentences(
+    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
+) -> EpochPlan:
+    """Stretches of whole units, as many as fit, that go on into the next document.
+
+    Every token of text stands in exactly one of them. A unit that is longer than `max_tokens` is
+    cut. Where documents end with a separator (`corpus.with_document_separators`), it stands
+    between their texts; at the end of a stretch it is left out, for `[SEP]` follows there anyway.
+
+    Args:
+        corpus: the text, with separators after its documents or without.
+        max_tokens: the sequence length less two special tokens.
+        seed: of the random choices.
+        epoch: number of the epoch; each has its own plan.
+    """
+    rng = generator(seed, epoch)
+    starts, stops = _pieces(corpus, max_tokens)
+    piece = np.arange(len(starts))
+    end = np.searchsorted(stops, starts + max_tokens, side="right")  # the first that is too far
+    end -= (rng.random(len(piece)) < EARLIER) & (end - piece > 1)
+    first = follow(end)
+    return shuffled_stretches(rng, starts[first], stops[end[first] - 1] - starts[first])
+
+
+def _pieces(corpus: TokenizedCorpus, max_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where units begin and where their text ends, `[P]` each, long units cut to `max_tokens`."""
+    starts, stops = corpus.unit_splits[:-1], corpus.unit_splits[1:].copy()
+    last = corpus.document_splits[1:] - 1
+    if corpus.separator_id is not None:
+        stops[last] -= corpus.tokens[stops[last] - 1] == corpus.separator_id
+    count = -(-(stops - starts) // max_tokens)
+    starts = np.repeat(starts, count) + numbers_of(count) * max_tokens
+    return starts, np.minimum(starts + max_tokens, np.repeat(stops, count))

@@ -1,0 +1,214 @@
+"""Text that `keras-bert tokenize` turned into token ids, in files of their own.
+
+A directory has shards, one safetensors file for each part of the text, all int32, and
+`manifest.json`, which is written last. A shard is mapped into memory and read where it is looked
+at, by NumPy and in the graph: what TFRecord, made to be read from its beginning to its end, cannot
+do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import threading
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert.atomic import replacing
+from keras_bert.checkpoints.json_files import read_json
+from keras_bert.checkpoints.safetensors import save_tensors
+from keras_bert.errors import InputError
+from keras_bert.pretraining.background import Background
+from keras_bert.pretraining.data.corpus import TokenizedCorpus
+from keras_bert.pretraining.data.lines import Lines
+from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
+from keras_bert.text.tokenizer import Tokenizer
+
+MANIFEST = "manifest.json"
+SOURCE = "source.json"
+"""What the records are made of, written first: a directory with this alone is not finished."""
+
+_AT_ONCE = 2**22
+"""Number of tokens between two looks at whether to stop."""
+
+
+def open_corpus(
+    names: Sequence[str], tokenizer: Tokenizer, *, max_unit_tokens: int = 64
+) -> TokenizedCorpus:
+    """The corpus of text files, or of directories of records.
+
+    Args:
+        names: globs of text files; or directories.
+        tokenizer: strings to ids.
+        max_unit_tokens: see `TokenizedCorpus.from_files`.
+
+    Raises:
+        InputError: if there are both, or a file or directory cannot be used.
+    """
+    directories = [Path(name) for name in names if (Path(name) / SOURCE).is_file()]
+    if not directories:
+        return TokenizedCorpus.from_files(names, tokenizer, max_unit_tokens=max_unit_tokens)
+    if len(directories) < len(names):
+        raise InputError(
+            f"{directories[0]} has been tokenized, and others of {', '.join(names)} have not; name "
+            "only directories of keras-bert tokenize, or only text."
+        )
+    files = [file for directory in directories for file in _files(directory, tokenizer)]
+    parts = [Lines(*map(file.vector, Lines._fields)) for file in files]
+    for file, part in zip(files, parts, strict=True):
+        _check_ids(file, part.tokens, len(tokenizer.vocabulary))
+    corpus = TokenizedCorpus.from_lines(
+        parts, MappedTokens(files), tokenizer, max_unit_tokens=max_unit_tokens
+    )
+    return dataclasses.replace(corpus, files=tuple(files))
+
+
+@contextlib.contextmanager
+def verifying(corpora: Iterable[TokenizedCorpus]) -> Iterator[Background]:
+    """Verifies the tokens of corpora in the background, each file once.
+
+    `wait` of the yielded object raises an `InputError` that names the first damaged file. The
+    verification stops with the block.
+    """
+    files = {file.path: file for corpus in corpora for file in corpus.files}
+    stop = threading.Event()
+    with Background() as background:
+        background.start(functools.partial(_verify_tokens, files.values(), stop))
+        try:
+            yield background
+        finally:
+            stop.set()
+
+
+def fingerprint(tokenizer: Tokenizer) -> dict[str, str]:
+    """What tells tokenizers apart: their kind, and hashes of their tokens and of all options."""
+    tokens, config = "\n".join(tokenizer.vocabulary.tokens), tokenizer.get_config()
+    return {
+        "kind": tokenizer.kind,
+        "vocabulary": _hash(tokens),
+        "options": _hash(json.dumps(config, sort_keys=True)),
+    }
+
+
+def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> dict[str, Any]:
+    """Writes a file of records.
+
+    Args:
+        path: of the file.
+        lines: what it holds.
+        text: checksum of the text that they were made of.
+
+    Returns:
+        Its entry in the manifest.
+
+    Raises:
+        InputError: if the disk refuses.
+    """
+    # In one entry, since safetensors writes several in any order, and files are to be the same.
+    checksums = f"{text} {zlib.crc32(lines.tokens.data)} {_lines_checksum(lines)}"
+    with replacing(path) as new:
+        save_tensors(lines._asdict(), new, {"checksums": checksums})
+    return entry(Path(path))
+
+
+def entry(path: Path) -> dict[str, Any]:
+    """The entry of a file of records in the manifest."""
+    file = MappedFile(path)
+    return {
+        "name": path.name,
+        "tokens": len(file.vector("tokens")),
+        "lines": len(file.vector("lengths")),
+        "bytes": path.stat().st_size,
+    }
+
+
+def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
+    """The files of a directory, which must be whole and made by the same tokenizer."""
+    if not (directory / MANIFEST).is_file():
+        raise InputError(
+            f"{directory} is not finished; give the same keras-bert tokenize once more, which goes "
+            "on where it stopped."
+        )
+    manifest = read_json(directory / MANIFEST)
+    try:
+        made_by = dict(manifest["tokenizer"])
+        sizes = {directory / shard["name"]: shard["bytes"] for shard in manifest["shards"]}
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            f"{directory / MANIFEST} is damaged; delete it and give the same keras-bert tokenize "
+            "once more, which makes it anew."
+        ) from None
+    for name, now in fingerprint(tokenizer).items():
+        if made_by.get(name) != now:
+            raise InputError(
+                f"{directory} was made by a tokenizer with another {name} than this run's; name "
+                "the vocabulary that keras-bert tokenize was given (and lowercase, if it was), or "
+                "tokenize the text anew."
+            )
+    return [_open_file(path, size) for path, size in sizes.items()]
+
+
+def _open_file(path: Path, size: int) -> MappedFile:
+    """Opens a file of records and verifies everything but the tokens."""
+    try:
+        if path.stat().st_size == size:
+            file = MappedFile(path)
+            lines = Lines(*map(file.vector, Lines._fields))
+            if file.checksums[2] == _lines_checksum(lines):
+                return file
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        pass
+    raise _damaged(path)
+
+
+def _check_ids(file: MappedFile, tokens: np.ndarray, vocabulary_size: int) -> None:
+    low, high = (int(tokens.min()), int(tokens.max())) if len(tokens) else (0, 0)
+    if low < 0 or high >= vocabulary_size:
+        raise InputError(
+            f"{file.path} holds the token id {low if low < 0 else high}, but the vocabulary has "
+            f"the ids 0 to {vocabulary_size - 1}; tokenize the text anew."
+        )
+
+
+def _verify_tokens(files: Iterable[MappedFile], stop: threading.Event) -> None:
+    for file in files:
+        checksum, tokens = 0, file.vector("tokens")
+        for start in range(0, len(tokens), _AT_ONCE):
+            if stop.is_set():
+                return
+            checksum = zlib.crc32(tokens[start : start + _AT_ONCE].data, checksum)
+        if checksum != file.checksums[1]:
+            raise _damaged(file.path)
+
+
+def _lines_checksum(lines: Lines) -> int:
+    return zlib.crc32(lines.breaks.data, zlib.crc32(lines.lengths.data))
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(
+        f"{path} is missing or damaged; delete it with {path.parent / MANIFEST} and give the same "
+        "keras-bert tokenize once more, which makes what is missing."
+    )
+
+
+def count_documents(files: Sequence[MappedFile]) -> int:
+    """Documents with text in files that follow each other."""
+    breaks, lines = [np.zeros(1, np.int64)], 0
+    for file in files:
+        breaks.append(lines + file.vector("breaks").astype(np.int64))
+        lines += len(file.vector("lengths"))
+    starts = np.unique(np.concatenate(breaks))
+    return int((starts < lines).sum())
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,187 @@
+"""Text to records, by several processes, which may be interrupted."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from keras_bert.atomic import remove_scratch, replacing
+from keras_bert.errors import InputError
+from keras_bert.pretraining.data.corpus import Patterns
+from keras_bert.pretraining.data.mapped_tokens import MappedFile
+from keras_bert.pretraining.data.records import (
+    MANIFEST,
+    SOURCE,
+    count_documents,
+    entry,
+    fingerprint,
+)
+from keras_bert.pretraining.data.tokenizing_processes import processes
+from keras_bert.text.files import expand, iterate_lines
+from keras_bert.text.tokenizer import Tokenizer
+
+MEGABYTE = 2**20
+
+logger = logging.getLogger(__name__)
+
+
+def tokenize(
+    corpus: Patterns,
+    tokenizer: Tokenizer,
+    output: str | os.PathLike,
+    *,
+    workers: int | None = None,
+    shard_size: int = 64 * MEGABYTE,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Turns text into records, or goes on doing so.
+
+    The text is cut at lines into shards of about `shard_size` bytes, each of which becomes a file,
+    under a temporary name until it is whole. A directory that is not finished is gone on with:
+    shards that are there are left, if their text is still the same. What comes out does not depend
+    on the number of workers.
+
+    More than one worker are processes of their own: call this under `if __name__ == "__main__"`.
+
+    Args:
+        corpus: globs of text files, as `TokenizedCorpus.from_files` reads them.
+        tokenizer: strings to ids.
+        output: directory for the records, empty, missing or of the same text and tokenizer.
+        workers: how many processes; None means as many as there are processors.
+        shard_size: bytes of text per file.
+        progress: whether to show a progress bar on standard error.
+
+    Returns:
+        The manifest: `files` (the text's names and sizes), `tokenizer`, `shard_size`, `shards`
+        (name, tokens, lines and bytes of each), and the totals `documents`, `lines` and `tokens`.
+
+    Raises:
+        InputError: if the text cannot be read, the directory holds something else or the disk
+            refuses.
+    """
+    directory = Path(output)
+    files = [[str(path), path.stat().st_size] for path in expand(corpus)]
+    source = {"files": files, "tokenizer": fingerprint(tokenizer), "shard_size": shard_size}
+    if _claim(directory, source):
+        logger.info("%s is complete.", directory)
+        return json.loads((directory / MANIFEST).read_text())
+    workers = workers or os.cpu_count() or 1
+    texts = _cut(iterate_lines(corpus), shard_size)
+    with (
+        processes(tokenizer, workers) as submit,
+        tqdm(unit="B", unit_scale=True, disable=not progress) as bar,
+    ):
+        entries = _make_shards(directory, texts, submit, 2 * workers, bar)
+    manifest = {
+        **source,
+        "shards": entries,
+        "documents": count_documents([MappedFile(directory / shard["name"]) for shard in entries]),
+        "lines": sum(shard["lines"] for shard in entries),
+        "tokens": sum(shard["tokens"] for shard in entries),
+    }
+    if not manifest["tokens"]:
+        raise InputError("The corpus has no tokens; give it lines of text.")
+    with replacing(directory / MANIFEST) as new:
+        new.write_text(json.dumps(manifest, indent=1) + "\n")
+    return manifest
+
+
+def _claim(directory: Path, source: dict[str, Any]) -> bool:
+    """Makes the directory ours, or finds that it is; returns whether it is finished.
+
+    Raises:
+        InputError: if it holds something else.
+    """
+    path = directory / SOURCE
+    remove_scratch(directory)
+    if path.is_file():
+        earlier = json.loads(path.read_text())
+        for name, what in _MADE_OF.items():
+            if earlier[name] != source[name]:
+                raise InputError(
+                    f"{directory} was begun with {what} than now; choose another output, or set "
+                    "it back to go on."
+                )
+    elif directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InputError(
+            f"{directory} is there and was not made by keras-bert tokenize; choose another output."
+        )
+    else:
+        with replacing(path) as new:
+            new.write_text(json.dumps(source, indent=1) + "\n")
+    return (directory / MANIFEST).is_file()
+
+
+_MADE_OF = {
+    "files": "other text files, or of other sizes,",
+    "tokenizer": "another vocabulary or other options of the tokenizer",
+    "shard_size": "another size of the shards",
+}
+
+
+def _cut(lines: Iterable[str], size: int) -> Iterator[bytes]:
+    """The lines, each ended by a newline, in pieces of `size` bytes or a little more."""
+    shard: list[bytes] = []
+    length = 0
+    for line in lines:
+        shard.append(line.encode("utf-8", "replace") + b"\n")
+        length += len(shard[-1])
+        if length >= size:
+            yield b"".join(shard)
+            shard, length = [], 0
+    if shard:
+        yield b"".join(shard)
+
+
+def _make_shards(
+    directory: Path,
+    texts: Iterable[bytes],
+    submit: Callable[..., Future],
+    most: int,
+    bar: tqdm,
+) -> list[dict[str, Any]]:
+    """The entries of all shards, those that are there and those that are made now."""
+    entries: dict[int, dict[str, Any]] = {}
+    running: dict[Future, tuple[int, int]] = {}
+
+    def collect(limit: int) -> None:
+        while len(running) > limit:
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                number, size = running.pop(done)
+                entries[number] = done.result()
+                bar.update(size)
+
+    try:
+        for number, text in enumerate(texts):
+            path = directory / f"shard-{number:05d}.safetensors"
+            if path.exists():
+                _check_same_text(path, text)
+                entries[number] = entry(path)
+                bar.update(len(text))
+            else:
+                running[submit(path, text)] = (number, len(text))
+            collect(most)
+        collect(0)
+    except BrokenProcessPool:
+        raise InputError(
+            "A process that tokenizes has died, for lack of memory perhaps; give the same command "
+            "to go on, with fewer workers or smaller shards (then in another output)."
+        ) from None
+    return [entries[number] for number in sorted(entries)]
+
+
+def _check_same_text(path: Path, text: bytes) -> None:
+    if MappedFile(path).checksums[0] != zlib.crc32(text):
+        raise InputError(
+            f"The text has changed since {path} was made; choose another output, or restore the "
+            "files."
+        )

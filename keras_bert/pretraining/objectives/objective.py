@@ -1,0 +1,137 @@
+"""An objective is a plan of examples, a model and its losses.
+
+Every loss is a sum over the predictions of a batch, and how many there are is known from the
+examples alone, so that a batch may be divided among devices and micro-batches as one likes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from keras_bert.config import EncoderConfig
+from keras_bert.errors import InputError
+from keras_bert.pretraining.data.example_index import plan_segments
+from keras_bert.pretraining.objectives.loss_term import Head
+
+if TYPE_CHECKING:
+    from keras_bert.pretraining.config import PretrainingConfig
+
+LARGEST = 700.0
+"""A loss whose exponential is still a number."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Objective:
+    """What is trained.
+
+    Args:
+        heads: the losses.
+        model: (encoder's configuration, run, preprocessor, dtype) to the model that is trained. It
+            has an attribute `encoder`.
+        plan: of the examples of an epoch.
+        pairs: whether an example has two texts, told apart by segment ids and compared by means
+            of the pooler.
+        masked: what a token that is to be guessed becomes: the shares of `[MASK]` and of random
+            tokens; the rest stays.
+        samples: whether the model also takes the original tokens, and noise to sample with.
+        teacher: whether there is a teacher to learn from.
+        averages: measures that are the mean of others.
+        kept: the trained model to what remains in the end.
+    """
+
+    heads: tuple[Head, ...]
+    model: Callable[..., keras.Model]
+    plan: Callable[..., Any] = plan_segments
+    pairs: bool = False
+    masked: tuple[float, float] = (0.8, 0.1)
+    samples: bool = False
+    teacher: bool = False
+    averages: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    kept: Callable[[Any], keras.Model] = lambda model: model
+
+    def check_run(self, run: PretrainingConfig) -> None:
+        """Passes for a run whose options go together with the objective.
+
+        Raises:
+            InputError: for another.
+        """
+        if self.pairs and run.across_documents:
+            raise InputError(
+                f"The objective {run.objective!r} asks how two texts of one document belong "
+                "together, so its sequences cannot go across documents; set across_documents to "
+                "false."
+            )
+        if self.pairs and run.packed:
+            raise InputError(
+                f"The objective {run.objective!r} has two texts in a sequence, which cannot be "
+                "packed with others; set packed to false, or choose another objective."
+            )
+        if run.packed and run.across_documents:
+            raise InputError(
+                "Packed documents do not see one another, and across_documents lets a sequence go "
+                "on into the next; set one of packed and across_documents to false."
+            )
+        if self.teacher and not run.teacher:
+            raise InputError(
+                f"The objective {run.objective!r} needs a teacher; name the directory of a model, "
+                "or choose the objective 'mlm'."
+            )
+        if run.teacher and not self.teacher:
+            raise InputError(
+                f"The objective {run.objective!r} has no use for a teacher; leave it out, or "
+                "choose 'distillation'."
+            )
+        for name in ("generator_size", "generator_depth"):
+            if getattr(run, name) is not None and not self.samples:
+                raise InputError(
+                    f"The objective {run.objective!r} has no generator; leave {name} out, or "
+                    "choose 'rtd'."
+                )
+
+    def check_encoder(self, name: str, config: EncoderConfig) -> None:
+        """Passes for an encoder that can be trained so.
+
+        Raises:
+            InputError: for another.
+        """
+        if self.pairs and config.num_segments < 2:
+            raise InputError(
+                f"The objective {name!r} has two texts in an example, but this encoder of the "
+                f"family {config.family!r} cannot tell them apart: its num_segments is "
+                f"{config.num_segments}. Choose another objective or family."
+            )
+        if self.pairs and not config.pooler:
+            raise InputError(
+                f"The objective {name!r} compares two texts by means of the pooler, but this "
+                f"encoder of the family {config.family!r} has none. Choose another objective or "
+                "family."
+            )
+
+    def measures(self, sums: Any) -> dict[str, float]:
+        """Sums `[heads, 3]` to the mean loss and accuracy of each head, and the total loss."""
+        measures = {"loss": 0.0}
+        for head, (loss, right, count) in zip(self.heads, sums, strict=True):
+            measures[f"{head.name}_loss"] = loss / max(count, 1)
+            if head.accuracy:
+                measures[f"{head.name}_accuracy"] = right / max(count, 1)
+            measures["loss"] += head.weight * loss / max(count, 1)
+        for name, parts in self.averages.items():
+            measures[name] = sum(measures[part] for part in parts) / len(parts)
+        return measures
+
+    def part_of(self, measure: str) -> str:
+        """What a measure is of, if that is not kept; else ""."""
+        return next((h.part for h in self.heads if measure.startswith(f"{h.name}_")), "")
+
+    def perplexities(self, measures: Mapping[str, float]) -> dict[str, float]:
+        """e to the mean loss of the heads that model a language."""
+        return {
+            f"{head.name}_perplexity": math.exp(min(measures[f"{head.name}_loss"], LARGEST))
+            for head in self.heads
+            if head.perplexity
+        }

@@ -1,0 +1,161 @@
+"""Generator and discriminator, trained together (ELECTRA, DeBERTa-v3)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.config import EncoderConfig
+from keras_bert.layers.encoder import Encoder
+from keras_bert.pretraining.objectives.disentangled_embedding import (
+    SHARED_TABLES,
+    DisentangledEmbedding,
+)
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from keras_bert.tasks.replaced_token import ReplacedTokenDetector
+
+
+class ReplacedTokenModel(keras.Model):
+    """A masked language model fills in the masks, a detector tells which tokens are not original.
+
+    ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555, section 2): both use the same
+    embeddings. With `disentangled`, the gradient-disentangled embedding sharing of DeBERTa-v3 (He
+    et al. 2021, https://arxiv.org/abs/2111.09543, section 3.2): the detector's token and position
+    tables are the generator's, through which its loss has no gradient, plus a difference of its
+    own, zero at first.
+
+    Args:
+        config: of the detector's encoder.
+        generator: of the generator's encoder, with the same `embedding_size`.
+        disentangled: whether the gradients are.
+        preprocessor: of the detector, which is what remains.
+        dtype: of all weights and computations, as in every Keras model.
+    """
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        generator: EncoderConfig,
+        *,
+        disentangled: bool = False,
+        preprocessor: Any = None,
+        dtype: Any = None,
+    ):
+        # Noise of 8 bits would not do to sample from a vocabulary: inputs stay as they are.
+        super().__init__(dtype=dtype, autocast=False)
+        self.config = config
+        self.disentangled = disentangled
+        # Of the token embedding's rows, there may be some that no token has.
+        self.num_tokens = len(preprocessor.vocabulary) if preprocessor else config.vocabulary_size
+        if disentangled:
+            maker = Encoder(generator, name="generator", dtype=dtype)
+            embeddings = DisentangledEmbedding(
+                config, maker.embeddings, name="embeddings", dtype=dtype
+            )
+            self.encoder = Encoder(config, embeddings, dtype=dtype)
+        else:
+            self.encoder = Encoder(config, dtype=dtype)
+            maker = Encoder(generator, self.encoder.embeddings, name="generator", dtype=dtype)
+        # Without absolute positions at the input, the heads are those of DeBERTa's authors.
+        self.generator = MaskedLanguageModel(maker, enhanced=not generator.position_input)
+        self.detector = ReplacedTokenDetector(
+            self.encoder, context=not config.position_input, preprocessor=preprocessor
+        )
+        self.built = True
+
+    def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
+        """Both models' logits, float32.
+
+        Args:
+            inputs: the encoder's inputs, with masks among the tokens; `masked_positions` `[B, P]`
+                int32, 0 for an empty slot; `original_ids` `[B, T]` int32, what stood there before
+                masking; `noise` `[B, P]` float32 in [0, 1), which decides what is sampled.
+
+        Returns:
+            `mlm_logits` `[B, P, V]`, `rtd_logits` `[B, T]` and `replaced` `[B, T]` int32, 1 where
+            the detector saw another token than the original.
+        """
+        mlm_logits = self.generator(inputs, training=training)
+        original, positions = inputs["original_ids"], inputs["masked_positions"]
+        drawn = sample(mlm_logits[..., : self.num_tokens], inputs["noise"])
+        token_ids = put(original, positions, drawn)
+        detected = {k: v for k, v in inputs.items() if k != "masked_positions"}
+        rtd_logits = self.detector({**detected, "token_ids": token_ids}, training=training)
+        replaced = ops.cast(ops.not_equal(token_ids, original), "int32")
+        return {"mlm_logits": mlm_logits, "rtd_logits": rtd_logits, "replaced": replaced}
+
+    def start_from(self, detector: ReplacedTokenDetector) -> None:
+        """Takes over a detector. The generator is new, but for the embeddings that both share."""
+        values = named_variables(detector)
+        ours = named_variables(self.detector)
+        if self.disentangled:  # the sums are to be the detector's; their differences are zero
+            generator = self.generator.encoder.embeddings
+            for table in SHARED_TABLES:
+                if ours.pop(f"encoder/embeddings/{table}", None) is not None:
+                    value = ops.convert_to_numpy(values[f"encoder/embeddings/{table}"])
+                    getattr(generator, table).assign(value)
+        for name, variable in ours.items():
+            variable.assign(ops.convert_to_numpy(values[name]))
+
+    def kept(self) -> ReplacedTokenDetector:
+        """What remains when training ends: the detector, with embeddings of its own."""
+        if not self.disentangled:
+            return self.detector
+        encoder = Encoder(self.config, dtype=self.dtype_policy)
+        detector = ReplacedTokenDetector(
+            encoder, context=self.detector.context, preprocessor=self.detector.preprocessor
+        )
+        values = named_variables(self.detector)
+        for table in SHARED_TABLES:
+            values[f"encoder/embeddings/{table}"] = getattr(self.encoder.embeddings, table)
+        for name, variable in named_variables(detector).items():
+            variable.assign(ops.convert_to_numpy(values[name]))
+        return detector
+
+
+def generator_config(config: EncoderConfig, size: float, depth: float) -> EncoderConfig:
+    """A generator's configuration.
+
+    Args:
+        config: the detector's.
+        size: of its width, heads and feed-forward layer, as a share of the detector's.
+        depth: of its layers, the same.
+    """
+    num_heads = max(1, round(config.num_heads * size))
+    hidden_size = num_heads * config.head_size
+    return config.replace(
+        num_heads=num_heads,
+        hidden_size=hidden_size,
+        intermediate_size=config.intermediate_size * hidden_size // config.hidden_size,
+        embedding_size=config.embedding_size,
+        num_layers=max(1, round(config.num_layers * depth)),
+        pooler=False,
+    )
+
+
+def sample(logits: Any, noise: Any) -> Any:
+    """Draws classes; one number decides each draw, by the inverse of the distribution function.
+
+    Args:
+        logits: `[..., C]` float32.
+        noise: `[...]` float32, uniform in [0, 1).
+
+    Returns:
+        `[...]` int32.
+    """
+    reached = ops.cumsum(ops.softmax(ops.stop_gradient(logits), axis=-1), axis=-1)
+    wanted = ops.expand_dims(noise, -1) * reached[..., -1:]
+    passed = ops.sum(ops.cast(reached <= wanted, "int32"), axis=-1)
+    return ops.minimum(passed, logits.shape[-1] - 1)
+
+
+def put(token_ids: Any, positions: Any, values: Any) -> Any:
+    """Token ids `[B, T]` with `values` `[B, P]` at different `positions` `[B, P]`; 0 is nowhere."""
+    here = ops.equal(ops.expand_dims(positions, -1), ops.arange(1, token_ids.shape[1]))
+    here = ops.cast(here, "int32")  # [B, P, T - 1], by comparison: a scatter is slow on TPUs
+    new = ops.sum(here * ops.expand_dims(values, -1), axis=1)
+    is_new = ops.sum(here, axis=1) > 0
+    new = ops.where(is_new, new, token_ids[:, 1:])
+    return ops.concatenate([token_ids[:, :1], new], axis=1)

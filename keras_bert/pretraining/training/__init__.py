@@ -1,0 +1,1 @@
+"""The training loop: steps, checkpoints, the log and the hooks."""

@@ -1,0 +1,91 @@
+"""Floating-point operations of a training step, for the utilisation of an accelerator.
+
+Only products of matrices count, `[m, k]` by `[k, n]` as 2mkn; at the width of BERT base, what is
+done element by element adds 2 %, as XLA counts for a TPU. The backward pass has two products for
+each of the forward pass, so a step has three times as many; of a frozen teacher there is the
+forward pass alone.
+"""
+
+from typing import Any
+
+import keras
+
+from keras_bert.config import EncoderConfig
+from keras_bert.pretraining.objectives.distillation import DistillationModel
+from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel
+from keras_bert.tasks.masked_lm import MaskedLanguageModel
+from keras_bert.tasks.pretraining_model import PretrainingModel
+
+
+def training_flops(model: keras.Model, batch_size: int, length: int, slots: int) -> int:
+    """Of a step with a model of any objective.
+
+    Args:
+        model: as `Objective.model` makes it.
+        batch_size: B.
+        length: T, padding included, since it is computed, too.
+        slots: P, masked tokens of an example, empty slots included.
+    """
+    return _STEPS[type(model)](model, batch_size, length, slots)
+
+
+def encoder_flops(config: EncoderConfig, batch_size: int, length: int, layers: int = 0) -> int:
+    """Of the forward pass of an encoder; `layers` is how many are applied, 0 means all."""
+    tokens, size, width = batch_size * length, config.hidden_size, config.embedding_size
+    layer = 2 * tokens * (4 * size**2 + 2 * size * config.intermediate_size)
+    layer += 4 * tokens * length * size  # queries by keys, probabilities by values
+    for _ in config.position_terms if config.relative_positions else ():
+        # A projection of 2T relative positions, and queries or keys by them.
+        layer += 2 * (2 * length) * size**2 + 2 * tokens * (2 * length) * size
+    segments = config.num_segments if config.num_segments > 1 else 0
+    factors = size * width if width != size else 0
+    convolution = config.convolution_size * size**2
+    return (layers or config.num_layers) * layer + 2 * tokens * (
+        segments * width + factors + convolution
+    )
+
+
+def _masked_lm(model: MaskedLanguageModel, batch: int, length: int, slots: int) -> int:
+    # The enhanced decoder applies the last layer twice, in place of once.
+    layers = model.config.num_layers + model.enhanced
+    encoder = encoder_flops(model.config, batch, length, layers)
+    return encoder + _masked_lm_head(model.config, batch, length, slots)
+
+
+def _masked_lm_head(config: EncoderConfig, batch: int, length: int, slots: int) -> int:
+    size, width = config.hidden_size, config.embedding_size
+    picked = length * size if slots < length else 0  # by a one-hot matrix
+    return 2 * batch * slots * (picked + size * width + width * config.vocabulary_size)
+
+
+def _of_masked_lm(model: MaskedLanguageModel, *sizes: int) -> int:
+    return 3 * _masked_lm(model, *sizes)
+
+
+def _of_pretraining(model: PretrainingModel, batch: int, length: int, slots: int) -> int:
+    config = model.config
+    encoder = encoder_flops(config, batch, length)
+    next_sentence = 2 * batch * (config.hidden_size**2 + 2 * config.hidden_size)
+    return 3 * (encoder + _masked_lm_head(config, batch, length, slots) + next_sentence)
+
+
+def _of_replaced_token(model: ReplacedTokenModel, batch: int, length: int, slots: int) -> int:
+    size = model.config.hidden_size
+    detector = encoder_flops(model.config, batch, length) + 2 * batch * length * (size**2 + size)
+    return 3 * (_masked_lm(model.generator, batch, length, slots) + detector)
+
+
+def _of_distillation(model: DistillationModel, batch: int, length: int, slots: int) -> int:
+    wanted = length if model.every_token else slots
+    trained, frozen = (_masked_lm(m, batch, length, wanted) for m in (model.student, model.teacher))
+    if model.every_token:  # the masked tokens' logits are computed once more
+        trained += _masked_lm_head(model.student.config, batch, length, slots)
+    return 3 * trained + frozen
+
+
+_STEPS: dict[type, Any] = {
+    MaskedLanguageModel: _of_masked_lm,
+    PretrainingModel: _of_pretraining,
+    ReplacedTokenModel: _of_replaced_token,
+    DistillationModel: _of_distillation,
+}

@@ -1,0 +1,205 @@
+"""The training step on Keras' JAX backend, where TensorFlow is not needed.
+
+It computes what `keras_bert.pretraining.training.step` does. Over several devices, batches are
+divided and weights are copied: inside the step, arrays are those of the whole batch, whatever
+device holds which rows, so sums, clipping and dropout know nothing of the devices.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import keras
+from jax import numpy as jnp
+
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.errors import InputError
+from keras_bert.optimizers.published import BETA_1, BETA_2, EPSILON, decays
+from keras_bert.optimizers.update_rules import Update, Weight, adamw
+from keras_bert.pretraining.objectives.objective import Objective
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.loss_sums import (
+    count_predictions,
+    loss_factors,
+    seed_states,
+    sum_losses,
+    with_seeds,
+)
+
+
+class TrainingState(NamedTuple):
+    """What a step changes: lists in the order of `JaxTrainingStep.names`, and steps done."""
+
+    values: list[jax.Array]
+    momentums: list[jax.Array]
+    velocities: list[jax.Array]
+    iterations: jax.Array
+
+
+class JaxTrainingStep:
+    """Trains a model.
+
+    Args:
+        model: the objective's. Made under `keras.distribution.DataParallel`, it is trained on all
+            of its devices.
+        schedule: step, from 0, to learning rate.
+        objective: the losses.
+        optimizer: `adamw` or `lamb` of `keras_bert.optimizers.update_rules`.
+        weight_decay: per unit of learning rate, on the weights that `decays` names.
+        betas: of the moments.
+        epsilon: beside the root of the second moment.
+        accumulation: micro-batches per step, of which each device has an equal share.
+        clip_norm: largest norm of the gradient, or None.
+        seed: of dropout, which is a function of it, the step and the micro-batch.
+
+    Example:
+        >>> keras.distribution.set_distribution(keras.distribution.DataParallel())
+        >>> model = keras_bert.PretrainingModel(Encoder(config, dtype="mixed_bfloat16"))
+        >>> step = JaxTrainingStep(model, WarmupLinearDecay(1e-4, 10_000, 1_000_000))
+        >>> state = step.start()
+        >>> for batch in batches:
+        ...     state, results = step(state, batch)
+        >>> step.finish(state)
+        >>> keras_bert.save(model, "directory")
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        schedule: Any,
+        *,
+        objective: Objective = OBJECTIVES["mlm+nsp"],
+        optimizer: Callable[[Weight, Any, float | None, Update], Weight] = adamw,
+        weight_decay: float = 0.01,
+        betas: tuple[float, float] = (BETA_1, BETA_2),
+        epsilon: float = EPSILON,
+        accumulation: int = 1,
+        clip_norm: float | None = 1.0,
+        seed: int = 0,
+    ):
+        self.model = model
+        self.schedule = schedule
+        self.heads = objective.heads
+        self.optimizer = optimizer
+        self.weight_decay = weight_decay
+        self.betas = betas
+        self.epsilon = epsilon
+        self.accumulation = accumulation
+        self.clip_norm = clip_norm
+        self.seed = seed
+        self._variables = named_variables(model, model.trainable_variables)
+        self._train = jax.jit(self._step, donate_argnums=0)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the weights that are trained."""
+        return list(self._variables)
+
+    def start(self) -> TrainingState:
+        """The model's weights, before the first step."""
+        values = [variable.value for variable in self._variables.values()]
+        momentums, velocities = (
+            [jnp.zeros_like(value, device=value.sharding) for value in values] for _ in range(2)
+        )
+        values = [jnp.copy(value) for value in values]
+        return TrainingState(values, momentums, velocities, jnp.zeros((), jnp.int32))
+
+    def __call__(
+        self, state: TrainingState, batch: tuple[Any, Any, Any]
+    ) -> tuple[TrainingState, dict[str, jax.Array]]:
+        """One step.
+
+        Args:
+            state: it is used up.
+            batch: `(x, y, w)`, NumPy arrays or JAX arrays, of all devices together.
+
+        Returns:
+            The next state; `sums` `[heads, 3]` float32 in the order of the objective's heads
+            (loss, right predictions, predictions) and `gradient_norm`.
+
+        Raises:
+            InputError: if the rows of the batch cannot be divided into the micro-batches.
+        """
+        rows = len(jax.tree.leaves(batch)[0])
+        if rows % self.accumulation:
+            raise InputError(
+                f"A batch of {rows} rows cannot be divided into {self.accumulation} parts "
+                "(accumulation); choose a multiple."
+            )
+        frozen = [variable.value for variable in self.model.non_trainable_variables]
+        return self._train(state, jax.tree.map(divided, batch), frozen)
+
+    def finish(self, state: TrainingState) -> None:
+        """Gives the trained weights to the model."""
+        for variable, value in zip(self._variables.values(), state.values, strict=True):
+            variable.assign(value)
+
+    def _step(self, state: TrainingState, batch: Any, frozen: list[jax.Array]) -> Any:
+        scale = loss_factors(self.heads, count_predictions(self.heads, batch[2]))
+        gradients, sums = self._accumulate(state, batch, frozen, scale)
+        norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
+        if self.clip_norm is not None:
+            factor = self.clip_norm / jnp.maximum(norm, self.clip_norm)
+            gradients = [gradient * factor for gradient in gradients]
+        return self._updated(state, gradients), {"sums": sums, "gradient_norm": norm}
+
+    def _accumulate(
+        self, state: TrainingState, batch: Any, frozen: list[jax.Array], scale: jax.Array
+    ) -> tuple[list[jax.Array], jax.Array]:
+        """Gradients and sums of the batch, micro-batch by micro-batch."""
+        parts = self.accumulation
+        first = state.iterations * parts
+
+        def of_part(part: Any, micro_batch: Any) -> tuple[list[jax.Array], jax.Array]:
+            states = with_seeds(self.model, frozen, self._seeds(first + part))
+            return jax.grad(self._loss, has_aux=True)(state.values, states, micro_batch, scale)
+
+        if parts == 1:
+            return of_part(0, batch)
+
+        def add(total: Any, part: Any) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, of_part(*part)), None
+
+        # Row by row in turn, so that every device finds its share of each part where it is.
+        batches = jax.tree.map(
+            lambda x: jnp.swapaxes(x.reshape(-1, parts, *x.shape[1:]), 0, 1), batch
+        )
+        zeros = [jnp.zeros_like(value) for value in state.values]
+        total = (zeros, jnp.zeros((len(self.heads), 3)))
+        return jax.lax.scan(add, total, (jnp.arange(parts), batches))[0]
+
+    def _loss(
+        self, values: list[jax.Array], states: list[jax.Array], batch: Any, scale: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The total, and the sums `[heads, 3]`."""
+        x, y, w = batch
+        outputs, _ = self.model.stateless_call(values, states, x, training=True)
+        sums = sum_losses(self.heads, outputs, y, w)
+        return jnp.sum(sums[:, 0] * scale), sums
+
+    def _seeds(self, number: Any) -> jax.Array:
+        """A seed for every random generator, `[D, 2]` uint32."""
+        key = jax.random.fold_in(jax.random.key(self.seed), number)
+        return jax.random.bits(key, (len(seed_states(self.model)), 2), "uint32")
+
+    def _updated(self, state: TrainingState, gradients: list[jax.Array]) -> TrainingState:
+        iterations = state.iterations + 1
+        count, (beta_1, beta_2) = iterations.astype("float32"), self.betas
+        rate = self.schedule(state.iterations)
+        update = Update(rate, (beta_1**count, beta_2**count), self.betas, self.epsilon)
+        weights = [
+            self.optimizer(
+                Weight(*weight), gradient, self.weight_decay if decays(name) else None, update
+            )
+            for name, gradient, *weight in zip(self.names, gradients, *state[:3], strict=True)
+        ]
+        values, momentums, velocities = map(list, zip(*weights, strict=True))
+        return TrainingState(values, momentums, velocities, iterations)
+
+
+def divided(x: Any) -> jax.Array:
+    """An array of the batch on the devices of the distribution, if there is one."""
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        return jnp.asarray(x)
+    return keras.distribution.distribute_tensor(x, distribution.get_data_layout(x.shape))

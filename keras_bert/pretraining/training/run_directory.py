@@ -1,0 +1,111 @@
+"""Whose a directory is: a run goes on only with what it began with."""
+
+import dataclasses
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bert.atomic import remove_scratch, replacing
+from keras_bert.errors import InputError
+from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
+from keras_bert.pretraining.data.corpus import TokenizedCorpus
+
+RUN = "pretraining.json"
+"""The file by which the directory of a run is known; it holds the configuration."""
+
+_PARTS = {
+    "corpus": "text or the vocabulary",
+    "held_out": "held-out text or the vocabulary",
+    "teacher": "teacher",
+}
+
+
+def check_directory(directory: Path, config: PretrainingConfig) -> None:
+    """Passes for a directory that is empty, missing or of the same run.
+
+    Raises:
+        InputError: for another, and if the description of its run is damaged.
+    """
+    remove_scratch(directory)  # of a run that was killed as it claimed the directory
+    if not directory.exists() or not any(directory.iterdir()):
+        return
+    if not (directory / RUN).is_file():
+        raise InputError(
+            f"{directory} is not empty and holds no pretraining run; choose another output."
+        )
+    earlier = _read_run(directory)["config"]
+    now = config.to_dict()
+    for field in dataclasses.fields(config):
+        name = field.name
+        before = earlier.get(name, field.default)  # the option may be younger than the run
+        if name not in MAY_CHANGE and before != now[name]:
+            raise InputError(
+                f"{directory} holds a run with {name} {before!r}, not {now[name]!r}; "
+                "choose another output, or set the option back to continue it."
+            )
+
+
+def describe_run(
+    config: PretrainingConfig,
+    corpus: TokenizedCorpus,
+    held_out: TokenizedCorpus | None,
+    model: keras.Model,
+) -> dict[str, Any]:
+    """What a run is made of: its options, and checksums of its texts and its teacher."""
+    return {
+        "config": config.to_dict(),
+        "corpus": corpus.checksum,
+        "held_out": held_out.checksum if held_out else 0,
+        "teacher": _frozen(model),
+    }
+
+
+def claim_directory(directory: Path, run: Mapping[str, Any]) -> None:
+    """Writes down what the run is made of, or checks that it is what was written.
+
+    Args:
+        directory: of the run.
+        run: as `describe_run` tells it.
+
+    Raises:
+        InputError: if it is another text or another teacher.
+    """
+    path = directory / RUN
+    if path.exists():
+        earlier = _read_run(directory)
+        for name, what in _PARTS.items():
+            if earlier.get(name, run[name]) != run[name]:  # the part may be younger than the run
+                raise InputError(
+                    f"The {what} has changed since the run in {directory} was begun; "
+                    "choose another output, or restore the files."
+                )
+        return
+    with replacing(path) as new:
+        new.write_text(json.dumps(run, indent=2) + "\n")
+
+
+def _read_run(directory: Path) -> dict[str, Any]:
+    path = directory / RUN
+    try:
+        run = json.loads(path.read_text("utf-8"))
+        if isinstance(run["config"], dict):
+            return run
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise InputError(
+        f"{path} is damaged: it does not hold the options of a run. Restore it, or choose another "
+        "output."
+    )
+
+
+def _frozen(model: keras.Model) -> int:
+    """A checksum of the weights that take part in training and are not trained."""
+    checksum = 0
+    for weight in model.non_trainable_weights:
+        checksum = zlib.crc32(np.asarray(weight).tobytes(), checksum)
+    return checksum

@@ -1,0 +1,116 @@
+"""What a run has to say: lines of JSON, and the same for TensorBoard."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bert.atomic import flush, replacing
+from keras_bert.errors import InputError, first_sentence
+from keras_bert.pretraining.training.log import LOG, read_log
+
+
+class Journal:
+    """The log of a run, `log.jsonl` and `tensorboard/` in its directory.
+
+    A run that continues from a step first forgets what was written after it, so that in the end
+    the log is that of a run without interruption.
+
+    Args:
+        directory: of the run.
+        step: from which the run continues; 0 starts a new log.
+        writes: whether this process writes; another one only knows what is in the log.
+
+    Raises:
+        InputError: if the disk refuses.
+    """
+
+    def __init__(self, directory: Path, step: int, writes: bool = True):
+        self._path = directory / LOG
+        self.rows = [row for row in read_log(self._path) if row["step"] <= step]
+        self._writes = writes
+        if not writes:
+            return
+        boards = directory / "tensorboard"
+        shutil.rmtree(boards, ignore_errors=True)
+        with self._writing():
+            with replacing(self._path) as new:
+                new.write_text("".join(map(_line, self.rows)))
+                flush(new)
+            self._writer = tf.summary.create_file_writer(str(boards))
+            self._file = self._path.open("a")
+            for row in self.rows:
+                self._summarize(row)
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Adds a row, which has "event" and "step".
+
+        Raises:
+            InputError: if the disk refuses.
+        """
+        self.rows.append(row)
+        if not self._writes:
+            return
+        with self._writing():
+            self._file.write(_line(row))
+            self._summarize(row)
+
+    def find(self, event: str, step: int | None = None) -> dict[str, Any] | None:
+        """The last row of an event, at a step if one is given."""
+        rows = [r for r in self.rows if r["event"] == event and step in (None, r["step"])]
+        return rows[-1] if rows else None
+
+    def best_step(self) -> int | None:
+        """The step after which the held-out loss was lowest."""
+        rows = [row for row in self.rows if row["event"] == "validation" and row["step"]]
+        return min(rows, key=lambda row: row["loss"])["step"] if rows else None
+
+    def flush(self) -> None:
+        """Brings everything to the disk.
+
+        Raises:
+            InputError: if the disk refuses.
+        """
+        with self._writing():
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Ends the log.
+
+        Raises:
+            InputError: if the disk refuses.
+        """
+        if not self._writes:
+            return
+        self.flush()
+        self._file.close()
+        self._writer.close()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InputError(f"Cannot write {self._path}: {error.strerror}.") from error
+        except tf.errors.OpError as error:
+            raise InputError(f"Cannot write for TensorBoard: {first_sentence(error)}.") from error
+
+    def _summarize(self, row: dict[str, Any]) -> None:
+        # tf.summary.scalar wants the tensorboard package, which only the reader needs.
+        summary = tf.compat.v1.Summary()
+        for name, value in row.items():
+            if isinstance(value, float):
+                summary.value.add(tag=f"{row['event']}/{name}", simple_value=value)
+        with self._writer.as_default():
+            tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step=row["step"])
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row) + "\n"

@@ -1,0 +1,202 @@
+"""One training step, the same on one device and on many.
+
+Losses are sums, divided by the number of predictions in the whole batch, over all replicas and
+micro-batches. Gradients are added over the replicas, then clipped, then applied once. Dropout is a
+function of (seed, step, micro-batch, replica), so nothing about it has to be saved.
+"""
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bert.checkpoints.variables import named_variables
+from keras_bert.optimizers.distributed import AdamW
+from keras_bert.optimizers.loss_scale import LEAST
+from keras_bert.pretraining.objectives.objective import Objective
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.loss_sums import (
+    count_predictions,
+    loss_factors,
+    seed_states,
+    sum_losses,
+    with_seeds,
+)
+
+
+def trainable_variables(model: keras.Model) -> dict[str, tf.Variable]:
+    """Name to variable, for an optimizer."""
+    names = named_variables(model, model.trainable_variables)
+    return {name: variable.value for name, variable in names.items()}
+
+
+class TrainingStep:
+    """Trains and evaluates a model.
+
+    `train` and `evaluate` return the sums of what they saw, `[heads, 3]` float32 in the order of
+    the objective's heads: loss, right predictions, predictions.
+
+    Args:
+        model: the objective's, made in the scope of the strategy.
+        optimizer: of `trainable_variables(model)`.
+        strategy: where to run.
+        objective: the losses.
+        seed: of dropout.
+        accumulation: micro-batches per step and replica.
+        clip_norm: largest norm of the gradient, or None.
+        jit: whether XLA compiles the forward and backward pass.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        optimizer: AdamW,
+        strategy: tf.distribute.Strategy,
+        *,
+        objective: Objective = OBJECTIVES["mlm+nsp"],
+        seed: int = 0,
+        accumulation: int = 1,
+        clip_norm: float | None = 1.0,
+        jit: bool = False,
+    ):
+        self.model = model
+        self.optimizer = optimizer
+        self.strategy = strategy
+        self.heads = objective.heads
+        self.seed = seed
+        self.accumulation = accumulation
+        self.clip_norm = clip_norm
+        self._seed_states = seed_states(model)
+        self._forward_backward = tf.function(
+            self._gradients_of_part, jit_compile=jit, autograph=False
+        )
+        self.train = tf.function(self._train)
+        self.evaluate = tf.function(self._evaluate)
+
+    def _train(self, iterator: Any, steps: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Runs a number of steps.
+
+        Args:
+            iterator: of distributed batches `(x, y, w)`.
+            steps: int32 scalar tensor.
+
+        Returns:
+            `sums`, `tokens` (int64, without padding and rows that fill up a batch) and the last
+            step's `gradient_norm`.
+        """
+        sums = tf.zeros([len(self.heads), 3])
+        tokens, norm = tf.constant(0, tf.int64), tf.constant(0.0)
+        for _ in tf.range(steps):
+            result = self.strategy.run(self._step, args=(next(iterator),))
+            new_sums, new_tokens, norm = self._first(result)
+            sums, tokens = sums + new_sums, tokens + new_tokens
+        return {"sums": sums, "tokens": tokens, "gradient_norm": norm}
+
+    def _evaluate(self, batch: Any) -> tf.Tensor:
+        """The sums of one distributed batch, without dropout."""
+
+        def evaluate_replica(x: Any, y: Any, w: Any) -> tf.Tensor:
+            sums = sum_losses(self.heads, self.model(x, training=False), y, w)
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
+
+        return self._first(self.strategy.run(evaluate_replica, args=batch))
+
+    def _first(self, result: Any) -> Any:
+        """One replica's copy of results that are the same on all."""
+        return tf.nest.map_structure(
+            lambda value: self.strategy.experimental_local_results(value)[0], result
+        )
+
+    def _step(self, batch: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        replica = tf.distribute.get_replica_context()
+        variables = self.optimizer.variables
+        values = [tf.convert_to_tensor(variable) for variable in variables.values()]
+        counts = replica.all_reduce(tf.distribute.ReduceOp.SUM, self._counts(batch))
+        scale = loss_factors(self.heads, counts[:-1]) * self.optimizer.scale
+        tokens = tf.cast(counts[-1], tf.int64)
+        gradients, sums = self._accumulate(values, batch, scale, replica.replica_id_in_sync_group)
+        gradients, sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, [gradients, sums])
+        norm, factors = tf.linalg.global_norm(gradients), []
+        if self.optimizer.loss_scale is not None:
+            factors.append(1.0 / self.optimizer.scale)
+            norm *= factors[0]
+        finite = tf.math.is_finite(norm)
+        # That of what is applied; but what no smaller scale can mend is told.
+        told = tf.where(~finite & (self.optimizer.scale > LEAST), 0.0, norm)
+        if self.clip_norm is not None:
+            factors.append(self.clip_norm / tf.maximum(norm, self.clip_norm))
+        if factors:
+            factor = math.prod(factors)
+            gradients = [gradient * factor for gradient in gradients]
+        self.optimizer.apply(dict(zip(variables, gradients, strict=True)), finite)
+        return sums, tokens, told
+
+    def _counts(self, batch: Any) -> tf.Tensor:
+        """Predictions of each head, then tokens, `[heads + 1]` float32."""
+        x, _, w = batch
+        mask = tf.cast(x["padding_mask"], tf.float32)
+        weights = [tf.reshape(each, [tf.shape(mask)[0], -1]) for each in tf.nest.flatten(w)]
+        # 0 for the rows that fill up an epoch's last batch, of which no weight is more.
+        exists = tf.reduce_max(tf.concat(weights, axis=1), axis=1, keepdims=True)
+        tokens = tf.reduce_sum(mask * exists)
+        return tf.concat([count_predictions(self.heads, w), [tokens]], axis=0)
+
+    def _accumulate(
+        self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, replica: Any
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """Gradients and sums of a replica's share of the batch, micro-batch by micro-batch."""
+        parts = self.accumulation
+        if parts == 1:
+            return self._forward_backward(values, batch, scale, self._seeds(replica, 0))
+        batch = tf.nest.map_structure(
+            lambda x: tf.reshape(x, [parts, x.shape[0] // parts, *x.shape[1:]]), batch
+        )
+        gradients = [tf.zeros_like(value) for value in values]
+        sums = tf.zeros([len(self.heads), 3])
+        for part in tf.range(parts):
+            micro_batch = tf.nest.map_structure(lambda x, part=part: x[part], batch)
+            more, more_sums = self._forward_backward(
+                values, micro_batch, scale, self._seeds(replica, part)
+            )
+            gradients = [a + b for a, b in zip(gradients, more, strict=True)]
+            sums += more_sums
+        return gradients, sums
+
+    def _gradients_of_part(
+        self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, seeds: tf.Tensor
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """A pure function of tensors: parameters, batch, factors `[heads]`, seeds `[D, 2]`."""
+        x, y, w = batch
+        frozen = [variable.value for variable in self.model.non_trainable_variables]
+        states = with_seeds(self.model, frozen, seeds)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(values)
+            outputs, _ = self.model.stateless_call(
+                self._in_model_order(values), states, x, training=True
+            )
+            sums = sum_losses(self.heads, outputs, y, w)
+            loss = tf.reduce_sum(sums[:, 0] * scale)
+        zero = tf.UnconnectedGradients.ZERO  # a pooler that no head reads
+        return tape.gradient(loss, values, unconnected_gradients=zero), sums
+
+    def _seeds(self, replica: Any, part: Any) -> tf.Tensor:
+        """A seed for every dropout layer, `[D, 2]` int32."""
+        step = self.optimizer.iterations.read_value()
+        number = (step * self.accumulation + tf.cast(part, tf.int64)) * (
+            self.strategy.num_replicas_in_sync
+        ) + tf.cast(replica, tf.int64)
+        return tf.random.stateless_uniform(
+            [len(self._seed_states), 2],
+            tf.stack([tf.constant(self.seed, tf.int64), number]),
+            minval=0,
+            maxval=2**31 - 1,
+            dtype=tf.int32,
+        )
+
+    def _in_model_order(self, values: list[tf.Tensor]) -> list[tf.Tensor]:
+        by_variable = {
+            id(variable): value
+            for variable, value in zip(self.optimizer.variables.values(), values, strict=True)
+        }
+        return [by_variable[id(variable.value)] for variable in self.model.trainable_variables]

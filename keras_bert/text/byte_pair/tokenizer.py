@@ -1,0 +1,307 @@
+"""Byte-level byte-pair encoding in the graph: RoBERTa, DeBERTa v1, GPT-2's vocabularies.
+
+Texts are split into words (`gpt2_splitting.py`) and a word's bytes are merged pair by pair, always
+the pair that was learned first (Sennrich et al., 2016, https://arxiv.org/abs/1508.07909; Radford et
+al., 2019). The merging is done by tf.text's SentencePiece operation, with a model made of the
+merges: a piece for each token, the order of the merges as its score. It is by far the slowest
+step, so it gets each different word of a batch once, and only those that are not one token. What
+comes before it is done once for each different chunk between spaces (`space_cuts.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_bert.errors import InputError
+from keras_bert.text.added_tokens import AddedToken, Pieces
+from keras_bert.text.byte_pair import byte_alphabet
+from keras_bert.text.byte_pair.files import (
+    MERGES_NAME,
+    TOKENS_NAME,
+    read_merges,
+    read_tokens,
+    write_merges,
+    write_tokens,
+)
+from keras_bert.text.byte_pair.gpt2_splitting import split_words
+from keras_bert.text.byte_pair.space_cuts import cut_at_spaces, restore_spaces
+from keras_bert.text.character_map import write_character_map
+from keras_bert.text.ragged import row_ids
+from keras_bert.text.sentencepiece.model import SentencePieceModel
+from keras_bert.text.sentencepiece.operation import SentencePieceOperation
+from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.vocabulary import Vocabulary
+
+_NOT_IN_TEXT = "\x01"  # no character of the bytes' alphabet
+_LONGEST_WHOLE_WORD = 100  # bytes; longer ones are merged each time
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BytePair(Tokenizer):
+    """Splits texts into merged bytes, as `encoder.py` of GPT-2 does; any byte has its token.
+
+    Example:
+        >>> tokenizer = BytePair(vocabulary, [("h", "e"), ("l", "l"), ("Ġ", "he")])
+        >>> tokenizer.tokenize(["hell", " hell"])
+        <tf.RaggedTensor [[262, 263], [264, 263]]>
+
+    Args:
+        vocabulary: the tokens, in the alphabet of `byte_alphabet.py`. A byte without a token
+            becomes the unknown one.
+        merges: pairs of tokens to join, the first to be joined first; none for a vocabulary of
+            single bytes.
+        add_prefix_space: put a space before a text that has none there, so that its first word is
+            like the others.
+        mask_takes_space: as of `Tokenizer`; its tokens begin with a space.
+        added_tokens: as in `Tokenizer`.
+
+    Raises:
+        InputError: if a merge has or makes a token that is not in the vocabulary.
+    """
+
+    kind = "byte_pair"
+    in_files = ("vocabulary", "merges")
+    keeps_spaces = True
+    trims_offsets = True
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        merges: Iterable[Sequence[str]] = (),
+        *,
+        add_prefix_space: bool = False,
+        mask_takes_space: bool = True,
+        added_tokens: Sequence[AddedToken | Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(vocabulary, mask_takes_space=mask_takes_space, added_tokens=added_tokens)
+        self.merges = tuple((first, second) for first, second in merges)
+        self.add_prefix_space = add_prefix_space
+        _check(self.merges, vocabulary)
+        with tf.init_scope():  # constants that outlive the graph in which this may be built
+            self._build()
+
+    def _build(self) -> None:
+        tokens, special = self.vocabulary.tokens, self.tokens_beyond_text
+        ranks: dict[str, int] = {}
+        for rank, (first, second) in enumerate(self.merges):
+            ranks.setdefault(first + second, rank)
+        ranks |= dict.fromkeys(byte_alphabet.CHARACTERS, 0)
+        pieces = [t if t in ranks and t not in special else _NOT_IN_TEXT + t for t in tokens]
+        pieces += sorted(set(byte_alphabet.CHARACTERS) - set(pieces))  # bytes without a token
+        model = SentencePieceModel.from_pieces(
+            pieces,
+            [-ranks.get(piece, 0) for piece in pieces],
+            unknown_id=self.vocabulary.unknown_id,
+            control=[piece for piece in pieces if piece.startswith(_NOT_IN_TEXT)],
+            kind="bpe",
+            character_map=write_character_map({_NOT_IN_TEXT: _NOT_IN_TEXT}),  # none is logged
+            add_dummy_prefix=False,
+            remove_extra_whitespaces=False,
+            escape_whitespaces=False,
+        ).to_bytes()
+        self._merger = SentencePieceOperation(model)
+        unknown = [self.vocabulary.unknown_id] * (len(pieces) - len(tokens))
+        self._ids = tf.constant([*range(len(tokens)), *unknown], tf.int32)
+        space = byte_alphabet.SPACE
+        self._lengths = tf.constant([len(piece) for piece in pieces])
+        self._leading = tf.constant([len(piece) - len(piece.lstrip(space)) for piece in pieces])
+        self._trailing = tf.constant([len(piece) - len(piece.rstrip(space)) for piece in pieces])
+        self._build_whole_words(pieces)
+
+    def _build_whole_words(self, pieces: Sequence[str]) -> None:
+        """A dictionary of the words that merge into one token: `FastWordpieceTokenizer` is one."""
+        short = [piece for piece in pieces if len(piece.encode()) <= _LONGEST_WHOLE_WORD]
+        counts = self._merger.tokenize(short).row_lengths().numpy()
+        words = [piece for piece, count in zip(short, counts, strict=True) if count == 1]
+        ids = {piece: index for index, piece in enumerate(pieces)}
+        self._whole_word_ids = tf.constant([-1, *(ids[word] for word in words)], tf.int32)
+        self._whole_words = tf_text.FastWordpieceTokenizer(
+            [_NOT_IN_TEXT, *words],
+            suffix_indicator=2 * _NOT_IN_TEXT,
+            max_bytes_per_word=_LONGEST_WHOLE_WORD,
+            token_out_type=tf.int32,
+            unknown_token=_NOT_IN_TEXT,
+            no_pretokenization=True,
+        )
+
+    @functools.cached_property
+    def is_continuation(self) -> np.ndarray:
+        """Which tokens do not begin with a space, if any token does: bool `[V]`.
+
+        Special and added tokens do not continue a word.
+        """
+        tokens, special = self.vocabulary.tokens, self.tokens_beyond_text
+        starts = np.array([token.startswith(byte_alphabet.SPACE) for token in tokens])
+        return ~starts & ~np.isin(tokens, list(special)) & starts.any()
+
+    def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        chunks = cut_at_spaces(self._with_prefix(texts))
+        distinct, index = tf.unique(chunks.values, tf.int64)
+        pieces, _ = self._pieces(restore_spaces(distinct))
+        return chunks.with_values(tf.gather(self._ids_of(pieces), index)).merge_dims(1, 2)
+
+    def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
+        prefixed = self._with_prefix(texts)
+        chunks = cut_at_spaces(prefixed)
+        distinct, index = tf.unique(chunks.values, tf.int64)
+        distinct = restore_spaces(distinct)
+        pieces, data = self._pieces(distinct)
+        of_chunks, chunk_lengths = self._spans(distinct, pieces, data)
+        spans = tf.gather(of_chunks, index)
+
+        # Where a chunk begins in its text; a prefix is no character of it.
+        chunk_lengths = tf.gather(chunk_lengths, index)
+        chunk_begins = tf.cumsum(chunk_lengths, exclusive=True)
+        text_begins = tf.gather(tf.pad(chunk_begins, [[0, 1]]), chunks.row_starts())
+        text_begins += tf.strings.length(prefixed) - tf.strings.length(texts)
+        chunk_begins -= tf.gather(text_begins, row_ids(chunks))
+
+        begins = tf.gather(chunk_begins, row_ids(spans))
+        piece, start, end = tf.unstack(spans.values, axis=1)
+        start, end = tf.maximum(start + begins, 0), end + begins
+        leading = tf.gather(self._leading, piece)  # spaces
+        trailing = tf.gather(self._trailing, piece)
+        # Hugging Face leaves out the spaces of a token (`trim_offsets`), but one that may
+        # be the prefix.
+        if self.add_prefix_space:
+            leading = tf.where((start == 0) & (leading == 1), 0, leading)
+        start = tf.minimum(start + leading, end)
+        end = tf.where(end >= trailing, tf.maximum(end - trailing, start), end)
+        ids, starts, ends = (
+            chunks.with_values(spans.with_values(values)).merge_dims(1, 2)
+            for values in (tf.gather(self._ids, piece), start, end)
+        )
+        return ids, starts, ends
+
+    def _spans(
+        self, texts: tf.Tensor, pieces: tf.RaggedTensor, data: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Ids in the model, starts and ends `[N, (tokens), 3]`, and lengths of the texts `[N]`.
+
+        All int32, and in characters.
+        """
+        begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
+        characters = tf.pad(tf.cumsum(begins_character), [[1, 0]])  # before each byte
+        text_begins = tf.gather(characters, tf.cumsum(tf.strings.length(texts), exclusive=True))
+        text_ends = tf.gather(characters, tf.cumsum(tf.strings.length(texts)))
+        lengths = tf.gather(self._lengths, pieces.values)
+        end_bytes = tf.cumsum(lengths)
+        starts = tf.gather(characters, end_bytes - lengths + 1) - 1  # of the character it is in
+        ends = tf.gather(characters, end_bytes)
+        before_text = tf.gather(text_begins, row_ids(pieces))
+        spans = tf.stack([pieces.values, starts - before_text, ends - before_text], axis=1)
+        return pieces.with_values(spans), text_ends - text_begins
+
+    def _with_prefix(self, texts: tf.Tensor) -> tf.Tensor:
+        """Texts `[N]` with a space before those that are to have one."""
+        if not self.add_prefix_space:
+            return texts
+        has_one = tf.strings.regex_full_match(texts, r"( (?s:.*))?")
+        return tf.where(has_one, texts, tf.strings.join([" ", texts]))
+
+    def _ids_of(self, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
+        return pieces.with_values(tf.gather(self._ids, pieces.values))
+
+    def _pieces(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Ids in the model `[N, (tokens)]`, and the bytes of all texts, uint8."""
+        words = split_words(texts)
+        distinct, index = tf.unique(in_alphabet(words.values))
+        pieces = words.with_values(tf.gather(self._merge(distinct), index))
+        return pieces.merge_dims(1, 2), words.flat_values
+
+    def _merge(self, words: tf.Tensor) -> tf.RaggedTensor:
+        """Ids in the model int32 `[W, (tokens)]` of words `[W]` in the bytes' alphabet."""
+        whole = tf.gather(self._whole_word_ids, self._whole_words.tokenize(words).values)
+        is_whole = whole >= 0
+        merged = self._merger.tokenize(tf.where(is_whole, "", words))
+        alone = tf.RaggedTensor.from_row_lengths(
+            tf.boolean_mask(whole, is_whole), tf.cast(is_whole, tf.int64), validate=False
+        )
+        return tf.concat([alone, merged], axis=1)
+
+    def _written(self) -> list[bytes]:
+        return [self._bytes_of(token) for token in self.vocabulary.tokens]
+
+    @staticmethod
+    def _bytes_of(token: str) -> bytes:
+        written = byte_alphabet.is_written_in(token)
+        return byte_alphabet.to_bytes(token) if written else token.encode()
+
+    def readable(self, token_id: int) -> str:
+        """A token as text, its spaces as spaces; bytes that are no character are `\ufffd`."""
+        return self._bytes_of(self.vocabulary.tokens[token_id]).decode(errors="replace")
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, ready for JSON; the vocabulary and the merges are in it."""
+        return {
+            "vocabulary": list(self.vocabulary.tokens),
+            "special_tokens": self.vocabulary.special_tokens,
+            "merges": [" ".join(merge) for merge in self.merges],
+            "add_prefix_space": self.add_prefix_space,
+            "mask_takes_space": self.mask_takes_space,
+            "added_tokens": self.added_tokens_config,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> BytePair:
+        """The tokenizer that `get_config` describes."""
+        config = dict(config)
+        vocabulary = Vocabulary(config.pop("vocabulary"), **config.pop("special_tokens"))
+        merges = [merge.split(" ") for merge in config.pop("merges")]
+        return cls(vocabulary, merges, **config)
+
+    def save(self, directory: str | os.PathLike) -> None:
+        """Writes `vocab.json` and `merges.txt`."""
+        write_tokens(Path(directory) / TOKENS_NAME, self.vocabulary.tokens)
+        write_merges(Path(directory) / MERGES_NAME, self.merges)
+
+    @classmethod
+    def load(
+        cls,
+        directory: str | os.PathLike,
+        *,
+        special_tokens: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> BytePair:
+        """The tokenizer of a `vocab.json` and a `merges.txt`.
+
+        A vocabulary whose tokens are single bytes needs no `merges.txt`.
+
+        Raises:
+            InputError: if a file is missing or damaged, or the two do not fit together.
+        """
+        path = Path(directory) / TOKENS_NAME
+        tokens = read_tokens(path)
+        special = set((special_tokens or {}).values())
+        needs_merges = any(len(t) > 1 and t not in special for t in tokens)
+        merges_path = path.with_name(MERGES_NAME)
+        merges = read_merges(merges_path) if needs_merges or merges_path.exists() else []
+        try:
+            return cls(Vocabulary(tokens, **(special_tokens or {})), merges, **options)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+
+def in_alphabet(words: tf.RaggedTensor) -> tf.Tensor:
+    """Words `[W]` in the alphabet of `byte_alphabet.py`, of their bytes `[W, (bytes)]`."""
+    code_points = tf.gather(byte_alphabet.CODE_POINTS, tf.cast(words.values, tf.int32))
+    return tf.strings.unicode_encode(words.with_values(code_points), "UTF-8")
+
+
+def _check(merges: Sequence[tuple[str, str]], vocabulary: Vocabulary) -> None:
+    for first, second in merges:
+        missing = [token for token in (first, second, first + second) if token not in vocabulary]
+        if missing:
+            raise InputError(
+                f"The merge {first} {second} needs {missing[0]!r}, which is not in the vocabulary: "
+                "use the vocabulary and the merges of one and the same model."
+            )

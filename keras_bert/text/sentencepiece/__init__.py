@@ -1,0 +1,1 @@
+"""SentencePiece: the tokenizer, the model's file and its trainer."""

@@ -1,0 +1,357 @@
+"""SentencePiece in the graph: ALBERT, XLM-R, CamemBERT, DeBERTa v2 and v3.
+
+tf.text has two operations for it. `FastSentencepieceTokenizer` is twice as fast and gives ids;
+`SentencepieceTokenizer` knows every kind of model and gives offsets as well. Both choose the pieces
+of a whole text with scores added in single precision, so in texts of megabytes they go wrong. No
+piece reaches over a space, so here each different word of the batch is tokenized once, by itself.
+
+Kudo, 2018, https://arxiv.org/abs/1804.10959; Kudo and Richardson, 2018,
+https://arxiv.org/abs/1808.06226.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_bert.atomic import replacing
+from keras_bert.errors import InputError
+from keras_bert.text.added_tokens import AddedToken, Pieces
+from keras_bert.text.character_map import (
+    compose_character_map,
+    crosses_spaces,
+    read_character_map,
+)
+from keras_bert.text.offsets import bytes_to_characters, character_spans
+from keras_bert.text.ragged import row_ids
+from keras_bert.text.sentencepiece.model import SPACE, PieceType, SentencePieceModel
+from keras_bert.text.sentencepiece.operation import SentencePieceOperation
+from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.words.words import begins_word
+
+MODEL_NAME = "spiece.model"
+
+_DIGIT_COMMA = re.compile(r"\d,$")
+_BYTES = np.array([bytes([byte]) for byte in range(256)], object)
+_FIRST_BYTE = 2  # after the unknown piece and one that no text has
+_PENALTY = 100.0  # as Hugging Face lowers scores of pieces that should not be found
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class SentencePiece(Tokenizer):
+    """Splits texts into the pieces of a SentencePiece model.
+
+    A piece's id is that of the token of the same name in the vocabulary, which is `first_tokens`,
+    then the model's pieces without the first `skipped_pieces`, then `last_tokens`.
+
+    Example:
+        >>> model = Path("spiece.model").read_bytes()
+        >>> tokenizer = SentencePiece(model, special_tokens={"pad": "<pad>", "unknown": "<unk>"})
+        >>> xlm_roberta = SentencePiece(
+        ...     model,
+        ...     first_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+        ...     skipped_pieces=3,
+        ...     last_tokens=["<mask>"],
+        ...     special_tokens={
+        ...         "pad": "<pad>", "unknown": "<unk>", "cls": "<s>", "separator": "</s>",
+        ...         "mask": "<mask>",
+        ...     },
+        ... )
+
+    Args:
+        model: the content of a model file (`spiece.model`, `spm.model`,
+            `sentencepiece.bpe.model`).
+        special_tokens: role to token, as in `Vocabulary`; text never becomes one of them by itself.
+        first_tokens: tokens that stand before the pieces.
+        skipped_pieces: how many of the first pieces the vocabulary leaves out.
+        last_tokens: tokens that stand after the pieces.
+        normalization: `STEPS` of `character_map.py` before the model's own normalisation.
+        byte_fallback: tokenize a character without a piece as its bytes, if the model has pieces
+            for them. Hugging Face's fast tokenizers leave it unknown, and so does the default.
+        split_digit_commas: keep a comma after a digit apart, as ALBERT does.
+        mask_takes_space: as in `Tokenizer`.
+        added_tokens: as in `Tokenizer`.
+        space_before_added: whether a space before a normalized added token is a token, `▁`, as
+            where Hugging Face's `Metaspace` splits text without `WhitespaceSplit`.
+
+    Attributes:
+        fast_operation: `FastSentencepieceTokenizer`, which gives numbers of pieces, or None where
+            it would find others.
+        ids_of_pieces: what these numbers are in the vocabulary, int32 `[pieces]`.
+
+    Raises:
+        InputError: for a file that is no SentencePiece model, special tokens that are not in the
+            vocabulary, or an unknown step of normalisation.
+    """
+
+    kind = "sentencepiece"
+    in_files = ("model",)
+
+    def __init__(
+        self,
+        model: bytes,
+        *,
+        special_tokens: Mapping[str, str] | None = None,
+        first_tokens: Sequence[str] = (),
+        skipped_pieces: int = 0,
+        last_tokens: Sequence[str] = (),
+        normalization: Sequence[str] = (),
+        byte_fallback: bool = False,
+        split_digit_commas: bool = False,
+        mask_takes_space: bool = False,
+        added_tokens: Sequence[AddedToken | Mapping[str, Any]] = (),
+        space_before_added: bool = False,
+    ) -> None:
+        self.model = model
+        self.first_tokens = tuple(first_tokens)
+        self.skipped_pieces = skipped_pieces
+        self.last_tokens = tuple(last_tokens)
+        self.normalization = tuple(normalization)
+        self.byte_fallback = byte_fallback
+        self.split_digit_commas = split_digit_commas
+        self.space_before_added = space_before_added
+        self._read = SentencePieceModel.from_bytes(model)
+        pieces = self._read.pieces[skipped_pieces:]
+        tokens = [*self.first_tokens, *pieces, *self.last_tokens]
+        vocabulary = Vocabulary(tokens, **(special_tokens or {}))
+        super().__init__(vocabulary, mask_takes_space=mask_takes_space, added_tokens=added_tokens)
+        with tf.init_scope():  # constants that outlive the graph in which this may be built
+            self._build()
+
+    def _build(self) -> None:
+        model = self.model_of_operations()
+        serialized = model.to_bytes()
+        self._by_words = _separates_words(model)
+        is_fast = self._by_words and _suits_fast_operation(model)
+        self._complete = SentencePieceOperation(serialized)
+        self.fast_operation = tf_text.FastSentencepieceTokenizer(serialized) if is_fast else None
+        ids = {token: index for index, token in enumerate(self.vocabulary.tokens)}
+        unknown = self.vocabulary.unknown_id
+        self.ids_of_pieces = tf.constant(
+            [ids.get(piece, unknown) for piece in model.pieces], tf.int32
+        )
+        self._space_id = ids.get(SPACE, unknown)
+
+    def model_of_operations(self) -> SentencePieceModel:
+        """The model as the operations get it, with all that the options change."""
+        model = self._read
+        special = set(self.vocabulary.special_tokens.values())
+        types, scores = list(model.types), list(model.scores)
+        for index, piece in enumerate(model.pieces):
+            if types[index] == PieceType.UNKNOWN:
+                continue
+            if piece in special:
+                types[index] = PieceType.CONTROL
+            elif types[index] == PieceType.BYTE and not self.byte_fallback:
+                types[index] = PieceType.NORMAL
+            if self.split_digit_commas and _DIGIT_COMMA.search(piece):
+                scores[index] -= _PENALTY
+        return dataclasses.replace(
+            model,
+            scores=tuple(scores),
+            types=tuple(types),
+            byte_fallback=model.byte_fallback and self.byte_fallback,
+            character_map=compose_character_map(self.normalization, model.character_map),
+        )
+
+    @functools.cached_property
+    def is_continuation(self) -> np.ndarray:
+        """Which tokens continue a word: bool `[V]`.
+
+        All do that have no `▁` before them, but special tokens and those that `begins_word` names;
+        and none where no token has one.
+        """
+        tokens = self.vocabulary.tokens
+        special = {*self.tokens_beyond_text, *self.first_tokens, *self.last_tokens}
+        spaced = np.array([token.startswith(SPACE) for token in tokens])
+        whole = np.array([token in special or begins_word(token) for token in tokens])
+        return ~spaced & ~whole & spaced.any()
+
+    def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        words = self._words(texts)
+        distinct, index = tf.unique(words.values, tf.int64)
+        tokenizer = self.fast_operation or self._complete
+        pieces = tokenizer.tokenize(distinct).with_row_splits_dtype(tf.int64)
+        ids = tf.gather(pieces.with_values(tf.gather(self.ids_of_pieces, pieces.values)), index)
+        return words.with_values(ids).merge_dims(1, 2)
+
+    def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
+        words = self._words(texts)
+        distinct, index = tf.unique(words.values, tf.int64)
+        pieces, starts, ends = self._complete.tokenize_with_offsets(distinct)
+        starts, ends = bytes_to_characters(distinct, starts, ends)
+        ids = pieces.with_values(tf.gather(self.ids_of_pieces, pieces.values))
+        ids, starts, ends = (tf.gather(x, index) for x in (ids, starts, ends))
+        word_start, has_space = _places(words)
+        word = row_ids(ids)
+        is_first = tf.range(tf.size(word, tf.int64)) == tf.gather(ids.row_starts(), word)
+        covers_space = is_first & tf.gather(has_space, word)
+        only_space = covers_space & (ids.values == self._space_id)
+        # Of the pieces of one character, the operation gives the last one all of it.
+        end = tf.maximum(ends.values, starts.values + tf.where(only_space, 0, 1))
+        start = starts.values - tf.cast(covers_space, tf.int32)
+        shift = tf.gather(word_start, word)
+        ids, starts, ends = (
+            words.with_values(ids.with_values(values)).merge_dims(1, 2)
+            for values in (ids.values, start + shift, end + shift)
+        )
+        return ids, starts, ends
+
+    def _normalize(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.Tensor, tuple[tf.RaggedTensor, tf.RaggedTensor]]:
+        """As in `Tokenizer`: the bytes that a model without pieces makes of each character."""
+        pieces, starts, ends = self._bytes.tokenize_with_offsets(texts)
+        data = pieces.with_values(tf.gather(_BYTES, pieces.values - _FIRST_BYTE))
+        normalized = tf.strings.reduce_join(data, axis=1)
+        if self.space_before_added:  # but not one at the end
+            normalized = tf.strings.regex_replace(normalized, " +$", "")
+        first, after = character_spans(normalized)
+        begin = tf.gather(starts.row_starts(), row_ids(first))
+        starts = first.with_values(tf.gather(starts.values, begin + first.values))
+        ends = after.with_values(tf.gather(ends.values, begin + after.values - 1))
+        starts, ends = bytes_to_characters(texts, starts, ends)
+        # Of the characters made of one, the operation gives the last one all of it.
+        return normalized, (starts, ends.with_values(tf.maximum(ends.values, starts.values + 1)))
+
+    def _tokenize_between(self, texts: tf.Tensor) -> Pieces:
+        pieces = self._tokenize_with_offsets(texts)
+        if not self.space_before_added:
+            return pieces
+        has_space = tf.strings.regex_full_match(texts, "(?s:.*) ")
+        end = tf.strings.length(tf.boolean_mask(texts, has_space), "UTF8_CHAR")
+        counts = tf.cast(has_space, tf.int64)
+        last = (tf.fill(tf.shape(end), self._space_id), end - 1, end)
+        ids, starts, ends = (
+            tf.concat([x, tf.RaggedTensor.from_row_lengths(values, counts)], axis=1)
+            for x, values in zip(pieces, last, strict=True)
+        )
+        return ids, starts, ends
+
+    @functools.cached_property
+    def _bytes(self) -> SentencePieceOperation:
+        pieces = ["<unk>", "\x01", *(f"<0x{byte:02X}>" for byte in range(256))]
+        types = [PieceType.UNKNOWN, PieceType.NORMAL, *[PieceType.BYTE] * 256]
+        model = SentencePieceModel(
+            tuple(pieces),
+            (0.0,) * len(pieces),
+            tuple(types),
+            character_map=self.model_of_operations().character_map,
+            byte_fallback=True,
+            add_dummy_prefix=False,
+            remove_extra_whitespaces=False,
+            escape_whitespaces=False,
+        )
+        return SentencePieceOperation(model.to_bytes())
+
+    def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """What is tokenized by itself, `[N, (words)]`."""
+        if self._by_words:
+            return tf.strings.split(texts, " ")
+        return tf.RaggedTensor.from_row_lengths(texts, tf.ones_like(texts, tf.int64))
+
+    def _written(self) -> list[str | bytes]:
+        typed = zip(self._read.pieces, self._read.types, strict=True)
+        in_bytes = [p for p, kind in typed if kind == PieceType.BYTE and self.byte_fallback]
+        bytes_of = {piece: bytes([int(piece[3:5], 16)]) for piece in in_bytes}  # <0x0A>
+        own = {self.vocabulary.mask: f" {self.vocabulary.mask}", **bytes_of}
+        return [own.get(token, token.replace(SPACE, " ")) for token in self.vocabulary.tokens]
+
+    def readable(self, token_id: int) -> str:
+        """A token with `▁` read as a space."""
+        return super().readable(token_id).replace(SPACE, " ")
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, ready for JSON; the model is in it."""
+        return {
+            "model": base64.b64encode(self.model).decode(),
+            "special_tokens": self.vocabulary.special_tokens,
+            "first_tokens": list(self.first_tokens),
+            "skipped_pieces": self.skipped_pieces,
+            "last_tokens": list(self.last_tokens),
+            "normalization": list(self.normalization),
+            "byte_fallback": self.byte_fallback,
+            "split_digit_commas": self.split_digit_commas,
+            "mask_takes_space": self.mask_takes_space,
+            "added_tokens": self.added_tokens_config,
+            "space_before_added": self.space_before_added,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> SentencePiece:
+        """The tokenizer that `get_config` describes."""
+        return cls(**{**config, "model": base64.b64decode(config["model"])})
+
+    def save(self, directory: str | os.PathLike) -> None:
+        """Writes `spiece.model`."""
+        with replacing(Path(directory) / MODEL_NAME) as new:
+            new.write_bytes(self.model)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike, **options: Any) -> SentencePiece:
+        """The tokenizer of a directory's `spiece.model`.
+
+        Raises:
+            InputError: if it is missing or damaged.
+        """
+        path = Path(directory) / MODEL_NAME
+        try:
+            return cls(path.read_bytes(), **options)
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _places(words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Where words `[N, (words)]`, some of them empty, stand in texts that were split at spaces.
+
+    Returns:
+        Their first characters, int32 `[W]`, and whether their first piece covers the space before
+        them, bool `[W]`. What stands before a text's first word is no part of the text.
+    """
+    lengths = tf.strings.length(words.values, "UTF8_CHAR") + 1
+    first_word = tf.gather(words.row_starts(), row_ids(words))
+    start = tf.cumsum(lengths, exclusive=True)
+    start -= tf.gather(start, first_word)
+    # Empty words before it take up a character each: its space.
+    words_before = tf.range(tf.size(first_word)) - tf.cast(first_word, tf.int32)
+    return start, start > words_before
+
+
+def _separates_words(model: SentencePieceModel) -> bool:
+    """Whether the pieces of a text are those of the words between its spaces."""
+    return (
+        model.add_dummy_prefix
+        and model.remove_extra_whitespaces
+        and model.escape_whitespaces
+        and not model.treat_whitespace_as_suffix
+        and SPACE in model.pieces
+        and not any(SPACE in piece[1:] or " " in piece for piece in model.pieces)
+        and not crosses_spaces(model.character_map)
+    )
+
+
+def _suits_fast_operation(model: SentencePieceModel) -> bool:
+    """Whether the faster operation gives the ids of the other one.
+
+    It knows unigram models without bytes and without pieces that the user defined, and takes white
+    space of ASCII for a space, whatever the map says.
+    """
+    changed = read_character_map(model.character_map, 1)
+    return (
+        model.kind == "unigram"
+        and not model.byte_fallback
+        and PieceType.USER_DEFINED not in model.types
+        and all(space in changed for space in "\t\n\v\f\r")
+    )

@@ -1,0 +1,1 @@
+"""WordPiece: the tokenizer, its normalization and its trainer."""

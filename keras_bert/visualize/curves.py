@@ -1,0 +1,119 @@
+"""Curves of runs as a picture, from their logs."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_bert.errors import InputError
+from keras_bert.pretraining.training.log import LOG, read_log
+from keras_bert.visualize.plotting import check_picture, panels, save_figure, write_legend
+
+KINDS = ("loss", "accuracy")
+Runs = str | os.PathLike | Sequence[str | os.PathLike] | Mapping[str, str | os.PathLike]
+
+
+def plot_runs(
+    runs: Runs,
+    path: str | os.PathLike,
+    *,
+    measures: Sequence[str] | None = None,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
+) -> None:
+    """Writes `pretraining_curves` to a picture.
+
+    Args:
+        runs: as for `pretraining_curves`, like `measures` and `levels`.
+        path: of the picture; its ending says the format, for instance `.png`.
+        measures: see there.
+        levels: see there.
+
+    Raises:
+        InputError: as there, and if the ending is of no picture, or the disk refuses.
+    """
+    check_picture(path)
+    save_figure(pretraining_curves(runs, measures=measures, levels=levels), path)
+
+
+def pretraining_curves(
+    runs: Runs,
+    *,
+    measures: Sequence[str] | None = None,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
+) -> Any:
+    """Draws a panel for every measure: training as a line, held-out text as points.
+
+    Args:
+        runs: the output directory of a run, finished or not, several of them, or what to call
+            each to its directory.
+        measures: the panels; None means all losses and accuracies in the logs.
+        levels: measure to names of values that are drawn as horizontal lines, say of a baseline.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
+
+    Raises:
+        InputError: if a directory has no log, no log has such a measure, or matplotlib is not
+            installed.
+    """
+    logs = {name: _read(Path(directory)) for name, directory in named_runs(runs).items()}
+    names = _panels(logs.values(), measures)
+    figure, axes = panels(len(names), height=3.2)
+    for panel, axis in zip(names, axes, strict=True):
+        for index, (name, log) in enumerate(logs.items()):
+            _draw(axis, log, panel, name, f"C{index}")
+        for name, value in ((levels or {}).get(panel) or {}).items():
+            axis.axhline(value, color="grey", linestyle="--", label=name)
+        if panel.endswith("perplexity"):  # which falls by orders of magnitude
+            axis.set_yscale("log")
+        axis.set(title=panel.replace("_", " "), xlabel="step")
+        lines = axis.get_lines()
+        write_legend(axis, lines, [line.get_label() for line in lines])
+    return figure
+
+
+def named_runs(runs: Runs) -> dict[str, str | os.PathLike]:
+    """Runs by the names of their directories or, if two have one name, by their whole paths."""
+    if isinstance(runs, Mapping):
+        return dict(runs)
+    directories = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
+    names = {Path(each).resolve().name: each for each in directories}
+    return names if len(names) == len(directories) else {str(each): each for each in directories}
+
+
+def _draw(axis: Any, log: Sequence[Mapping[str, Any]], measure: str, name: str, color: str) -> None:
+    for event, style in (("train", {"alpha": 0.5}), ("validation", {"marker": "o"})):
+        points = [(r["step"], r[measure]) for r in log if r["event"] == event and measure in r]
+        if points:
+            label = name if event == "train" else f"{name}, held out"
+            axis.plot(*zip(*points, strict=True), color=color, label=label, **style)
+
+
+def _read(directory: Path) -> list[dict[str, Any]]:
+    try:
+        rows = [row for row in read_log(directory / LOG) if {"event", "step"} <= set(row)]
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"Cannot read {directory / LOG}: {error}.") from error
+    if not rows:
+        raise InputError(f"{directory} holds no log of a pretraining run.")
+    return rows
+
+
+def _panels(logs: Iterable[Any], wanted: Sequence[str] | None) -> list[str]:
+    """The measures that were wanted or, without any, losses and accuracies as they appear."""
+    found = {
+        name: None
+        for log in logs
+        for row in log
+        for name, value in row.items()
+        if name != "step" and isinstance(value, (int, float))
+    }
+    for name in wanted or ():
+        if name not in found:
+            raise InputError(
+                f"No log holds the measure {name!r}; those that are there are {', '.join(found)}."
+            )
+    names = list(wanted or [name for name in found if name.endswith(KINDS)])
+    if not names:
+        raise InputError("The logs hold no losses.")
+    return names
