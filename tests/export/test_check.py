@@ -70,7 +70,8 @@ def test_a_failed_check_keeps_the_earlier_artifact(kind, earlier, tmp_path, monk
     def fail(*arguments):
         raise ExportError("The artifact differs.")
 
-    monkeypatch.setattr(importlib.import_module(f"keras_bert.export._{kind}.convert"), "check", fail)
+    module = importlib.import_module(f"keras_bert.export._{kind}.convert")
+    monkeypatch.setattr(module, "check", fail)
     with pytest.raises(ExportError, match="differs"):
         getattr(export, kind)(make_model(), tmp_path / "artifact")
     assert earlier.read_text() == "an earlier artifact"
