@@ -32,7 +32,7 @@ def masked(folder):
 def load(folder, data):
     """The model, with a preprocessor that splits such texts."""
     import keras_bert as kb
-    from keras_bert.text.sentencepiece.fewest_tokens import fewest_tokens
+    from tests.fewest_tokens import fewest_tokens
 
     model = kb.load(data / "weights" / folder)
     if folder == "albert-reactions":  # its own tokenizer is a regular expression

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parent.parent
 # Each package may import those before it and itself; "checkpoints" builds any task, and the
 # trainer writes checkpoints.
 ORDER = (
-    ("errors", "surrogates"),
-    ("config", "atomic", "extras", "row_lengths"),
+    ("errors",),
+    ("config", "atomic", "extras"),
     ("layers", "text", "metrics", "optimizers"),
     ("families",),
     ("tasks",),
@@ -27,11 +27,9 @@ ORDER = (
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 WITHOUT_TENSORFLOW = (
     "errors",
-    "surrogates",
     "config",
     "atomic",
     "extras",
-    "row_lengths",
     "layers",
     "families",
     "tasks",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_bert.text.ragged import row_ids
+from keras_bert.text.characters import row_ids
 from keras_bert.text.rows import LONGEST_FIRST
 
 _ROWS_AT_ONCE = 32  # through the model, which bounds the memory that a long text takes

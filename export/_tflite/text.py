@@ -31,7 +31,7 @@ from keras_bert.tasks.pretraining_model import PretrainingModel
 from keras_bert.tasks.replaced_token import ReplacedTokenDetector
 from keras_bert.tasks.span import SpanClassifier
 from keras_bert.tasks.tagger import TokenClassifier
-from keras_bert.text.offsets import follow
+from keras_bert.text.characters import follow
 from keras_bert.text.packing import layout
 
 TOP_K = 5
@@ -91,7 +91,7 @@ class PhoneTokenizer:
 def _in_characters(
     texts: tf.Tensor, byte_map: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """`text.offsets.to_characters` by operators that TFLite has."""
+    """`text.characters.to_characters` by operators that TFLite has."""
     import tensorflow_text as tf_text
 
     data = tf_text.ByteSplitter().split(texts)

@@ -11,7 +11,7 @@ from keras_bert.export.check import Arrays
 from keras_bert.export.process import Process
 from keras_bert.export.signatures import ids_function
 from keras_bert.layers.encoder import INPUTS
-from keras_bert.text.strings import to_strings
+from keras_bert.text.tokenizer import to_strings
 
 _OURS = dict(zip(INPUTS, INPUTS, strict=True))
 _OURS |= {theirs: ours for names in NAMES.values() for ours, theirs in names.items()}

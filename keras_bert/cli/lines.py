@@ -54,7 +54,7 @@ def _texts(cells: list[list[str]], first: int) -> Any:
 
 def _tagged(cells: list[list[str]], first: int) -> Any:
     from keras_bert.finetuning.examples import TaggedExamples
-    from keras_bert.text.words.words import split_words
+    from keras_bert.text.words import split_words
 
     texts = tuple(text for (text,) in cells)
     words = tuple(tuple(split_words(text)) for text in texts)

@@ -14,8 +14,7 @@ import tensorflow as tf
 
 from keras_bert.finetuning.jobs.job import PerToken, Targets
 from keras_bert.layers.crf import IGNORED
-from keras_bert.row_lengths import splits_of
-from keras_bert.text.rows import Rows
+from keras_bert.text.rows import Rows, splits_of
 
 ACCELERATOR_STEP = 8
 """On accelerators batches are as long as a multiple of this, which their kernels want."""

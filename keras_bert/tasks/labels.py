@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from keras_bert.errors import InputError
-from keras_bert.surrogates import SURROGATE
+from keras_bert.text.files import SURROGATE
 
 
 def resolve_labels(num_labels: int | None, labels: Sequence[str] | None) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from keras_bert.tasks.windowed_words import entities_of, tag_words
 
 if TYPE_CHECKING:
     from keras_bert.text.rows import Rows
-    from keras_bert.text.words.words import Words
+    from keras_bert.text.words import Words
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -140,7 +140,7 @@ class TokenClassifier(Task):
         Raises:
             InputError: if these are not texts, or the model has no preprocessor.
         """
-        from keras_bert.text.words.words import split_words
+        from keras_bert.text.words import split_words
 
         texts = _texts(texts)
         words = [split_words(text) for text in texts]

@@ -10,12 +10,12 @@ import numpy as np
 from keras import ops
 
 from keras_bert.layers.crf import ConditionalRandomField
-from keras_bert.row_lengths import numbers_of, splits_of
 from keras_bert.tasks.entities import spans_of
+from keras_bert.text.rows import numbers_of, splits_of
 
 if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
     from keras_bert.text.rows import Rows
-    from keras_bert.text.words.words import Words
+    from keras_bert.text.words import Words
 
 OUTSIDE = "O"
 LONGEST_PATH = 1024  # words; what finding one costs grows with the square
@@ -46,7 +46,7 @@ def tag_words(
         The tags of each text and their probabilities. A word of which no token is left has the
         tag "O" and the probability 1.
     """
-    from keras_bert.text.words.words import first_tokens
+    from keras_bert.text.words import first_tokens
 
     tokens = first_tokens(rows, words)
     known = np.flatnonzero(tokens >= 0)

@@ -17,9 +17,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.errors import InputError
-from keras_bert.text.offsets import bytes_to_characters
-from keras_bert.text.ragged import row_ids
-from keras_bert.text.wordpiece.splitting import WHITE_SPACE
+from keras_bert.text.characters import WHITE_SPACE, bytes_to_characters, row_ids
 
 Pieces: TypeAlias = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 """Ids, starts and ends of tokens, each `[N, (tokens)]`."""

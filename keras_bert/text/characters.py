@@ -1,4 +1,4 @@
-"""Texts as the code points of their characters, in a graph."""
+"""Characters of texts in a graph: their code points, and offsets in characters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert.text.ragged import row_ids
-
 MOST_BYTES = 4
 """Of a character."""
+WHITE_SPACE = r"\s\v\p{Z}\x{85}"
+"""All of Unicode's white space, inside the brackets of a regular expression."""
 
 
 class Characters(NamedTuple):
@@ -64,3 +64,128 @@ def code_points(data: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
     four = (((lead & 0x07) * 64 + b) * 64 + c) * 64 + d
     longer = tf.where(lead < 0xE0, two, tf.where(lead < 0xF0, three, four))
     return tf.where(lead < 0x80, lead, longer)
+
+
+def to_characters(
+    texts: tf.Tensor, byte_map: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Character spans in `texts` `[N]` of byte spans in their normalised form.
+
+    Args:
+        texts: the original texts, UTF-8.
+        byte_map: int64 `[N, (bytes + 1)]`, for each byte of the normalised text the byte of the
+            original that it comes from.
+        starts: `[N, (tokens)]`, first byte in the normalised text.
+        ends: `[N, (tokens)]`, the byte after the last.
+
+    Returns:
+        Starts and ends in characters (code points), int32 `[N, (tokens)]`. Characters that the
+        normalisation drops belong to a token only where they stand inside it.
+    """
+    text_start = tf.cumsum(tf.strings.length(texts), exclusive=True)
+    return follow(byte_map, starts, ends, row_ids(starts), text_start, _characters_before(texts))
+
+
+def follow(
+    byte_map: tf.RaggedTensor,
+    starts: tf.RaggedTensor,
+    ends: tf.RaggedTensor,
+    rows: tf.Tensor,
+    text_start: tf.Tensor,
+    characters: tf.Tensor,
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """What `to_characters` gives, once the texts `[N]` are one row of B bytes.
+
+    Args:
+        byte_map: see `to_characters`.
+        starts: see there.
+        ends: see there.
+        rows: the text of each token, `[tokens]`.
+        text_start: the byte at which each text begins, `[N]`.
+        characters: that begin before each byte, int32 `[B + 1]`.
+    """
+    map_row = tf.gather(byte_map.row_starts(), rows)
+    text_row = tf.gather(text_start, rows)
+    before_text = tf.gather(characters, text_row)
+
+    def character(byte: tf.Tensor) -> tf.Tensor:
+        byte = tf.cast(byte, map_row.dtype)
+        original = tf.cast(tf.gather(byte_map.values, map_row + byte), text_row.dtype)
+        return tf.gather(characters, text_row + original + 1) - before_text
+
+    return (
+        starts.with_values(character(starts.values) - 1),
+        ends.with_values(character(ends.values - 1)),
+    )
+
+
+def bytes_to_characters(
+    texts: tf.Tensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Spans in characters of texts `[N]` for spans `[N, (tokens)]` in their bytes, all int32."""
+    characters = _characters_before(texts)
+    before_text = tf.cumsum(tf.strings.length(texts), exclusive=True)
+    text_start = tf.gather(before_text, row_ids(starts))
+
+    def character(byte: tf.Tensor) -> tf.Tensor:
+        place = text_start + tf.cast(byte, tf.int32)
+        return tf.gather(characters, place) - tf.gather(characters, text_start)
+
+    return starts.with_values(character(starts.values)), ends.with_values(character(ends.values))
+
+
+def character_spans(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """First bytes of the characters of texts `[N]`, and those after their last.
+
+    Int64 `[N, (characters)]`.
+    """
+    data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
+    first = tf.where((data & 0xC0) != 0x80)[:, 0]
+    after = tf.pad(first, [[0, 1]], constant_values=tf.size(data, tf.int64))[1:]
+    text_splits = tf.pad(tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64)), [[1, 0]])
+    splits = tf.searchsorted(first, text_splits, out_type=tf.int64)
+    starts = tf.RaggedTensor.from_row_splits(first, splits, validate=False)
+    begin = tf.gather(text_splits, row_ids(starts))
+    return starts.with_values(first - begin), starts.with_values(after - begin)
+
+
+def spans_through(
+    spans: tuple[tf.RaggedTensor, tf.RaggedTensor],
+    ids: tf.RaggedTensor,
+    starts: tf.RaggedTensor,
+    ends: tf.RaggedTensor,
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Tokens of normalized texts with their places in the texts themselves.
+
+    Args:
+        spans: starts and ends in the texts of each normalized character, `[N, (characters)]`.
+        ids: `[N, (tokens)]`.
+        starts: the first normalized character of each token.
+        ends: the one after the last.
+    """
+    first, after = spans
+    begin = tf.gather(tf.cast(first.row_starts(), tf.int32), row_ids(ids))
+    places = tf.gather(first.values, begin + starts.values)
+    last = tf.maximum(ends.values - 1, starts.values)
+    return (
+        ids,
+        starts.with_values(places),
+        ends.with_values(tf.maximum(tf.gather(after.values, begin + last), places)),
+    )
+
+
+def _characters_before(texts: tf.Tensor) -> tf.Tensor:
+    """Characters that begin before each byte of texts `[N]` joined, int32 `[bytes + 1]`."""
+    data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
+    begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
+    return tf.pad(tf.cumsum(begins_character), [[1, 0]])
+
+
+def row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:
+    """The row of each value, as `value_rowids`, `[values]` of the type of the splits.
+
+    `value_rowids` makes a matrix of all rows by the longest one on its way, which one long word
+    among many makes larger than the memory.
+    """
+    values = tf.range(ragged.row_splits[-1])
+    return tf.searchsorted(ragged.row_splits[1:], values, side="right", out_type=values.dtype)

@@ -15,8 +15,7 @@ from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
 from keras_bert.text.packing import layout
 from keras_bert.text.rows import Frame, Overlap, Rows, Segment, arrange
-from keras_bert.text.strings import Texts, to_strings
-from keras_bert.text.tokenizer import Tokenizer, tokenizer_class
+from keras_bert.text.tokenizer import Texts, Tokenizer, to_strings, tokenizer_class
 from keras_bert.text.vocabulary import Vocabulary
 
 CONFIG_NAME = "preprocessor.json"

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_bert.errors import InputError
-from keras_bert.row_lengths import numbers_of, splits_of
 
 Overlap: TypeAlias = int | Literal["auto"] | None
 """Tokens that neighbouring windows share; "auto" is a third of the room; None: no windows."""
@@ -249,3 +249,14 @@ def _most_context(
     best = np.full(count, np.iinfo(np.int64).min)
     np.maximum.at(best, source, score)
     return score == best[source]
+
+
+def splits_of(lengths: ArrayLike) -> np.ndarray:
+    """Where rows of such lengths `[R]` begin, and where the last one ends, int64 `[R + 1]`."""
+    return np.append(0, np.cumsum(lengths, dtype=np.int64))
+
+
+def numbers_of(lengths: np.ndarray) -> np.ndarray:
+    """Position of each element within its row, int64 `[elements]`, for row lengths `[R]`."""
+    bounds = splits_of(lengths)
+    return np.arange(bounds[-1]) - np.repeat(bounds[:-1], lengths)

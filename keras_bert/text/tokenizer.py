@@ -7,20 +7,23 @@ import dataclasses
 import functools
 import importlib
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
 from keras_bert.text.added_tokens import AddedToken, Pieces, TokenCutter, to_added_tokens
-from keras_bert.text.offsets import spans_through
-from keras_bert.text.strings import Texts, to_strings
+from keras_bert.text.characters import spans_through
+from keras_bert.text.files import without_surrogates
 from keras_bert.text.vocabulary import Vocabulary
 
 TOKENIZERS = {"wordpiece": "WordPiece", "byte_pair": "BytePair", "sentencepiece": "SentencePiece"}
 """Kind to class; the module has the name of the kind."""
+
+Texts: TypeAlias = "str | bytes | Sequence[str] | np.ndarray | tf.Tensor"
+"""A text or a batch of them."""
 
 
 class Tokenizer(abc.ABC):
@@ -248,3 +251,44 @@ def tokenizer_class(kind: str) -> type[Tokenizer]:
             f"There is no tokenizer {kind!r}; the tokenizers are {', '.join(TOKENIZERS)}."
         )
     return getattr(importlib.import_module(f"keras_bert.text.{kind}.tokenizer"), TOKENIZERS[kind])
+
+
+def to_strings(texts: Texts) -> tf.Tensor:
+    """Texts as strings `[N]`; a single text is a batch of one.
+
+    A lone surrogate, which no encoding can express, becomes U+FFFD.
+
+    Raises:
+        InputError: if the texts are not strings, or are nested.
+    """
+    strings: Any = texts if tf.is_tensor(texts) else _from_python(texts)
+    if strings.dtype != tf.string:
+        raise InputError(f"Texts must be strings, not {strings.dtype.name}.")
+    if strings.shape.rank == 0:
+        return strings[tf.newaxis]
+    if strings.shape.rank != 1:
+        raise InputError(f"Texts must have the shape [N], not {strings.shape}: flatten them.")
+    return strings
+
+
+def _from_python(texts: Any) -> tf.Tensor:
+    if isinstance(texts, np.ndarray):
+        texts = texts.tolist()
+    elif isinstance(texts, Iterable) and not isinstance(texts, (str, bytes)):
+        texts = list(texts)
+    if texts == []:
+        return tf.zeros([0], tf.string)
+    try:
+        return tf.constant(texts)
+    except (TypeError, ValueError):
+        return tf.constant(
+            [_valid(text) for text in texts] if isinstance(texts, list) else _valid(texts)
+        )
+
+
+def _valid(text: Any) -> str | bytes:
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise InputError(f"Texts must be strings: got {text!r} of type {type(text).__name__}.")
+    return without_surrogates(text)

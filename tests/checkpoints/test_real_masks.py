@@ -5,7 +5,7 @@ import json
 import pytest
 
 import keras_bert as kb
-from keras_bert.text.sentencepiece.fewest_tokens import fewest_tokens
+from tests.fewest_tokens import fewest_tokens
 from tests.real_masks import FOLDERS, REFERENCE, masked, ours
 
 

@@ -18,7 +18,7 @@ from keras_bert.finetuning import (
     TextExamples,
     evaluate,
 )
-from keras_bert.text.words.words import split_words
+from keras_bert.text.words import split_words
 from tests.marks import others_slow
 
 from .conftest import make_model, scramble

@@ -10,7 +10,7 @@ from keras_bert.export._tflite.text import SIGNATURES, TOP_K
 from keras_bert.export.signatures import ANSWERS
 from keras_bert.families import FAMILIES
 from keras_bert.tasks.fill_mask import fill_mask
-from keras_bert.text.strings import to_strings
+from keras_bert.text.tokenizer import to_strings
 from tests.marks import others_slow
 from tests.text.sentencepiece_reference import MINIMAL, MODEL
 from tests.text.test_loading import byte_pair

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import keras_bert as kb
 from keras_bert.layers.crf import IGNORED
 from keras_bert.tasks.entities import spans_of
-from keras_bert.text.words.words import split_words
+from keras_bert.text.words import split_words
 from tests.jax_backend import run_on_jax
 from tests.marks import others_slow
 from tests.text import stress

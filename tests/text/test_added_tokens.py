@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import keras_bert as kb
-from keras_bert.text.words.words import first_tokens, split_words
+from keras_bert.text.words import first_tokens, split_words
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "##b", "foo", "ab"]
 ADDED = ["<e1>", "<e1>x", "foo bar", "@user"]

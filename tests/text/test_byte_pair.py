@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.text.byte_pair.character_kinds import Kind, kinds_of
-from keras_bert.text.byte_pair.gpt2_splitting import split_words
-from keras_bert.text.byte_pair.tokenizer import BytePair, byte_alphabet
+from keras_bert.text.byte_pair.files import BYTE_CHARACTERS, token_bytes
+from keras_bert.text.byte_pair.splitting import Kind, kinds_of, split_words
+from keras_bert.text.byte_pair.tokenizer import BytePair
 from keras_bert.text.byte_pair.training import SPECIAL_TOKENS, learn_byte_pair
 from keras_bert.text.vocabulary import Vocabulary
 from tests.text import byte_pair_reference as reference
@@ -73,9 +73,8 @@ def hugging_face(tokenizer):
 
 
 def test_every_byte_has_gpt2s_character():
-    assert list(byte_alphabet.CHARACTERS) == reference.ALPHABET
-    assert byte_alphabet.to_characters(b" a\n\0\xad") == "ĠaĊĀŃ"
-    assert byte_alphabet.to_bytes("ĠaĊĀŃ") == b" a\n\0\xad"
+    assert list(BYTE_CHARACTERS) == reference.ALPHABET
+    assert token_bytes("ĠaĊĀŃ") == b" a\n\0\xad"
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 import keras_bert as kb
-from keras_bert.text.byte_pair.tokenizer import BytePair, byte_alphabet
+from keras_bert.text.byte_pair.files import BYTE_CHARACTERS
+from keras_bert.text.byte_pair.tokenizer import BytePair
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.sentencepiece.model import SentencePieceModel
 from keras_bert.text.sentencepiece.tokenizer import SentencePiece
@@ -20,7 +21,7 @@ TEXTS = ["the cat", " a  the\ncat", "", "<mask>x", "[MASK] é"]
 
 
 def byte_pair(**options):
-    tokens = [*ROBERTA.values(), *byte_alphabet.CHARACTERS, "th", "the", "Ġthe"]
+    tokens = [*ROBERTA.values(), *BYTE_CHARACTERS, "th", "the", "Ġthe"]
     merges = [("t", "h"), ("th", "e"), ("Ġ", "the")]
     return BytePair(kb.Vocabulary(tokens, **ROBERTA), merges, **options)
 

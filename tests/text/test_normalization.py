@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.text.double_array import build_double_array
+from keras_bert.text.character_map import build_double_array
 from keras_bert.text.wordpiece.normalization import (
     UNICODE_VERSION,
     build_table,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_bert as kb
-from keras_bert.text.words.words import begins_word, first_tokens, split_words
+from keras_bert.text.words import begins_word, first_tokens, split_words
 from tests.text import stress
 from tests.text.test_loading import KINDS
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_bert.text import words
 from keras_bert.text.characters import characters_of
-from keras_bert.text.words import words
 from keras_bert.text.words.in_graph import split_words, strip
 
 ALPHABET = "ab9_.'’-!中\u0301 \u3000\x1cé🎉\x00"

@@ -16,7 +16,7 @@ from keras_bert.metrics.entities import entity_scores
 from keras_bert.tasks.entities import detect_scheme, spans_of
 from keras_bert.tasks.windowed_words import entities_of
 from keras_bert.text.rows import Rows
-from keras_bert.text.words.words import first_tokens
+from keras_bert.text.words import first_tokens
 
 _ROWS_AT_ONCE = 256
 

@@ -15,7 +15,7 @@ from keras_bert.finetuning.readers.sentences import (
     tags_of_entities,
 )
 from keras_bert.finetuning.readers.tables import Row, format_of, read_table
-from keras_bert.text.words.words import split_words
+from keras_bert.text.words import split_words
 
 _WORDS = ("tokens", "words")
 _TAGS = ("tags", "ner_tags", "pos_tags", "labels")

@@ -13,8 +13,8 @@ import numpy as np
 from keras_bert.errors import InputError
 from keras_bert.pretraining.data.lines import Lines, tokenize_lines, unit_starts
 from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
-from keras_bert.row_lengths import splits_of
 from keras_bert.text.files import iterate_lines
+from keras_bert.text.rows import splits_of
 from keras_bert.text.tokenizer import Tokenizer
 
 Patterns = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]

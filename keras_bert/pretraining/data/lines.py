@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.row_lengths import numbers_of
+from keras_bert.text.rows import numbers_of
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.row_lengths import splits_of
+from keras_bert.text.rows import splits_of
 
 WIDTH = 4  # bytes of an int32, of which these files are made
 

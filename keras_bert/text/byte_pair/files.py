@@ -1,4 +1,9 @@
-"""The files of a byte-pair vocabulary, as GPT-2 and RoBERTa have them."""
+"""The files of a byte-pair vocabulary, as GPT-2 and RoBERTa have them, and their alphabet.
+
+In `vocab.json` and `merges.txt` bytes are printable characters. A byte that Latin-1 prints stands
+for itself; the others (control characters, white space, 0xAD) take the code points from 256 on, in
+order. So a space is `Ġ` and a line feed `Ċ` (Radford et al., 2019, `encoder.py`).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,22 @@ from keras_bert.text.files import read_lines
 TOKENS_NAME = "vocab.json"
 MERGES_NAME = "merges.txt"
 _FIRST_LINE = "#version: 0.2"
+
+_PRINTED = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+_OTHERS = sorted(set(range(256)) - _PRINTED)
+
+BYTE_CODE_POINTS: tuple[int, ...] = tuple(
+    byte if byte in _PRINTED else 256 + _OTHERS.index(byte) for byte in range(256)
+)
+"""The code point that stands for each byte."""
+
+BYTE_CHARACTERS: tuple[str, ...] = tuple(map(chr, BYTE_CODE_POINTS))
+"""The character that stands for each byte."""
+
+SPACE = BYTE_CHARACTERS[0x20]
+"""The character that stands for a space: Ġ."""
+
+_BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 
 
 def read_tokens(path: str | os.PathLike) -> list[str]:
@@ -64,3 +85,10 @@ def write_merges(path: str | os.PathLike, merges: Iterable[tuple[str, str]]) -> 
     with replacing(path) as new:
         lines = [_FIRST_LINE, *(" ".join(pair) for pair in merges)]
         new.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def token_bytes(token: str) -> bytes:
+    """Returns the bytes that a token stands for; a token outside the alphabet is plain text."""
+    if all(character in _BYTES for character in token):
+        return bytes(_BYTES[character] for character in token)
+    return token.encode()

@@ -1,11 +1,11 @@
 """Byte-level byte-pair encoding in the graph: RoBERTa, DeBERTa v1, GPT-2's vocabularies.
 
-Texts are split into words (`gpt2_splitting.py`) and a word's bytes are merged pair by pair, always
+Texts are split into words (`splitting.py`) and a word's bytes are merged pair by pair, always
 the pair that was learned first (Sennrich et al., 2016, https://arxiv.org/abs/1508.07909; Radford et
 al., 2019). The merging is done by tf.text's SentencePiece operation, with a model made of the
 merges: a piece for each token, the order of the merges as its score. It is by far the slowest
 step, so it gets each different word of a batch once, and only those that are not one token. What
-comes before it is done once for each different chunk between spaces (`space_cuts.py`).
+comes before it is done once for each different chunk between spaces.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ import tensorflow_text as tf_text
 
 from keras_bert.errors import InputError
 from keras_bert.text.added_tokens import AddedToken, Pieces
-from keras_bert.text.byte_pair import byte_alphabet
 from keras_bert.text.byte_pair.files import (
+    BYTE_CHARACTERS,
+    BYTE_CODE_POINTS,
     MERGES_NAME,
+    SPACE,
     TOKENS_NAME,
     read_merges,
     read_tokens,
+    token_bytes,
     write_merges,
     write_tokens,
 )
-from keras_bert.text.byte_pair.gpt2_splitting import split_words
-from keras_bert.text.byte_pair.space_cuts import cut_at_spaces, restore_spaces
+from keras_bert.text.byte_pair.splitting import cut_at_spaces, restore_spaces, split_words
 from keras_bert.text.character_map import write_character_map
-from keras_bert.text.ragged import row_ids
-from keras_bert.text.sentencepiece.model import SentencePieceModel
-from keras_bert.text.sentencepiece.operation import SentencePieceOperation
+from keras_bert.text.characters import row_ids
+from keras_bert.text.sentencepiece.model import SentencePieceModel, SentencePieceOperation
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -55,7 +56,7 @@ class BytePair(Tokenizer):
         <tf.RaggedTensor [[262, 263], [264, 263]]>
 
     Args:
-        vocabulary: the tokens, in the alphabet of `byte_alphabet.py`. A byte without a token
+        vocabulary: the tokens, in the alphabet of `files.py`. A byte without a token
             becomes the unknown one.
         merges: pairs of tokens to join, the first to be joined first; none for a vocabulary of
             single bytes.
@@ -94,9 +95,9 @@ class BytePair(Tokenizer):
         ranks: dict[str, int] = {}
         for rank, (first, second) in enumerate(self.merges):
             ranks.setdefault(first + second, rank)
-        ranks |= dict.fromkeys(byte_alphabet.CHARACTERS, 0)
+        ranks |= dict.fromkeys(BYTE_CHARACTERS, 0)
         pieces = [t if t in ranks and t not in special else _NOT_IN_TEXT + t for t in tokens]
-        pieces += sorted(set(byte_alphabet.CHARACTERS) - set(pieces))  # bytes without a token
+        pieces += sorted(set(BYTE_CHARACTERS) - set(pieces))  # bytes without a token
         model = SentencePieceModel.from_pieces(
             pieces,
             [-ranks.get(piece, 0) for piece in pieces],
@@ -111,10 +112,9 @@ class BytePair(Tokenizer):
         self._merger = SentencePieceOperation(model)
         unknown = [self.vocabulary.unknown_id] * (len(pieces) - len(tokens))
         self._ids = tf.constant([*range(len(tokens)), *unknown], tf.int32)
-        space = byte_alphabet.SPACE
         self._lengths = tf.constant([len(piece) for piece in pieces])
-        self._leading = tf.constant([len(piece) - len(piece.lstrip(space)) for piece in pieces])
-        self._trailing = tf.constant([len(piece) - len(piece.rstrip(space)) for piece in pieces])
+        self._leading = tf.constant([len(piece) - len(piece.lstrip(SPACE)) for piece in pieces])
+        self._trailing = tf.constant([len(piece) - len(piece.rstrip(SPACE)) for piece in pieces])
         self._build_whole_words(pieces)
 
     def _build_whole_words(self, pieces: Sequence[str]) -> None:
@@ -140,7 +140,7 @@ class BytePair(Tokenizer):
         Special and added tokens do not continue a word.
         """
         tokens, special = self.vocabulary.tokens, self.tokens_beyond_text
-        starts = np.array([token.startswith(byte_alphabet.SPACE) for token in tokens])
+        starts = np.array([token.startswith(SPACE) for token in tokens])
         return ~starts & ~np.isin(tokens, list(special)) & starts.any()
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -229,16 +229,11 @@ class BytePair(Tokenizer):
         return tf.concat([alone, merged], axis=1)
 
     def _written(self) -> list[bytes]:
-        return [self._bytes_of(token) for token in self.vocabulary.tokens]
-
-    @staticmethod
-    def _bytes_of(token: str) -> bytes:
-        written = byte_alphabet.is_written_in(token)
-        return byte_alphabet.to_bytes(token) if written else token.encode()
+        return [token_bytes(token) for token in self.vocabulary.tokens]
 
     def readable(self, token_id: int) -> str:
         """A token as text, its spaces as spaces; bytes that are no character are `\ufffd`."""
-        return self._bytes_of(self.vocabulary.tokens[token_id]).decode(errors="replace")
+        return token_bytes(self.vocabulary.tokens[token_id]).decode(errors="replace")
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments, ready for JSON; the vocabulary and the merges are in it."""
@@ -292,8 +287,8 @@ class BytePair(Tokenizer):
 
 
 def in_alphabet(words: tf.RaggedTensor) -> tf.Tensor:
-    """Words `[W]` in the alphabet of `byte_alphabet.py`, of their bytes `[W, (bytes)]`."""
-    code_points = tf.gather(byte_alphabet.CODE_POINTS, tf.cast(words.values, tf.int32))
+    """Words `[W]` in the alphabet of `files.py`, of their bytes `[W, (bytes)]`."""
+    code_points = tf.gather(BYTE_CODE_POINTS, tf.cast(words.values, tf.int32))
     return tf.strings.unicode_encode(words.with_values(code_points), "UTF-8")
 
 

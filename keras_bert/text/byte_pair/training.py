@@ -1,4 +1,4 @@
-"""Learning a byte-level byte-pair vocabulary from text, with the trainer of `learning.py`."""
+"""Learning a byte-level byte-pair vocabulary, with the trainer of `wordpiece/training.py`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.text.byte_pair.gpt2_splitting import split_words
-from keras_bert.text.byte_pair.tokenizer import BytePair, byte_alphabet, in_alphabet
+from keras_bert.text.byte_pair.files import BYTE_CHARACTERS
+from keras_bert.text.byte_pair.splitting import split_words
+from keras_bert.text.byte_pair.tokenizer import BytePair, in_alphabet
 from keras_bert.text.files import iterate_lines
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece.training import import_tokenizers, train_merges
@@ -56,7 +57,7 @@ def learn_byte_pair(
     """
     import_tokenizers()
     special = list(special_tokens.values())
-    smallest = len(special) + len(byte_alphabet.CHARACTERS)
+    smallest = len(special) + len(BYTE_CHARACTERS)
     if size < smallest:
         raise InputError(
             f"A vocabulary of {size} tokens cannot hold all bytes: at least {smallest}."
@@ -64,7 +65,7 @@ def learn_byte_pair(
     tokens, merges = train_merges(
         count_words(iterate_lines(files), add_prefix_space=add_prefix_space),
         size - len(special),
-        byte_alphabet.CHARACTERS,
+        BYTE_CHARACTERS,
         min_frequency=min_frequency,
     )
     vocabulary = Vocabulary([*special, *tokens], **special_tokens)

@@ -1,4 +1,4 @@
-"""The file of a SentencePiece model, read and written.
+"""The file of a SentencePiece model, read and written, and the operation that runs the model.
 
 The format is a protocol buffer, `sentencepiece_model.proto` of SentencePiece (Kudo and Richardson,
 2018, https://arxiv.org/abs/1808.06226). The few fields that matter here are declared below.
@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import tensorflow as tf
+import tensorflow_text as tf_text
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
@@ -220,3 +222,37 @@ def _message_class() -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.ModelProto"))
+
+
+class SentencePieceOperation:
+    """Splits strings `[N]` with a model; the operation is made where it is used.
+
+    It holds a resource. One made inside a graph belongs to the graph and is saved with it. One made
+    outside would have to be tracked by whatever is saved, and is lost when TensorFlow clears its
+    kernels, which setting a seed does; hence a graph of our own there.
+
+    Args:
+        model: a serialized `ModelProto`.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self._model = model
+        self._graphs: dict[str, Any] = {}
+
+    def tokenize(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """Pieces' ids in the model, int32 `[N, (pieces)]`."""
+        return self._call("tokenize", strings)
+
+    def tokenize_with_offsets(self, strings: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
+        """Ids int32, starts and ends in bytes int64, `[N, (pieces)]`."""
+        return self._call("tokenize_with_offsets", strings)
+
+    def _call(self, name: str, strings: tf.Tensor) -> Any:
+        if not tf.executing_eagerly():
+            return getattr(tf_text.SentencepieceTokenizer(self._model), name)(strings)
+        if name not in self._graphs:
+            # Concrete: of functions of one name in many tokenizers TensorFlow warns as retraced.
+            signature = [tf.TensorSpec([None], tf.string)]
+            function = tf.function(getattr(self, name), signature, autograph=False)
+            self._graphs[name] = function.get_concrete_function()
+        return self._graphs[name](tf.convert_to_tensor(strings, tf.string))

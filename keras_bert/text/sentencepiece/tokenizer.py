@@ -33,13 +33,16 @@ from keras_bert.text.character_map import (
     crosses_spaces,
     read_character_map,
 )
-from keras_bert.text.offsets import bytes_to_characters, character_spans
-from keras_bert.text.ragged import row_ids
-from keras_bert.text.sentencepiece.model import SPACE, PieceType, SentencePieceModel
-from keras_bert.text.sentencepiece.operation import SentencePieceOperation
+from keras_bert.text.characters import bytes_to_characters, character_spans, row_ids
+from keras_bert.text.sentencepiece.model import (
+    SPACE,
+    PieceType,
+    SentencePieceModel,
+    SentencePieceOperation,
+)
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
-from keras_bert.text.words.words import begins_word
+from keras_bert.text.words import begins_word
 
 MODEL_NAME = "spiece.model"
 

@@ -1,6 +1,6 @@
-"""What BERT does to text before splitting it into words, as a table of code points.
+"""BERT's `BasicTokenizer`: normalization by a table of code points, and the words of the result.
 
-The rules are those of `BasicTokenizer` in `tokenization.py` (Devlin et al., 2019): drop control
+The rules of normalization are those of `tokenization.py` (Devlin et al., 2019): drop control
 characters, turn white space into spaces and, for uncased models, lower the case and strip accents.
 Each rule looks at one code point, so they fit the table (code point to string) that the operation
 behind `tensorflow_text.FastBertNormalizer` reads, in the graph and in TFLite. tf.text's own table
@@ -25,7 +25,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.text.double_array import build_double_array
+from keras_bert.text.character_map import build_double_array
+from keras_bert.text.characters import WHITE_SPACE
 
 UNICODE_VERSION = "14.0.0"
 """The Unicode version of the shipped tables (that of Python 3.11)."""
@@ -33,6 +34,12 @@ UNICODE_VERSION = "14.0.0"
 _TABLES = Path(__file__).parent / "tables"
 _WHITE_SPACE = "\t\n\r"
 _REMOVED = "\0\ufffd"
+_PUNCTUATION = r"\p{P}$+<=>^`|~"  # BERT counts all of ASCII's symbols as punctuation
+CJK = (  # the CJK Unified Ideographs and compatibility blocks that tokenization.py lists
+    r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
+    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
+)
+"""Ideographs that are words by themselves, inside the brackets of a regular expression."""
 
 
 def normalize_character(character: str, *, lowercase: bool, strip_accents: bool) -> str:
@@ -70,6 +77,20 @@ def load_normalizer(*, lowercase: bool, strip_accents: bool) -> tf_text.FastBert
     """The operation that normalises strings, with the shipped table."""
     table = load_table(lowercase=lowercase, strip_accents=strip_accents)
     return tf_text.FastBertNormalizer(model_buffer=tf.constant(np.frombuffer(table, np.uint8)))
+
+
+def split_words(
+    texts: tf.Tensor, *, split_cjk: bool = True
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Words of normalised texts `[N]`, with their first byte and the byte after their last.
+
+    Returns:
+        Words, starts and ends, `[N, (words)]`: string, int64, int64.
+    """
+    single = f"[{_PUNCTUATION}{CJK if split_cjk else ''}]"
+    return tf_text.regex_split_with_offsets(
+        texts, delim_regex_pattern=f"[{WHITE_SPACE}]+|{single}", keep_delim_regex_pattern=single
+    )
 
 
 def _changed_characters(rule: Callable[[str], str]) -> dict[str, str]:

@@ -20,14 +20,13 @@ import tensorflow_text as tf_text
 
 from keras_bert.errors import InputError
 from keras_bert.text.added_tokens import AddedToken, Pieces
-from keras_bert.text.offsets import character_spans, to_characters
+from keras_bert.text.characters import character_spans, to_characters
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import CONTINUATION, Vocabulary, is_continuation
-from keras_bert.text.wordpiece.normalization import load_normalizer
-from keras_bert.text.wordpiece.splitting import CJK, split_words
-from keras_bert.text.wordpiece.word_limit import MOST_BYTES_PER_CHARACTER, WordLimit
+from keras_bert.text.wordpiece.normalization import CJK, load_normalizer, split_words
 
 VOCABULARY_NAME = "vocab.txt"
+_MOST_BYTES_PER_CHARACTER = 4
 _MOST_BYTES_PER_TOKEN = 256  # of tf.text's operation
 
 
@@ -88,12 +87,12 @@ class WordPiece(Tokenizer):
         self._wordpiece = tf_text.FastWordpieceTokenizer(
             [self._as_matched(token, index) for index, token in enumerate(self.vocabulary.tokens)],
             suffix_indicator=CONTINUATION,
-            max_bytes_per_word=MOST_BYTES_PER_CHARACTER * self.max_characters_per_word,
+            max_bytes_per_word=_MOST_BYTES_PER_CHARACTER * self.max_characters_per_word,
             token_out_type=tf.int32,
             unknown_token=self._as_matched(self.vocabulary.unknown, self.vocabulary.unknown_id),
             no_pretokenization=not self.split_cjk,
         )
-        self._limit_words = WordLimit(
+        self._limit_words = _WordLimit(
             self.vocabulary.tokens,
             self.is_continuation,
             self.vocabulary.unknown_id,
@@ -197,3 +196,57 @@ class WordPiece(Tokenizer):
         """
         path = Path(directory) / VOCABULARY_NAME
         return cls(Vocabulary.from_file(path, **(special_tokens or {})), **options)
+
+
+class _WordLimit:
+    """BERT's limit on the length of a word: a word of more than `limit` characters is unknown.
+
+    tf.text's operation limits bytes. If its limit is so large that it admits every word of few
+    enough characters, it also admits some longer words; their pieces are found here by adding up
+    their characters.
+
+    Args:
+        tokens: the vocabulary `[V]`.
+        continues_word: bool `[V]`, which tokens are not the first of their word.
+        unknown_id: what stands for a longer word.
+        limit: the most characters of a word.
+    """
+
+    def __init__(
+        self, tokens: Sequence[str], continues_word: np.ndarray, unknown_id: int, limit: int
+    ) -> None:
+        characters = [len(token.removeprefix(CONTINUATION)) for token in tokens]
+        self._characters = tf.constant(characters, tf.int32)
+        self._continues_word = tf.constant(continues_word)
+        self._unknown_id = unknown_id
+        self._limit = limit
+
+    def __call__(
+        self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+    ) -> Pieces:
+        """The pieces, fewer where a word was too long."""
+        continues = tf.gather(self._continues_word, ids.values)
+        word = tf.cumsum(tf.cast(~continues, tf.int32)) - 1  # of each token
+        lengths = tf.math.segment_sum(tf.gather(self._characters, ids.values), word)
+
+        def unchanged() -> tuple[tf.Tensor, ...]:
+            return ids.values, starts.values, ends.values, ids.row_splits
+
+        def limited() -> tuple[tf.Tensor, ...]:
+            too_long = tf.gather(lengths > self._limit, word)
+            last_piece = tf.cumsum(tf.math.segment_sum(tf.ones_like(word), word)) - 1
+            word_ends = tf.gather(ends.values, tf.gather(last_piece, word))
+            kept = ~(continues & too_long)
+            kept_before = tf.pad(tf.cumsum(tf.cast(kept, tf.int64)), [[1, 0]])
+            return (
+                tf.where(too_long, self._unknown_id, ids.values)[kept],
+                starts.values[kept],
+                tf.where(too_long, word_ends, ends.values)[kept],
+                tf.gather(kept_before, ids.row_splits),
+            )
+
+        *flat, row_splits = tf.cond(tf.reduce_any(lengths > self._limit), limited, unchanged)
+        ids, starts, ends = (
+            tf.RaggedTensor.from_row_splits(values, row_splits, validate=False) for values in flat
+        )
+        return ids, starts, ends

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.text.characters import Characters
-from keras_bert.text.words.words import IDEOGRAPHS, JOINERS, marks
+from keras_bert.text.words import IDEOGRAPHS, JOINERS, marks
 
 
 class Kind(enum.IntEnum):
@@ -31,7 +31,7 @@ class Kind(enum.IntEnum):
 
 @functools.cache
 def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
-    """Ranges of code points of one kind, as `character_kinds.kind_ranges`, int32 `[R]` each."""
+    """Ranges of code points of one kind, as `byte_pair.splitting.kind_ranges`, int32 `[R]` each."""
     classes = {
         Kind.SPACE: r"\s",
         Kind.LETTER: rf"[^\W_{IDEOGRAPHS}]",

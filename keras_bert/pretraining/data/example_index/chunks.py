@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_bert.row_lengths import numbers_of, splits_of
+from keras_bert.text.rows import numbers_of, splits_of
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.data.corpus import TokenizedCorpus

@@ -12,7 +12,7 @@ from keras_bert.pretraining.data.example_index.plan import (
     generator,
     shuffled_stretches,
 )
-from keras_bert.row_lengths import numbers_of
+from keras_bert.text.rows import numbers_of
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.data.corpus import TokenizedCorpus

@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_bert.pretraining.data.example_index.plan import generator
 from keras_bert.pretraining.data.example_index.segments import stretches_of_documents
-from keras_bert.row_lengths import splits_of
+from keras_bert.text.rows import splits_of
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.data.corpus import TokenizedCorpus

@@ -7,21 +7,48 @@ The pattern of `encoder.py` (Radford et al., 2019) is
 Whether a word begins at a character depends on the kinds of that character and of the two beside
 it alone, except around the apostrophe of a contraction. So the kinds of all characters of a batch
 are looked up at once, and what three kinds in a row mean in a small table. Every byte passes
-through, and the version of Unicode is that of `character_kinds.py`.
+through, and the version of Unicode is that of the shipped table.
+
+Regular expression engines know different versions of Unicode: `\p{L}` of RE2, which TensorFlow has,
+is not that of Hugging Face's `tokenizers`. The shipped table is what `tokenizers` does with each
+code point; `python -m keras_bert.text.byte_pair.splitting` asks it and writes the table anew.
 """
 
 from __future__ import annotations
 
+import enum
+import functools
+import gzip
 import itertools
+import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.byte_pair.character_kinds import Kind, kind_ranges, kinds_of
-from keras_bert.text.characters import MOST_BYTES, code_points
+from keras_bert.text.characters import MOST_BYTES, WHITE_SPACE, code_points
 
+UNICODE_VERSION = "16.0"
+"""The Unicode version of the shipped table."""
+
+_TABLE = Path(__file__).parent / "tables/character-kinds.json.gz"
 _SHORT_ENDINGS = [ord(letter) for letter in "stmd"]  # of contractions, after the apostrophe
 _LONG_ENDINGS = [ord(first) * 256 + ord(second) for first, second in ("re", "ve", "ll")]
+_BEGINS_TEXT = "\x01"
+_INSIDE_WHITE = f"[{WHITE_SPACE}] ([{WHITE_SPACE}]|$)"  # a space that may begin no word
+_UNCUT = rf"\C*({_BEGINS_TEXT}|{_INSIDE_WHITE})\C*"  # \C is any byte
+
+
+class Kind(enum.IntEnum):
+    """What a character is to GPT-2's pattern."""
+
+    OTHER = 0
+    LETTER = 1
+    NUMBER = 2
+    WHITE = 3  # white space that is not the next one
+    SPACE = 4  # U+0020
+    NONE = 5  # no character: the end of a text
 
 
 def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
@@ -41,6 +68,31 @@ def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_nested_row_splits(
         data, [tf.gather(_index(begins_word), text_begins), word_splits], validate=False
     )
+
+
+def cut_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
+    """Chunks `[N, (chunks)]` of texts `[N]`, without their space and with a mark where it lacks.
+
+    `split_words` begins a word at a space that has no white space before it, and at one that has
+    none after it, and looks at nothing beyond. So each chunk can be split by itself: once for all
+    its occurrences in a batch. A text that cannot be cut at every space stays whole.
+    """
+    marked = tf.strings.join([_BEGINS_TEXT, texts])
+    uncut = tf.strings.regex_full_match(texts, _UNCUT)
+    chunks = tf.strings.split(tf.where(uncut, _BEGINS_TEXT, marked), " ")
+    chunks = chunks.with_row_splits_dtype(tf.int64)
+    whole = tf.RaggedTensor.from_row_lengths(
+        tf.boolean_mask(marked, uncut), tf.cast(uncut, tf.int64), validate=False
+    )
+    return tf.concat([chunks, whole], axis=1)
+
+
+def restore_spaces(chunks: tf.Tensor) -> tf.Tensor:
+    """What chunks `[X]` were in their texts."""
+    begins_text = tf.strings.substr(chunks, 0, 1) == _BEGINS_TEXT
+    with_space = tf.strings.join([" ", chunks])
+    left_out = tf.where(begins_text, 2, 0)
+    return tf.strings.substr(with_space, left_out, tf.strings.length(with_space) - left_out)
 
 
 def _begins_word(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> tf.Tensor:
@@ -125,5 +177,49 @@ def _rule(before: Kind, this: Kind, after: Kind) -> bool:
     return before not in (Kind.SPACE, this)
 
 
+@functools.cache
+def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
+    """Ranges of code points of one kind: first code points int32 `[R]`, sorted; kinds int32 `[R]`.
+
+    A range ends where the next begins; the first begins at 0.
+    """
+    ranges = json.loads(gzip.decompress(_TABLE.read_bytes()))
+    first, kinds = np.array(ranges, np.int32).T
+    return first, kinds
+
+
+def kinds_of(code_points: np.ndarray) -> np.ndarray:
+    """Kinds int32, shaped as the code points."""
+    first, kinds = kind_ranges()
+    return kinds[np.searchsorted(first, code_points, side="right") - 1]
+
+
 _BEGINS_WORD = np.array([_rule(*three) for three in itertools.product(Kind, repeat=3)])
 _KINDS_OF_BYTES = np.pad(kinds_of(np.arange(0x80)), (0, 0x80))  # the others are found later
+
+
+def _write_table() -> None:
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    words = ByteLevel(add_prefix_space=False)
+
+    def kind(code_point: int) -> Kind:
+        if 0xD800 <= code_point <= 0xDFFF:
+            return Kind.OTHER
+        if code_point == 0x20:
+            return Kind.SPACE
+        examples = {Kind.LETTER: "a", Kind.NUMBER: "1", Kind.OTHER: "."}
+        joined = (
+            kind
+            for kind, example in examples.items()
+            if len(words.pre_tokenize_str(example + chr(code_point))) == 1
+        )
+        return next(joined, Kind.WHITE)
+
+    groups = itertools.groupby(range(sys.maxunicode + 1), kind)
+    ranges = [[next(code_points), int(kind)] for kind, code_points in groups]
+    _TABLE.write_bytes(gzip.compress(json.dumps(ranges).encode(), mtime=0))
+
+
+if __name__ == "__main__":
+    _write_table()
