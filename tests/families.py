@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import keras_bert as kb
-from keras_bert.checkpoints.deferred import without_weights
+from keras_bert.checkpoints.variables import without_weights
 from keras_bert.export.check import difference, reference
 from keras_bert.export.signatures import input_names
 from keras_bert.families import FAMILIES

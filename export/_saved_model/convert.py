@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import keras_bert
 from keras_bert.atomic import replacing, written_with
-from keras_bert.checkpoints.earlier import TEXT_FILES
+from keras_bert.checkpoints.directories import TEXT_FILES
 from keras_bert.errors import InputError
 from keras_bert.export._saved_model.text import SENTENCES, same, text_function, text_signature
 from keras_bert.export._saved_model.warm_up import FILE as WARM_UP

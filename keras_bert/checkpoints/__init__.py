@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_bert.checkpoints.card import Card
-from keras_bert.checkpoints.consistent import open_consistently
 from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.directories import open_consistently
 from keras_bert.checkpoints.google import is_google, open_google, save_google
 from keras_bert.checkpoints.hub import download
 from keras_bert.checkpoints.huggingface.directory import (

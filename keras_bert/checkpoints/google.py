@@ -23,7 +23,7 @@ import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.earlier import earlier_save
+from keras_bert.checkpoints.directories import earlier_save
 from keras_bert.checkpoints.huggingface.config import (
     read_arguments,
     read_encoder,

@@ -15,7 +15,7 @@ import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.earlier import earlier_save
+from keras_bert.checkpoints.directories import earlier_save
 from keras_bert.checkpoints.json_files import read_json
 from keras_bert.checkpoints.mapping import (
     HEADS_BIAS,

@@ -12,8 +12,13 @@ from typing import Any, NamedTuple, Protocol
 import keras
 import numpy as np
 
-from keras_bert.checkpoints.deferred import aligned, initialize_rest, set_weight
-from keras_bert.checkpoints.variables import named_variables, saved_weights
+from keras_bert.checkpoints.variables import (
+    aligned,
+    initialize_rest,
+    named_variables,
+    saved_weights,
+    set_weight,
+)
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError
 from keras_bert.families.head import Row

@@ -17,7 +17,7 @@ import keras_bert
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import README, Card, write_card
 from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.earlier import TEXT_FILES, earlier_save
+from keras_bert.checkpoints.directories import TEXT_FILES, earlier_save
 from keras_bert.checkpoints.json_files import read_json, write_json
 from keras_bert.checkpoints.mapping import SAME, Link
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors

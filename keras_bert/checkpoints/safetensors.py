@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from keras_bert.checkpoints.consistent import KeptFile
+from keras_bert.checkpoints.directories import KeptFile
 from keras_bert.errors import CheckpointError, InputError
 
 _TYPES = {

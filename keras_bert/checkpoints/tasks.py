@@ -8,9 +8,8 @@ from typing import Any
 
 import keras
 
-from keras_bert.checkpoints.deferred import without_weights
 from keras_bert.checkpoints.mapping import Link
-from keras_bert.checkpoints.variables import named_variables, saved_weights
+from keras_bert.checkpoints.variables import named_variables, saved_weights, without_weights
 from keras_bert.config import EncoderConfig, closest
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES

@@ -5,7 +5,7 @@ import os
 import pytest
 
 import keras_bert as kb
-from keras_bert.checkpoints import consistent, google, native, open_checkpoint
+from keras_bert.checkpoints import directories, google, native, open_checkpoint
 from keras_bert.checkpoints.huggingface import directory as huggingface
 from tests.checkpoints.huggingface import check
 from tests.checkpoints.race import is_of_one_save, make
@@ -80,7 +80,7 @@ def test_weights_that_are_missing_for_a_moment(saved, format, monkeypatch):
 
 @pytest.mark.parametrize("format", ["native"], indirect=True)
 def test_saves_without_end(saved, format, monkeypatch):
-    monkeypatch.setattr(consistent, "_ATTEMPTS", 3)
+    monkeypatch.setattr(directories, "_ATTEMPTS", 3)
     path = next(saved.glob("*.json"))
     at_each_reading(monkeypatch, format, lambda times: os.utime(path, (times, times)))
     with pytest.raises(kb.CheckpointError, match="model is replaced again and again while"):
@@ -88,7 +88,7 @@ def test_saves_without_end(saved, format, monkeypatch):
 
 
 def test_a_log_that_grows_does_not_count(saved, format, monkeypatch):
-    monkeypatch.setattr(consistent, "_ATTEMPTS", 1)
+    monkeypatch.setattr(directories, "_ATTEMPTS", 1)
     log = saved / "train.log"
     at_each_reading(monkeypatch, format, lambda times: log.write_text("step\n" * times))
     assert number(kb.load(saved)) == "save0"

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import keras_bert as kb
-from keras_bert.checkpoints.deferred import without_weights
-from keras_bert.checkpoints.variables import named_variables
+from keras_bert.checkpoints.variables import named_variables, without_weights
 from keras_bert.families import FAMILIES
 from tests.layers.paper import encode
 

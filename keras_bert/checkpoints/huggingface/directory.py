@@ -17,7 +17,7 @@ import numpy as np
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import README, Card, write_card
 from keras_bert.checkpoints.contents import GIVE_PREPROCESSOR, Contents
-from keras_bert.checkpoints.earlier import TEXT_FILES, earlier_save
+from keras_bert.checkpoints.directories import TEXT_FILES, earlier_save
 from keras_bert.checkpoints.huggingface import tensorflow as tensorflow_classes
 from keras_bert.checkpoints.huggingface.config import (
     class_of,

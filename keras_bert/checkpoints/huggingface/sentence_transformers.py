@@ -17,7 +17,7 @@ import keras
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import Card, write_card
 from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.earlier import earlier_save
+from keras_bert.checkpoints.directories import earlier_save
 from keras_bert.checkpoints.huggingface.directory import FILES, open_hugging_face, save_hugging_face
 from keras_bert.checkpoints.json_files import read_json, read_json_if_there, write_json
 from keras_bert.errors import CheckpointError, InputError

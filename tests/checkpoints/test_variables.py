@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import keras_bert as kb
-from keras_bert.checkpoints.deferred import aligned
+from keras_bert.checkpoints.variables import aligned
 from tests.checkpoints.test_google import google_encoder
 
 
