@@ -68,7 +68,7 @@ def test_names_cannot_break_the_pages(classifier, tmp_path, monkeypatch):
     timing = Timing(1.0, 0.0)
     fast = Speed({(1, 128): timing, (32, 128): timing}, {1: 2.0, 2: 3.0}, (32, 128), 1.0, 1.0)
     row = Row("a|b<p>&.tflite", "ids", "<runtime> 1", 1.0, 0.0, None, {}, speed=fast)
-    module = importlib.import_module("keras_bert.export.report")
+    module = importlib.import_module("keras_bert.export._verify.report")
     monkeypatch.setattr(module, "verify", lambda *arguments, **options: Report((row,), 1))
     export.report(classifier, ["a"], ["text"], tmp_path / "page.md")
     markdown = (tmp_path / "page.md").read_text("utf-8")
