@@ -27,7 +27,7 @@ def ours(vocabulary, text):
 
     from keras_bert import Vocabulary, WordPiece
     from keras_bert.pretraining.data.corpus import TokenizedCorpus
-    from keras_bert.pretraining.data.examples import Examples
+    from keras_bert.pretraining.data.input_pipeline import Examples
     from keras_bert.pretraining.data.masking import TokenMasking
 
     tf.config.threading.set_intra_op_parallelism_threads(1)

@@ -140,7 +140,7 @@ def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
     import tensorflow as tf
 
     from keras_bert.pretraining.config import PretrainingConfig
-    from keras_bert.pretraining.data.feed import distributed_batches
+    from keras_bert.pretraining.data.input_pipeline import distributed_batches
     from keras_bert.pretraining.objectives.registry import OBJECTIVES
     from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
     from keras_bert.pretraining.training.run import make_optimizer

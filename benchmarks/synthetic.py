@@ -10,7 +10,7 @@ from keras_bert.pretraining.objectives.objective import Objective
 def random_batch(
     objective: Objective, vocabulary_size: int, batch_size: int, length: int, slots: int
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Returns inputs, labels and weights as `pretraining.data.examples` makes them, unpadded.
+    """Returns inputs, labels and weights as `pretraining.data.input_pipeline` makes them, unpadded.
 
     Args:
         objective: what is trained.

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_bert.pretraining.data.examples import Examples, num_batches
+from keras_bert.pretraining.data.input_pipeline import Examples, num_batches
 from keras_bert.pretraining.data.masking import TokenMasking
 
 LENGTH = 32

@@ -7,7 +7,7 @@ import pytest
 
 from keras_bert.pretraining.data.corpus import TokenizedCorpus
 from keras_bert.pretraining.data.example_index import plan_full_sentences, plan_ordered_pairs
-from keras_bert.pretraining.data.examples import Examples
+from keras_bert.pretraining.data.input_pipeline import Examples
 from keras_bert.pretraining.data.mask_selection import UNITS
 from keras_bert.pretraining.data.masking import TokenMasking
 from keras_bert.text.vocabulary import Vocabulary

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.pretraining.data.examples import Examples
+from keras_bert.pretraining.data.input_pipeline import Examples
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import pretrain

@@ -6,7 +6,6 @@ from sklearn.ensemble import GradientBoostingClassifier
 
 from keras_bert.errors import InputError
 from keras_bert.pretraining.data.example_index import (
-    chunks,
     next_sentence,
     plan_full_sentences,
     plan_ordered_pairs,
@@ -99,7 +98,7 @@ def test_fills_sequences_but_for_a_tenth_and_the_ends_of_documents(make_corpus):
 def test_units_are_split_alike_whatever_is_in_memory_at_a_time(make_corpus, monkeypatch):
     corpus = make_corpus(documents=500, most_units=2)
     at_once = plan_pairs(corpus, 61)
-    monkeypatch.setattr(chunks, "BLOCK", 7)
+    monkeypatch.setattr(next_sentence, "BLOCK", 7)
     in_blocks = plan_pairs(corpus, 61)
     for name in COLUMNS:
         np.testing.assert_array_equal(getattr(at_once, name), getattr(in_blocks, name))
@@ -226,7 +225,7 @@ def test_full_sentences_are_those_of_a_loop(make_corpus, seed, max_tokens, **opt
     separator = 3
     corpus = plain.with_document_separators(separator)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("keras_bert.pretraining.data.example_index.full_sentences.EARLIER", 0)
+        patch.setattr("keras_bert.pretraining.data.example_index.sentences.EARLIER", 0)
         plan = plan_full_sentences(corpus, max_tokens, seed=seed)
     order = np.argsort(plan.a_start)
     stretches = zip(plan.a_start[order], plan.a_length[order], strict=True)

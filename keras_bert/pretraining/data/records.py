@@ -27,8 +27,7 @@ from keras_bert.checkpoints.json_files import read_json
 from keras_bert.checkpoints.safetensors import save_tensors
 from keras_bert.errors import InputError
 from keras_bert.pretraining.background import Background
-from keras_bert.pretraining.data.corpus import TokenizedCorpus
-from keras_bert.pretraining.data.lines import Lines
+from keras_bert.pretraining.data.corpus import Lines, TokenizedCorpus
 from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
 from keras_bert.text.tokenizer import Tokenizer
 

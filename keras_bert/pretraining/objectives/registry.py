@@ -8,14 +8,13 @@ import keras
 
 from keras_bert.pretraining.data.example_index import plan_ordered_pairs, plan_pairs
 from keras_bert.pretraining.objectives import losses
-from keras_bert.pretraining.objectives.loss_term import Head, Sums
 from keras_bert.pretraining.objectives.models import (
     distillation_model,
     masked_language_model,
     pretraining_model,
     replaced_token_model,
 )
-from keras_bert.pretraining.objectives.objective import Objective
+from keras_bert.pretraining.objectives.objective import Head, Objective, Sums
 from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel
 
 

@@ -5,7 +5,7 @@ import functools
 import math
 import sys
 
-from keras_bert.pretraining.data.examples import num_batches
+from keras_bert.pretraining.data.input_pipeline import num_batches
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

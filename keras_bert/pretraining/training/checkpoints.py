@@ -32,7 +32,7 @@ from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors,
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
 from keras_bert.optimizers.distributed import AdamW
-from keras_bert.pretraining.objectives.init_checkpoint import REST
+from keras_bert.pretraining.objectives.models import REST
 
 MOMENTS = "optimizer.safetensors"
 

@@ -6,7 +6,7 @@ from keras_bert.checkpoints import open_checkpoint
 from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.data.examples import Examples
+from keras_bert.pretraining.data.input_pipeline import Examples
 from keras_bert.pretraining.data.masking import TokenMasking, slots_for
 from keras_bert.pretraining.data.records import open_corpus
 from keras_bert.pretraining.objectives.registry import OBJECTIVES

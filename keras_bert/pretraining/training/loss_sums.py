@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.pretraining.objectives.loss_term import Head
+from keras_bert.pretraining.objectives.objective import Head
 
 
 def by_key(heads: Sequence[Head], values: Any) -> Mapping[str, Any]:

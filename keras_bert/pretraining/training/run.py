@@ -25,8 +25,7 @@ from keras_bert.optimizers.schedules import DECAYS
 from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.example_index import Plan
-from keras_bert.pretraining.data.examples import Examples, num_batches
-from keras_bert.pretraining.data.feed import distributed_batches
+from keras_bert.pretraining.data.input_pipeline import Examples, distributed_batches, num_batches
 from keras_bert.pretraining.data.records import verifying
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.training.batch_ramp import BatchRamp

@@ -3,12 +3,11 @@
 Every draw is a function of (seed, epoch, unit), so a plan can be made anywhere and again.
 """
 
-from keras_bert.pretraining.data.example_index.full_sentences import plan_full_sentences
+from keras_bert.pretraining.data.example_index.index import EpochPlan
 from keras_bert.pretraining.data.example_index.next_sentence import plan_pairs
 from keras_bert.pretraining.data.example_index.packed import PackedPlan, plan_packed
-from keras_bert.pretraining.data.example_index.plan import EpochPlan
-from keras_bert.pretraining.data.example_index.segments import plan_segments
 from keras_bert.pretraining.data.example_index.sentence_order import plan_ordered_pairs
+from keras_bert.pretraining.data.example_index.sentences import plan_full_sentences, plan_segments
 
 Plan = EpochPlan | PackedPlan
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.data.example_index.chunks import (
-    chunks_at_every_unit,
-    split_tokens,
-    truncate,
-)
-from keras_bert.pretraining.data.example_index.plan import (
+from keras_bert.pretraining.data.example_index.index import (
     EpochPlan,
     follow,
     generator,
     shuffled_pairs,
 )
+from keras_bert.text.rows import numbers_of, splits_of
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.data.corpus import TokenizedCorpus
+
+BLOCK = 2**14
+"""Chunks of one unit whose tokens are in memory at a time."""
+
+SHORTER = 0.1
+"""Share of chunks filled to a random smaller length, so that such lengths are seen in training."""
 
 
 def plan_pairs(
@@ -77,3 +80,98 @@ def plan_pairs(
 
     parts = truncate(a_start, a_end - a_start, b_start, b_end - b_start, max_tokens, rng)
     return shuffled_pairs(rng, *parts, is_random)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chunks:
+    """Chunks `[N]`: units `unit` to `end`, the second part from unit `split`.
+
+    A chunk of one unit has no split (`split == end`); of BERT's only the end of a document can be
+    one.
+    """
+
+    unit: np.ndarray
+    split: np.ndarray
+    end: np.ndarray
+
+    @property
+    def is_single(self) -> np.ndarray:
+        """bool `[N]`: chunks of one unit."""
+        return self.split == self.end
+
+    def take(self, chosen: np.ndarray) -> Chunks:
+        """Some of the chunks."""
+        return Chunks(*(column[chosen] for column in dataclasses.astuple(self)))
+
+
+def chunks_at_every_unit(
+    corpus: TokenizedCorpus, max_tokens: int, rng: np.random.Generator
+) -> tuple[Chunks, np.ndarray]:
+    """The chunk that would begin at each unit, and the tokens `[U]` that it was to have.
+
+    It is filled with units of one document up to `max_tokens`, or in 10 % of the cases up to a
+    random smaller number, and split in two between units, at random.
+    """
+    units = corpus.num_units
+    starts = corpus.unit_splits
+    unit = np.arange(units)
+    document_end = corpus.document_splits[1:][corpus.document_of_unit]
+    shorter = rng.random(units) < SHORTER
+    target = np.where(shorter, rng.integers(2, max_tokens + 1, units), max_tokens)
+    end = np.searchsorted(starts, starts[:-1] + target)  # the first boundary that is far enough
+    end = np.minimum(np.maximum(end, unit + 2), document_end)
+    return split_between_units(unit, end, rng), target
+
+
+def split_between_units(unit: np.ndarray, end: np.ndarray, rng: np.random.Generator) -> Chunks:
+    """Chunks from `unit` to `end`, each split between any two of its units if it has two."""
+    split = unit + 1 + (rng.random(len(unit)) * (end - unit - 1)).astype(np.int64)
+    return Chunks(unit, split, end)
+
+
+def split_tokens(
+    corpus: TokenizedCorpus, chunks: Chunks, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tokens `[N]` at which the chunks begin, are split and end.
+
+    A chunk of one unit is split inside, before a word; one of one word is not (split = end).
+    """
+    start, end = corpus.unit_splits[chunks.unit], corpus.unit_splits[chunks.end]
+    split, draws = corpus.unit_splits[chunks.split], rng.random(len(start))
+    single = np.flatnonzero(chunks.is_single)
+    for first in range(0, len(single), BLOCK):
+        some = single[first : first + BLOCK]
+        split[some] = _word_start_inside(corpus, start[some], end[some], draws[some])
+    return start, split, end
+
+
+def truncate(
+    a_start: np.ndarray,
+    a_length: np.ndarray,
+    b_start: np.ndarray,
+    b_length: np.ndarray,
+    max_tokens: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Takes tokens from the longer part, from its front or its back at random, until both fit."""
+    kept_a = np.minimum(a_length, np.maximum((max_tokens + 1) // 2, max_tokens - b_length))
+    kept_b = np.minimum(b_length, max_tokens - kept_a)
+    from_front_a = rng.binomial(a_length - kept_a, 0.5)
+    from_front_b = rng.binomial(b_length - kept_b, 0.5)
+    return a_start + from_front_a, kept_a, b_start + from_front_b, kept_b
+
+
+def _word_start_inside(
+    corpus: TokenizedCorpus, start: np.ndarray, end: np.ndarray, draws: np.ndarray
+) -> np.ndarray:
+    """The word start between `start` and `end` that is drawn, or `end` where there is one word."""
+    lengths = end - start
+    bounds = splits_of(lengths)
+    tokens = np.repeat(start, lengths) + numbers_of(lengths)
+    begins = ~corpus.is_continuation[corpus.tokens[tokens]]
+    begins[bounds[:-1]] = False
+    before = splits_of(begins)
+    number = np.diff(before[bounds])
+    chosen = before[bounds[:-1]] + (draws * number).astype(np.int64)
+    words = np.append(tokens[begins], 0)  # where there is none, what follows the last is looked at
+    return np.where(number > 0, words[chosen], end)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_bert.pretraining.data.example_index.plan import generator
-from keras_bert.pretraining.data.example_index.segments import stretches_of_documents
+from keras_bert.pretraining.data.example_index.index import generator
+from keras_bert.pretraining.data.example_index.sentences import stretches_of_documents
 from keras_bert.text.rows import splits_of
 
 if TYPE_CHECKING:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_bert.pretraining.data.example_index.chunks import (
-    SHORTER,
-    split_between_units,
-    split_tokens,
-    truncate,
-)
-from keras_bert.pretraining.data.example_index.plan import (
+from keras_bert.pretraining.data.example_index.index import (
     EpochPlan,
     follow,
     generator,
     shuffled_pairs,
+)
+from keras_bert.pretraining.data.example_index.next_sentence import (
+    SHORTER,
+    split_between_units,
+    split_tokens,
+    truncate,
 )
 
 if TYPE_CHECKING:
