@@ -17,7 +17,7 @@ _PRESETS: dict[str, dict[str, Any]] = {}
 @keras.saving.register_keras_serializable(package="keras_bert")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """What an encoder is: its sizes, activation, regularisation and parts.
+    """What an encoder is: its sizes, activation, regularization and parts.
 
     The defaults are those of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
 

@@ -34,7 +34,7 @@ def download(name: str | os.PathLike) -> Path:
     """The directory of a model in the hub's cache, fetched if need be.
 
     Args:
-        name: organisation and model, "google-bert/bert-base-uncased".
+        name: organization and model, "google-bert/bert-base-uncased".
 
     Without a network, or where `HF_HUB_OFFLINE` is set, what is in the cache is used; the
     variables of huggingface_hub (`HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, ...) apply.

@@ -72,7 +72,7 @@ def without_weights() -> Iterator[None]:
         with keras.StatelessScope(initialize_variables=False):
             yield
     finally:
-        # Or the next such scope, say in a training step, would initialise them (again).
+        # Or the next such scope, say in a training step, would initialize them (again).
         global_state.set_global_attribute(_REGISTER, before)
 
 

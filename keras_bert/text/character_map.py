@@ -1,8 +1,8 @@
-"""How a SentencePiece model normalises text: a map from characters to characters, as bytes.
+"""Normalization of a SentencePiece model: a map from characters to characters, as bytes.
 
 The bytes are a size, a double array (Darts-clone) over the UTF-8 of the keys, and the values, each
 ended by a zero byte. The operation replaces the longest key at each place of the text.
-Normalisation that Hugging Face does in steps of its own before the model's (lower case, accents) is
+Normalization that Hugging Face does in steps of its own before the model's (lower case, accents) is
 put into the same map, so that it too runs in the graph, in one pass, with offsets.
 """
 
@@ -81,7 +81,7 @@ class _Trie:
         return parents, labels[found], places[parents, found]
 
     def values(self, positions: np.ndarray) -> list[str | None]:
-        """What the keys that end in states `[S]` become; None where none ends."""
+        """Returns the values of the keys that end in states `[S]`, None where no key ends."""
         ends = (self._units[positions] & _HAS_VALUE) != 0
         starts = self._units[np.where(ends, self._bases(positions), 0)] & _VALUE
         return [
@@ -148,7 +148,7 @@ STEPS: dict[str, Callable[[str], str]] = {
     "lowercase": _lowercase,
     "single_spaces": _single_spaces,
 }
-"""What may be done to text before the model's own normalisation, by name."""
+"""Steps of normalization before the model's own, by name."""
 
 
 def _composed_sequences() -> Iterable[str]:
@@ -182,7 +182,7 @@ def compose_character_map(steps: tuple[str, ...], data: bytes) -> bytes:
     """
     unknown = [step for step in steps if step not in STEPS]
     if unknown:
-        raise InputError(f"{unknown[0]!r} is no step of normalisation: use {', '.join(STEPS)}.")
+        raise InputError(f"{unknown[0]!r} is no step of normalization: use {', '.join(STEPS)}.")
     if not steps:
         return data
     own = read_character_map(data, _LONGEST_SEQUENCE)
@@ -241,7 +241,7 @@ def build_double_array(entries: Mapping[bytes, int]) -> np.ndarray:
 
 
 class _Units:
-    """The growing array, with a note of which units and which bases are taken."""
+    """Growing array that notes its free units and its free bases."""
 
     def __init__(self) -> None:
         self._values = np.zeros(_BLOCK, np.uint32)

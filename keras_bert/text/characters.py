@@ -69,18 +69,18 @@ def code_points(data: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
 def to_characters(
     texts: tf.Tensor, byte_map: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Character spans in `texts` `[N]` of byte spans in their normalised form.
+    """Character spans in `texts` `[N]` of byte spans in their normalized form.
 
     Args:
         texts: the original texts, UTF-8.
-        byte_map: int64 `[N, (bytes + 1)]`, for each byte of the normalised text the byte of the
+        byte_map: int64 `[N, (bytes + 1)]`, for each byte of the normalized text the byte of the
             original that it comes from.
-        starts: `[N, (tokens)]`, first byte in the normalised text.
+        starts: `[N, (tokens)]`, first byte in the normalized text.
         ends: `[N, (tokens)]`, the byte after the last.
 
     Returns:
         Starts and ends in characters (code points), int32 `[N, (tokens)]`. Characters that the
-        normalisation drops belong to a token only where they stand inside it.
+        normalization drops belong to a token only where they stand inside it.
     """
     text_start = tf.cumsum(tf.strings.length(texts), exclusive=True)
     return follow(byte_map, starts, ends, row_ids(starts), text_start, _characters_before(texts))
@@ -94,7 +94,7 @@ def follow(
     text_start: tf.Tensor,
     characters: tf.Tensor,
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """What `to_characters` gives, once the texts `[N]` are one row of B bytes.
+    """Returns the result of `to_characters`, once the texts `[N]` are one row of B bytes.
 
     Args:
         byte_map: see `to_characters`.

@@ -22,7 +22,7 @@ _USUAL = (  # special tokens by role: of BERT, RoBERTa, ALBERT
 def load_tokenizer(
     path: str | os.PathLike, *, special_tokens: Mapping[str, str] | None = None, **options: Any
 ) -> Tokenizer:
-    """Opens a tokenizer.
+    """Opens a tokenizer of any kind.
 
     Args:
         path: `vocab.txt` (WordPiece); `vocab.json` with `merges.txt` beside it (byte pairs); a
@@ -60,7 +60,7 @@ def load_tokenizer(
 def usual_special_tokens(tokens: Collection[str]) -> dict[str, str]:
     """Special tokens by role: the first usual ones that are all, but for the mask, among `tokens`.
 
-    Those of BERT if there are none.
+    If no usual ones are, returns BERT's special tokens.
     """
     found = (usual for usual in _USUAL if all(token in tokens for token in usual[:4]))
     return dict(zip(_ROLES, next(found, _USUAL[0]), strict=True))

@@ -18,7 +18,7 @@ from keras_bert.text.vocabulary import Vocabulary
 
 
 class Layout(NamedTuple):
-    """Where each position of a packed batch comes from, all int32 `[N, length]`."""
+    """Source of each position of a packed batch, all int32 `[N, length]`."""
 
     source: tf.Tensor
     """Index into the segments' flat values one after the other, then `cls, separator, pad`."""

@@ -122,7 +122,7 @@ class Preprocessor:
             texts: as for calls, but nothing symbolic.
             overlap: None: one row per text, cut as in calls. A number: long texts, or long second
                 texts of pairs, become several rows, windows that share so many tokens with their
-                neighbours ("auto": a third of a window); of the first text of a pair at most 64
+                neighbors ("auto": a third of a window); of the first text of a pair at most 64
                 tokens are left.
             offsets: also say which characters of its text each token covers.
 

@@ -1,4 +1,4 @@
-"""What an encoder gets to see, row by row: texts, windows of long texts, choices.
+"""Rows that an encoder sees: texts, windows of long texts, choices.
 
 Rows are kept one after the other without padding; a batch is padded when it is taken.
 """
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from keras_bert.errors import InputError
 
 Overlap: TypeAlias = int | Literal["auto"] | None
-"""Tokens that neighbouring windows share; "auto" is a third of the room; None: no windows."""
+"""Tokens that neighboring windows share; "auto" is a third of the room; None: no windows."""
 
 LONGEST_FIRST = 64
 """Tokens that are left of the first text of a pair whose second is seen through windows."""
@@ -117,7 +117,7 @@ class Segment(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What stands around texts."""
+    """Special tokens and sizes around the texts of a row."""
 
     cls_id: int
     separator_id: int
@@ -232,7 +232,7 @@ def _windows(
 def _most_context(
     place: np.ndarray, size: np.ndarray, source: np.ndarray, row: np.ndarray, count: int
 ) -> np.ndarray:
-    """In which of the windows that show it each token has most context, bool `[tokens]`.
+    """Returns whether no other window shows a token with more context, bool `[tokens]`.
 
     As BERT's `run_squad.py`: what counts is the nearer edge, then the window's size, then which
     comes first.
@@ -252,7 +252,7 @@ def _most_context(
 
 
 def splits_of(lengths: ArrayLike) -> np.ndarray:
-    """Where rows of such lengths `[R]` begin, and where the last one ends, int64 `[R + 1]`."""
+    """Starts of rows with lengths `[R]`, and the end of the last row, int64 `[R + 1]`."""
     return np.append(0, np.cumsum(lengths, dtype=np.int64))
 
 

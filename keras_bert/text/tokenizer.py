@@ -1,4 +1,4 @@
-"""What every tokenizer is: texts to token ids, and back, in the graph."""
+"""Base class of all tokenizers: texts to token ids, and back, in the graph."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Tokenizer(abc.ABC):
     @property
     @abc.abstractmethod
     def is_continuation(self) -> np.ndarray:
-        """Which tokens do not begin a word: bool `[V]`; False for special tokens."""
+        """Whether each token does not begin a word: bool `[V]`; False for special tokens."""
 
     @abc.abstractmethod
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -78,7 +78,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
-        """As `_tokenize`, with starts and ends in characters of the texts, int32."""
+        """Returns the ids of `_tokenize`, and starts and ends in characters, int32."""
 
     def _normalize(
         self, texts: tf.Tensor
@@ -92,7 +92,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _written(self) -> Sequence[str | bytes]:
-        """What each token `[V]` is within a text, with the space before it if it has one."""
+        """Text of each token `[V]` within a text, with the space before it if it has one."""
 
     @abc.abstractmethod
     def get_config(self) -> dict[str, Any]:
@@ -130,11 +130,11 @@ class Tokenizer(abc.ABC):
         return self._tokenize(texts)
 
     def tokenize_with_offsets(self, texts: Texts, *, allow_special_tokens: bool = False) -> Pieces:
-        """As `tokenize`, with the characters of the texts that each token covers.
+        """Returns token ids as `tokenize` does, and the characters that each token covers.
 
         Returns:
-            Ids, starts and ends (exclusive), int32 `[N, (tokens)]`: `text[start:end]` is what the
-            token was made of.
+            Ids, starts and ends (exclusive), int32 `[N, (tokens)]`: `text[start:end]` is the
+            token's text.
         """
         texts = to_strings(texts)
         if self.added_tokens or allow_special_tokens:
@@ -183,7 +183,7 @@ class Tokenizer(abc.ABC):
         return pieces if spans is None else spans_through(spans, *pieces)
 
     def _tokenize_between(self, texts: tf.Tensor) -> Pieces:
-        """As `_tokenize_with_offsets`, of what stands between normalized added tokens."""
+        """Tokenizes the texts between normalized added tokens, with offsets."""
         return self._tokenize_with_offsets(texts)
 
     @functools.cached_property

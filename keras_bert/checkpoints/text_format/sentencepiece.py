@@ -32,7 +32,7 @@ _LAYOUTS = {
     "xlm-roberta": PieceLayout(("<s>", "<pad>", "</s>", "<unk>"), 3),
     "camembert": PieceLayout(("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1),
 }
-_STEPS: dict[str, list[dict[str, Any]]] = {  # our step of normalisation to theirs
+_STEPS: dict[str, list[dict[str, Any]]] = {  # our step of normalization to theirs
     "quotes": [
         {"type": "Replace", "pattern": {"String": quotes}, "content": '"'}
         for quotes in ("``", "''")

@@ -25,7 +25,7 @@ def read(files: TextFiles) -> WordPiece:
     """The tokenizer of a directory.
 
     As in transformers, `tokenizer.json` gives the vocabulary where it exists, but how a text is
-    normalised stands in `tokenizer_config.json`, or is as for an uncased model. Only where that
+    normalized stands in `tokenizer_config.json`, or is as for an uncased model. Only where that
     file names no class of its own does `tokenizer.json` say it.
     """
     model, normalizer = files.part("model"), files.part("normalizer")

@@ -7,7 +7,7 @@ The pattern of `encoder.py` (Radford et al., 2019) is
 Whether a word begins at a character depends on the kinds of that character and of the two beside
 it alone, except around the apostrophe of a contraction. So the kinds of all characters of a batch
 are looked up at once, and what three kinds in a row mean in a small table. Every byte passes
-through, and the version of Unicode is that of the shipped table.
+through, and the shipped table sets the version of Unicode.
 
 Regular expression engines know different versions of Unicode: `\p{L}` of RE2, which TensorFlow has,
 is not that of Hugging Face's `tokenizers`. The shipped table is what `tokenizers` does with each
@@ -41,7 +41,7 @@ _UNCUT = rf"\C*({_BEGINS_TEXT}|{_INSIDE_WHITE})\C*"  # \C is any byte
 
 
 class Kind(enum.IntEnum):
-    """What a character is to GPT-2's pattern."""
+    """Kind of a character for GPT-2's pattern."""
 
     OTHER = 0
     LETTER = 1
@@ -88,7 +88,7 @@ def cut_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
 
 
 def restore_spaces(chunks: tf.Tensor) -> tf.Tensor:
-    """What chunks `[X]` were in their texts."""
+    """Returns chunks `[X]` as they stood in their texts."""
     begins_text = tf.strings.substr(chunks, 0, 1) == _BEGINS_TEXT
     with_space = tf.strings.join([" ", chunks])
     left_out = tf.where(begins_text, 2, 0)
@@ -96,7 +96,7 @@ def restore_spaces(chunks: tf.Tensor) -> tf.Tensor:
 
 
 def _begins_word(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> tf.Tensor:
-    """Which characters are the first of a word: bool `[C + 1]`.
+    """Returns whether each character is the first of a word, bool `[C + 1]`.
 
     Args:
         data: the bytes of all texts, uint8.

@@ -87,7 +87,7 @@ class BytePair(Tokenizer):
         self.merges = tuple((first, second) for first, second in merges)
         self.add_prefix_space = add_prefix_space
         _check(self.merges, vocabulary)
-        with tf.init_scope():  # constants that outlive the graph in which this may be built
+        with tf.init_scope():  # constants outlive a graph around this call
             self._build()
 
     def _build(self) -> None:
@@ -135,7 +135,7 @@ class BytePair(Tokenizer):
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
-        """Which tokens do not begin with a space, if any token does: bool `[V]`.
+        """Whether each token does not begin with a space, if any token does: bool `[V]`.
 
         Special and added tokens do not continue a word.
         """

@@ -28,7 +28,7 @@ _KINDS: dict[Kind, int] = {"unigram": 1, "bpe": 2}
 
 
 class PieceType(enum.IntEnum):
-    """What a piece is for."""
+    """Role of a piece."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -40,13 +40,13 @@ class PieceType(enum.IntEnum):
 
 @dataclass(frozen=True)
 class SentencePieceModel:
-    """What a model file says. A piece's index is its id in the model.
+    """Content of a model file. A piece's index is its id in the model.
 
     Attributes:
         pieces: `[P]`.
         scores: `[P]`, log probabilities (unigram) or merge order (byte pair).
         types: `[P]`.
-        character_map: what normalises text, as `character_map.py` reads it; empty for none.
+        character_map: what normalizes text, as `character_map.py` reads it; empty for none.
         kind: unigram or byte pair.
         byte_fallback: whether characters without a piece become the pieces of their bytes.
         add_dummy_prefix: whether a space is put before the text.

@@ -56,8 +56,8 @@ _PENALTY = 100.0  # as Hugging Face lowers scores of pieces that should not be f
 class SentencePiece(Tokenizer):
     """Splits texts into the pieces of a SentencePiece model.
 
-    A piece's id is that of the token of the same name in the vocabulary, which is `first_tokens`,
-    then the model's pieces without the first `skipped_pieces`, then `last_tokens`.
+    A piece has the id of the token of the same name. The vocabulary is `first_tokens`, then the
+    model's pieces without the first `skipped_pieces`, then `last_tokens`.
 
     Example:
         >>> model = Path("spiece.model").read_bytes()
@@ -80,7 +80,7 @@ class SentencePiece(Tokenizer):
         first_tokens: tokens that stand before the pieces.
         skipped_pieces: how many of the first pieces the vocabulary leaves out.
         last_tokens: tokens that stand after the pieces.
-        normalization: `STEPS` of `character_map.py` before the model's own normalisation.
+        normalization: `STEPS` of `character_map.py` before the model's own normalization.
         byte_fallback: tokenize a character without a piece as its bytes, if the model has pieces
             for them. Hugging Face's fast tokenizers leave it unknown, and so does the default.
         split_digit_commas: keep a comma after a digit apart, as ALBERT does.
@@ -96,7 +96,7 @@ class SentencePiece(Tokenizer):
 
     Raises:
         InputError: for a file that is no SentencePiece model, special tokens that are not in the
-            vocabulary, or an unknown step of normalisation.
+            vocabulary, or an unknown step of normalization.
     """
 
     kind = "sentencepiece"
@@ -130,7 +130,7 @@ class SentencePiece(Tokenizer):
         tokens = [*self.first_tokens, *pieces, *self.last_tokens]
         vocabulary = Vocabulary(tokens, **(special_tokens or {}))
         super().__init__(vocabulary, mask_takes_space=mask_takes_space, added_tokens=added_tokens)
-        with tf.init_scope():  # constants that outlive the graph in which this may be built
+        with tf.init_scope():  # constants outlive a graph around this call
             self._build()
 
     def _build(self) -> None:
@@ -171,7 +171,7 @@ class SentencePiece(Tokenizer):
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
-        """Which tokens continue a word: bool `[V]`.
+        """Whether each token continues a word: bool `[V]`.
 
         All do that have no `▁` before them, but special tokens and those that `begins_word` names;
         and none where no token has one.
@@ -215,7 +215,7 @@ class SentencePiece(Tokenizer):
     def _normalize(
         self, texts: tf.Tensor
     ) -> tuple[tf.Tensor, tuple[tf.RaggedTensor, tf.RaggedTensor]]:
-        """As in `Tokenizer`: the bytes that a model without pieces makes of each character."""
+        """Normalizes as `Tokenizer` says, by the bytes that a model without pieces gives."""
         pieces, starts, ends = self._bytes.tokenize_with_offsets(texts)
         data = pieces.with_values(tf.gather(_BYTES, pieces.values - _FIRST_BYTE))
         normalized = tf.strings.reduce_join(data, axis=1)
@@ -298,7 +298,7 @@ class SentencePiece(Tokenizer):
         return cls(**{**config, "model": base64.b64decode(config["model"])})
 
     def save(self, directory: str | os.PathLike) -> None:
-        """Writes `spiece.model`."""
+        """Writes the model as `spiece.model`."""
         with replacing(Path(directory) / MODEL_NAME) as new:
             new.write_bytes(self.model)
 
@@ -317,7 +317,7 @@ class SentencePiece(Tokenizer):
 
 
 def _places(words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where words `[N, (words)]`, some of them empty, stand in texts that were split at spaces.
+    """Places of words `[N, (words)]`, some of them empty, in texts that were split at spaces.
 
     Returns:
         Their first characters, int32 `[W]`, and whether their first piece covers the space before
@@ -333,7 +333,7 @@ def _places(words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _separates_words(model: SentencePieceModel) -> bool:
-    """Whether the pieces of a text are those of the words between its spaces."""
+    """Whether a text has the same pieces as the words between its spaces."""
     return (
         model.add_dummy_prefix
         and model.remove_extra_whitespaces

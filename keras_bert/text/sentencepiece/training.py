@@ -24,7 +24,7 @@ SPECIAL_TOKENS = {
 }
 """ALBERT's, in the order of their ids."""
 UNCASED = ("quotes", "nfkd", "strip_accents", "lowercase")
-"""ALBERT's normalisation, before the model's own."""
+"""ALBERT's normalization, before the model's own."""
 
 _NAMED = ("pad", "unknown")  # roles that the trainer has options for
 _THREADS = 4  # sums of floats depend on their number, so it is not that of the machine's cores
@@ -44,7 +44,7 @@ def learn_sentencepiece(
 ) -> SentencePiece:
     """Learns the pieces that text files are made of (unigram); the same files, the same result.
 
-    The model normalises text by itself, so that its file is all that a tokenizer needs.
+    The model normalizes text by itself, so that its file is all that a tokenizer needs.
 
     Args:
         files: names or globs of text files, plain or gzip.

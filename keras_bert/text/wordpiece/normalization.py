@@ -43,7 +43,7 @@ CJK = (  # the CJK Unified Ideographs and compatibility blocks that tokenization
 
 
 def normalize_character(character: str, *, lowercase: bool, strip_accents: bool) -> str:
-    """What one character becomes: a space, nothing, itself, or its lower case without accents."""
+    """Normalizes a character to a space, nothing, itself, or lower case without accents."""
     category = unicodedata.category(character)
     if character in _WHITE_SPACE or category == "Zs":
         return " "
@@ -74,7 +74,7 @@ def load_table(*, lowercase: bool, strip_accents: bool) -> bytes:
 
 
 def load_normalizer(*, lowercase: bool, strip_accents: bool) -> tf_text.FastBertNormalizer:
-    """The operation that normalises strings, with the shipped table."""
+    """The operation that normalizes strings, with the shipped table."""
     table = load_table(lowercase=lowercase, strip_accents=strip_accents)
     return tf_text.FastBertNormalizer(model_buffer=tf.constant(np.frombuffer(table, np.uint8)))
 
@@ -82,7 +82,7 @@ def load_normalizer(*, lowercase: bool, strip_accents: bool) -> tf_text.FastBert
 def split_words(
     texts: tf.Tensor, *, split_cjk: bool = True
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Words of normalised texts `[N]`, with their first byte and the byte after their last.
+    """Words of normalized texts `[N]`, with their first byte and the byte after their last.
 
     Returns:
         Words, starts and ends, `[N, (words)]`: string, int64, int64.

@@ -77,7 +77,7 @@ class WordPiece(Tokenizer):
         self.split_cjk = split_cjk
         self.unlike_words = CJK if split_cjk else ""
         self.max_characters_per_word = max_characters_per_word
-        with tf.init_scope():  # constants that outlive the graph in which this may be built
+        with tf.init_scope():  # constants outlive a graph around this call
             self._build()
 
     def _build(self) -> None:
@@ -101,7 +101,7 @@ class WordPiece(Tokenizer):
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
-        """Which tokens continue a word (`##ing`): bool `[V]`."""
+        """Whether each token continues a word (`##ing`): bool `[V]`."""
         return np.array([is_continuation(token) for token in self.vocabulary.tokens])
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -125,7 +125,7 @@ class WordPiece(Tokenizer):
         ]
 
     def pieces(self, normalized: tf.Tensor) -> Pieces:
-        """Ids int32, starts and ends int64 in bytes, `[N, (tokens)]`, of normalised texts `[N]`."""
+        """Ids int32, starts and ends int64 in bytes, `[N, (tokens)]`, of normalized texts `[N]`."""
         if self.split_cjk:
             pieces = self._wordpiece.tokenize_with_offsets(normalized)
         else:
@@ -178,7 +178,7 @@ class WordPiece(Tokenizer):
         return cls(vocabulary, **config)
 
     def save(self, directory: str | os.PathLike) -> None:
-        """Writes `vocab.txt`."""
+        """Writes the vocabulary as `vocab.txt`."""
         self.vocabulary.save(Path(directory) / VOCABULARY_NAME)
 
     @classmethod

@@ -1,6 +1,6 @@
 """Learning a WordPiece vocabulary from text.
 
-Words are counted in the graph, normalised and split exactly as `WordPiece` will do it. The merges
+Words are counted in the graph, normalized and split exactly as `WordPiece` will do it. The merges
 come from the byte-pair trainer of Hugging Face's `tokenizers` (extra `vocab`). Its own WordPiece
 trainer numbers pieces in the order of a randomised hash table, so that two runs differ. Here each
 character is written in two ways, one for the start of a word and one for inside it, and plain

@@ -73,9 +73,9 @@ def marks() -> str:
 
 
 def first_tokens(rows: Rows, words: Sequence[Words]) -> np.ndarray:
-    """Which token stands for each word: its first, in the row where it has most context.
+    """Finds the token that stands for each word: its first, where it has most context.
 
-    A token is of the word in which its first character, white space apart, lies.
+    A token belongs to the word that holds its first character that is no white space.
 
     Args:
         rows: of N texts, with offsets.
@@ -83,7 +83,7 @@ def first_tokens(rows: Rows, words: Sequence[Words]) -> np.ndarray:
 
     Returns:
         Int64 `[W]`, for the words of all texts one after the other: the index in `rows.flat`, or
-        -1 for a word of which no token is left.
+        -1 for a word without a token.
     """
     counts = [len(spans) for spans in words]
     starts, ends = np.array([*itertools.chain(*words)], np.int64).reshape(-1, 2).T

@@ -1,7 +1,7 @@
 """`words.split_words` in a graph, without a regular expression.
 
 What a character is to the pattern is asked of Python's own engine, so both know one Unicode. Each
-character is then looked at together with its neighbours.
+character is then looked at together with its neighbors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from keras_bert.text.words import IDEOGRAPHS, JOINERS, marks
 
 
 class Kind(enum.IntEnum):
-    """What a character is to the pattern of words."""
+    """Kind of a character for the pattern of words."""
 
     OTHER = 0
     SPACE = 1
@@ -49,7 +49,7 @@ def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
 
 
 def kinds_of(characters: Characters) -> tf.Tensor:
-    """Kinds int32 `[C]`."""
+    """Kinds of the characters, int32 `[C]`."""
     first, kinds = kind_ranges()
     return tf.gather(kinds, tf.searchsorted(first, characters.code_points, side="right") - 1)
 
