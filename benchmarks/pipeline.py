@@ -29,6 +29,7 @@ def ours(vocabulary, text):
     from keras_bert.pretraining.data.corpus import TokenizedCorpus
     from keras_bert.pretraining.data.input_pipeline import Examples
     from keras_bert.pretraining.data.masking import TokenMasking
+    from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -47,7 +48,7 @@ def ours(vocabulary, text):
             vocabulary=vocabulary,
             masking=masking,
             sequence_length=LENGTH,
-            objective="mlm",
+            objective=OBJECTIVES["mlm"],
         )
         batches = sum(1 for _ in examples.dataset(BATCH))
         return min(batches * BATCH, len(examples.plan(0)))

@@ -3,6 +3,7 @@ import pytest
 
 from keras_bert.pretraining.data.input_pipeline import Examples, num_batches
 from keras_bert.pretraining.data.masking import TokenMasking
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
 LENGTH = 32
 
@@ -23,7 +24,7 @@ def make_examples(make_corpus, vocabulary):
             vocabulary=vocabulary,
             masking=masking,
             sequence_length=LENGTH,
-            objective=objective,
+            objective=OBJECTIVES[objective],
             packed=packed,
         )
 

@@ -10,6 +10,7 @@ from keras_bert.pretraining.data.example_index import plan_full_sentences, plan_
 from keras_bert.pretraining.data.input_pipeline import Examples
 from keras_bert.pretraining.data.mask_selection import UNITS
 from keras_bert.pretraining.data.masking import TokenMasking
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece.tokenizer import WordPiece
 
@@ -33,7 +34,13 @@ def test_masks_and_pairs(novels, unit):
         is_continuation=corpus.is_continuation,
         unit=unit,
     )
-    examples = Examples(corpus=corpus, vocabulary=vocabulary, masking=masking, sequence_length=128)
+    examples = Examples(
+        corpus=corpus,
+        vocabulary=vocabulary,
+        masking=masking,
+        sequence_length=128,
+        objective=OBJECTIVES["mlm+nsp"],
+    )
     total = Counter[str]()
     for x, y, w in examples.dataset(1024).as_numpy_iterator():
         chosen = (w["mlm_logits"] > 0) & (w["nsp_logits"] > 0)[:, None]

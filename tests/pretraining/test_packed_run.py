@@ -57,4 +57,4 @@ def test_packed_documents_have_the_losses_that_each_has_alone(run):
 
 
 def single_head(examples):
-    return Examples(**{**vars(examples), "objective": "mlm"})
+    return Examples(**{**vars(examples), "objective": OBJECTIVES["mlm"]})

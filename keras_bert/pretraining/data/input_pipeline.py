@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
@@ -21,8 +21,27 @@ from keras_bert.pretraining.data.example_index import (
 from keras_bert.pretraining.data.mapped_tokens import MappedTokens, token_reader
 from keras_bert.pretraining.data.masking import TokenMasking
 from keras_bert.pretraining.data.random_bits import Purpose, random_bits, uniform
-from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.text.vocabulary import Vocabulary
+
+
+class ObjectiveLike(Protocol):
+    """Attributes of an objective that decide the contents of a batch."""
+
+    @property
+    def plan(self) -> Callable[..., Plan]:
+        """Plan of the examples of an epoch."""
+
+    @property
+    def pairs(self) -> bool:
+        """Whether an example has two texts."""
+
+    @property
+    def samples(self) -> bool:
+        """Whether the model takes original tokens and noise."""
+
+    @property
+    def heads(self) -> tuple[Any, ...]:
+        """Losses, whose labels and weights a batch has."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,7 +53,7 @@ class Examples:
         vocabulary: its tokens.
         masking: which tokens are to be guessed.
         sequence_length: T.
-        objective: a name in `OBJECTIVES`.
+        objective: decides which texts an example has, and which labels and weights.
         across_documents: whether stretches of text go on into the next document, in place of the
             objective's plan; for objectives without pairs.
         packed: whether rows are filled with several documents, the same.
@@ -49,7 +68,7 @@ class Examples:
     vocabulary: Vocabulary
     masking: TokenMasking
     sequence_length: int
-    objective: str = "mlm+nsp"
+    objective: ObjectiveLike
     across_documents: bool = False
     packed: bool = False
     data_service: tuple[str, ...] = ()
@@ -64,9 +83,8 @@ class Examples:
 
     def plan(self, epoch: int) -> Plan:
         """The plan of an epoch."""
-        objective = OBJECTIVES[self.objective]
-        special = 3 if objective.pairs else 2
-        plan: Callable[..., Plan] = objective.plan
+        special = 3 if self.objective.pairs else 2
+        plan: Callable[..., Plan] = self.objective.plan
         if self.across_documents or self.packed:
             plan = plan_packed if self.packed else plan_full_sentences
         return plan(self.corpus, self.sequence_length - special, seed=self.seed, epoch=epoch)
@@ -148,7 +166,7 @@ class Examples:
         }
         if self.packed:
             x["document_ids"] = layout.document_ids
-        objective = OBJECTIVES[self.objective]
+        objective = self.objective
         if objective.samples:
             row = random_bits(self.seed, epoch, number)[:, tf.newaxis]
             x["original_ids"] = token_ids

@@ -87,7 +87,7 @@ def make_examples(
             vocabulary=vocabulary,
             masking=masking,
             sequence_length=config.sequence_length,
-            objective=config.objective,
+            objective=OBJECTIVES[config.objective],
             across_documents=bool(config.across_documents),
             packed=config.packed,
             data_service=config.data_service if corpus is corpora[0] else (),
