@@ -11,7 +11,6 @@ import pytest
 import keras_bert as kb
 from keras_bert.checkpoints.text_format import read_text_format, write_text_format
 from tests.fixtures.text_format.make import write
-from tests.fixtures.text_format.make_vocabularies import write_vocabularies
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "text_format"
 REFERENCE = json.loads((FIXTURES / "reference.json").read_text())
@@ -24,18 +23,11 @@ def ids_of(preprocessor, texts):
     return [ids[mask == 1].tolist() for ids, mask in rows]
 
 
-@pytest.fixture(scope="module")
-def vocabularies(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("vocabularies")
-    write_vocabularies(folder)
-    return folder
-
-
 @pytest.mark.parametrize(
     "case", REFERENCE["cases"], ids=[json.dumps(c["case"]) for c in REFERENCE["cases"]]
 )
-def test_equals_transformers(case, vocabularies, tmp_path, caplog):
-    write(vocabularies, tmp_path, *case["case"])
+def test_equals_transformers(case, shared_data, tmp_path, caplog):
+    write(shared_data / "vocabs", tmp_path, *case["case"])
     preprocessor = read_text_format(tmp_path, 512)
     assert ids_of(preprocessor, REFERENCE["texts"]) == case["ids"]
     (tmp_path / "again").mkdir()
