@@ -24,7 +24,7 @@ from peers import data
 from peers.plan import CLIP_NORM, TASKS, WARMUP, WEIGHT_DECAY
 from peers.results import append
 
-KINDS = {"texts": "classifier", "words": "tagger", "questions": "span"}
+KINDS = {"texts": "classifier", "words": "token_classifier", "questions": "span_classifier"}
 
 
 def main() -> None:

@@ -13,9 +13,9 @@ from keras_bert.export._saved_model.masks import fill_masks
 from keras_bert.export.signatures import entry_for, input_names
 from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.pretraining_model import PretrainingModel
-from keras_bert.tasks.span import SpanClassifier
-from keras_bert.tasks.tagger import TokenClassifier
+from keras_bert.tasks.pretraining import PretrainingModel
+from keras_bert.tasks.span_classifier import SpanClassifier
+from keras_bert.tasks.token_classifier import TokenClassifier
 
 Arrays = Mapping[str, np.ndarray]
 Columns = Sequence[Sequence[str]]

@@ -18,7 +18,7 @@ from keras_bert.export.check import require
 from keras_bert.export.signatures import entry_for
 from keras_bert.tasks.classifier import SequenceClassifier
 from keras_bert.tasks.embedder import TextEmbedder
-from keras_bert.tasks.span import SpanClassifier
+from keras_bert.tasks.span_classifier import SpanClassifier
 
 logger = logging.getLogger(__name__)
 

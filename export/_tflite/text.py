@@ -27,10 +27,10 @@ from keras_bert.tasks.embedder import TextEmbedder
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.multiple_choice import MultipleChoice
 from keras_bert.tasks.next_sentence import NextSentencePredictor
-from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.pretraining import PretrainingModel
 from keras_bert.tasks.replaced_token import ReplacedTokenDetector
-from keras_bert.tasks.span import SpanClassifier
-from keras_bert.tasks.tagger import TokenClassifier
+from keras_bert.tasks.span_classifier import SpanClassifier
+from keras_bert.tasks.token_classifier import TokenClassifier
 from keras_bert.text.characters import follow
 from keras_bert.text.packing import layout
 

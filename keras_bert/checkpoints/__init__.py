@@ -59,9 +59,9 @@ def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> ke
             one of Google's TF1 checkpoints or TF Model Garden's TF2 checkpoints, with
             `bert_config.json`; a KerasHub preset; or a `.keras` file.
         task: "encoder", "classifier", "embedder", "masked_lm", "multiple_choice",
-            "next_sentence", "pretraining", "replaced_token", "span" or "tagger", to put the
-            encoder into another model than the one that was saved; what the checkpoint lacks for
-            it is initialised at random and logged as a warning.
+            "next_sentence", "pretraining", "replaced_token", "span_classifier" or
+            "token_classifier", to put the encoder into another model than the saved one. Weights
+            that the checkpoint lacks are initialized at random and logged as a warning.
         **options: arguments of the model's constructor, for instance `labels=["no", "yes"]`,
             `dtype="mixed_bfloat16"`; they replace the saved ones.
 

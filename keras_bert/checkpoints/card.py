@@ -34,8 +34,8 @@ PIPELINES = {
     "masked_lm": "fill-mask",
     "multiple_choice": "multiple-choice",
     "pretraining": "fill-mask",
-    "span": "question-answering",
-    "tagger": "token-classification",
+    "span_classifier": "question-answering",
+    "token_classifier": "token-classification",
 }
 """Task to what hubs call it, where they have a name."""
 
@@ -293,8 +293,8 @@ _USES = {
     "replaced_token": (
         'model(model.preprocessor(["A text."]))  # above 0 where a token was replaced',
     ),
-    "span": ('model.predict_text((["A question?"], ["A text that may answer it."]))',),
-    "tagger": ('model.predict_text(["A text."])',),
+    "span_classifier": ('model.predict_text((["A question?"], ["A text that may answer it."]))',),
+    "token_classifier": ('model.predict_text(["A text."])',),
 }
 """Task to imports and a call; a text with a mask goes into the braces."""
 
@@ -337,7 +337,7 @@ def _own_limits(model: keras.Model, task: str) -> list[str]:
     preprocessor = model.preprocessor
     if preprocessor is not None:
         length = preprocessor.sequence_length
-        windows = task in ("span", "tagger")
+        windows = task in ("span_classifier", "token_classifier")
         limits.append(
             f"Texts of more than {length} tokens, special ones included, are "
             + ("worked through in windows of that length." if windows else "cut.")

@@ -63,7 +63,7 @@ KINDS = {
 
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu"}
 _FIELDS = {k: v for k, v in bert.HUGGING_FACE_CONFIG.items() if k != "layer_norm_epsilon"}
-_TASKS = ("encoder", "classifier", "masked_lm", "next_sentence", "pretraining", "span")
+_TASKS = ("encoder", "classifier", "masked_lm", "next_sentence", "pretraining", "span_classifier")
 _LONGEST_WORD = 200  # in characters, in Google's tokenization.py
 
 

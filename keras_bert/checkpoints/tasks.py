@@ -19,10 +19,10 @@ from keras_bert.tasks.embedder import TextEmbedder
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.multiple_choice import MultipleChoice
 from keras_bert.tasks.next_sentence import NextSentencePredictor
-from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.pretraining import PretrainingModel
 from keras_bert.tasks.replaced_token import ReplacedTokenDetector
-from keras_bert.tasks.span import SpanClassifier
-from keras_bert.tasks.tagger import TokenClassifier
+from keras_bert.tasks.span_classifier import SpanClassifier
+from keras_bert.tasks.token_classifier import TokenClassifier
 
 TASKS = {
     "encoder": Encoder,
@@ -33,8 +33,8 @@ TASKS = {
     "next_sentence": NextSentencePredictor,
     "pretraining": PretrainingModel,
     "replaced_token": ReplacedTokenDetector,
-    "span": SpanClassifier,
-    "tagger": TokenClassifier,
+    "span_classifier": SpanClassifier,
+    "token_classifier": TokenClassifier,
 }
 LANGUAGE_MODELS = {"masked_lm", "pretraining"}
 
@@ -46,7 +46,7 @@ _TASKS_BY_HEADS = {
     ("masked_lm", "replaced_token"): "replaced_token",  # the other was of a generator
     ("next_sentence",): "next_sentence",
     ("replaced_token",): "replaced_token",
-    ("span",): "span",
+    ("span",): "span_classifier",
 }
 
 

@@ -192,7 +192,7 @@ KINDS = {
     ),
     "tag": Kind(
         model="TokenClassifier",
-        task="tagger",
+        task="token_classifier",
         keeps_head=False,
         noun="a tagger",
         options=("crf", "scheme", "continue_labels"),
@@ -201,7 +201,7 @@ KINDS = {
     ),
     "answer": Kind(
         model="SpanClassifier",
-        task="span",
+        task="span_classifier",
         keeps_head=True,
         noun="a model that answers",
         options=("null_threshold",),

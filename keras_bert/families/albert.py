@@ -128,6 +128,6 @@ HUGGING_FACE_TASKS = {
     "masked_lm": Head("ForMaskedLM", _MASKED_LM),
     "multiple_choice": Head("ForMultipleChoice", bert.CLASSIFIER, True, _DROPOUT),
     "pretraining": Head("ForPreTraining", (*_MASKED_LM, *_ORDER), True),
-    "span": Head("ForQuestionAnswering", bert.SPAN),
-    "tagger": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
+    "span_classifier": Head("ForQuestionAnswering", bert.SPAN),
+    "token_classifier": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
 }

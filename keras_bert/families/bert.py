@@ -126,8 +126,8 @@ HUGGING_FACE_TASKS = {
     "multiple_choice": Head("ForMultipleChoice", CLASSIFIER, True, _DROPOUT),
     "next_sentence": Head("ForNextSentencePrediction", _NEXT_SENTENCE, True),
     "pretraining": Head("ForPreTraining", (*MASKED_LM, *_NEXT_SENTENCE), True),
-    "span": Head("ForQuestionAnswering", SPAN),
-    "tagger": Head("ForTokenClassification", CLASSIFIER, dropout=_DROPOUT),
+    "span_classifier": Head("ForQuestionAnswering", SPAN),
+    "token_classifier": Head("ForTokenClassification", CLASSIFIER, dropout=_DROPOUT),
 }
 
 # Google's own code, github.com/google-research/bert; the heads end in output_weights, output_bias.

@@ -120,6 +120,6 @@ HUGGING_FACE_TASKS = {
     "encoder": Head("Model"),
     "classifier": Head("ForSequenceClassification", CLASSIFIER, dropout=DROPOUT),
     "masked_lm": Head("ForMaskedLM", _MASKED_LM),
-    "span": Head("ForQuestionAnswering", bert.SPAN),
-    "tagger": Head("ForTokenClassification", bert.CLASSIFIER),
+    "span_classifier": Head("ForQuestionAnswering", bert.SPAN),
+    "token_classifier": Head("ForTokenClassification", bert.CLASSIFIER),
 }

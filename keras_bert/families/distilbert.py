@@ -104,6 +104,6 @@ HUGGING_FACE_TASKS = {
     "classifier": Head("ForSequenceClassification", _CLASSIFIER, dropout=_DROPOUT),
     "masked_lm": Head("ForMaskedLM", _MASKED_LM),
     "multiple_choice": Head("ForMultipleChoice", _CLASSIFIER, dropout=_DROPOUT),
-    "span": Head("ForQuestionAnswering", bert.SPAN, dropout="qa_dropout"),
-    "tagger": Head("ForTokenClassification", bert.CLASSIFIER),
+    "span_classifier": Head("ForQuestionAnswering", bert.SPAN, dropout="qa_dropout"),
+    "token_classifier": Head("ForTokenClassification", bert.CLASSIFIER),
 }

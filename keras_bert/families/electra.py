@@ -77,6 +77,6 @@ HUGGING_FACE_TASKS = {
         "ForMultipleChoice", _CHOICE, dropout="summary_last_dropout", fixed=_SUMMARY
     ),
     "replaced_token": Head("ForPreTraining", _REPLACED_TOKEN),
-    "span": Head("ForQuestionAnswering", bert.SPAN),
-    "tagger": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
+    "span_classifier": Head("ForQuestionAnswering", bert.SPAN),
+    "token_classifier": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
 }

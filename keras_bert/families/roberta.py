@@ -92,6 +92,6 @@ HUGGING_FACE_TASKS = {
     "classifier": Head("ForSequenceClassification", CLASSIFIER, dropout=_DROPOUT),
     "masked_lm": Head("ForMaskedLM", _MASKED_LM, arguments={"activation": "gelu"}),
     "multiple_choice": Head("ForMultipleChoice", bert.CLASSIFIER, pooled=True),
-    "span": Head("ForQuestionAnswering", bert.SPAN),
-    "tagger": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
+    "span_classifier": Head("ForQuestionAnswering", bert.SPAN),
+    "token_classifier": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
 }

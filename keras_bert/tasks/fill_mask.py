@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_bert.errors import InputError
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.pretraining import PretrainingModel
 
 
 def fill_mask(

@@ -13,7 +13,10 @@ from keras_bert.checkpoints.tasks import TASKS
 from keras_bert.cli import main
 from tests.finetuning import tiny
 
-ARGUMENTS = {"classifier": {"labels": ["bad", "good"]}, "tagger": {"labels": ["O", "B-PER"]}}
+ARGUMENTS = {
+    "classifier": {"labels": ["bad", "good"]},
+    "token_classifier": {"labels": ["O", "B-PER"]},
+}
 LIBRARIES = {
     "native": "keras-bert-encoders",
     "huggingface": "transformers",
@@ -119,7 +122,7 @@ def test_the_limits_are_those_of_the_model():
     assert "lower case" not in limits(classifier(preprocessor=cased))
     assert "always" not in limits(classifier(problem_type="multi_label"))
     assert "always" not in limits(classifier(problem_type="regression", labels=["score"]))
-    tagger = limits(model_of("tagger", tiny.preprocessor()))
+    tagger = limits(model_of("token_classifier", tiny.preprocessor()))
     assert "in windows of that length" in tagger
     assert "always" not in tagger  # O is none of its entities
     relative = tiny.encoder(position_input=False)

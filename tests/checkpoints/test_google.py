@@ -58,7 +58,7 @@ TASKS = {
     "next sentence": kb.NextSentencePredictor,
     "classifier": lambda e: kb.SequenceClassifier(e, labels=["no", "maybe", "yes"], dropout=0.3),
     "multi label": lambda e: kb.SequenceClassifier(e, 2, problem_type="multi_label"),
-    "span": kb.SpanClassifier,
+    "span_classifier": kb.SpanClassifier,
 }
 
 

@@ -89,7 +89,7 @@ def test_their_presets(make, tmp_path, caplog):
 def test_another_task_and_options(caplog):
     classifier = kb.from_keras_hub(theirs(THEIRS["classifier"]), labels=["a", "b", "c"])
     assert classifier.labels == ("a", "b", "c")
-    tagger = kb.from_keras_hub(theirs(), task="tagger", num_labels=2)
+    tagger = kb.from_keras_hub(theirs(), task="token_classifier", num_labels=2)
     assert isinstance(tagger, kb.TokenClassifier)
     assert "classifier/logits/kernel" in caplog.text
 

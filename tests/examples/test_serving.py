@@ -24,7 +24,7 @@ TEXTS = ["the film was good", "", "bad film, the a b c d e f!"]
 @pytest.fixture(scope="module")
 def tagger():
     preprocessor = kb.Preprocessor(kb.WordPiece(kb.Vocabulary(TOKENS)), sequence_length=16)
-    return make_model("tagger", {"labels": ["O", "B-A", "I-A", "B-B"]}, preprocessor)
+    return make_model("token_classifier", {"labels": ["O", "B-A", "I-A", "B-B"]}, preprocessor)
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ TASKS = {
     "next_sentence": kb.NextSentencePredictor,
     "pretraining": kb.PretrainingModel,
     "replaced_token": kb.ReplacedTokenDetector,
-    "span": kb.SpanClassifier,
-    "tagger": kb.TokenClassifier,
+    "span_classifier": kb.SpanClassifier,
+    "token_classifier": kb.TokenClassifier,
 }
 LETTERS = string.ascii_lowercase
 TOKENS = (
@@ -61,7 +61,7 @@ def make_model(task="classifier", arguments=None, preprocessor=None, **config):
     if task == "encoder":
         return scramble(encoder)
     if arguments is None:
-        arguments = {"num_labels": 3} if task in ("classifier", "tagger") else {}
+        arguments = {"num_labels": 3} if task in ("classifier", "token_classifier") else {}
     return scramble(TASKS[task](encoder, preprocessor=preprocessor, **arguments))
 
 

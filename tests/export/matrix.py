@@ -42,8 +42,8 @@ FAMILIES = {  # to what is special about them, at a small size
 }
 TASKS: dict[str, dict[str, Any]] = {  # to the arguments of their models
     "classifier": {"num_labels": 3},
-    "tagger": {"labels": ["O", "B-A", "I-A"], "crf": True, "scheme": "iob2"},
-    "span": {},
+    "token_classifier": {"labels": ["O", "B-A", "I-A"], "crf": True, "scheme": "iob2"},
+    "span_classifier": {},
     "masked_lm": {},
     "embedder": {},
     "encoder": {},

@@ -77,12 +77,12 @@ TASKS = {
         lambda: texts(cycle((0.5, 1.5, 4))),
         "pearson",
     ),
-    "tagger": (
+    "token_classifier": (
         {"labels": LABELS, "crf": True, "scheme": "iob2"},
         lambda: tagged(("O", "B-A", "B-A")),
         "f1",
     ),
-    "span": ({}, questions, "f1"),
+    "span_classifier": ({}, questions, "f1"),
     "multiple_choice": ({}, choices, "accuracy"),
     "embedder": ({}, lambda: texts((), pairs=TEXTS[::-1]), "accuracy_at_1"),
 }
@@ -97,7 +97,7 @@ def make(name, preprocessor):
     return make_model(task, arguments, preprocessor), data, metric
 
 
-@pytest.mark.parametrize("name", others_slow(TASKS, quick=("classifier", "tagger")))
+@pytest.mark.parametrize("name", others_slow(TASKS, quick=("classifier", "token_classifier")))
 def test_an_artifact_is_measured_as_the_model(name, preprocessor, tmp_path):
     model, examples, metric = make(name, preprocessor)
     assert official_metric(model) == metric
@@ -207,7 +207,7 @@ def test_a_file_that_takes_texts(judged, tmp_path):
 
 @pytest.mark.slow
 def test_texts_alone_judge_no_tagger(preprocessor, tmp_path):
-    model, examples, _ = make("tagger", preprocessor)
+    model, examples, _ = make("token_classifier", preprocessor)
     export.tflite(model, tmp_path / "text.tflite", text=True)
     with (
         running(tmp_path / "text.tflite") as process,

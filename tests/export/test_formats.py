@@ -23,8 +23,8 @@ OUTPUTS = {
     "next_sentence": {"logits": ("N", 2)},
     "pretraining": {"mlm_logits": ("N", "T", 66), "nsp_logits": ("N", 2)},
     "replaced_token": {"logits": ("N", "T")},
-    "span": {"start_logits": ("N", "T"), "end_logits": ("N", "T")},
-    "tagger": {"logits": ("N", "T", 3)},
+    "span_classifier": {"start_logits": ("N", "T"), "end_logits": ("N", "T")},
+    "token_classifier": {"logits": ("N", "T", 3)},
 }
 
 
@@ -116,7 +116,7 @@ OTHERS = {  # a family with what is special about it to the task with the most o
     "distilbert": ("classifier", {}),
     "albert": ("pretraining", {"embedding_size": 8, "num_layers": 4, "layer_groups": 2}),
     "electra": ("replaced_token", {"embedding_size": 8}),
-    "deberta": ("tagger", {}),
+    "deberta": ("token_classifier", {}),
     "deberta-v2": ("classifier", {"convolution_size": 3, "position_buckets": 16}),
 }
 

@@ -227,7 +227,7 @@ def of_read(token_ids):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["tagger", "span", "masked_lm"])
+@pytest.mark.parametrize("task", ["token_classifier", "span_classifier", "masked_lm"])
 def test_signatures_of_other_tasks(task, preprocessor, tmp_path):
     """They give what `predict_text` gives, and refuse what is not a batch of texts."""
     model = make_model(task, preprocessor=preprocessor)

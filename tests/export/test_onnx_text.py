@@ -66,7 +66,10 @@ def test_a_warning_where_words_may_be_longer(limit, is_told, tmp_path, caplog, m
 
 def test_what_is_not_possible(tmp_path, preprocessor):
     for model, reason in (
-        (make_model("tagger", preprocessor=preprocessor), "a TokenClassifier answers is about"),
+        (
+            make_model("token_classifier", preprocessor=preprocessor),
+            "a TokenClassifier answers is about",
+        ),
         (make_model("embedder"), "it has no preprocessor"),
     ):
         with pytest.raises(InputError, match=f"cannot take texts.*{reason}"):

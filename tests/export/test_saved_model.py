@@ -162,7 +162,7 @@ def test_other_tokenizers(text, config, tmp_path):
         assert {row.agreement for row in report.rows} == {100}
 
 
-@pytest.mark.parametrize("task", others_slow(["tagger", "masked_lm"]))
+@pytest.mark.parametrize("task", others_slow(["token_classifier", "masked_lm"]))
 def test_no_more_tokens_than_the_longest_text_has(task, preprocessor, tmp_path):
     model = make_model(task, preprocessor=preprocessor)
     texts = ["good", "not good at all", ""]

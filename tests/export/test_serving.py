@@ -17,7 +17,7 @@ WARM_UP = "assets.extra/tf_serving_warmup_requests"
 @pytest.fixture(scope="module")
 def served(preprocessor, tmp_path_factory):
     """A model that answers questions, as version 7 with the names of Hugging Face."""
-    model = make_model("span", {}, preprocessor)
+    model = make_model("span_classifier", {}, preprocessor)
     base = tmp_path_factory.mktemp("served") / "squad"
     export.saved_model(model, base, version=7, names="huggingface")
     return model, base

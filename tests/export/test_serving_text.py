@@ -106,7 +106,7 @@ def assert_same_answers(model, path, *columns, top_k=5):
 )
 def test_entities(kind, scheme, crf, preprocessor, shared_data, tmp_path):
     arguments = {"labels": LABELS[scheme], "scheme": scheme, "crf": crf}
-    model = model_of("tagger", arguments, kind, preprocessor)
+    model = model_of("token_classifier", arguments, kind, preprocessor)
     export.saved_model(model, tmp_path / "1")
     found = assert_same_answers(model, tmp_path / "1", texts_of(20) + stress_texts(shared_data, 60))
     assert sum(map(len, found)) > 100
@@ -116,7 +116,9 @@ def test_entities(kind, scheme, crf, preprocessor, shared_data, tmp_path):
 @pytest.mark.slow
 def test_the_score_of_a_long_entity(preprocessor, tmp_path):
     """Sums of so many equal numbers drift in float32."""
-    model = model_of("tagger", {"labels": LABELS[None], "scheme": None}, "wordpiece", preprocessor)
+    model = model_of(
+        "token_classifier", {"labels": LABELS[None], "scheme": None}, "wordpiece", preprocessor
+    )
     kernel, bias = model.head.get_weights()
     model.head.set_weights([0 * kernel, np.add(bias, [1.3, 0.0, 0.1])])
     export.saved_model(model, tmp_path / "1")
@@ -134,7 +136,7 @@ def test_the_score_of_a_long_entity(preprocessor, tmp_path):
     ],
 )
 def test_answers(kind, threshold, preprocessor, shared_data, tmp_path):
-    model = model_of("span", {"null_threshold": threshold}, kind, preprocessor)
+    model = model_of("span_classifier", {"null_threshold": threshold}, kind, preprocessor)
     export.saved_model(model, tmp_path / "1")
     contexts = texts_of(20) + stress_texts(shared_data, 60)
     questions = texts_of(len(contexts), seed=3)[-len(contexts) :]

@@ -84,13 +84,13 @@ def test_labels_of_two_lines_are_refused(preprocessor, tmp_path):
 @pytest.mark.parametrize(
     ("task", "tokenizer", "options", "message"),
     [
-        ("tagger", None, {}, "nor the Task Library runs a TokenClassifier"),
+        ("token_classifier", None, {}, "nor the Task Library runs a TokenClassifier"),
         ("classifier", None, {}, "has no preprocessor"),
         ("classifier", tokenizer_of("roberta"), {}, "has a BytePair tokenizer"),
         ("classifier", special(cls="<s>"), {}, "cls token is '<s>'"),
         ("classifier", special(), {"batch_size": 2}, "one text at once"),
-        ("span", special(), {}, "gives 384 tokens, but this model takes at most 64"),
-        ("span", special(), {"sequence_length": 32}, "gives 384 tokens"),
+        ("span_classifier", special(), {}, "gives 384 tokens, but this model takes at most 64"),
+        ("span_classifier", special(), {"sequence_length": 32}, "gives 384 tokens"),
     ],
 )
 def test_what_is_refused(task, tokenizer, options, message, tmp_path):

@@ -41,7 +41,9 @@ def answers(preprocessor, tmp_path_factory):
         ),
         "no_segments": make_model("classifier", arguments, preprocessor, num_segments=0),
         "embedder": make_model("embedder", preprocessor=preprocessor),
-        "span": answering(make_model("span", preprocessor=preprocessor, max_positions=384)),
+        "span_classifier": answering(
+            make_model("span_classifier", preprocessor=preprocessor, max_positions=384)
+        ),
     }
     for name, model in models.items():
         export.tflite(model, folder / f"{name}.tflite", metadata=True)
@@ -54,7 +56,7 @@ def answers(preprocessor, tmp_path_factory):
         ("classify", "small", TEXTS),
         ("embed", "embedder", TEXTS),
         ("classify by task library", "classifier", TEXTS),
-        ("answer", "span", [(QUESTION, CONTEXT)]),
+        ("answer", "span_classifier", [(QUESTION, CONTEXT)]),
         ("describe", "classifier", None),
     ]
     listed = [(kind, str(folder / f"{name}.tflite"), inputs) for kind, name, inputs in requests]
@@ -126,12 +128,12 @@ def test_embeddings(answers):
 
 def test_answers(answers):
     models, found = answers
-    preprocessor = models["span"].preprocessor.with_length(384)
+    preprocessor = models["span_classifier"].preprocessor.with_length(384)
     inputs = preprocessor(([QUESTION], [CONTEXT]), return_offsets=True)
     place = {name: np.asarray(inputs.pop(name))[0] for name in ("starts", "ends")}
     separator = np.asarray(inputs["token_ids"])[0] == preprocessor.vocabulary.separator_id
     context = (np.asarray(inputs["segment_ids"])[0] == 1) & ~separator
-    starts, ends = (np.asarray(x)[0] for x in models["span"](inputs).values())
+    starts, ends = (np.asarray(x)[0] for x in models["span_classifier"](inputs).values())
     first, last = (np.argsort(-logits, kind="stable")[:_KEPT] for logits in (starts, ends))
     expected = [
         (starts[i] + ends[j], i, j)
@@ -142,7 +144,9 @@ def test_answers(answers):
     assert expected
     words = CONTEXT.split(" ")
     word = np.cumsum([c == " " for c in CONTEXT])
-    rows = zip(sorted(expected, reverse=True)[:_KEPT], found["answer", "span"][0], strict=True)
+    rows = zip(
+        sorted(expected, reverse=True)[:_KEPT], found["answer", "span_classifier"][0], strict=True
+    )
     for (logit, i, j), answer in rows:
         assert (answer["start"], answer["end"]) == (i, j)
         assert answer["logit"] == pytest.approx(logit, abs=1e-4)

@@ -65,7 +65,7 @@ def test_one_copy_of_weights_and_fixed_shapes(preprocessor, tmp_path):
 
 def test_tagger_tells_where_tokens_stand(preprocessor, tmp_path):
     arguments = {"labels": ["O", "B-X", "I-X"], "crf": True}
-    model = make_model("tagger", arguments, preprocessor)
+    model = make_model("token_classifier", arguments, preprocessor)
     found = written(model, tmp_path)("serving_default", {"text": TEXTS})
     inputs = preprocessor(TEXTS, return_offsets=True)
     ids = {name: inputs[name] for name in ("token_ids", "segment_ids", "padding_mask")}
@@ -83,7 +83,7 @@ def test_tagger_tells_where_tokens_stand(preprocessor, tmp_path):
 
 
 def test_span_tells_where_tokens_of_the_context_stand(preprocessor, tmp_path):
-    model = make_model("span", preprocessor=preprocessor)
+    model = make_model("span_classifier", preprocessor=preprocessor)
     questions, contexts = ["was?", "the the"], ["é bad film. 中", "good " * 50]
     run = written(model, tmp_path)
     found = run("question_answer", {"question": questions, "context": contexts})
@@ -170,7 +170,7 @@ def test_families(family, tmp_path):
         ("classifier", "bert", {"quantize": "int8", "representative": ["a"]}, "to 'int8'"),
         ("classifier", "bert", {"metadata": True}, "leave out `text` or `metadata`"),
         ("classifier", "bert", {"sequence_length": 2}, "leaves no room"),
-        ("tagger", "albert", {}, "does not tell where"),
+        ("token_classifier", "albert", {}, "does not tell where"),
     ],
 )
 def test_what_is_refused(task, tokenizer, options, message, tmp_path):

@@ -8,7 +8,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 import keras_bert as kb
 from keras_bert.errors import InputError
 from keras_bert.finetuning import Recipe, fine_tune
-from keras_bert.finetuning.jobs import classify, job_of
+from keras_bert.finetuning.jobs import classifier, job_of
 from tests.finetuning import tiny
 
 
@@ -38,8 +38,8 @@ def test_a_recipe_out_of_range(options):
 
 def weights(labels, **recipe):
     model, data = tiny.classifier(), tiny.examples(["a"] * len(labels), labels)
-    targets = classify.targets(model, data, None)
-    return classify.weights(model, data, targets, Recipe(**recipe))
+    targets = classifier.targets(model, data, None)
+    return classifier.weights(model, data, targets, Recipe(**recipe))
 
 
 def test_weights_of_classes():
@@ -57,17 +57,17 @@ def test_smoothed_labels():
     ids = np.array([0, 1, 1, 0, 0, 1])
     recipe = Recipe(label_smoothing=0.1)
     reference = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1)
-    value = classify.loss(tiny.classifier(), recipe)(ids, logits)
+    value = classifier.loss(tiny.classifier(), recipe)(ids, logits)
     assert float(value) == pytest.approx(float(reference(np.eye(2)[ids], logits)), rel=1e-5)
     several = tiny.classifier(labels=["a", "b"], problem_type="multi_label")
     reference = keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.1)
-    value = classify.loss(several, recipe)(np.eye(2)[ids], logits)
+    value = classifier.loss(several, recipe)(np.eye(2)[ids], logits)
     assert float(value) == pytest.approx(float(reference(np.eye(2)[ids], logits)), rel=1e-5)
     numbers = tiny.classifier(labels=["score"], problem_type="regression")
     with pytest.raises(InputError, match="no labels to smooth"):
-        classify.loss(numbers, recipe)
-    loss = classify.SmoothedCrossentropy(0.1)
-    assert classify.SmoothedCrossentropy.from_config(loss.get_config()).smoothing == 0.1
+        classifier.loss(numbers, recipe)
+    loss = classifier.SmoothedCrossentropy(0.1)
+    assert classifier.SmoothedCrossentropy.from_config(loss.get_config()).smoothing == 0.1
 
 
 def test_what_only_classifiers_of_texts_can():
@@ -83,9 +83,9 @@ def test_training_stops_when_nothing_gets_better(monkeypatch):
     scores = iter([0.5, 0.7, 0.6, 0.7, 0.9])
 
     def measure(*arguments):
-        return {**classify.measure(*arguments), "accuracy": next(scores)}
+        return {**classifier.measure(*arguments), "accuracy": next(scores)}
 
-    monkeypatch.setattr(classify, "JOB", dataclasses.replace(classify.JOB, measure=measure))
+    monkeypatch.setattr(classifier, "JOB", dataclasses.replace(classifier.JOB, measure=measure))
     data = tiny.opinions(8)
     model, recipe = tiny.classifier(), Recipe(epochs=20, batch_size=8, patience=2)
     result = fine_tune(model, data, data, recipe=recipe, verbose=0)

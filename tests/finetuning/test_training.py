@@ -8,7 +8,7 @@ import pytest
 import keras_bert as kb
 from keras_bert.errors import InputError
 from keras_bert.finetuning import Recipe, evaluate, fine_tune, label_names, problem_type_of
-from keras_bert.finetuning.jobs import classify, job_of
+from keras_bert.finetuning.jobs import classifier, job_of
 from tests.finetuning import tiny
 
 QUICK = Recipe(epochs=8, batch_size=8, learning_rate=5e-3)
@@ -89,10 +89,10 @@ def test_the_best_epoch_stays_when_training_is_interrupted(tmp_path, monkeypatch
     def interrupted(*arguments):
         if len(measured) == 2:
             raise KeyboardInterrupt
-        measured.append(classify.measure(*arguments))
+        measured.append(classifier.measure(*arguments))
         return measured[-1]
 
-    monkeypatch.setattr(classify, "JOB", dataclasses.replace(classify.JOB, measure=interrupted))
+    monkeypatch.setattr(classifier, "JOB", dataclasses.replace(classifier.JOB, measure=interrupted))
     with pytest.raises(KeyboardInterrupt):
         fine_tune(
             tiny.classifier(),

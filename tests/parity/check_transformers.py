@@ -68,7 +68,7 @@ def test_folder(folder, capfd, recwarn):
 def test_labels_and_problem_types():
     for folder in FOLDERS:
         config = transformers.AutoConfig.from_pretrained(folder)
-        if folder.name in ("classifier", "multi-label", "tagger"):
+        if folder.name in ("classifier", "multi-label", "token_classifier"):
             assert config.id2label == {0: "no", 1: "maybe", 2: "yes"}
             assert config.label2id == {"no": 0, "maybe": 1, "yes": 2}
     problems = {
@@ -84,7 +84,7 @@ def test_pipelines_run():
     directory = FOLDERS[0].parent
     for name, task, text in (
         ("classifier", "text-classification", "some words"),
-        ("tagger", "token-classification", "some words"),
+        ("token_classifier", "token-classification", "some words"),
         ("masked-lm", "fill-mask", "some [MASK]"),
     ):
         assert transformers.pipeline(task, model=str(directory / name))(text)

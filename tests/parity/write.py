@@ -29,8 +29,8 @@ TASKS = {
     "classifier": lambda e: kb.SequenceClassifier(e, labels=LABELS, dropout=0.2),
     "multi-label": lambda e: kb.SequenceClassifier(e, labels=LABELS, problem_type="multi_label"),
     "regression": lambda e: kb.SequenceClassifier(e, 1, problem_type="regression"),
-    "tagger": lambda e: kb.TokenClassifier(e, labels=LABELS),
-    "span": kb.SpanClassifier,
+    "token_classifier": lambda e: kb.TokenClassifier(e, labels=LABELS),
+    "span_classifier": kb.SpanClassifier,
     "multiple-choice": kb.MultipleChoice,
 }
 KERAS_HUB = {
@@ -53,7 +53,7 @@ TOKENIZERS = {
 }
 
 
-ARGUMENTS = {"classifier": {"labels": LABELS}, "tagger": {"labels": LABELS}}
+ARGUMENTS = {"classifier": {"labels": LABELS}, "token_classifier": {"labels": LABELS}}
 
 
 def make_model(task, tokenizer=None, **changes):

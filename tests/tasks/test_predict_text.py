@@ -21,12 +21,12 @@ from tests.text.test_loading import KINDS
 LABELS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
 TASKS = {
     "classifier": lambda e, **k: kb.SequenceClassifier(e, 3, **k),
-    "tagger": lambda e, **k: kb.TokenClassifier(e, labels=LABELS, **k),
-    "tagger, crf": lambda e, **k: kb.TokenClassifier(
+    "token_classifier": lambda e, **k: kb.TokenClassifier(e, labels=LABELS, **k),
+    "token_classifier, crf": lambda e, **k: kb.TokenClassifier(
         e, labels=LABELS, crf=True, scheme="iob2", **k
     ),
-    "span": lambda e, **k: kb.SpanClassifier(e, **k),
-    "span, threshold": lambda e, **k: kb.SpanClassifier(e, null_threshold=0.0, **k),
+    "span_classifier": lambda e, **k: kb.SpanClassifier(e, **k),
+    "span_classifier, threshold": lambda e, **k: kb.SpanClassifier(e, null_threshold=0.0, **k),
     "choice": lambda e, **k: kb.MultipleChoice(e, **k),
 }
 
@@ -55,7 +55,7 @@ def leaves(outputs):
     return list(outputs.values()) if isinstance(outputs, dict) else [outputs]
 
 
-@pytest.mark.parametrize("task", ["classifier", "tagger", "span", "choice"])
+@pytest.mark.parametrize("task", ["classifier", "token_classifier", "span_classifier", "choice"])
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
 def test_predict_rows_is_the_model_on_each_row(task, batch_size):
     model = small(task, length=80)
@@ -73,7 +73,7 @@ def test_predict_rows_is_the_model_on_each_row(task, batch_size):
 @pytest.mark.parametrize("task", TASKS)
 def test_no_texts(task):
     model = small(task)
-    texts = [] if task.startswith(("classifier", "tagger")) else ([], [])
+    texts = [] if task.startswith(("classifier", "token_classifier")) else ([], [])
     assert model.predict_text(texts) == []
     assert all(output == [] for output in leaves(model.predict_rows(model.rows(texts))))
 
@@ -103,7 +103,7 @@ texts = st.lists(
 @given(texts)
 @settings(max_examples=10, deadline=None)
 def test_a_word_has_the_label_of_its_first_token(kind, words):
-    text, model = " ".join(words), small("tagger", kind, 40)
+    text, model = " ".join(words), small("token_classifier", kind, 40)
     known, logits = tags_by_hand(model, text, split_words(text))
     expected = ["O"] * len(split_words(text))
     for word, row in zip(known, logits, strict=True):
@@ -123,7 +123,7 @@ def test_a_word_has_the_label_of_its_first_token(kind, words):
 
 
 def test_a_random_field_sees_the_words_of_all_windows():
-    model = small("tagger, crf")
+    model = small("token_classifier, crf")
     words = ["the", "cat", "\u200b", "a", "x"] * 8
     rows = model.rows([" ".join(words)], overlap="auto", offsets=True)
     assert len(rows) > 3
@@ -145,7 +145,7 @@ def test_a_random_field_sees_the_words_of_all_windows():
 
 
 def test_texts_are_independent_of_each_other():
-    for task in ("tagger", "tagger, crf"):
+    for task in ("token_classifier", "token_classifier, crf"):
         model = small(task)
         words = [["the", "cat"] * n for n in (0, 20, 1, 700, 3)]  # 1400: longer than a path
         together = model.predict_words(words)
@@ -175,12 +175,12 @@ def assert_slices(text, results):
 @given(st.lists(anything, min_size=1, max_size=3))
 @settings(max_examples=12, deadline=None)
 def test_what_is_found_is_a_slice_of_the_text(kind, texts):
-    for task in ("tagger", "tagger, crf"):
+    for task in ("token_classifier", "token_classifier, crf"):
         for text, found in zip(texts, small(task, kind).predict_text(texts), strict=True):
             assert_slices(text, found["entities"])
             edges = [x[e] for x in found["entities"] for e in ("start", "end")]
             assert edges == sorted(edges)
-    for task in ("span", "span, threshold"):
+    for task in ("span_classifier", "span_classifier, threshold"):
         pairs = ([text[::-1] for text in texts], texts)
         for text, found in zip(texts, small(task, kind).predict_text(pairs, n_best=3), strict=True):
             for answer in (found, *found["n_best"]):
@@ -194,11 +194,11 @@ def test_what_is_found_is_a_slice_of_the_text(kind, texts):
 def test_slices_of_hard_lines(name, step, shared_data):
     texts = [line["text"] for line in stress.stress_lines(shared_data)][::step]
     tokenizer = stress.TOKENIZERS[name][0](shared_data / f"vocabs/{name}")
-    found = make("tagger, crf", tokenizer, 48).predict_text(texts, batch_size=256)
+    found = make("token_classifier, crf", tokenizer, 48).predict_text(texts, batch_size=256)
     assert sum(len(x["entities"]) for x in found) > len(texts)
     for text, each in zip(texts, found, strict=True):
         assert_slices(text, each["entities"])
-    span = make("span", tokenizer, 48)
+    span = make("span_classifier", tokenizer, 48)
     for text, each in zip(texts, span.predict_text((texts, texts), batch_size=256), strict=True):
         assert each["answer"] == text[each["start"] : each["end"]]
 
@@ -207,19 +207,19 @@ def test_long_texts():
     words = ["the", "cat", "x😀", "a"] * 25_000
     text = " ".join(words)
     began = time.perf_counter()
-    for task in ("tagger", "tagger, crf"):
+    for task in ("token_classifier", "token_classifier, crf"):
         found = small(task, length=128).predict_words([words], batch_size=64)[0]
         assert len(found["tags"]) == len(words)
         assert_slices(text, found["entities"])
     pair = (["x", ""], [text, "the cat"])
-    answer = small("span", length=128).predict_text(pair, batch_size=64)[0]
+    answer = small("span_classifier", length=128).predict_text(pair, batch_size=64)[0]
     assert answer["answer"] == text[answer["start"] : answer["end"]]
     assert time.perf_counter() - began < 120  # about 10 seconds
 
 
 def test_answers_are_found_wherever_they_stand():
     """A model that takes "cat" for an answer finds the one in a text of many windows."""
-    model = make("span", KINDS["wordpiece"](), 24)
+    model = make("span_classifier", KINDS["wordpiece"](), 24)
     vocabulary = model.preprocessor.vocabulary
     table = np.zeros((len(vocabulary), 8), "float32")
     table[vocabulary.id_of("cat"), 0] = 10
@@ -242,14 +242,30 @@ def test_answers_are_found_wherever_they_stand():
 @pytest.mark.parametrize(
     ("task", "call", "message"),
     [
-        ("tagger", lambda m: m.predict_text([3]), "Texts must be strings: got 3"),
-        ("tagger", lambda m: m.predict_words(["the cat"]), "Sentences must be lists of words"),
-        ("tagger", lambda m: m.predict_words([[None]]), "Texts must be strings: got None"),
-        ("span", lambda m: m.predict_text(["a"]), "a tuple of two lists, the questions and"),
-        ("span", lambda m: m.predict_text((["a"], [])), "two batches of one size"),
-        ("span", lambda m: m.predict_text((["a"], ["b"]), n_best=0), "n_best is 0, but must"),
+        ("token_classifier", lambda m: m.predict_text([3]), "Texts must be strings: got 3"),
         (
-            "span",
+            "token_classifier",
+            lambda m: m.predict_words(["the cat"]),
+            "Sentences must be lists of words",
+        ),
+        (
+            "token_classifier",
+            lambda m: m.predict_words([[None]]),
+            "Texts must be strings: got None",
+        ),
+        (
+            "span_classifier",
+            lambda m: m.predict_text(["a"]),
+            "a tuple of two lists, the questions and",
+        ),
+        ("span_classifier", lambda m: m.predict_text((["a"], [])), "two batches of one size"),
+        (
+            "span_classifier",
+            lambda m: m.predict_text((["a"], ["b"]), n_best=0),
+            "n_best is 0, but must",
+        ),
+        (
+            "span_classifier",
             lambda m: m.predict_text((["a"], ["b"]), max_answer_tokens=0),
             "max_answer_tokens is 0, but must be 1 or more",
         ),
@@ -265,7 +281,7 @@ def test_bad_input(task, call, message):
 
 
 def test_arguments_of_a_tagger():
-    model = make("tagger", KINDS["wordpiece"]())
+    model = make("token_classifier", KINDS["wordpiece"]())
     with pytest.raises(kb.InputError, match="no scheme 'iob'. Did you mean 'iob"):
         kb.TokenClassifier(model.encoder, labels=LABELS, scheme="iob")
 
@@ -292,7 +308,7 @@ def labelled(model):
 
 
 def test_the_loss_of_a_random_field():
-    model = make("tagger, crf", KINDS["wordpiece"](), 16)
+    model = make("token_classifier, crf", KINDS["wordpiece"](), 16)
     inputs, tags = labelled(model)
     logits = model(inputs)
     likelihood = np.asarray(model.crf.log_likelihood(logits, tags, tags != IGNORED))
@@ -309,7 +325,7 @@ def test_the_loss_of_a_random_field():
 
 
 def test_the_loss_of_a_tagger_is_the_mean_over_labelled_tokens():
-    model = make("tagger", KINDS["wordpiece"](), 16)
+    model = make("token_classifier", KINDS["wordpiece"](), 16)
     inputs, tags = labelled(model)
     logits = np.asarray(model(inputs), "float64")
     chosen = tags != IGNORED
@@ -323,7 +339,7 @@ def test_the_loss_of_a_tagger_is_the_mean_over_labelled_tokens():
 def test_saved_models_predict_the_same(task, tmp_path):
     model = make(task, KINDS["wordpiece"]())
     texts = ["the cat " * 10, "", "a x"]
-    if task.startswith("span"):
+    if task.startswith("span_classifier"):
         texts = (["a", "", "x"], texts)
     elif task == "choice":
         texts = (texts, [["a", "the cat"]] * 3)
@@ -355,7 +371,7 @@ assert losses[-1] < 0.5 * losses[0], losses
 
 @pytest.mark.slow
 def test_the_same_entities_and_training_on_jax(tmp_path):
-    model = make("tagger, crf", KINDS["wordpiece"]())
+    model = make("token_classifier, crf", KINDS["wordpiece"]())
     texts = ["the cat " * 10, "", "a x", "the a cat the"]
     kb.save(model, tmp_path / "model")
     (tmp_path / "texts.json").write_text(json.dumps(texts))

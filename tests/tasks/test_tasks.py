@@ -20,7 +20,7 @@ TASKS = {
     "pretraining": kb.PretrainingModel,
     "next sentence": kb.NextSentencePredictor,
     "tokens": lambda e: kb.TokenClassifier(e, labels=["O", "B", "I"]),
-    "span": kb.SpanClassifier,
+    "span_classifier": kb.SpanClassifier,
     "span, dropout": lambda e: kb.SpanClassifier(e, dropout=0.3),
     "replaced token": kb.ReplacedTokenDetector,
 }

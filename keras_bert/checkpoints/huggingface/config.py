@@ -209,7 +209,7 @@ def read_arguments(
     faults: dict[str, str] = {}
     if dropout and values.get(dropout) is not None:
         arguments["dropout"] = values[dropout]
-    if task in ("classifier", "tagger"):
+    if task in ("classifier", "token_classifier"):
         try:
             arguments["labels"] = _read_labels(values, outputs)
         except InputError as error:
@@ -295,7 +295,7 @@ def write_arguments(model: keras.Model, task: str, dropout: str = "") -> dict[st
     values: dict[str, Any] = {}
     if dropout:
         values[dropout] = model.dropout
-    if task in ("classifier", "tagger"):
+    if task in ("classifier", "token_classifier"):
         values["id2label"] = {str(index): label for index, label in enumerate(model.labels)}
         values["label2id"] = {label: index for index, label in enumerate(model.labels)}
     if task == "classifier":

@@ -152,7 +152,7 @@ def open_hugging_face(directory: Path) -> Contents:
         faults["task"] = f'{fault} The encoder alone can be loaded with task="encoder".'
     if task in LANGUAGE_MODELS:
         arguments["tied"] = source.tied
-    if task in ("multiple_choice", "tagger") and not head.dropout:
+    if task in ("multiple_choice", "token_classifier") and not head.dropout:
         arguments["dropout"] = encoder.hidden_dropout
     stored = {link.ours for link in table if link.theirs in names}
     if task == "masked_lm":

@@ -10,11 +10,11 @@ from keras_bert.errors import InputError
 from keras_bert.finetuning.jobs.job import Job, PerRow, PerToken, Targets
 
 MODULES = {
-    "SequenceClassifier": "classify",
-    "TokenClassifier": "tag",
-    "SpanClassifier": "answer",
-    "MultipleChoice": "choice",
-    "TextEmbedder": "similarity",
+    "SequenceClassifier": "classifier",
+    "TokenClassifier": "token_classifier",
+    "SpanClassifier": "span_classifier",
+    "MultipleChoice": "multiple_choice",
+    "TextEmbedder": "embedder",
 }
 """Class of the model to the module with its job; imported when it is needed."""
 

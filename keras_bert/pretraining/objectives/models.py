@@ -23,7 +23,7 @@ from keras_bert.layers.encoder import Encoder
 from keras_bert.pretraining.objectives.distillation import DistillationModel, copy_from_teacher
 from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel, generator_config
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.pretraining import PretrainingModel
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.config import PretrainingConfig

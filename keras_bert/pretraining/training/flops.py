@@ -14,7 +14,7 @@ from keras_bert.config import EncoderConfig
 from keras_bert.pretraining.objectives.distillation import DistillationModel
 from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.pretraining_model import PretrainingModel
+from keras_bert.tasks.pretraining import PretrainingModel
 
 
 def training_flops(model: keras.Model, batch_size: int, length: int, slots: int) -> int:

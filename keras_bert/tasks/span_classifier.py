@@ -24,7 +24,7 @@ class SpanClassifier(Task):
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Example:
-        >>> model = keras_bert.load("squad-model", task="span")
+        >>> model = keras_bert.load("squad-model", task="span_classifier")
         >>> model.predict_text((["Who?"], ["It was Ada."]))
         [{'answer': 'Ada', 'start': 7, 'end': 10, 'score': 0.93}]
     """

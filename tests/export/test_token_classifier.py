@@ -22,7 +22,7 @@ FRAME = ("[PAD]", "[CLS]", "[SEP]")
 def tagger(preprocessor):
     """Its vocabulary is somewhat larger than the tokenizer's, as it is often made to be."""
     arguments = {"labels": LABELS, "crf": True, "scheme": "iob2"}
-    return make_model("tagger", arguments, preprocessor, vocabulary_size=len(TOKENS) + 6)
+    return make_model("token_classifier", arguments, preprocessor, vocabulary_size=len(TOKENS) + 6)
 
 
 def keras_tags(model, ids, logits):
@@ -84,7 +84,10 @@ def test_of_one_shape_and_quantized(tagger, tmp_path):
 def test_without_tokenizer_or_random_field_there_are_logits_alone(kind, preprocessor, tmp_path):
     write, load = FORMATS[kind]
     crf = {"labels": LABELS, "crf": True}
-    models = [make_model("tagger", crf), make_model("tagger", {"labels": LABELS}, preprocessor)]
+    models = [
+        make_model("token_classifier", crf),
+        make_model("token_classifier", {"labels": LABELS}, preprocessor),
+    ]
     for number, model in enumerate(models):
         write(model, tmp_path / f"{number}.{kind}")
         assert set(load(tmp_path / f"{number}.{kind}")(random_ids(2, 5))) == {"logits"}

@@ -5,7 +5,7 @@ import pytest
 import keras_bert as kb
 from keras_bert.finetuning import ChoiceExamples, Recipe, evaluate, fine_tune
 from keras_bert.finetuning.evaluation import predict
-from keras_bert.finetuning.jobs import choice, job_of
+from keras_bert.finetuning.jobs import job_of, multiple_choice
 from tests.finetuning import tiny
 
 
@@ -51,19 +51,19 @@ def test_learns_to_choose(tmp_path):
 
 def test_loss_and_accuracy_are_those_of_keras():
     data, choices = opinions(10), model()
-    rows = choice.rows(choices, data)
+    rows = multiple_choice.rows(choices, data)
     assert (len(rows), rows.group) == (30, 3)
     flat = rows.padded(np.arange(30), multiple=1)
     inputs = {name: x.reshape(10, 3, -1) for name, x in flat.items()}
     choices.compile(loss=choices.default_loss(), metrics=["accuracy"])
-    right = choice.targets(choices, data, rows).values
+    right = multiple_choice.targets(choices, data, rows).values
     loss, accuracy = choices.evaluate(inputs, right, verbose=0)
     assert evaluate(choices, data) == pytest.approx({"loss": loss, "accuracy": accuracy}, rel=1e-5)
 
 
 def test_pairs_are_text_and_choice():
     data = examples(["the film", "a book"], [["good", "bad"], ["was", "is"]], [0, 1])
-    rows = choice.rows(model(), data)
+    rows = multiple_choice.rows(model(), data)
     tokens = [[tiny.TOKENS[i] for i in rows.row(index)["token_ids"]] for index in range(4)]
     assert tokens[1] == ["[CLS]", "the", "film", "[SEP]", "bad", "[SEP]"]
     assert tokens[2] == ["[CLS]", "a", "book", "[SEP]", "was", "[SEP]"]
@@ -84,4 +84,4 @@ def test_bad_examples(data, message):
 
 
 def test_the_job_is_that_of_multiple_choice():
-    assert job_of(model()) is choice.JOB
+    assert job_of(model()) is multiple_choice.JOB

@@ -11,7 +11,7 @@ import seqeval.metrics
 import keras_bert as kb
 from keras_bert.errors import InputError
 from keras_bert.finetuning import Recipe, TaggedExamples, evaluate, fine_tune
-from keras_bert.finetuning.jobs import job_of, tag
+from keras_bert.finetuning.jobs import job_of, token_classifier
 from keras_bert.layers.crf import IGNORED
 from keras_bert.tasks.entities import spans_of
 from tests.finetuning import tiny
@@ -91,7 +91,7 @@ def test_from_examples_to_tags(crf, tmp_path):
     loaded = kb.load(tmp_path / "out" / "model")
     assert evaluate(loaded, data) == pytest.approx(result.validation, abs=1e-5)
     job = job_of(loaded)
-    assert job is tag.JOB
+    assert job is token_classifier.JOB
     rows = job.rows(loaded, data)
     predictions = job.predict(loaded, data, rows, loaded.predict_rows(rows))
     assert predictions == loaded.predict_words([text.split(" ") for text in data.texts])
@@ -119,9 +119,9 @@ def test_the_measures_are_those_of_seqeval(crf):
 
 def test_every_word_is_labelled_once_at_its_first_token():
     model, data = tagger(), long_sentences()
-    rows = tag.rows(model, data)
+    rows = token_classifier.rows(model, data)
     assert len(rows) > 3 * len(data)  # long ones have windows
-    values = tag.targets(model, data, rows).values
+    values = token_classifier.targets(model, data, rows).values
     seen = [[] for _ in data.texts]
     for index in range(len(rows)):
         row, labels = rows.row(index), values[rows.splits[index] : rows.splits[index + 1]]
@@ -146,12 +146,12 @@ def test_labels_are_continued_on_request():
     for continued, labels in expected.items():
         model = tagger(continue_labels=continued)
         assert model.get_config()["continue_labels"] is continued
-        values = tag.targets(model, data, tag.rows(model, data)).values
+        values = token_classifier.targets(model, data, token_classifier.rows(model, data)).values
         found = ["-" if value == IGNORED else LABELS[value] for value in values]
         assert found == ["-", *labels, "-"]
     model, data = tagger(continue_labels=True), long_sentences()
-    rows = tag.rows(model, data)
-    values, starts = tag.targets(model, data, rows).values, rows.flat["starts"]
+    rows = token_classifier.rows(model, data)
+    values, starts = token_classifier.targets(model, data, rows).values, rows.flat["starts"]
     owners = np.repeat(rows.owners, rows.lengths)
     labelled = list(zip(owners[values != IGNORED], starts[values != IGNORED], strict=True))
     assert len(labelled) == len(set(labelled))  # no token has a label in two windows
@@ -172,8 +172,8 @@ def test_a_random_field_learns_no_part_of_an_entity():
             *(f"{p}-{x}" for x in ("PER", "LOC") for p in ("BI" if scheme == "iob2" else "BIES")),
         ]
         model = tagger(crf=True, labels=labels, scheme=scheme)
-        rows = tag.rows(model, data)
-        targets = tag.targets(model, data, rows)
+        rows = token_classifier.rows(model, data)
+        targets = token_classifier.targets(model, data, rows)
         assert targets.mean == "rows"
         labelled = 0
         for index in range(len(rows)):
@@ -189,8 +189,8 @@ def test_loss_is_that_of_training():
     data = long_sentences()
     for crf in (False, True):
         model = tagger(crf=crf)
-        rows = tag.rows(model, data)
-        targets = tag.targets(model, data, rows).values
+        rows = token_classifier.rows(model, data)
+        targets = token_classifier.targets(model, data, rows).values
         found = evaluate(model, data)["loss"]
         logits = model.predict_rows(rows)
         losses = []
@@ -226,9 +226,10 @@ def test_tags_of_other_schemes_are_converted():
         data, tags=tuple(tuple(tag.replace("B-", "I-") for tag in tags) for tags in data.tags)
     )
     model = tagger()
-    rows = tag.rows(model, data)
+    rows = token_classifier.rows(model, data)
     np.testing.assert_array_equal(
-        tag.targets(model, iob1, rows).values, tag.targets(model, data, rows).values
+        token_classifier.targets(model, iob1, rows).values,
+        token_classifier.targets(model, data, rows).values,
     )
     assert evaluate(model, iob1) == evaluate(model, data)
 
@@ -276,7 +277,7 @@ def test_what_cannot_be_learned(change, message):
 def test_what_has_no_tags_or_no_words_is_tagged():
     model = tagger(crf=True)
     data = examples([["ada", "was"], [], ["\u200b"]])
-    rows = tag.rows(model, data)
-    found = tag.predict(model, data, rows, model.predict_rows(rows))
+    rows = token_classifier.rows(model, data)
+    found = token_classifier.predict(model, data, rows, model.predict_rows(rows))
     assert [len(each["tags"]) for each in found] == [2, 0, 1]
     assert found[2]["tags"] == ["O"]

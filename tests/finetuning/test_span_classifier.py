@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import keras_bert as kb
 from keras_bert.finetuning import QuestionExamples, Recipe, evaluate, fine_tune
 from keras_bert.finetuning.evaluation import predict
-from keras_bert.finetuning.jobs import answer, job_of
+from keras_bert.finetuning.jobs import job_of, span_classifier
 from keras_bert.metrics.squad import squad_scores
 from tests.finetuning import tiny
 
@@ -89,9 +89,9 @@ def test_learns_that_there_is_no_answer(tmp_path):
 
 def test_scores_and_loss_are_those_of_the_definitions():
     data, span = opinions(12), model(length=32)
-    rows = answer.rows(span, data)
+    rows = span_classifier.rows(span, data)
     assert len(rows) == 12
-    targets = answer.targets(span, data, rows).values
+    targets = span_classifier.targets(span, data, rows).values
     measured = evaluate(span, data)
     found = span.predict_text((list(data.questions), list(data.contexts)))
     answers = [[text for text, _ in several] for several in data.answers]
@@ -113,7 +113,7 @@ def test_scores_and_loss_are_those_of_the_definitions():
     both = [
         np.log(np.exp(logits[name]).sum(axis=1))
         - np.take_along_axis(np.asarray(logits[name]), targets[name][:, None], axis=1)[:, 0]
-        for name in answer.OUTPUTS
+        for name in span_classifier.OUTPUTS
     ]
     assert measured["loss"] == pytest.approx(np.mean(both), rel=1e-4)
 
@@ -132,8 +132,8 @@ def test_targets_are_the_answer_where_it_is_shown(words, start, length):
     text = context[start : start + length]
     examples = questions([context], [[(text, start)]] if text.strip() else [[]])
     span = narrow_model()
-    rows = answer.rows(span, examples)
-    values = answer.targets(span, examples, rows).values
+    rows = span_classifier.rows(span, examples)
+    values = span_classifier.targets(span, examples, rows).values
     # The words that the answer touches, each one token; U+200B is none.
     spans, position = [], 0
     for word in context.split(" "):
@@ -145,7 +145,7 @@ def test_targets_are_the_answer_where_it_is_shown(words, start, length):
     shown = 0
     for index in range(len(rows)):
         row = rows.row(index)
-        first, last = (int(values[name][index]) for name in answer.OUTPUTS)
+        first, last = (int(values[name][index]) for name in span_classifier.OUTPUTS)
         tokens = list(zip(row["starts"].tolist(), row["ends"].tolist(), strict=True))
         if expected and all(s in tokens for s in expected):
             shown += 1
@@ -164,7 +164,7 @@ def test_answers_are_needed():
 
 
 def test_the_job_is_that_of_span_classifiers():
-    assert job_of(model()) is answer.JOB
+    assert job_of(model()) is span_classifier.JOB
     recipe = dataclasses.replace(RECIPE, label_smoothing=0.1)
     with pytest.raises(kb.InputError, match="a SpanClassifier cannot smooth labels"):
         fine_tune(model(), opinions(), recipe=recipe, verbose=0)
