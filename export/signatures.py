@@ -2,26 +2,17 @@
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.layers.encoder import INPUTS, Encoder
-from keras_bert.tasks.classifier import SequenceClassifier
-from keras_bert.tasks.embedder import TextEmbedder
-from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.multiple_choice import MultipleChoice
-from keras_bert.tasks.next_sentence import NextSentencePredictor
-from keras_bert.tasks.pretraining import PretrainingModel
-from keras_bert.tasks.replaced_token import ReplacedTokenDetector
-from keras_bert.tasks.span_classifier import SpanClassifier
-from keras_bert.tasks.token_classifier import TokenClassifier
+from keras_bert.layers.encoder import INPUTS
+from keras_bert.tasks.registry import class_names, task_of
 
 Tensors = dict[str, Any]
-Entry = TypeVar("Entry")
 
 WITHOUT_TEXT = "Leave out `text` and give the file ids, or take the SavedModel"
 """Advice if a format cannot read the texts of a model."""
@@ -140,23 +131,18 @@ def _replaced(model: Any, outputs: Mapping[str, np.ndarray], mask: np.ndarray) -
     return (outputs["logits"] > 0)[mask.astype(bool)]
 
 
-ANSWERS: dict[type, Answers] = {
-    Encoder: Answers(_named),
-    MaskedLanguageModel: Answers(_logits, decisions=_best("logits")),
-    MultipleChoice: Answers(_one_choice),
-    NextSentencePredictor: Answers(_logits, decisions=_best("logits")),
-    PretrainingModel: Answers(_named, decisions=_best("mlm_logits", "nsp_logits")),
-    ReplacedTokenDetector: Answers(_logits, decisions=_replaced),
-    SequenceClassifier: Answers(_logits_and_scores, _label_names, _chosen_labels),
-    SpanClassifier: Answers(_named, decisions=_best("start_logits", "end_logits")),
-    TextEmbedder: Answers(_embedding),
-    TokenClassifier: Answers(_logits_and_tags, decisions=_best_tags),
+ANSWERS: dict[str, Answers] = {
+    "encoder": Answers(_named),
+    "masked_lm": Answers(_logits, decisions=_best("logits")),
+    "multiple_choice": Answers(_one_choice),
+    "next_sentence": Answers(_logits, decisions=_best("logits")),
+    "pretraining": Answers(_named, decisions=_best("mlm_logits", "nsp_logits")),
+    "replaced_token": Answers(_logits, decisions=_replaced),
+    "classifier": Answers(_logits_and_scores, _label_names, _chosen_labels),
+    "span_classifier": Answers(_named, decisions=_best("start_logits", "end_logits")),
+    "embedder": Answers(_embedding),
+    "token_classifier": Answers(_logits_and_tags, decisions=_best_tags),
 }
-
-
-def entry_for(model: Any, table: Mapping[type, Entry]) -> Entry | None:
-    """A table's entry for a model's class, or for the nearest that it derives from."""
-    return next((table[cls] for cls in type(model).__mro__ if cls in table), None)
 
 
 def answers_of(model: keras.Model) -> Answers:
@@ -165,11 +151,10 @@ def answers_of(model: keras.Model) -> Answers:
     Raises:
         InputError: if it cannot, with the reason.
     """
-    answers = entry_for(model, ANSWERS)
+    answers = ANSWERS.get(task_of(model) or "")
     if answers is None:
         raise InputError(
-            f"A {type(model).__name__} cannot be exported; give one of "
-            f"{', '.join(cls.__name__ for cls in ANSWERS)}."
+            f"A {type(model).__name__} cannot be exported; give one of {class_names(ANSWERS)}."
         )
     if keras.backend.backend() != "tensorflow":
         raise InputError(

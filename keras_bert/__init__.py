@@ -6,26 +6,18 @@ The names below are imported when they are first used, so that `import keras_ber
 import importlib
 from typing import Any
 
+from keras_bert.tasks.registry import TASKS
+
 __version__ = "0.1.0"
 
 _HOMES = {
     "AddedToken": "text.added_tokens",
     "BytePair": "text.byte_pair.tokenizer",
     "CheckpointError": "errors",
-    "Encoder": "layers.encoder",
     "EncoderConfig": "families",
     "InputError": "errors",
-    "MaskedLanguageModel": "tasks.masked_lm",
-    "MultipleChoice": "tasks.multiple_choice",
-    "NextSentencePredictor": "tasks.next_sentence",
     "Preprocessor": "text.preprocessor",
-    "PretrainingModel": "tasks.pretraining",
-    "ReplacedTokenDetector": "tasks.replaced_token",
     "SentencePiece": "text.sentencepiece.tokenizer",
-    "SequenceClassifier": "tasks.classifier",
-    "SpanClassifier": "tasks.span_classifier",
-    "TextEmbedder": "tasks.embedder",
-    "TokenClassifier": "tasks.token_classifier",
     "Vocabulary": "text.vocabulary",
     "WordPiece": "text.wordpiece.tokenizer",
     "from_keras_hub": "checkpoints.keras_hub",
@@ -34,7 +26,7 @@ _HOMES = {
     "load_tokenizer": "text.loading",
     "save": "checkpoints",
     "to_keras_hub": "checkpoints.keras_hub",
-}
+} | {task.class_name: task.module for task in TASKS.values()}
 
 __all__ = sorted(_HOMES)
 

@@ -21,8 +21,7 @@ from keras_bert.export.check import ExportError, Run, explaining
 from keras_bert.export.process import running
 from keras_bert.export.signatures import WITHOUT_TEXT, input_names
 from keras_bert.layers.encoder import INPUTS
-from keras_bert.tasks.classifier import SequenceClassifier
-from keras_bert.tasks.embedder import TextEmbedder
+from keras_bert.tasks.registry import task_of
 
 logger = logging.getLogger(__name__)
 
@@ -175,7 +174,7 @@ def _refusal(reason: str) -> str:
 
 def check_text(model: Any) -> None:
     """Refuses a model that cannot be in such a file, before it is converted."""
-    if not isinstance(model, SequenceClassifier | TextEmbedder):
+    if task_of(model) not in ("classifier", "embedder"):
         kind = type(model).__name__
         raise InputError(_refusal(f"what a {kind} answers is about tokens, or pairs of texts"))
     if getattr(model, "preprocessor", None) is None:
@@ -250,7 +249,7 @@ def reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
 
 def _label_names(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
     """Names of labels beside a classifier's scores."""
-    if not isinstance(model, SequenceClassifier) or model.problem_type not in _LABELS:
+    if task_of(model) != "classifier" or model.problem_type not in _LABELS:
         return [], []
     node = helper.make_node
     nodes = [node("Shape", ["scores"], ["scores_shape"])]

@@ -15,10 +15,7 @@ import numpy as np
 
 from keras_bert.errors import InputError
 from keras_bert.export.check import require
-from keras_bert.export.signatures import entry_for
-from keras_bert.tasks.classifier import SequenceClassifier
-from keras_bert.tasks.embedder import TextEmbedder
-from keras_bert.tasks.span_classifier import SpanClassifier
+from keras_bert.tasks.registry import class_names, task_of
 
 logger = logging.getLogger(__name__)
 
@@ -72,14 +69,14 @@ class Reader(NamedTuple):
         return length
 
 
-READERS: dict[type, Reader] = {
-    SequenceClassifier: Reader("BertNLClassifier", {"scores": "probability"}),
-    SpanClassifier: Reader(
+READERS: dict[str, Reader] = {
+    "classifier": Reader("BertNLClassifier", {"scores": "probability"}),
+    "span_classifier": Reader(
         "BertQuestionAnswerer",
         {"start_logits": "start_logits", "end_logits": "end_logits"},
         length=384,
     ),
-    TextEmbedder: Reader("BertTextEmbedder", {"embedding": "embedding"}),
+    "embedder": Reader("BertTextEmbedder", {"embedding": "embedding"}),
 }
 
 
@@ -89,11 +86,11 @@ def reader_of(model: Any) -> Reader:
     Raises:
         InputError: if nothing on a phone reads such a model, its vocabulary or its labels.
     """
-    reader = entry_for(model, READERS)
+    reader = READERS.get(task_of(model) or "")
     if reader is None:
         raise InputError(
             f"Neither MediaPipe nor the Task Library runs a {type(model).__name__}; leave out "
-            f"`metadata`, which is for {', '.join(cls.__name__ for cls in READERS)}."
+            f"`metadata`, which is for {class_names(READERS)}."
         )
     tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
     if tokenizer is None or tokenizer.kind != "wordpiece":
@@ -133,7 +130,7 @@ def with_metadata(content: bytes, model: Any, reader: Reader) -> bytes:
     schema = require("ai_edge_litert.schema_py_generated", "tflite")
     tree = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0))
     inputs, outputs = _tensors(tree)
-    labels = list(model.labels) if isinstance(model, SequenceClassifier) else []
+    labels = list(model.labels) if task_of(model) == "classifier" else []
     files = {VOCABULARY: list(model.preprocessor.vocabulary.tokens)}
     if labels:
         files[LABELS] = labels

@@ -18,19 +18,9 @@ from keras_bert.export.signatures import (
     Tensors,
     Weights,
     answers_of,
-    entry_for,
     input_names,
 )
-from keras_bert.layers.encoder import Encoder
-from keras_bert.tasks.classifier import SequenceClassifier
-from keras_bert.tasks.embedder import TextEmbedder
-from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.multiple_choice import MultipleChoice
-from keras_bert.tasks.next_sentence import NextSentencePredictor
-from keras_bert.tasks.pretraining import PretrainingModel
-from keras_bert.tasks.replaced_token import ReplacedTokenDetector
-from keras_bert.tasks.span_classifier import SpanClassifier
-from keras_bert.tasks.token_classifier import TokenClassifier
+from keras_bert.tasks.registry import task_of
 from keras_bert.text.characters import follow
 from keras_bert.text.packing import layout
 
@@ -132,8 +122,7 @@ def phone_tokenizer(model: Any) -> PhoneTokenizer:
             "leave out `text`."
         )
     tokenizer = PhoneTokenizer(model.preprocessor.tokenizer)
-    kinds = (SpanClassifier, TokenClassifier)
-    if isinstance(model, kinds) and not tokenizer.has_offsets:
+    if task_of(model) in ("span_classifier", "token_classifier") and not tokenizer.has_offsets:
         raise InputError(
             f"A TFLite file cannot take texts for this {type(model).__name__}: tensorflow-text's "
             "operator for SentencePiece does not tell where in a text its tokens are. Leave out "
@@ -165,7 +154,10 @@ def text_functions(
         specifications = [tf.TensorSpec([batch], tf.string, name=n) for n in signature.inputs]
         return tf.function(answer, input_signature=specifications, autograph=False)
 
-    return {signature.name: function(signature) for signature in entry_for(model, SIGNATURES) or ()}
+    return {
+        signature.name: function(signature)
+        for signature in SIGNATURES.get(task_of(model) or "", ())
+    }
 
 
 def _pack(
@@ -273,17 +265,17 @@ def _two(answer: Callable[..., Tensors]) -> Signature:
 
 _FILL = Signature("fill_mask", ("before", "after"), _filled)
 
-SIGNATURES: dict[type, tuple[Signature, ...]] = {
-    Encoder: (_one(_answers), _two(_answers)),
-    MaskedLanguageModel: (_FILL,),
-    MultipleChoice: (_two(_answers),),
-    NextSentencePredictor: (_two(_answers),),
-    PretrainingModel: (_FILL, _two(_answers)),
-    ReplacedTokenDetector: (_one(_located),),
-    SequenceClassifier: (_one(_answers), _two(_answers)),
-    SpanClassifier: (Signature("question_answer", ("question", "context"), _located),),
-    TextEmbedder: (_one(_answers),),
-    TokenClassifier: (_one(_located),),
+SIGNATURES: dict[str, tuple[Signature, ...]] = {
+    "encoder": (_one(_answers), _two(_answers)),
+    "masked_lm": (_FILL,),
+    "multiple_choice": (_two(_answers),),
+    "next_sentence": (_two(_answers),),
+    "pretraining": (_FILL, _two(_answers)),
+    "replaced_token": (_one(_located),),
+    "classifier": (_one(_answers), _two(_answers)),
+    "span_classifier": (Signature("question_answer", ("question", "context"), _located),),
+    "embedder": (_one(_answers),),
+    "token_classifier": (_one(_located),),
 }
 
 

@@ -11,8 +11,8 @@ from keras_bert.export._verify.ways import Way, ways_into
 from keras_bert.export.ids import filled_up
 from keras_bert.export.process import Process
 from keras_bert.finetuning.evaluation import evaluate
-from keras_bert.finetuning.jobs import MODULES, job_of
-from keras_bert.tasks.classifier import SequenceClassifier
+from keras_bert.finetuning.jobs import job_of
+from keras_bert.tasks.registry import FINE_TUNED, class_names, task_of
 
 _BATCH_SIZE = 32
 _OUTPUTS = (("logits",), ("embedding",), ("start_logits", "end_logits"), ("scores",))
@@ -32,10 +32,10 @@ def official_metric(model: Any) -> str:
     Raises:
         InputError: if there is none.
     """
-    if not any(kind.__name__ in MODULES for kind in type(model).__mro__):
+    if task_of(model) not in FINE_TUNED:
         raise InputError(
             f"This {type(model).__name__} has no metric on labelled examples, so nothing can be "
-            f"measured by them; what has one is a {', '.join(MODULES)}."
+            f"measured by them; what has one is a {class_names(FINE_TUNED)}."
         )
     return job_of(model).metrics(model)[0]
 
@@ -78,7 +78,7 @@ def _from_ids(model: Any, examples: Any, process: Process, way: Way) -> dict[str
 
 def _from_texts(model: Any, examples: Any, process: Process, way: Way) -> dict[str, float]:
     """The same of an artifact with a tokenizer, which does not know of windows and words."""
-    if not isinstance(model, SequenceClassifier):
+    if task_of(model) != "classifier":
         raise InputError(
             f"{process.path} takes texts as they are; the metric of a {type(model).__name__} is "
             "measured on an artifact that takes ids."

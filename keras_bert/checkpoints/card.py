@@ -23,21 +23,11 @@ import keras_bert
 from keras_bert.checkpoints.tasks import task_name
 from keras_bert.checkpoints.variables import saved_weights
 from keras_bert.errors import InputError
+from keras_bert.tasks.registry import TASKS
 from keras_bert.text.files import without_surrogates
 
 README = "README.md"
 LIBRARY = "keras-bert-encoders"
-PIPELINES = {
-    "encoder": "feature-extraction",
-    "classifier": "text-classification",
-    "embedder": "sentence-similarity",
-    "masked_lm": "fill-mask",
-    "multiple_choice": "multiple-choice",
-    "pretraining": "fill-mask",
-    "span_classifier": "question-answering",
-    "token_classifier": "token-classification",
-}
-"""Task to what hubs call it, where they have a name."""
 
 logger = logging.getLogger(__name__)
 
@@ -75,8 +65,8 @@ def make_card(model: keras.Model, library: str = LIBRARY, facts: Facts | None = 
     """
     facts, task = facts or Facts(), task_name(model)
     metadata: dict[str, Any] = {"library_name": library}
-    if task in PIPELINES:
-        metadata["pipeline_tag"] = PIPELINES[task]
+    if TASKS[task].pipeline:
+        metadata["pipeline_tag"] = TASKS[task].pipeline
     metadata |= {"tags": [LIBRARY, model.config.family], **facts.metadata}
     sections = {
         "Use": _use(model, task),
@@ -207,7 +197,7 @@ def model_index(
         ]
         dataset = {"name": data, "type": Path(data).suffix[1:] or "text", "split": split}
         if values:
-            pipeline = {"type": PIPELINES.get(task, task)}
+            pipeline = {"type": TASKS[task].pipeline or task}
             results.append({"task": pipeline, "dataset": dataset, "metrics": values})
     if not results:
         return {}
@@ -264,12 +254,12 @@ def _summary(model: keras.Model) -> str:
 
 
 def _use(model: keras.Model, task: str) -> str:
-    lines = _USES[task]
+    lines = TASKS[task].example
     if model.preprocessor is None:
-        shape = (1, 2, 4) if task == "multiple_choice" else (1, 4)
+        shape = TASKS[task].ids_shape
         call = f'model({{"token_ids": np.ones({shape}, "int32")}})  # it has no preprocessor'
         lines = ("import numpy as np", call)
-    elif task in ("masked_lm", "pretraining"):
+    elif TASKS[task].language_model:
         text = f"The {model.preprocessor.vocabulary.mask} is here."
         lines = (*lines[:-1], lines[-1].format(json.dumps(text, ensure_ascii=False)))
     *imports, call = lines
@@ -277,26 +267,6 @@ def _use(model: keras.Model, task: str) -> str:
         [*imports, "import keras_bert", "", f'model = keras_bert.load(".", task="{task}")', call]
     )
     return f"In this directory, with `{LIBRARY}` installed:\n\n```python\n{code}\n```"
-
-
-_FILL_MASK = ("from keras_bert.tasks.fill_mask import fill_mask", "fill_mask(model, [{}])")
-_USES = {
-    "encoder": ('model(model.preprocessor(["A text."]))["sequence_output"]',),
-    "classifier": ('model.predict_text(["A text."])',),
-    "embedder": ('model.encode(["A text.", "Another one."])',),
-    "masked_lm": _FILL_MASK,
-    "multiple_choice": ('model.predict_text((["A text."], [["One end.", "Another one."]]))',),
-    "next_sentence": (
-        'model(model.preprocessor((["A text."], ["Another."])))  # logits: it follows, it does not',
-    ),
-    "pretraining": _FILL_MASK,
-    "replaced_token": (
-        'model(model.preprocessor(["A text."]))  # above 0 where a token was replaced',
-    ),
-    "span_classifier": ('model.predict_text((["A question?"], ["A text that may answer it."]))',),
-    "token_classifier": ('model.predict_text(["A text."])',),
-}
-"""Task to imports and a call; a text with a mask goes into the braces."""
 
 
 def _labels(model: keras.Model) -> str:
@@ -337,7 +307,7 @@ def _own_limits(model: keras.Model, task: str) -> list[str]:
     preprocessor = model.preprocessor
     if preprocessor is not None:
         length = preprocessor.sequence_length
-        windows = task in ("span_classifier", "token_classifier")
+        windows = TASKS[task].windows
         limits.append(
             f"Texts of more than {length} tokens, special ones included, are "
             + ("worked through in windows of that length." if windows else "cut.")

@@ -9,14 +9,9 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_bert.checkpoints.mapping import Link, TensorSource, check_layers, read_model
-from keras_bert.checkpoints.tasks import (
-    LANGUAGE_MODELS,
-    build_model,
-    check_task,
-    encoder_config,
-    needs_pooler,
-)
+from keras_bert.checkpoints.tasks import build_model, encoder_config, needs_pooler
 from keras_bert.errors import CheckpointError
+from keras_bert.tasks.registry import LANGUAGE_MODELS, check_task
 
 logger = logging.getLogger(__name__)
 

@@ -93,7 +93,7 @@ def open_google(path: Path) -> Contents:
     names = set(source.names())
     rows = bert.MODEL_GARDEN if source.is_object_graph else bert.GOOGLE
     table = links(rows, KINDS, encoder.num_layers + 1)
-    task = stored_task(table, names, classifier="classifier")
+    task = stored_task(table, names, ambiguous="classifier")
     encoder = encoder.replace(pooler=needs_pooler(task, "bert") or has_pooler(table, names))
     outputs = None
     if task == "classifier":

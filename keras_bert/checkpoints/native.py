@@ -21,10 +21,11 @@ from keras_bert.checkpoints.directories import TEXT_FILES, earlier_save
 from keras_bert.checkpoints.json_files import read_json, write_json
 from keras_bert.checkpoints.mapping import SAME, Link
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
-from keras_bert.checkpoints.tasks import TASKS, task_arguments, task_name
+from keras_bert.checkpoints.tasks import task_arguments, task_name
 from keras_bert.checkpoints.variables import saved_weights
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.layers.encoder import Encoder
+from keras_bert.tasks.registry import TASKS
 
 CONFIGURATION, WEIGHTS, PREPROCESSOR = "keras_bert.json", "weights.safetensors", "preprocessor.json"
 FORMAT_VERSION = 1

@@ -1,4 +1,4 @@
-"""The models that checkpoints hold, by the names of their tasks."""
+"""Models of tasks, from checkpoints and for them."""
 
 import dataclasses
 from collections.abc import Container, Iterable, Mapping
@@ -10,75 +10,32 @@ import keras
 
 from keras_bert.checkpoints.mapping import Link
 from keras_bert.checkpoints.variables import named_variables, saved_weights, without_weights
-from keras_bert.config import EncoderConfig, closest
+from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
 from keras_bert.layers.encoder import Encoder
-from keras_bert.tasks.classifier import SequenceClassifier
-from keras_bert.tasks.embedder import TextEmbedder
-from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.multiple_choice import MultipleChoice
-from keras_bert.tasks.next_sentence import NextSentencePredictor
-from keras_bert.tasks.pretraining import PretrainingModel
-from keras_bert.tasks.replaced_token import ReplacedTokenDetector
-from keras_bert.tasks.span_classifier import SpanClassifier
-from keras_bert.tasks.token_classifier import TokenClassifier
-
-TASKS = {
-    "encoder": Encoder,
-    "classifier": SequenceClassifier,
-    "embedder": TextEmbedder,
-    "masked_lm": MaskedLanguageModel,
-    "multiple_choice": MultipleChoice,
-    "next_sentence": NextSentencePredictor,
-    "pretraining": PretrainingModel,
-    "replaced_token": ReplacedTokenDetector,
-    "span_classifier": SpanClassifier,
-    "token_classifier": TokenClassifier,
-}
-LANGUAGE_MODELS = {"masked_lm", "pretraining"}
+from keras_bert.tasks.registry import TASKS, class_names, task_of
 
 
-_TASKS_BY_HEADS = {
-    (): "encoder",
-    ("masked_lm",): "masked_lm",
-    ("masked_lm", "next_sentence"): "pretraining",
-    ("masked_lm", "replaced_token"): "replaced_token",  # the other was of a generator
-    ("next_sentence",): "next_sentence",
-    ("replaced_token",): "replaced_token",
-    ("span",): "span_classifier",
-}
-
-
-def stored_task(table: Iterable[Link], names: Container[str], classifier: str = "encoder") -> str:
-    """The task whose heads there are among the names of tensors.
+def stored_task(table: Iterable[Link], names: Container[str], ambiguous: str = "encoder") -> str:
+    """Returns the task whose head a checkpoint has.
 
     Args:
         table: the links.
         names: of the tensors.
-        classifier: the task of a classification head, of which there are several.
+        ambiguous: the task of a head that several tasks have.
     """
-    parts = {link.ours.partition("/")[0] for link in table if link.theirs in names}
-    tasks = _TASKS_BY_HEADS | {("classifier",): classifier}
-    return tasks.get(tuple(sorted(parts - {"encoder"})), "encoder")
+    heads = {link.ours.partition("/")[0] for link in table if link.theirs in names} - {"encoder"}
+    if "replaced_token" in heads:  # beside it, a masked language model is the generator
+        heads.discard("masked_lm")
+    tasks = [name for name, task in TASKS.items() if heads and set(task.heads) == heads]
+    return ambiguous if len(tasks) > 1 else next(iter(tasks), "encoder")
 
 
 def needs_pooler(task: str, family: str | None) -> bool:
     """Whether a task of a family takes the pooler's output."""
     head = FAMILIES[family or "bert"].HUGGING_FACE_TASKS.get(task)
-    return task in ("next_sentence", "pretraining") or (head is not None and head.pooled)
-
-
-def check_task(task: str | None) -> None:
-    """Passes for None and the names of `TASKS`.
-
-    Raises:
-        InputError: for anything else.
-    """
-    if task is not None and task not in TASKS:
-        raise InputError(
-            f"There is no task {task!r}.{closest(task, TASKS)} The tasks are {', '.join(TASKS)}."
-        )
+    return TASKS[task].pooled or (head is not None and head.pooled)
 
 
 def task_name(model: keras.Model) -> str:
@@ -87,14 +44,13 @@ def task_name(model: keras.Model) -> str:
     Raises:
         InputError: if the model is none of ours.
     """
-    for name, task in TASKS.items():
-        if type(model) is task:
-            return name
-    raise InputError(
-        f"Cannot save a {type(model).__name__}; checkpoints hold "
-        f"{', '.join(cls.__name__ for cls in TASKS.values())}. Register a class of your own and "
-        'use model.save("model.keras").'
-    )
+    name = task_of(model, subclasses=False)
+    if name is None:
+        raise InputError(
+            f"Cannot save a {type(model).__name__}; checkpoints hold {class_names(TASKS)}. "
+            'Register a class of your own and use model.save("model.keras").'
+        )
+    return name
 
 
 def task_arguments(model: keras.Model) -> dict[str, Any]:
@@ -151,7 +107,7 @@ def check_expressible(
     task, config = task_name(model), model.config
     if task not in tasks:
         advice = '; write it as "sentence-transformers"' if task == "embedder" else ""
-        raise InputError(f"{library} has no {TASKS[task].__name__} of this family{advice}.")
+        raise InputError(f"{library} has no {TASKS[task].class_name} of this family{advice}.")
     fixed = {
         field.name: (family.TRAITS.get(field.name, field.default),)
         for field in dataclasses.fields(EncoderConfig)
@@ -165,7 +121,7 @@ def check_expressible(
         for name, values in allowed.items():
             value = getattr(owner, name, values[0])
             if value not in values:
-                whose = "encoder" if owner is config else TASKS[task].__name__
+                whose = "encoder" if owner is config else TASKS[task].class_name
                 raise InputError(
                     f"{library} cannot express this {whose}: its {name} is {value!r}, but "
                     f"{' or '.join(map(repr, values))} is all that can be said there."
@@ -222,7 +178,7 @@ def build_model(
         with without_weights():
             model = Encoder(encoder, dtype=arguments.pop("dtype", None))
             if task != "encoder":
-                return TASKS[task](model, **arguments)
+                return TASKS[task].model_class(model, **arguments)
         model.preprocessor = arguments.pop("preprocessor", None)
         if arguments:
             raise InputError(f"An encoder has no option {sorted(arguments)[0]!r}.")

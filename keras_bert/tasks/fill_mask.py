@@ -7,8 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError
-from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.pretraining import PretrainingModel
+from keras_bert.tasks.registry import LANGUAGE_MODELS, task_of
 
 
 def fill_mask(
@@ -35,7 +34,7 @@ def fill_mask(
         >>> fill_mask(model, ["the [MASK] sat on the mat"])[0][0][0]
         {'token': 'cat', 'score': 0.31}
     """
-    if not isinstance(model, (MaskedLanguageModel, PretrainingModel)):
+    if task_of(model) not in LANGUAGE_MODELS:
         raise InputError(
             f"A {type(model).__name__} cannot fill masks; give a MaskedLanguageModel or a "
             "PretrainingModel."

@@ -9,8 +9,8 @@ from huggingface_hub import ModelCard, metadata_load
 
 import keras_bert as kb
 from keras_bert.checkpoints.card import Facts, make_card, model_index, read_facts
-from keras_bert.checkpoints.tasks import TASKS
 from keras_bert.cli import main
+from keras_bert.tasks.registry import TASKS
 from tests.finetuning import tiny
 
 ARGUMENTS = {
@@ -35,7 +35,9 @@ def model_of(task, preprocessor=None, **options):
     if task == "encoder":
         encoder.preprocessor = preprocessor
         return encoder
-    return TASKS[task](encoder, preprocessor=preprocessor, **ARGUMENTS.get(task, {}) | options)
+    return TASKS[task].model_class(
+        encoder, preprocessor=preprocessor, **ARGUMENTS.get(task, {}) | options
+    )
 
 
 def classifier(**options):
@@ -66,7 +68,7 @@ def test_hubs_read_it_and_its_code_runs(format, task, with_text, tmp_path, monke
     names = {}
     *imports, call = code_of(text).strip().split("\n")
     exec("\n".join(imports) + f"\nresult = {call}", names)
-    assert type(names["model"]) is TASKS[task]
+    assert type(names["model"]) is TASKS[task].model_class
     assert (names["model"].preprocessor is not None) == with_text
     assert names["result"] is not None
 

@@ -12,8 +12,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 import keras_bert as kb
-from keras_bert.checkpoints.tasks import TASKS as CLASSES
 from keras_bert.families import FAMILIES
+from keras_bert.tasks.registry import TASKS as CLASSES
 
 TEXTS = ["Plain words, and some more!", "café [naïve] 中文", ""]
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?:;-()"
@@ -82,7 +82,7 @@ def of_family(family, task):
     def make(encoder):
         if task == "encoder":
             return encoder
-        return CLASSES[task](encoder, **ARGUMENTS.get(task, {}))
+        return CLASSES[task].model_class(encoder, **ARGUMENTS.get(task, {}))
 
     model = make_model(make, **changes)
     model.preprocessor = None

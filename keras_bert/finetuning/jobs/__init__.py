@@ -1,6 +1,6 @@
-"""The jobs: what is fine-tuned, by kind of model.
+"""The jobs: how models are fine-tuned on labelled examples, one module for each task.
 
-Every module here but `job` defines `JOB`.
+Each module has the name of its task and defines `JOB`.
 """
 
 import importlib
@@ -8,30 +8,27 @@ from typing import Any
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.jobs.job import Job, PerRow, PerToken, Targets
-
-MODULES = {
-    "SequenceClassifier": "classifier",
-    "TokenClassifier": "token_classifier",
-    "SpanClassifier": "span_classifier",
-    "MultipleChoice": "multiple_choice",
-    "TextEmbedder": "embedder",
-}
-"""Class of the model to the module with its job; imported when it is needed."""
+from keras_bert.tasks.registry import FINE_TUNED, class_names, task_of
 
 
 def job_of(model: Any) -> Job:
-    """The job of a model.
+    """Returns the job of a model's task.
 
     Raises:
-        InputError: if it has none.
+        InputError: if there is none.
     """
-    for kind in type(model).__mro__:
-        if kind.__name__ in MODULES:
-            return importlib.import_module(f"{__name__}.{MODULES[kind.__name__]}").JOB
-    raise InputError(
-        f"A {type(model).__name__} cannot be fine-tuned on examples; what can is a "
-        f"{', '.join(MODULES)}."
-    )
+    task = task_of(model)
+    if task not in FINE_TUNED:
+        raise InputError(
+            f"A {type(model).__name__} cannot be fine-tuned or measured on examples; give one of "
+            f"{class_names(FINE_TUNED)}."
+        )
+    return job_of_task(task)
 
 
-__all__ = ["Job", "PerRow", "PerToken", "Targets", "job_of"]
+def job_of_task(task: str) -> Job:
+    """Returns the job of a task with this name; imports it."""
+    return importlib.import_module(f"{__name__}.{task}").JOB
+
+
+__all__ = ["Job", "PerRow", "PerToken", "Targets", "job_of", "job_of_task"]

@@ -15,7 +15,6 @@ import keras
 
 from keras_bert.checkpoints import open_checkpoint
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors
-from keras_bert.checkpoints.tasks import LANGUAGE_MODELS
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
@@ -24,6 +23,7 @@ from keras_bert.pretraining.objectives.distillation import DistillationModel, co
 from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel, generator_config
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.pretraining import PretrainingModel
+from keras_bert.tasks.registry import LANGUAGE_MODELS
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.config import PretrainingConfig

@@ -1,0 +1,177 @@
+"""The registry of tasks: the one table that everything else asks.
+
+A task has the same name in `keras_bert.load(task=...)`, in files, on the command line, and as its
+modules in `keras_bert.tasks` and `keras_bert.finetuning.jobs`. To add a task, write its class, its
+entry here and, if it can be fine-tuned on labelled examples, its job.
+"""
+
+import importlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from keras_bert.errors import InputError
+
+
+class TaskEntry(NamedTuple):
+    """A task.
+
+    Args:
+        class_name: name of its class in `keras_bert`.
+        module: module of the class, below `keras_bert`; imported when the class is needed.
+        heads: names that the parts of its head have in checkpoints.
+        pooled: whether it takes the pooler's output in every family.
+        language_model: whether it predicts masked tokens.
+        windows: whether `predict_text` divides long texts into windows.
+        has_job: whether it can be fine-tuned: `keras_bert.finetuning.jobs` has a module of its
+            name.
+        summary: what it predicts, for people who choose a task to fine-tune.
+        pipeline: its name on model hubs; "" if they have none.
+        example: imports and a call, for the model's card; a text with a mask replaces `{}`.
+        ids_shape: smallest shape of `token_ids` that the model takes.
+    """
+
+    class_name: str
+    module: str
+    heads: tuple[str, ...] = ()
+    pooled: bool = False
+    language_model: bool = False
+    windows: bool = False
+    has_job: bool = False
+    summary: str = ""
+    pipeline: str = ""
+    example: tuple[str, ...] = ('model.predict_text(["A text."])',)
+    ids_shape: tuple[int, ...] = (1, 4)
+
+    @property
+    def model_class(self) -> type:
+        """The class of its models."""
+        return getattr(importlib.import_module(f"keras_bert.{self.module}"), self.class_name)
+
+
+_FILL_MASK = ("from keras_bert.tasks.fill_mask import fill_mask", "fill_mask(model, [{}])")
+
+TASKS = {
+    "encoder": TaskEntry(
+        "Encoder",
+        "layers.encoder",
+        pipeline="feature-extraction",
+        example=('model(model.preprocessor(["A text."]))["sequence_output"]',),
+    ),
+    "classifier": TaskEntry(
+        "SequenceClassifier",
+        "tasks.classifier",
+        heads=("classifier",),
+        has_job=True,
+        summary="one label, several labels, or a number for each text or pair",
+        pipeline="text-classification",
+    ),
+    "token_classifier": TaskEntry(
+        "TokenClassifier",
+        "tasks.token_classifier",
+        heads=("classifier",),
+        windows=True,
+        has_job=True,
+        summary="a tag for each word",
+        pipeline="token-classification",
+    ),
+    "span_classifier": TaskEntry(
+        "SpanClassifier",
+        "tasks.span_classifier",
+        heads=("span",),
+        windows=True,
+        has_job=True,
+        summary="the part of a context that answers a question",
+        pipeline="question-answering",
+        example=('model.predict_text((["A question?"], ["A text that may answer it."]))',),
+    ),
+    "multiple_choice": TaskEntry(
+        "MultipleChoice",
+        "tasks.multiple_choice",
+        heads=("classifier",),
+        has_job=True,
+        summary="one of several texts",
+        pipeline="multiple-choice",
+        example=('model.predict_text((["A text."], [["One end.", "Another one."]]))',),
+        ids_shape=(1, 2, 4),
+    ),
+    "embedder": TaskEntry(
+        "TextEmbedder",
+        "tasks.embedder",
+        has_job=True,
+        summary="vectors that are near each other if texts mean the same",
+        pipeline="sentence-similarity",
+        example=('model.encode(["A text.", "Another one."])',),
+    ),
+    "masked_lm": TaskEntry(
+        "MaskedLanguageModel",
+        "tasks.masked_lm",
+        heads=("masked_lm",),
+        language_model=True,
+        pipeline="fill-mask",
+        example=_FILL_MASK,
+    ),
+    "pretraining": TaskEntry(
+        "PretrainingModel",
+        "tasks.pretraining",
+        heads=("masked_lm", "next_sentence"),
+        pooled=True,
+        language_model=True,
+        pipeline="fill-mask",
+        example=_FILL_MASK,
+    ),
+    "next_sentence": TaskEntry(
+        "NextSentencePredictor",
+        "tasks.next_sentence",
+        heads=("next_sentence",),
+        pooled=True,
+        example=(
+            'model(model.preprocessor((["A text."], ["Another."])))  '
+            "# logits: it follows, it does not",
+        ),
+    ),
+    "replaced_token": TaskEntry(
+        "ReplacedTokenDetector",
+        "tasks.replaced_token",
+        heads=("replaced_token",),
+        example=('model(model.preprocessor(["A text."]))  # above 0 where a token was replaced',),
+    ),
+}
+
+FINE_TUNED = tuple(name for name, entry in TASKS.items() if entry.has_job)
+"""Names of the tasks with a job."""
+LANGUAGE_MODELS = {name for name, entry in TASKS.items() if entry.language_model}
+"""Names of the tasks that predict masked tokens."""
+
+
+def task_of(model: Any, *, subclasses: bool = True) -> str | None:
+    """Name of a model's task, None if it has none.
+
+    Args:
+        model: an encoder or a task.
+        subclasses: whether a model of a subclass has the task of the registered class.
+    """
+    by_class = {
+        (f"keras_bert.{task.module}", task.class_name): name for name, task in TASKS.items()
+    }
+    classes = type(model).__mro__ if subclasses else (type(model),)
+    found = (by_class.get((cls.__module__, cls.__qualname__)) for cls in classes)
+    return next((name for name in found if name is not None), None)
+
+
+def class_names(tasks: Iterable[str]) -> str:
+    """Names of the classes of tasks, for messages."""
+    return ", ".join(TASKS[name].class_name for name in tasks)
+
+
+def check_task(name: str | None) -> None:
+    """Passes for None and the names of tasks.
+
+    Raises:
+        InputError: for anything else.
+    """
+    from keras_bert.config import closest  # imports Keras
+
+    if name is not None and name not in TASKS:
+        raise InputError(
+            f"There is no task {name!r}.{closest(name, TASKS)} The tasks are {', '.join(TASKS)}."
+        )
