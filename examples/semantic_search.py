@@ -50,7 +50,7 @@ def main() -> None:
         folder = arguments.folder.resolve()
         place = arguments.index or folder.with_name(f"{folder.name}.index")
         index = update(place, paragraphs, embedder)
-    except kb.InputError as error:
+    except kb.KerasBertError as error:
         sys.exit(str(error))
     top = min(max(arguments.top, 1), len(paragraphs))
     queries = [" ".join(arguments.query)] if arguments.query else map(str.strip, sys.stdin)

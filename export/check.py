@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_bert import extras
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, KerasBertError
 from keras_bert.export.signatures import answers_of, input_names
 
 Arrays = Mapping[str, np.ndarray]
@@ -31,7 +31,7 @@ def explaining(action: str) -> Iterator[None]:
     """Turns whatever a converter or runtime raises into one sentence."""
     try:
         yield
-    except InputError:
+    except KerasBertError:
         raise
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

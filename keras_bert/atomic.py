@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +51,8 @@ def replacing(target: str | os.PathLike, *, owned: Owned | None = None) -> Itera
             By default such a directory is refused.
 
     Raises:
-        InputError: if `target` exists and may not be replaced, is the address of a bucket, or the
-            disk refuses.
+        InputError: if `target` exists and may not be replaced, is the address of a bucket.
+        StorageError: if a file cannot be written.
     """
     check_local(target)
     place = Path(target).resolve() if Path(target).is_dir() else Path(target)
@@ -75,7 +75,7 @@ def replacing(target: str | os.PathLike, *, owned: Owned | None = None) -> Itera
         if committed:
             raise _unfinished(Path(target), error) from error
         reason = error.strerror or error
-        raise InputError(f"Cannot write {target}: {reason}. Nothing was changed.") from error
+        raise StorageError(f"Cannot write {target}: {reason}. Nothing was changed.") from error
 
 
 def finish_interrupted(directory: str | os.PathLike) -> None:
@@ -86,7 +86,7 @@ def finish_interrupted(directory: str | os.PathLike) -> None:
     files stay as they are. Two things show such a save: `SAVED` in the directory, and new inodes.
 
     Raises:
-        InputError: if the disk refuses.
+        StorageError: if a file cannot be written.
     """
     directory = Path(directory)
     try:
@@ -173,7 +173,7 @@ def locked(directory: str | os.PathLike) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY)
     except OSError as error:
-        raise InputError(f"Cannot write {directory}: {error.strerror}.") from error
+        raise StorageError(f"Cannot write {directory}: {error.strerror}.") from error
     try:
         _lock(descriptor, directory)
         yield
@@ -370,8 +370,8 @@ def _pairs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
         yield path, there
 
 
-def _unfinished(directory: Path, error: OSError) -> InputError:
-    return InputError(
+def _unfinished(directory: Path, error: OSError) -> StorageError:
+    return StorageError(
         f"{directory} holds a save that was interrupted and cannot be finished: "
         f"{error.strerror or error}. Open it again with permission to write its files."
     )

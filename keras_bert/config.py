@@ -1,13 +1,12 @@
 """One configuration describes every encoder of every family."""
 
 import dataclasses
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import keras
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 
@@ -220,12 +219,6 @@ class EncoderConfig:
 def register_presets(presets: Mapping[str, Mapping[str, Any]]) -> None:
     """Makes the sizes of a family known to `EncoderConfig.preset`."""
     _PRESETS.update({name: dict(values) for name, values in presets.items()})
-
-
-def closest(name: str, names: Any) -> str:
-    """' Did you mean …?' where one of the names looks like the given one, else ''."""
-    match = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {match[0]!r}?" if match else ""
 
 
 def check_options(

@@ -1,12 +1,18 @@
-"""The errors this package raises on purpose: each says what was found, expected and to be done."""
+"""Errors that this package raises on purpose, and helpers for their messages."""
 
+import difflib
 import re
+from collections.abc import Iterable
 
 _WHERE_IN_A_GRAPH = re.compile(r"Graph execution error:|Detected at node|<stack traces|\s")
-"""Lines before what TensorFlow has to say."""
+"""Lines of a TensorFlow error that stand before its message."""
 
 
-class InputError(ValueError):
+class KerasBertError(Exception):
+    """Base of all errors that this package raises on purpose."""
+
+
+class InputError(KerasBertError, ValueError):
     """A value, file or option given by the user cannot be used."""
 
 
@@ -14,12 +20,22 @@ class CheckpointError(InputError):
     """A file of weights, or the directory it stands in, cannot be used."""
 
 
-class LostWorkerError(InputError):
-    """A worker or a data host is gone; once all are there, the run goes on if it is begun again."""
+class StorageError(KerasBertError):
+    """A file cannot be written: the disk is full or read-only, or a permission is missing."""
+
+
+class WorkerLostError(KerasBertError):
+    """A worker or a data host is lost. If all of them start again, the run continues."""
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """Returns " Did you mean ...?" with the most similar of the names, or "" if none is similar."""
+    match = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean {match[0]!r}?" if match else ""
 
 
 def first_sentence(error: Exception) -> str:
-    """What an error of another library says, to be part of a sentence of ours."""
+    """Returns the first sentence of another library's error, without its period."""
     lines = str(error).strip().splitlines()
     said = next((line for line in lines if line and not _WHERE_IN_A_GRAPH.match(line)), "")
     return re.split(r"\.\s", said)[0].rstrip(".") or type(error).__name__

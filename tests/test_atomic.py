@@ -18,7 +18,7 @@ from keras_bert.atomic import (
     replacing,
     written_with,
 )
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, StorageError
 from tests.kills import Kill, fork, kills
 from tests.trees import FOREIGN, tree, write
 
@@ -192,14 +192,14 @@ def test_a_hostile_directory_changes_nothing_elsewhere(part, tmp_path):
     (folder / SAVED).mkdir(parents=True)
     write(folder / SAVED / part, {"link/secret": "theirs"})
     (folder / "link").symlink_to(tmp_path / "home")
-    with pytest.raises(InputError, match="link is a link"):
+    with pytest.raises(StorageError, match="link is a link"):
         finish_interrupted(folder)
     (folder / "link").unlink()
     (folder / SAVED / part / "link" / "secret").unlink()
     (folder / SAVED / part / "link").rmdir()
     (folder / SAVED / part).rmdir()
     (folder / SAVED / part).symlink_to(tmp_path / "home")
-    with pytest.raises(InputError, match=f"{part} is a link"):
+    with pytest.raises(StorageError, match=f"{part} is a link"):
         finish_interrupted(folder)
     assert tree(tmp_path / "home") == before
 
@@ -208,7 +208,9 @@ def test_what_cannot_be_finished_is_one_sentence(model):
     killed_when_it_counts(model)
     (model / "weights").unlink()
     (model / "weights").mkdir()
-    with pytest.raises(InputError, match="holds a save that was interrupted and cannot be finish"):
+    with pytest.raises(
+        StorageError, match="holds a save that was interrupted and cannot be finish"
+    ):
         finish_interrupted(model)
     (model / "weights").rmdir()
     finish_interrupted(model)

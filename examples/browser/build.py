@@ -22,7 +22,7 @@ import tensorflow as tf
 import keras_bert as kb
 from keras_bert import export
 from keras_bert.atomic import replacing, written_with
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, KerasBertError
 from keras_bert.text.wordpiece.normalization import load_normalizer
 
 HERE = Path(__file__).parent
@@ -51,7 +51,7 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         build(arguments.models, arguments.output, arguments.runtime)
-    except InputError as error:
+    except KerasBertError as error:
         sys.exit(str(error))
     print(f"Now: python -m http.server --directory {arguments.output}")
 

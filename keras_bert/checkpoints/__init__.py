@@ -26,8 +26,7 @@ from keras_bert.checkpoints.keras_file import SUFFIX, open_keras_file
 from keras_bert.checkpoints.keras_hub import is_keras_hub, open_keras_hub, save_keras_hub
 from keras_bert.checkpoints.native import is_native, open_native, save_native
 from keras_bert.checkpoints.tasks import check_saveable
-from keras_bert.config import closest
-from keras_bert.errors import CheckpointError, InputError
+from keras_bert.errors import CheckpointError, InputError, closest
 
 
 class Format(NamedTuple):
@@ -107,8 +106,8 @@ def save(
 
     Raises:
         InputError: if the format is unknown, has no card or cannot express the model, the model
-            is of a subclass or quantized, the directory holds something else, or the disk
-            refuses.
+            is of a subclass or quantized, the directory holds something else.
+        StorageError: if a file cannot be written.
     """
     if format not in FORMATS:
         raise InputError(

@@ -41,7 +41,7 @@ from keras_bert.checkpoints.mapping import (
     write_model,
 )
 from keras_bert.checkpoints.tasks import check_expressible, needs_pooler, stored_task, task_name
-from keras_bert.errors import CheckpointError, InputError
+from keras_bert.errors import CheckpointError, InputError, StorageError
 from keras_bert.families import bert
 
 CONFIGURATION, VOCABULARY, WEIGHTS = "bert_config.json", "vocab.txt", "bert_model.ckpt"
@@ -116,8 +116,8 @@ def save_google(model: keras.Model, directory: str | os.PathLike) -> None:
     """Writes a TF1 checkpoint that Google's code opens, complete or not at all.
 
     Raises:
-        InputError: if that code has no such model, the directory holds something else, or the
-            disk refuses.
+        InputError: if that code has no such model, the directory holds something else.
+        StorageError: if a file cannot be written.
     """
     encoder = {"activation": tuple(_ACTIVATIONS.values()), "layer_norm_epsilon": (1e-12,)}
     head = {
@@ -239,7 +239,7 @@ def _write_tensors(tensors: dict[str, np.ndarray], prefix: Path) -> None:
             tensors=list(tensors.values()),
         )
     except tf.errors.OpError as error:
-        raise InputError(f"Cannot write {prefix}: {error}.") from error
+        raise StorageError(f"Cannot write {prefix}: {error}.") from error
 
 
 def _describe(model: keras.Model) -> dict[str, Any]:

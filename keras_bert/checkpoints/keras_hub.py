@@ -170,7 +170,8 @@ def save_keras_hub(model: keras.Model, directory: str | os.PathLike) -> None:
 
     Raises:
         InputError: if KerasHub cannot express the model or is not installed, the directory holds
-            something else, or the disk refuses.
+            something else.
+        StorageError: if a file cannot be written.
     """
     live = to_keras_hub(model)
     with replacing(directory, owned=_EARLIER) as path:

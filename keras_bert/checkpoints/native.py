@@ -43,7 +43,8 @@ def save_native(model: keras.Model, directory: str | os.PathLike, card: Card = N
     """Writes a model's directory with its card, complete or not at all.
 
     Raises:
-        InputError: if the directory holds something else, or the disk refuses.
+        InputError: if the directory holds something else.
+        StorageError: if a file cannot be written.
     """
     with replacing(directory, owned=_EARLIER) as path:
         write_native(model, path)

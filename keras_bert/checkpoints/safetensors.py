@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from keras_bert.checkpoints.directories import KeptFile
-from keras_bert.errors import CheckpointError, InputError
+from keras_bert.errors import CheckpointError, StorageError
 
 _TYPES = {
     "F64": np.float64,
@@ -115,7 +115,7 @@ def save_tensors(
     """Writes arrays (or variables) by name, and flushes them to the disk.
 
     Raises:
-        InputError: if the disk refuses.
+        StorageError: if a file cannot be written.
     """
     arrays = {name: np.asarray(value, order="C") for name, value in tensors.items()}
     try:
@@ -126,7 +126,7 @@ def save_tensors(
         with open(path, "rb") as file:
             os.fsync(file.fileno())
     except (SafetensorError, OSError) as error:
-        raise InputError(f"Cannot write {path}: {error}.") from error
+        raise StorageError(f"Cannot write {path}: {error}.") from error
 
 
 def assign_tensors(variables: Mapping[str, Any], path: str | os.PathLike) -> None:

@@ -29,7 +29,7 @@ from keras_bert.cli import (
     vocab,
 )
 from keras_bert.cli.quiet import quiet
-from keras_bert.errors import InputError, LostWorkerError
+from keras_bert.errors import KerasBertError, WorkerLostError
 
 OK, WRONG_INPUT = 0, 2
 TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if debug:
                 traceback.print_exc()
             _say(_sentence(error))
-            return TRY_AGAIN if isinstance(error, LostWorkerError) else WRONG_INPUT
+            return TRY_AGAIN if isinstance(error, WorkerLostError) else WRONG_INPUT
         finally:
             _drop_unwritten()
 
@@ -116,7 +116,7 @@ def _sentence(error: Exception) -> str:
         return f"{error.format_message()} See: {command} --help"
     if isinstance(error, click.ClickException):
         return error.format_message()
-    if isinstance(error, InputError):
+    if isinstance(error, KerasBertError):
         return str(error)
     return f"Unexpected {type(error).__name__}: {error} (add {_DEBUG} to see where)"
 

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from keras_bert.config import closest
 from keras_bert.distribution.cluster import CLUSTERS, find_cluster
-from keras_bert.errors import InputError, LostWorkerError, first_sentence
+from keras_bert.errors import InputError, WorkerLostError, closest, first_sentence
 
 
 def _default(cluster: str) -> tf.distribute.Strategy:
@@ -34,7 +33,7 @@ def _multi_worker(cluster: str) -> tf.distribute.Strategy:
     try:
         return tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except (RuntimeError, tf.errors.OpError) as error:
-        kind = LostWorkerError if isinstance(error, tf.errors.OpError) else InputError
+        kind = WorkerLostError if isinstance(error, tf.errors.OpError) else InputError
         raise kind(
             f"Worker {index} of {len(workers)} cannot join the others as {workers[index]}: "
             f"{first_sentence(error)}. Every worker needs an address of its own that is free and "
@@ -78,7 +77,7 @@ def make_strategy(name: str, cluster: str = "") -> tf.distribute.Strategy:
 
     Raises:
         InputError: if there is none.
-        LostWorkerError: if other workers cannot be reached.
+        WorkerLostError: if other workers cannot be reached.
     """
     if name not in STRATEGIES:
         raise InputError(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from keras_bert.errors import InputError, LostWorkerError, first_sentence
+from keras_bert.errors import InputError, WorkerLostError, first_sentence
 
 _LOST = (
     tf.errors.AbortedError,
@@ -82,14 +82,14 @@ class Workers:
         """Says in one sentence that another worker has died, should that happen in the block.
 
         Raises:
-            LostWorkerError: if it does.
+            WorkerLostError: if it does.
         """
         try:
             yield
         except _LOST as error:
             if self.number == 1:
                 raise
-            raise LostWorkerError(
+            raise WorkerLostError(
                 f"Worker {self.index} of {self.number} stops, since another one has stopped or "
                 f"cannot be reached, or it failed itself ({first_sentence(error)}); see what the "
                 "others say, and start all of them again: they go on from the last checkpoint."

@@ -63,7 +63,7 @@ def write_result(
         output: the directory.
 
     Raises:
-        InputError: if the disk refuses.
+        StorageError: if a file cannot be written.
     """
     summary = {
         "best_epoch": result.best_epoch,
@@ -97,7 +97,7 @@ def check_output(output: Path) -> None:
     """Finds out before hours of training, not after them, whether there is a place to write.
 
     Raises:
-        InputError: if the disk refuses, or the directory holds something else.
+        StorageError: if a file cannot be written, or the directory holds something else.
     """
     remove_scratch(output)
     finish_interrupted(output / UNFINISHED)

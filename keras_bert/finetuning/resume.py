@@ -47,7 +47,7 @@ def save_progress(
         best: `model.get_weights()` of the best epoch, if the model has other weights now.
 
     Raises:
-        InputError: if the disk refuses.
+        StorageError: if a file cannot be written.
     """
     with replacing(output / UNFINISHED, owned=_EARLIER) as path:
         path.mkdir()

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 from keras_bert.finetuning.examples import TextExamples
 
 

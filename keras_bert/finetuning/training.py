@@ -15,8 +15,7 @@ import tensorflow as tf
 
 from keras_bert.checkpoints.card import Facts
 from keras_bert.checkpoints.tasks import check_saveable
-from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 from keras_bert.extras import require_tensorflow_backend
 from keras_bert.finetuning.batching import batches, make_plan
 from keras_bert.finetuning.evaluation import check_model

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.config import EncoderConfig, closest
-from keras_bert.errors import InputError
+from keras_bert.config import EncoderConfig
+from keras_bert.errors import InputError, closest
 from keras_bert.layers.configured import Configured
 
 POOLINGS = ("pooled", "first", "mean", "attention")

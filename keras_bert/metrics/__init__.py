@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 from keras_bert.metrics.classification import accuracy, f1, macro_f1, matthews, micro_f1
 from keras_bert.metrics.correlation import pearson, spearman
 

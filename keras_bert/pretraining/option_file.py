@@ -8,8 +8,7 @@ from typing import Any
 
 import yaml
 
-from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 
 
 def recipes() -> dict[str, Path]:

@@ -3,9 +3,8 @@
 from collections.abc import Collection
 from typing import Any
 
-from keras_bert.config import closest
 from keras_bert.distribution.strategy import STRATEGIES
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 from keras_bert.families import FAMILIES
 from keras_bert.optimizers.distributed import OPTIMIZERS
 from keras_bert.optimizers.schedules import DECAYS

@@ -7,8 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.pooling import TextPooling
 from keras_bert.tasks.embedding_losses import (

@@ -15,8 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 
 SCHEMES = ("iob1", "iob2", "bioes")
 NAMELESS = "_"  # label of entities whose tags are prefixes alone, as seqeval calls it

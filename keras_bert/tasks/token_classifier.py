@@ -9,8 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 from keras_bert.layers.crf import IGNORED, ConditionalRandomField
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead

@@ -61,7 +61,8 @@ class Attention:
         """Writes the page, one file that needs no other.
 
         Raises:
-            InputError: if the folder does not exist, or the disk refuses.
+            InputError: if the folder does not exist.
+            StorageError: if a file cannot be written.
         """
         folder = Path(path).parent
         if not folder.is_dir():

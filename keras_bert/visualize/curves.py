@@ -29,7 +29,8 @@ def plot_runs(
         levels: see there.
 
     Raises:
-        InputError: as there, and if the ending is of no picture, or the disk refuses.
+        InputError: as there, and if the ending is of no picture.
+        StorageError: if a file cannot be written.
     """
     check_picture(path)
     save_figure(pretraining_curves(runs, measures=measures, levels=levels), path)

@@ -25,7 +25,8 @@ def plot_curves(history: Sequence[Mapping[str, Any]], path: str | os.PathLike) -
 
     Raises:
         InputError: if there is nothing to draw, matplotlib is not installed, the ending is of no
-            picture, or the disk refuses.
+            picture.
+        StorageError: if a file cannot be written.
     """
     curves = _curves(history)
     names = list(dict.fromkeys(name.removeprefix(_VALIDATION) for name in curves))
@@ -64,7 +65,8 @@ def plot_confusion(
 
     Raises:
         InputError: if a label is not among `labels`, matplotlib is not installed, the ending is
-            of no picture, or the disk refuses.
+            of no picture.
+        StorageError: if a file cannot be written.
     """
     counts = confusion_matrix(targets, predictions, labels)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)

@@ -63,7 +63,8 @@ def save_figure(figure: Any, path: str | os.PathLike) -> None:
     """Writes a picture; its ending says the format.
 
     Raises:
-        InputError: as `check_picture`, and if the disk refuses.
+        InputError: as `check_picture`.
+        StorageError: if a file cannot be written.
     """
     check_picture(path)
     with replacing(path) as new:

@@ -117,7 +117,7 @@ def test_a_failing_save_leaves_the_earlier_model(directory, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("keras_bert.checkpoints.safetensors.save_file", full)
-    with pytest.raises(kb.InputError, match="No space left on device"):
+    with pytest.raises(kb.StorageError, match="No space left on device"):
         kb.save(kb.SequenceClassifier(random_encoder(seed=5), 2), directory)
     assert (directory / WEIGHTS).read_bytes() == before
     assert [p.name for p in directory.parent.iterdir()] == ["model"]

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.checkpoints import native
-from keras_bert.errors import InputError
+from keras_bert.errors import KerasBertError
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.training import checkpoints as checkpoint
 from keras_bert.pretraining.training import run
@@ -115,7 +115,7 @@ def _work(index, options, fates, launched):
         {"after": _die_after, "during": _die_while_writing}[kind](*when)
     try:
         finished = pretrain(config, progress=False)["finished"]
-    except InputError as error:
+    except KerasBertError as error:
         print(error, file=sys.stderr)
         sys.exit(REFUSED)
     sys.exit(0 if finished else INTERRUPTED)

@@ -89,7 +89,7 @@ def test_a_full_disk_leaves_what_is_there(write, optimizer, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
     try:
-        with pytest.raises(kb.InputError, match="Cannot write"):
+        with pytest.raises(kb.StorageError, match="Cannot write"):
             write(4, keep=1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.cli import main
-from keras_bert.errors import InputError, LostWorkerError
+from keras_bert.errors import InputError, WorkerLostError
 from keras_bert.pretraining.data.data_service import DataHost, fed_by, map_on_hosts
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
@@ -120,7 +120,7 @@ def test_a_host_that_was_gone_ends_the_run():
 def test_a_host_that_fails_a_run_is_told_in_one_sentence():
     lost = tf.errors.InvalidArgumentError(None, None, "Another batch. More of it.")
     with (
-        pytest.raises(LostWorkerError, match=r"\(Another batch\); see that a:1, b:1 run"),
+        pytest.raises(WorkerLostError, match=r"\(Another batch\); see that a:1, b:1 run"),
         fed_by(("a:1", "b:1")),
     ):
         raise lost

@@ -1,4 +1,4 @@
-"""The log of a run where the disk refuses."""
+"""The log of a run on a full disk."""
 
 import contextlib
 import errno
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from keras_bert.errors import InputError
+from keras_bert.errors import StorageError
 from keras_bert.pretraining.training import run_log as journal
 from keras_bert.pretraining.training.log import LOG, read_log
 from keras_bert.pretraining.training.run_log import Journal
@@ -28,7 +28,7 @@ def test_a_log_that_cannot_be_begun_again_stays(written, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(journal, "flush", refuse)
-    with pytest.raises(InputError, match=r"Cannot write .*log\.jsonl: No space left on device"):
+    with pytest.raises(StorageError, match=r"Cannot write .*log\.jsonl: No space left on device"):
         Journal(written, 0)
     assert read_log(written / LOG) == [ROW]
     assert {path.name for path in written.iterdir()} <= {LOG, "tensorboard"}
@@ -38,7 +38,9 @@ def test_a_full_disk(written):
     log = Journal(written, 1)
     with contextlib.suppress(OSError), Path("/dev/full").open("w") as log._file:
         log.write(ROW)
-        with pytest.raises(InputError, match=r"Cannot write .*log\.jsonl: No space left on device"):
+        with pytest.raises(
+            StorageError, match=r"Cannot write .*log\.jsonl: No space left on device"
+        ):
             log.flush()
 
 
@@ -49,5 +51,5 @@ def test_tensorboards_file_that_cannot_be_written(written, monkeypatch):
         raise tf.errors.ResourceExhaustedError(None, None, "No space left. More of it.")
 
     monkeypatch.setattr(tf.summary.experimental, "write_raw_pb", refuse)
-    with pytest.raises(InputError, match=r"Cannot write for TensorBoard: No space left\.$"):
+    with pytest.raises(StorageError, match=r"Cannot write for TensorBoard: No space left\.$"):
         log.write(ROW)

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.cli import main
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, StorageError
 from keras_bert.pretraining.data import records as records_module
 from keras_bert.pretraining.data import tokenization
 from keras_bert.pretraining.data.example_index import plan_ordered_pairs, plan_pairs
@@ -294,7 +294,7 @@ def test_a_full_disk_is_one_sentence(text, tokenizer, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # Python ignores its signal
     try:
-        with pytest.raises(InputError, match="Cannot write .*shard-0000.*File too large"):
+        with pytest.raises(StorageError, match="Cannot write .*shard-0000.*File too large"):
             tokenize(f"{text}/?.txt", tokenizer, tmp_path / "o", workers=1, progress=False)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -104,7 +104,7 @@ def fill_disk(monkeypatch, steps):
 
     def into_a_full_disk(tensors, path):
         if any(f"step-{step:08d}" in str(path) for step in steps):
-            raise kb.InputError(f"Cannot write {path}: no space left.")
+            raise kb.StorageError(f"Cannot write {path}: no space left.")
         save(tensors, path)
 
     monkeypatch.setattr(checkpoint, "save_tensors", into_a_full_disk)
@@ -118,7 +118,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(finished, text_files, tmp_path, 
     run = config(text_files, tmp_path / "run")
     with monkeypatch.context() as patch:
         fill_disk(patch, range(12, 25))
-        with pytest.raises(kb.InputError, match="Cannot write"):
+        with pytest.raises(kb.StorageError, match="Cannot write"):
             pretrain(run, progress=False)
     assert checkpoints(tmp_path / "run") == [6, 8]
     pretrain(run, progress=False)

@@ -176,8 +176,8 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Ca
     which is logged as a warning.
 
     Raises:
-        InputError: if transformers has no such model, the directory holds something else, or
-            the disk refuses.
+        InputError: if transformers has no such model, the directory holds something else.
+        StorageError: if a file cannot be written.
     """
     task, family = task_name(model), _family_to_write(model)
     table = _table(family, model.config, task)

@@ -109,7 +109,8 @@ def save_sentence_transformers(
 
     Raises:
         InputError: if sentence-transformers has no such model, the directory holds something
-            else, or the disk refuses.
+            else.
+        StorageError: if a file cannot be written.
     """
     if not isinstance(model, TextEmbedder):
         raise InputError(

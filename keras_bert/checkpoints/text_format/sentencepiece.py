@@ -243,7 +243,8 @@ def write(tokenizer: SentencePiece, directory: Path) -> dict[str, Any]:
     """Writes the model's file; returns what `tokenizer_config.json` says of this kind.
 
     Raises:
-        InputError: if the model is not a unigram one, or the disk refuses.
+        InputError: if the model is not a unigram one.
+        StorageError: if a file cannot be written.
     """
     if SentencePieceModel.from_bytes(tokenizer.model).kind != "unigram":
         raise InputError(

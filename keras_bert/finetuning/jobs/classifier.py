@@ -5,8 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 from keras_bert.finetuning.examples import TextExamples
 from keras_bert.finetuning.jobs.job import Job, PerRow, Targets, measured_loss
 from keras_bert.finetuning.recipe import Recipe

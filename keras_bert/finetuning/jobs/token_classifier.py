@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 from keras_bert.finetuning.examples import TaggedExamples
 from keras_bert.finetuning.jobs.job import Job, PerToken
 from keras_bert.layers.crf import IGNORED

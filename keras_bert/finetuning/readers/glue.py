@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 from keras_bert.finetuning.examples import Columns, TextExamples
 from keras_bert.finetuning.readers.faults import OnError, read_each
 from keras_bert.finetuning.readers.tables import read_table

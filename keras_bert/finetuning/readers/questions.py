@@ -4,8 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from keras_bert.config import closest
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 from keras_bert.finetuning.examples import QuestionExamples
 from keras_bert.finetuning.readers.faults import OnError, read_each
 from keras_bert.finetuning.readers.squad import Question, squad_questions

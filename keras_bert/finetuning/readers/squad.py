@@ -70,7 +70,7 @@ def write_predictions(values: Mapping[str, str | float], path: str | os.PathLike
         path: of a JSON file.
 
     Raises:
-        InputError: if the disk refuses.
+        StorageError: if a file cannot be written.
     """
     with replacing(path) as new:
         new.write_text(json.dumps(dict(values), indent=1) + "\n", encoding="utf-8")

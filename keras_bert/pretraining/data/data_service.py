@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.data.experimental import service
 
-from keras_bert.errors import InputError, LostWorkerError, first_sentence
+from keras_bert.errors import InputError, WorkerLostError, first_sentence
 
 _logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def fed_by(hosts: Sequence[str]) -> Iterator[None]:
         hosts: as of `map_on_hosts`; without any, nothing happens here.
 
     Raises:
-        LostWorkerError: if one fails in the block.
+        WorkerLostError: if one fails in the block.
     """
     try:
         yield
@@ -129,7 +129,7 @@ def fed_by(hosts: Sequence[str]) -> Iterator[None]:
     except tf.errors.OpError as error:
         if not hosts:
             raise
-        raise LostWorkerError(
+        raise WorkerLostError(
             f"A data host has stopped or begun anew, or training failed ({first_sentence(error)}); "
             f"see that {', '.join(hosts)} run and start the run again: it goes on from the last "
             "checkpoint."

@@ -109,7 +109,7 @@ def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> dict[str, A
         Its entry in the manifest.
 
     Raises:
-        InputError: if the disk refuses.
+        StorageError: if a file cannot be written.
     """
     # In one entry, since safetensors writes several in any order, and files are to be the same.
     checksums = f"{text} {zlib.crc32(lines.tokens.data)} {_lines_checksum(lines)}"

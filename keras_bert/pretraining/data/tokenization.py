@@ -69,8 +69,8 @@ def tokenize(
         (name, tokens, lines and bytes of each), and the totals `documents`, `lines` and `tokens`.
 
     Raises:
-        InputError: if the text cannot be read, the directory holds something else or the disk
-            refuses.
+        InputError: if the text cannot be read, the directory holds something else.
+        StorageError: if a file cannot be written.
     """
     directory = Path(output)
     files = [[str(path), path.stat().st_size] for path in expand(corpus)]

@@ -99,7 +99,7 @@ def write_checkpoint(
         good: step until which all was well; the last checkpoint until then is kept, too.
 
     Raises:
-        InputError: if the disk refuses; earlier checkpoints stay.
+        StorageError: if a file cannot be written; earlier checkpoints stay.
     """
     tensors = dict(snapshot.tensors)
     path = checkpoint_path(directory, snapshot.progress["step"])

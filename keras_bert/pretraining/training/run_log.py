@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.atomic import flush, replacing
-from keras_bert.errors import InputError, first_sentence
+from keras_bert.errors import StorageError, first_sentence
 from keras_bert.pretraining.training.log import LOG, read_log
 
 
@@ -27,7 +27,7 @@ class Journal:
         writes: whether this process writes; another one only knows what is in the log.
 
     Raises:
-        InputError: if the disk refuses.
+        StorageError: if a file cannot be written.
     """
 
     def __init__(self, directory: Path, step: int, writes: bool = True):
@@ -51,7 +51,7 @@ class Journal:
         """Adds a row, which has "event" and "step".
 
         Raises:
-            InputError: if the disk refuses.
+            StorageError: if a file cannot be written.
         """
         self.rows.append(row)
         if not self._writes:
@@ -74,7 +74,7 @@ class Journal:
         """Brings everything to the disk.
 
         Raises:
-            InputError: if the disk refuses.
+            StorageError: if a file cannot be written.
         """
         with self._writing():
             self._file.flush()
@@ -85,7 +85,7 @@ class Journal:
         """Ends the log.
 
         Raises:
-            InputError: if the disk refuses.
+            StorageError: if a file cannot be written.
         """
         if not self._writes:
             return
@@ -98,9 +98,9 @@ class Journal:
         try:
             yield
         except OSError as error:
-            raise InputError(f"Cannot write {self._path}: {error.strerror}.") from error
+            raise StorageError(f"Cannot write {self._path}: {error.strerror}.") from error
         except tf.errors.OpError as error:
-            raise InputError(f"Cannot write for TensorBoard: {first_sentence(error)}.") from error
+            raise StorageError(f"Cannot write for TensorBoard: {first_sentence(error)}.") from error
 
     def _summarize(self, row: dict[str, Any]) -> None:
         # tf.summary.scalar wants the tensorboard package, which only the reader needs.

@@ -42,8 +42,9 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
 
     Raises:
         InputError: if the text, the vocabulary, the options or the directory cannot be used,
-            another run writes to the directory, the disk refuses, another worker or a data host
-            has stopped, or the loss diverges.
+            another run writes to the directory, or the loss diverges.
+        StorageError: if a file cannot be written.
+        WorkerLostError: if another worker or a data host has stopped.
 
     Example:
         >>> config = PretrainingConfig.from_yaml("pretrain.yaml", ["steps=1000"])
