@@ -50,7 +50,7 @@ def main() -> None:
     if options.measure:
         print(json.dumps(measure(options)))
         return
-    print("| | device | tokens | batch | sequences/s | ms/step | loss | utilisation |")
+    print("| | device | tokens | batch | sequences/s | ms/step | loss | MFU |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     for length in options.lengths:
         for name in SIDES:
@@ -117,8 +117,8 @@ def prepare_ours(
 
     import keras_bert as kb
     from keras_bert.optimizers.schedules import WarmupLinearDecay
-    from keras_bert.pretraining.training.flops import training_flops
     from keras_bert.pretraining.training.jax_step import JaxTrainingStep, divided
+    from keras_bert.pretraining.training.throughput import training_flops
 
     if options.no_flash:
         keras.config.disable_flash_attention()
@@ -152,7 +152,7 @@ def prepare_hugging_face(
     from transformers import BertConfig, BertForPreTraining
 
     import keras_bert as kb
-    from keras_bert.pretraining.training.flops import training_flops
+    from keras_bert.pretraining.training.throughput import training_flops
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     theirs = BertConfig(

@@ -143,8 +143,8 @@ def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
     from keras_bert.pretraining.data.input_pipeline import distributed_batches
     from keras_bert.pretraining.objectives.registry import OBJECTIVES
     from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
-    from keras_bert.pretraining.training.run import make_optimizer
     from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
+    from keras_bert.pretraining.training.trainer import make_optimizer
 
     config = PretrainingConfig(
         corpus=(options.corpus,),

@@ -25,7 +25,7 @@ import keras_bert as kb
 from keras_bert.atomic import replacing
 from keras_bert.finetuning import Recipe, evaluate, fine_tune, label_names, read_examples
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.training.log import LOG, read_log
+from keras_bert.pretraining.training.run_log import LOG, read_log
 from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.text.files import iterate_lines

@@ -6,8 +6,8 @@
 Parts contain one another: what dropout takes is forward less forward without it, what the head
 takes is forward and backward less those of the encoder. The products of matrices are those of
 feed-forward layers of this size, with as many operations as
-`keras_bert.pretraining.training.flops` counts in the step: what would be left if all the rest cost
-nothing.
+`keras_bert.pretraining.training.throughput` counts in the step: what would be
+left if all the rest cost nothing.
 """
 
 import argparse
@@ -31,9 +31,9 @@ from keras_bert.finetuning.optimizer import adamw
 from keras_bert.optimizers.distributed import AdamW
 from keras_bert.optimizers.schedules import WarmupLinearDecay
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
-from keras_bert.pretraining.training.flops import encoder_flops, training_flops
 from keras_bert.pretraining.training.loss_sums import sum_losses
 from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
+from keras_bert.pretraining.training.throughput import encoder_flops, training_flops
 
 BATCH, SST2 = 32, 13  # tokens of a text, as SST-2's batches are
 

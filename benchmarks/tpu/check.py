@@ -7,7 +7,7 @@
 What is compiled is what `tf.distribute` runs on each replica: forward and backward pass, clipping
 and optimizer, with dropout, in bfloat16 with float32 weights, for one chip. Results are kept in
 results.json beside this file. It fails if a result is more than 3 % off the formula in
-`keras_bert.pretraining.training.flops`, or needs more memory than the chip has.
+`keras_bert.pretraining.training.throughput`, or needs more memory than the chip has.
 
 TFLOP, in turn: the formula; the products of matrices in the module that TensorFlow hands over,
 which are what the formula counts; all that the compiler counts in its program, element-wise

@@ -16,8 +16,8 @@ from keras_bert.optimizers.distributed import AdamW
 from keras_bert.optimizers.schedules import WarmupLinearDecay
 from keras_bert.pretraining.objectives.distillation import DistillationModel
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
-from keras_bert.pretraining.training.flops import training_flops
 from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
+from keras_bert.pretraining.training.throughput import training_flops
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 
 

@@ -1,4 +1,4 @@
-"""What processes that train together agree on between two steps."""
+"""Agreement between the processes that train together."""
 
 import contextlib
 from collections.abc import Iterator
@@ -39,15 +39,16 @@ class Workers:
         """Whether this process writes."""
         return self.index == 0
 
-    def any(self, flag: bool) -> bool:
-        """Whether the flag is true on at least one worker; all must ask."""
+    def any_reduce(self, flag: bool) -> bool:
+        """Returns whether the flag is true on at least one worker; all workers must call this."""
         return self._sum(int(flag)) > 0
 
-    def part(self) -> None:
-        """Waits for all workers to come here, and leaves none of them waiting.
+    def barrier(self) -> None:
+        """Waits until all workers reach this barrier.
 
-        Whoever leaves a meeting first may cut off what others still receive. So there are two:
-        nobody leaves the second before all have left the first, and its failure means nothing.
+        A worker that leaves first may cut off what others still receive. So there are two
+        barriers: no worker leaves the second before all have left the first. A failure of the
+        second one is ignored.
         """
         self._sum(0)
         with contextlib.suppress(*_LOST):
@@ -78,8 +79,8 @@ class Workers:
         return self._strategy.run(add)
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        """Says in one sentence that another worker has died, should that happen in the block.
+    def on_worker_failure(self) -> Iterator[None]:
+        """Raises one clear error if another worker is lost within the block.
 
         Raises:
             WorkerLostError: if it does.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.training.log import LOG, read_log
+from keras_bert.pretraining.training.run_log import LOG, read_log
 from keras_bert.visualize.plotting import check_picture, panels, save_figure, write_legend
 
 KINDS = ("loss", "accuracy")

@@ -10,8 +10,8 @@ from huggingface_hub import ModelCard
 
 import keras_bert as kb
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.training.log import read_log
 from keras_bert.pretraining.training.model_card import facts_of
+from keras_bert.pretraining.training.run_log import read_log
 
 
 def sections(card):

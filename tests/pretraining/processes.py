@@ -22,10 +22,9 @@ from keras_bert.checkpoints import native
 from keras_bert.errors import KerasBertError
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.training import checkpoints as checkpoint
-from keras_bert.pretraining.training import run
+from keras_bert.pretraining.training import trainer
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.training.run import Run
-from keras_bert.pretraining.training.trainer import pretrain
+from keras_bert.pretraining.training.trainer import Trainer, pretrain
 
 PROCESSES = {"default": 1, "mirrored": 1, "multi_worker": 2}
 KILLED, REFUSED, INTERRUPTED = -signal.SIGKILL, 2, 130
@@ -122,7 +121,7 @@ def _work(index, options, fates, launched):
 
 
 def _die_after(step, seconds, number):
-    train_steps = Run._train_steps
+    train_steps = Trainer._train_steps
 
     def die():
         os.kill(os.getpid(), number)
@@ -132,7 +131,7 @@ def _die_after(step, seconds, number):
         if self.step >= step:
             threading.Timer(seconds, die).start() if seconds else die()
 
-    Run._train_steps = dying
+    Trainer._train_steps = dying
 
 
 def _die_while_writing(number):
@@ -149,7 +148,7 @@ def _die_while_writing(number):
 
 def _record_examples(path, launched):
     """Writes down what this worker trains on, before it does so: then no step goes unrecorded."""
-    make_batches, train_steps, twins = run.distributed_batches, Run._train_steps, []
+    make_batches, train_steps, twins = trainer.distributed_batches, Trainer._train_steps, []
 
     def make_twins(strategy, *arguments, **options):
         if "limit" not in options:  # not the held-out text
@@ -170,7 +169,7 @@ def _record_examples(path, launched):
             file.write("\n" + json.dumps(entry) + "\n")
         train_steps(self, iterator, count, *arguments)
 
-    run.distributed_batches, Run._train_steps = make_twins, recording
+    trainer.distributed_batches, Trainer._train_steps = make_twins, recording
 
 
 def _names(x, y, w):

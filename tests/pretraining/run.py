@@ -9,7 +9,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.training.run import Run
+from keras_bert.pretraining.training.trainer import Trainer
 
 SMALL = {
     "hidden_size": 16,
@@ -46,17 +46,17 @@ def weights(output):
 
 def interrupt(monkeypatch, step):
     """The system asks runs to end after a step, as often as they take it."""
-    train_steps = Run._train_steps
+    train_steps = Trainer._train_steps
 
     def interrupted(run, *arguments):
         train_steps(run, *arguments)
         if run.step == step:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(Run, "_train_steps", interrupted)
+    monkeypatch.setattr(Trainer, "_train_steps", interrupted)
 
 
-CLOCK = {"tokens_per_second", "utilisation"}
+CLOCK = {"tokens_per_second", "mfu"}
 
 
 def log(output):

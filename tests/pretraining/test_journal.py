@@ -9,15 +9,14 @@ import tensorflow as tf
 
 from keras_bert.errors import StorageError
 from keras_bert.pretraining.training import run_log as journal
-from keras_bert.pretraining.training.log import LOG, read_log
-from keras_bert.pretraining.training.run_log import Journal
+from keras_bert.pretraining.training.run_log import LOG, RunLog, read_log
 
 ROW = {"event": "train", "step": 1, "loss": 2.0}
 
 
 @pytest.fixture
 def written(tmp_path):
-    log = Journal(tmp_path, 0)
+    log = RunLog(tmp_path, 0)
     log.write(ROW)
     log.close()
     return tmp_path
@@ -29,13 +28,13 @@ def test_a_log_that_cannot_be_begun_again_stays(written, monkeypatch):
 
     monkeypatch.setattr(journal, "flush", refuse)
     with pytest.raises(StorageError, match=r"Cannot write .*log\.jsonl: No space left on device"):
-        Journal(written, 0)
+        RunLog(written, 0)
     assert read_log(written / LOG) == [ROW]
     assert {path.name for path in written.iterdir()} <= {LOG, "tensorboard"}
 
 
 def test_a_full_disk(written):
-    log = Journal(written, 1)
+    log = RunLog(written, 1)
     with contextlib.suppress(OSError), Path("/dev/full").open("w") as log._file:
         log.write(ROW)
         with pytest.raises(
@@ -45,7 +44,7 @@ def test_a_full_disk(written):
 
 
 def test_tensorboards_file_that_cannot_be_written(written, monkeypatch):
-    log = Journal(written, 1)
+    log = RunLog(written, 1)
 
     def refuse(*arguments, **options):
         raise tf.errors.ResourceExhaustedError(None, None, "No space left. More of it.")

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from keras_bert.pretraining.training.loss_watch import LOOKS, LossWatch
+from keras_bert.pretraining.training.hooks import LOOKS, LossWatch
 
 
 def follow(losses):

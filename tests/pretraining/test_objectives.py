@@ -10,8 +10,7 @@ from keras_bert.cli import main
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.training.run import Run
-from keras_bert.pretraining.training.trainer import pretrain
+from keras_bert.pretraining.training.trainer import Trainer, pretrain
 from tests.marks import others_slow
 from tests.pretraining.run import SMALL, assert_same_run, config, log
 
@@ -41,7 +40,7 @@ class AccidentError(Exception):
 
 def pretrain_with_an_accident(run, step, monkeypatch):
     """Two parts of a run; the first ends without any farewell after a step."""
-    train_steps = Run._train_steps
+    train_steps = Trainer._train_steps
 
     def train_until(self, *arguments):
         train_steps(self, *arguments)
@@ -49,7 +48,7 @@ def pretrain_with_an_accident(run, step, monkeypatch):
             raise AccidentError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "_train_steps", train_until)
+        patch.setattr(Trainer, "_train_steps", train_until)
         with pytest.raises(AccidentError):
             pretrain(run, progress=False)
     return pretrain(run, progress=False)

@@ -10,9 +10,8 @@ from keras_bert.optimizers.distributed import LAMB, AdamW
 from keras_bert.optimizers.loss_scale import LossScale
 from keras_bert.optimizers.published import decays
 from keras_bert.optimizers.schedules import DECAYS, WarmupCosineDecay
-from keras_bert.pretraining.training import run as run_module
-from keras_bert.pretraining.training.run import make_optimizer
-from keras_bert.pretraining.training.trainer import pretrain
+from keras_bert.pretraining.training import trainer as trainer_module
+from keras_bert.pretraining.training.trainer import make_optimizer, pretrain
 from tests.adamw import adamw
 from tests.pretraining.run import assert_same_run, config, interrupt, log
 
@@ -155,7 +154,7 @@ def test_steps_that_overflow_leave_no_trace(kind):
 
 
 def test_the_log_of_float16_tells_the_scale(text_files, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "LossScale", lambda: LossScale(2.0**126))
+    monkeypatch.setattr(trainer_module, "LossScale", lambda: LossScale(2.0**126))
     run = config(text_files, tmp_path / "run", precision="mixed_float16", steps=4)
     row = pretrain(run, progress=False)["train"]
     assert (row["loss_scale"], row["skipped_steps"], row["gradient_norm"]) == (2.0**122, 4, 0)
@@ -164,7 +163,7 @@ def test_the_log_of_float16_tells_the_scale(text_files, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_float16_continues_exactly(text_files, tmp_path, monkeypatch):
     """The first steps overflow; the run is interrupted between them and the scale's next change."""
-    monkeypatch.setattr(run_module, "LossScale", lambda: LossScale(2.0**30, patience=4))
+    monkeypatch.setattr(trainer_module, "LossScale", lambda: LossScale(2.0**30, patience=4))
     options = {"precision": "mixed_float16", "checkpoint_every": 5}
     whole = pretrain(config(text_files, tmp_path / "whole", **options), progress=False)
     assert whole["after"]["mlm_loss"] < whole["before"]["mlm_loss"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from keras_bert.distribution.strategy import check_batch
 from keras_bert.errors import InputError
-from keras_bert.pretraining.training.batch_ramp import BatchRamp
+from keras_bert.pretraining.training.hooks import BatchRamp
 from keras_bert.pretraining.training.trainer import pretrain
 from tests.pretraining import processes
 from tests.pretraining.run import assert_same_run, config, log

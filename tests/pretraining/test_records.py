@@ -17,8 +17,7 @@ from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
 from keras_bert.pretraining.data.records import open_corpus
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.training.run import Run
-from keras_bert.pretraining.training.trainer import pretrain
+from keras_bert.pretraining.training.trainer import Trainer, pretrain
 from keras_bert.text.wordpiece.tokenizer import WordPiece
 from tests.pretraining.run import config
 
@@ -269,7 +268,11 @@ def test_altered_ids_end_the_run_before_it_writes(text, records, tmp_path, optio
 
 
 def test_training_begins_while_records_are_verified(text, records, tmp_path, monkeypatch):
-    begun, verify, train_steps = threading.Event(), records_module._verify_tokens, Run._train_steps
+    begun, verify, train_steps = (
+        threading.Event(),
+        records_module._verify_tokens,
+        Trainer._train_steps,
+    )
     verified = []
 
     def verify_later(files, stop):
@@ -283,7 +286,7 @@ def test_training_begins_while_records_are_verified(text, records, tmp_path, mon
         train_steps(self, *arguments)
 
     monkeypatch.setattr(records_module, "_verify_tokens", verify_later)
-    monkeypatch.setattr(Run, "_train_steps", train)
+    monkeypatch.setattr(Trainer, "_train_steps", train)
     corpus = [str(records[0])]
     run = config(text, tmp_path, corpus=corpus, validation_share=0.5, steps=2)
     assert pretrain(run, progress=False)["finished"]

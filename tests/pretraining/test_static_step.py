@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from benchmarks.tpu.cases import CASES
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
-from keras_bert.pretraining.training.flops import training_flops
+from keras_bert.pretraining.training.throughput import training_flops
 from tests.marks import others_slow
 from tests.pretraining import small
 from tests.pretraining.models import BATCH, LENGTH, SLOTS, batches

@@ -7,9 +7,8 @@ import tensorflow as tf
 import tqdm.std
 
 from keras_bert.pretraining.training import device_flops as peaks
-from keras_bert.pretraining.training.flops import training_flops
-from keras_bert.pretraining.training.progress import advance, make_bar
-from keras_bert.pretraining.training.throughput import Throughput
+from keras_bert.pretraining.training.hooks import advance, make_bar
+from keras_bert.pretraining.training.throughput import Throughput, training_flops
 from tests.pretraining.models import make_model
 
 
@@ -64,7 +63,7 @@ def test_what_some_steps_have_done():
     assert measures == {
         "tokens_per_second": 240,
         "padding": 0.25,
-        "utilisation": pytest.approx(5 * training_flops(model, 8, 32, 4) / 4 / 2e9),
+        "mfu": pytest.approx(5 * training_flops(model, 8, 32, 4) / 4 / 2e9),
     }
     unknown = Throughput(model, tf.distribute.get_strategy(), length=32, slots=4)
     assert unknown.measures(**done).keys() == {"tokens_per_second", "padding"}
@@ -82,7 +81,7 @@ def test_time_left_is_that_of_steps_without_tracing(monkeypatch):
         for look in range(6):
             traced = look in (0, 4)
             clock[0] += 90 if traced else 2  # seconds for ten steps
-            advance(bar, 10, numbers | {"utilisation": 0.4}, traced=traced)
+            advance(bar, 10, numbers | {"mfu": 0.4}, traced=traced)
             assert bar.n == 410 + 10 * look
             assert bar.format_dict["rate"] == (pytest.approx(5) if look else None)
         last = str(bar)

@@ -13,10 +13,9 @@ from keras_bert.optimizers.schedules import WarmupLinearDecay
 from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.training import checkpoints as checkpoint
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.training.run import Run
 from keras_bert.pretraining.training.run_directory import check_directory
 from keras_bert.pretraining.training.step import TrainingStep
-from keras_bert.pretraining.training.trainer import pretrain
+from keras_bert.pretraining.training.trainer import Trainer, pretrain
 from tests.marks import others_slow
 from tests.pretraining import processes
 from tests.pretraining.run import assert_same_run, config, interrupt, log
@@ -202,13 +201,13 @@ def test_masked_tokens_alone(text_files, tmp_path):
     assert "nsp_loss" not in results["after"]
 
 
-def test_padding_and_utilisation(text_files, tmp_path, capsys):
+def test_padding_and_mfu(text_files, tmp_path, capsys):
     run = config(text_files, tmp_path / "run", objective="mlm", steps=2, peak_teraflops=1e-3)
     results = pretrain(run)
     examples, _ = make_examples(run, make_preprocessor(run))
     masks = [x["padding_mask"].numpy() for x, *_ in examples.dataset(16).take(2)]
     assert results["train"]["padding"] == pytest.approx(1 - np.mean(masks))
-    assert 0 < results["train"]["utilisation"] < 1
+    assert 0 < results["train"]["mfu"] < 1
     assert "MFU=" in capsys.readouterr().err
 
 
@@ -248,13 +247,17 @@ def test_directories_that_are_not_ours(finished, text_files, tmp_path):
 
 
 def test_one_run_at_a_time(text_files, tmp_path, monkeypatch):
-    run, train_steps, refusals = config(text_files, tmp_path / "run", steps=2), Run._train_steps, []
+    run, train_steps, refusals = (
+        config(text_files, tmp_path / "run", steps=2),
+        Trainer._train_steps,
+        [],
+    )
 
     def train_and_start_another(self, *arguments):
         refusals.append(refused(run, "Another run is writing to .*run; wait for its end"))
         train_steps(self, *arguments)
 
-    monkeypatch.setattr(Run, "_train_steps", train_and_start_another)
+    monkeypatch.setattr(Trainer, "_train_steps", train_and_start_another)
     assert pretrain(run, progress=False)["finished"]
     assert refusals
 

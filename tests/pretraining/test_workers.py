@@ -37,14 +37,17 @@ Detected at node CollectiveReduceV2 defined at (most recent call last):
 @pytest.mark.parametrize("where", ["", IN_A_GRAPH])
 def test_a_worker_tells_what_stopped_it(where):
     error = tf.errors.InternalError(None, None, f"{where}No room for 7 bytes.\nAt node 3.")
-    with pytest.raises(WorkerLostError) as refusal, Workers(Strategy()).together():
+    with pytest.raises(WorkerLostError) as refusal, Workers(Strategy()).on_worker_failure():
         raise error
     assert str(refusal.value) == (
         "Worker 1 of 2 stops, since another one has stopped or cannot be reached, or it failed "
         "itself (No room for 7 bytes); see what the others say, and start all of them again: they "
         "go on from the last checkpoint."
     )
-    with pytest.raises(tf.errors.InternalError), Workers(tf.distribute.get_strategy()).together():
+    with (
+        pytest.raises(tf.errors.InternalError),
+        Workers(tf.distribute.get_strategy()).on_worker_failure(),
+    ):
         raise error
 
 
@@ -52,17 +55,17 @@ def test_only_the_first_of_the_last_meetings_counts(monkeypatch):
     workers, cut_off = Workers(Strategy()), tf.errors.UnavailableError(None, None, "Reset by peer.")
     meetings = mock.Mock(side_effect=[0, cut_off, cut_off])
     monkeypatch.setattr(workers, "_sum", meetings)
-    workers.part()
+    workers.barrier()
     assert meetings.call_count == 2
     with pytest.raises(tf.errors.UnavailableError):
-        workers.part()
+        workers.barrier()
 
 
 def meet_and_leave(index):
     """The second worker is gone when the first one comes to the second meeting."""
     workers = Workers(make_strategy("multi_worker"))
     if index == 0:
-        workers.part()
+        workers.barrier()
     else:
         workers.check_same(0, "meeting")
     os._exit(0)

@@ -1,4 +1,7 @@
-"""What a run has to say: lines of JSON, and the same for TensorBoard."""
+"""The log of a run: lines of JSON, and the same for TensorBoard.
+
+Reading a log imports no TensorFlow.
+"""
 
 import contextlib
 import json
@@ -8,14 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
 from keras_bert.atomic import flush, replacing
 from keras_bert.errors import StorageError, first_sentence
-from keras_bert.pretraining.training.log import LOG, read_log
+
+LOG = "log.jsonl"
 
 
-class Journal:
+class RunLog:
     """The log of a run, `log.jsonl` and `tensorboard/` in its directory.
 
     A run that continues from a step first forgets what was written after it, so that in the end
@@ -36,6 +38,8 @@ class Journal:
         self._writes = writes
         if not writes:
             return
+        import tensorflow as tf
+
         boards = directory / "tensorboard"
         shutil.rmtree(boards, ignore_errors=True)
         with self._writing():
@@ -95,6 +99,8 @@ class Journal:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
+        import tensorflow as tf
+
         try:
             yield
         except OSError as error:
@@ -103,6 +109,8 @@ class Journal:
             raise StorageError(f"Cannot write for TensorBoard: {first_sentence(error)}.") from error
 
     def _summarize(self, row: dict[str, Any]) -> None:
+        import tensorflow as tf
+
         # tf.summary.scalar wants the tensorboard package, which only the reader needs.
         summary = tf.compat.v1.Summary()
         for name, value in row.items():
@@ -114,3 +122,15 @@ class Journal:
 
 def _line(row: dict[str, Any]) -> str:
     return json.dumps(row) + "\n"
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Returns the rows of a log; none if there is no such file."""
+    rows = []
+    if path.exists():
+        for line in path.read_text().splitlines():
+            try:
+                rows.append(json.loads(line))
+            except ValueError:  # the line at which a killed run was writing
+                break
+    return rows

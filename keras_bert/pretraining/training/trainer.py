@@ -1,23 +1,67 @@
-"""Pretraining from a configuration to a model."""
+"""Pretraining: from a configuration to a model, with hooks between the loops of steps."""
 
 import contextlib
+import json
 import logging
+import signal
+import threading
 import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
 import tensorflow as tf
+from tqdm import tqdm
 
 from keras_bert.atomic import locked
-from keras_bert.distribution.strategy import check_batch, make_strategy
+from keras_bert.checkpoints import is_on_hub, save
+from keras_bert.checkpoints.card import Facts
+from keras_bert.config import EncoderConfig
+from keras_bert.distribution.strategy import check_batch, make_strategy, profits_from_xla
 from keras_bert.distribution.workers import Workers
+from keras_bert.errors import InputError
 from keras_bert.extras import require_tensorflow_backend
+from keras_bert.optimizers.distributed import OPTIMIZERS, AdamW
+from keras_bert.optimizers.loss_scale import LossScale
+from keras_bert.optimizers.schedules import DECAYS
+from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.data_service import fed_by
+from keras_bert.pretraining.data.example_index import Plan
+from keras_bert.pretraining.data.input_pipeline import Examples, distributed_batches, num_batches
+from keras_bert.pretraining.data.records import verifying
+from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.training.checkpoints import (
+    Snapshot,
+    checkpoint_path,
+    remove_passed_over,
+    remove_unfinished,
+    restore_checkpoint,
+    take_snapshot,
+)
+from keras_bert.pretraining.training.hooks import (
+    BatchRamp,
+    CheckpointWriter,
+    Evaluation,
+    Hook,
+    LogHook,
+    LoopResult,
+    LossWatch,
+    make_bar,
+)
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.training.interruption import stop_requests
-from keras_bert.pretraining.training.run import Run
-from keras_bert.pretraining.training.run_directory import check_directory
+from keras_bert.pretraining.training.model_card import facts_of
+from keras_bert.pretraining.training.run_directory import (
+    check_directory,
+    claim_directory,
+    describe_run,
+)
+from keras_bert.pretraining.training.run_log import RunLog
+from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
+from keras_bert.pretraining.training.throughput import Throughput
+from keras_bert.text.preprocessor import Preprocessor
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +118,326 @@ def _pretrain(
             check_batch(strategy, size, config.accumulation, name)
     training, validation = make_examples(config, preprocessor)
     service = fed_by(config.data_service)
-    with service, workers.together(), stop_requests() as stop_requested:
-        run = Run(config, strategy, workers, training, validation, preprocessor, encoder_config)
-        finished = run.train(lambda: workers.any(stop_requested()), progress and workers.is_chief)
-    return {**run.results(), "finished": finished}
+    with service, workers.on_worker_failure(), stop_requests() as stop_requested:
+        trainer = Trainer(
+            config, strategy, workers, training, validation, preprocessor, encoder_config
+        )
+        finished = trainer.train(
+            lambda: workers.any_reduce(stop_requested()), progress and workers.is_chief
+        )
+    return {**trainer.results(), "finished": finished}
+
+
+class Trainer:
+    """One run: its model, data and optimizer, its position, and its hooks."""
+
+    def __init__(
+        self,
+        config: PretrainingConfig,
+        strategy: tf.distribute.Strategy,
+        workers: Workers,
+        training: Examples,
+        validation: Examples | None,
+        preprocessor: Preprocessor,
+        encoder_config: EncoderConfig,
+    ):
+        self.config = config
+        self.objective = OBJECTIVES[config.objective]
+        self.strategy = strategy
+        self.workers = workers
+        self.training = training
+        self.validation = validation
+        self.directory = Path(config.output)
+        # Asked now, since a directory may be gone before the run ends.
+        self.base_model = config.initial if config.initial and is_on_hub(config.initial) else None
+        self.plan, self.planned = _first_plan(training, "training"), 0
+        self.validation_plan = _first_plan(validation, "held-out") if validation else None
+        self.examples_per_epoch = len(self.plan)
+        self.ramp = BatchRamp(
+            first=config.first_batch_size or config.batch_size,
+            full=config.batch_size,
+            steps=config.batch_ramp_steps or 0,
+        )
+        # Epochs differ a little in length; the first one is the measure.
+        self.steps = config.steps or self.ramp.steps_for(config.epochs or 0, len(self.plan))
+        keras.utils.set_random_seed(config.seed)
+        with strategy.scope():
+            policy = keras.dtype_policies.get(config.precision)
+            self.model = self.objective.model(encoder_config, config, preprocessor, policy)
+            variables = trainable_variables(self.model)
+            self.optimizer = make_optimizer(config, variables, self.steps)
+        self.training_step = TrainingStep(
+            self.model,
+            self.optimizer,
+            strategy,
+            objective=self.objective,
+            seed=config.seed,
+            accumulation=config.accumulation,
+            clip_norm=config.clip_norm,
+            jit=profits_from_xla() if config.jit is None else config.jit,
+        )
+        self.throughput = Throughput(
+            self.model,
+            strategy,
+            length=config.sequence_length,
+            slots=training.masking.slots,
+            peak=config.peak_teraflops,
+        )
+        held_out = validation.corpus if validation else None
+        run = describe_run(config, training.corpus, held_out, self.model)
+        workers.check_same(zlib.crc32(json.dumps(run).encode()), "options, texts and vocabulary")
+        if workers.is_chief:
+            claim_directory(self.directory, run)
+            remove_unfinished(self._checkpoints)
+        place = restore_checkpoint(self._checkpoints, self.optimizer)
+        place = place or {"step": 0, "epoch": 0, "example": 0}
+        self.step, self.epoch, self.example = place["step"], place["epoch"], place["example"]
+        workers.check_same(self.step, "checkpoints; output must be a directory that all share")
+        if workers.is_chief:  # now that all have restored
+            remove_passed_over(self._checkpoints, self.step)
+        self.run_log = RunLog(self.directory, self.step, writes=workers.is_chief)
+        self.background = Background()
+        self.hooks: list[tuple[Hook, int | None, bool]] = []
+        watch = LossWatch()
+        for row in self.run_log.rows:
+            if row["event"] == "train":
+                watch.trouble(row["step"], {"loss": row["loss"]})
+        self.evaluate = Evaluation(
+            self.training_step.evaluate,
+            self.objective,
+            self._validation_batches if validation else None,
+            self.run_log,
+        )
+        self.checkpoints = CheckpointWriter(
+            self._checkpoints,
+            background=self.background,
+            run_log=self.run_log,
+            watch=watch,
+            keep=config.keep_checkpoints,
+            saved=self.step,
+            snapshot=self._snapshot if workers.is_chief else None,
+        )
+
+    def add_hook(self, hook: Hook, *, every: int | None = None, at_end: bool = False) -> None:
+        """Calls a function between two loops of steps; hooks run in the order of their addition.
+
+        Args:
+            hook: called with the result of the last loop.
+            every: interval in steps, at which loops end; None calls the hook after each loop.
+            at_end: whether to call the hook after the last step as well.
+        """
+        self.hooks.append((hook, every, at_end))
+
+    def train(self, stop_requested: Callable[[], bool], progress: bool) -> bool:
+        """Trains to the end, or until a stop is requested; returns whether the end was reached."""
+        if self.step:
+            logger.info("Continuing %s from step %d.", self.directory, self.step)
+        every = self.config.evaluate_every or self.steps
+        if self.step == self.steps or self.step % every == 0:
+            self.evaluate(self.step)
+        corpora = [examples.corpus for examples in (self.training, self.validation) if examples]
+        with (
+            make_bar(self.steps, self.step, progress) as bar,
+            self.background,
+            verifying(corpora) as self.verification,
+        ):
+            self._add_hooks(bar)
+            while self.step < self.steps and not stop_requested():
+                self._train_stretch(stop_requested)
+            self.verification.wait()
+            self.checkpoints.save(self.step)
+        self.run_log.close()
+        finished = self.step >= self.steps
+        if finished and self.workers.is_chief:
+            model = self.objective.kept(self.model)
+            save(model, self.directory / "model", card=self._facts(model))
+        self.workers.barrier()  # so that all have finished only if the chief has
+        return finished
+
+    def _add_hooks(self, bar: tqdm) -> None:
+        config, checkpoints = self.config, self.checkpoints
+
+        def evaluate(result: LoopResult) -> None:
+            self.evaluate(result.step)
+            if self.run_log.best_step() == result.step:
+                checkpoints.save(result.step)
+
+        def check_records(result: LoopResult) -> None:
+            if self.verification.has_failed():
+                self.verification.wait()
+
+        self.add_hook(checkpoints.check_losses)
+        self.add_hook(LogHook(self.run_log, self.optimizer, self.throughput, bar))
+        self.add_hook(evaluate, every=config.evaluate_every or self.steps, at_end=True)
+        self.add_hook(lambda result: checkpoints.save(result.step), every=config.checkpoint_every)
+        self.add_hook(checkpoints.retry)
+        self.add_hook(check_records)
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.directory / "checkpoints"
+
+    def results(self) -> dict[str, Any]:
+        """Returns the run's part of the result of `pretrain`."""
+        model, best = self.directory / "model", self.run_log.best_step()
+        best_path = None if best is None else checkpoint_path(self._checkpoints, best)
+        return {
+            "step": self.step,
+            "steps": self.steps,
+            "model": str(model) if self.step >= self.steps else None,
+            "before": self.run_log.find("validation", 0),
+            "after": self.run_log.find("validation", self.steps),
+            "train": self.run_log.find("train"),
+            "examples_per_epoch": self.examples_per_epoch,
+            "best": str(best_path) if best_path and best_path.exists() else None,
+        }
+
+    def _train_stretch(self, stop_requested: Callable[[], bool]) -> None:
+        """Trains to the end of the epoch, or to the next size of the batch if that comes first."""
+        if self.planned != self.epoch:
+            self.plan, self.planned = self.training.plan(self.epoch), self.epoch
+        size = self.ramp.at(self.step)
+        iterator = distributed_batches(
+            self.strategy,
+            self.training,
+            size,
+            epoch=self.epoch,
+            start=self.example,
+            plan=self.plan,
+        )
+        batches = num_batches(len(self.plan) - self.example, size)
+        end = min(self.step + min(batches, self.ramp.until_change(self.step)), self.steps)
+        while self.step < end and not stop_requested():
+            count = min(self._until_next_event(), end - self.step)
+            self._train_steps(iterator, count, size)
+            for hook, every, at_end in self.hooks:
+                is_end = at_end and self.step == self.steps
+                if every is None or self.step % every == 0 or is_end:
+                    hook(self.result)
+
+    def _train_steps(self, iterator: Iterator, count: int, size: int) -> None:
+        train = self.training_step.train
+        began, traces = time.monotonic(), train.experimental_get_tracing_count()
+        result = train(iterator, tf.constant(count, tf.int32))
+        self.step += count
+        self.example += count * size
+        measures = self.objective.measures(result["sums"].numpy().tolist())
+        self.result = LoopResult(
+            step=self.step,
+            epoch=self.epoch,
+            steps=count,
+            batch_size=size,
+            measures=measures,
+            gradient_norm=float(result["gradient_norm"]),
+            tokens=int(result["tokens"]),
+            seconds=time.monotonic() - began,
+            traced=train.experimental_get_tracing_count() > traces,
+        )
+        if self.example >= len(self.plan):
+            self.epoch, self.example = self.epoch + 1, 0
+
+    def _until_next_event(self) -> int:
+        """Number of steps until a hook is due, the loop is full or the run ends.
+
+        The number depends on the step alone, so a run that continues logs the same rows.
+        """
+        intervals = [self.config.steps_per_loop, *(every for _, every, _ in self.hooks if every)]
+        return min(*(every - self.step % every for every in intervals), self.steps - self.step)
+
+    def _validation_batches(self) -> Iterable:
+        config = self.config
+        assert self.validation is not None
+        return distributed_batches(
+            self.strategy,
+            self.validation,
+            config.batch_size // config.accumulation,  # what a replica holds in training
+            plan=self.validation_plan,
+            limit=config.validation_examples,
+        )
+
+    def _snapshot(self) -> Snapshot:
+        self.verification.wait()  # no checkpoint has learned from damaged records
+        place = {"step": self.step, "epoch": self.epoch, "example": self.example}
+        model = self.objective.kept(self.model)
+        return take_snapshot(model, self.optimizer, place, self._facts(model))
+
+    def _facts(self, model: keras.Model) -> Facts:
+        return facts_of(
+            model,
+            self.config,
+            base_model=self.base_model,
+            step=self.step,
+            steps=self.steps,
+            examples=self.examples_per_epoch,
+            measured={
+                "training": self.run_log.find("train"),
+                "held-out": self.run_log.find("validation"),
+            },
+        )
+
+
+@contextlib.contextmanager
+def stop_requests() -> Iterator[Callable[[], bool]]:
+    """Makes the yielded function return True after the first SIGINT or SIGTERM in the block.
+
+    The second one acts as usual. Outside of the main thread, where Python has no signals, the
+    function stays false.
+    """
+    requested = threading.Event()
+    previous: dict[int, Any] = {}
+
+    def request(number: int, frame: object) -> None:
+        requested.set()
+        restore()
+
+    def restore() -> None:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            previous[number] = signal.signal(number, request)
+    try:
+        yield requested.is_set
+    finally:
+        restore()
+
+
+def _first_plan(examples: Examples, name: str) -> Plan:
+    """Returns the plan of the first epoch; for held-out text, the plan of all examples.
+
+    Raises:
+        InputError: if the text is not enough.
+    """
+    try:
+        plan = examples.plan(0)
+    except InputError as error:
+        raise InputError(f"The {name} text is not enough. {error}") from None
+    if not len(plan):
+        raise InputError(
+            f"The {name} text is too short for an example; give more, or hold out another share "
+            "(validation_share, 0 for none) or other files (validation)."
+        )
+    return plan
+
+
+def make_optimizer(
+    config: PretrainingConfig, variables: Mapping[str, tf.Variable], steps: int
+) -> AdamW:
+    """Makes the optimizer of a run of `steps` steps."""
+    warmup = (
+        config.warmup_steps if config.warmup_share is None else round(config.warmup_share * steps)
+    )
+    if warmup >= steps:
+        logger.warning(
+            "The warm-up of %d steps takes the whole run of %d; give warmup_steps, too.",
+            *(warmup, steps),
+        )
+    return OPTIMIZERS[config.optimizer](
+        variables,
+        DECAYS[config.decay](config.learning_rate, warmup, steps, config.final_learning_rate),
+        weight_decay=config.weight_decay,
+        betas=(config.beta_1, config.beta_2),
+        epsilon=config.epsilon,
+        loss_scale=LossScale() if config.precision == "mixed_float16" else None,
+    )

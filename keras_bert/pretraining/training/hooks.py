@@ -1,0 +1,356 @@
+"""Hooks of the trainer: what runs between two loops of steps, and the size of the batch."""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import math
+import statistics
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from tqdm import tqdm
+from tqdm.utils import ObjectWrapper
+
+from keras_bert.errors import InputError
+from keras_bert.optimizers.distributed import AdamW
+from keras_bert.pretraining.background import Background
+from keras_bert.pretraining.data.input_pipeline import num_batches
+from keras_bert.pretraining.objectives.objective import Objective
+from keras_bert.pretraining.training.checkpoints import (
+    Snapshot,
+    checkpoint_paths,
+    write_checkpoint,
+)
+from keras_bert.pretraining.training.run_log import RunLog
+from keras_bert.pretraining.training.throughput import Throughput
+
+logger = logging.getLogger(__name__)
+
+
+class LoopResult(NamedTuple):
+    """Result of one loop of training steps.
+
+    Attributes:
+        step: number of steps since the run began.
+        epoch: epoch of the loop.
+        steps: number of steps in the loop.
+        batch_size: examples in a step, over all replicas.
+        measures: losses and accuracies.
+        gradient_norm: norm of the last step's gradient.
+        tokens: number of tokens in the loop, without padding.
+        seconds: duration of the loop.
+        traced: whether the loop had to wait for its graph.
+    """
+
+    step: int
+    epoch: int
+    steps: int
+    batch_size: int
+    measures: Mapping[str, float]
+    gradient_norm: float
+    tokens: int
+    seconds: float
+    traced: bool
+
+
+Hook: TypeAlias = Callable[[LoopResult], None]
+
+
+class LogHook:
+    """Writes a row to the run's log and moves the progress bar."""
+
+    def __init__(self, run_log: RunLog, optimizer: AdamW, throughput: Throughput, bar: tqdm):
+        self._run_log = run_log
+        self._optimizer = optimizer
+        self._throughput = throughput
+        self._bar = bar
+
+    def __call__(self, result: LoopResult) -> None:
+        """Logs the result of a loop."""
+        speed = self._throughput.measures(
+            steps=result.steps,
+            batch_size=result.batch_size,
+            tokens=result.tokens,
+            seconds=result.seconds,
+        )
+        row = {
+            "event": "train",
+            "step": result.step,
+            "epoch": result.epoch,
+            **result.measures,
+            "gradient_norm": result.gradient_norm,
+            "learning_rate": float(self._optimizer.schedule(result.step - 1)),
+            "batch_size": result.batch_size,
+            **speed,
+        }
+        if self._optimizer.loss_scale is not None:
+            row |= self._optimizer.loss_scale.measures
+        self._run_log.write(row)
+        advance(self._bar, result.steps, {**result.measures, **speed}, traced=result.traced)
+
+
+class Evaluation:
+    """Measures the held-out examples and logs the result.
+
+    Args:
+        evaluate: sums of one batch, as `TrainingStep.evaluate`.
+        objective: names the measures.
+        batches: makes the held-out batches; None if there are none.
+        run_log: a step that it holds is not measured again.
+    """
+
+    def __init__(
+        self,
+        evaluate: Callable[[Any], Any],
+        objective: Objective,
+        batches: Callable[[], Iterable[Any]] | None,
+        run_log: RunLog,
+    ):
+        self._evaluate = evaluate
+        self._objective = objective
+        self._batches = batches
+        self._run_log = run_log
+
+    def __call__(self, step: int) -> None:
+        """Evaluates the weights after a step."""
+        if self._batches is None or self._run_log.find("validation", step):
+            return
+        total: Any = sum(map(self._evaluate, self._batches()))
+        measures = self._objective.measures(total.numpy().tolist())
+        measures |= self._objective.perplexities(measures)
+        self._run_log.write({"event": "validation", "step": step, **measures})
+
+
+class CheckpointWriter:
+    """Writes checkpoints in the background.
+
+    Args:
+        directory: of all checkpoints of the run.
+        background: runs the writing.
+        run_log: knows the best step.
+        watch: knows the last good step.
+        keep: number of checkpoints to keep.
+        saved: step of the checkpoint that the run continues from.
+        snapshot: copies the state of the run; None in a process that does not write.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        background: Background,
+        run_log: RunLog,
+        watch: "LossWatch",
+        keep: int,
+        saved: int,
+        snapshot: Callable[[], Snapshot] | None,
+    ):
+        self._directory = directory
+        self._background = background
+        self._run_log = run_log
+        self._watch = watch
+        self._keep = keep
+        self._saved = saved
+        self._snapshot = snapshot
+        self._failures: list[BaseException] = []  # of the last writes, one after the other
+
+    def save(self, step: int) -> None:
+        """Begins to write a checkpoint, unless there is one of this step."""
+        if self._snapshot is None or self._saved == step:
+            return
+        self._saved = step
+        self._run_log.flush()
+        self._finish_writing()  # rather than hold two copies
+        self._background.start(
+            functools.partial(
+                write_checkpoint,
+                self._directory,
+                self._snapshot(),
+                keep=self._keep,
+                best=self._run_log.best_step(),
+                good=self._watch.good_step,
+            )
+        )
+
+    def retry(self, result: LoopResult) -> None:
+        """Saves after a write that failed; raises the second of two failures in a row."""
+        if self._saved != result.step and self._background.has_failed():
+            self.save(result.step)
+        if len(self._failures) > 1:
+            raise self._failures[-1]
+
+    def check_losses(self, result: LoopResult) -> None:
+        """Ends a run whose loss diverges.
+
+        Raises:
+            InputError: if it does; the message names the last good checkpoint.
+        """
+        numbers = {**result.measures, "gradient_norm": result.gradient_norm}
+        if trouble := self._watch.trouble(result.step, numbers):
+            self._finish_writing()
+            good = checkpoint_paths(self._directory, self._watch.good_step)
+            raise InputError(
+                f"{trouble}. The last good checkpoint is {good[-1] if good else 'none'}; begin "
+                f"another run with {'it as initial and ' if good else ''}a lower learning_rate."
+            )
+
+    def _finish_writing(self) -> None:
+        """Waits for the checkpoint that is being written; the next may make up for its failure."""
+        failure = self._background.failure()
+        if failure is None:
+            self._failures = []
+            return
+        logger.warning("A checkpoint could not be written. %s", failure)
+        self._failures.append(failure)
+
+
+LOOKS = 10
+
+
+class LossWatch:
+    """Follows the loss of a run from one look to the next.
+
+    The loss diverges where its median over `LOOKS` looks is more than twice the lowest such median
+    and more than half of what it was at first: a single bad batch does not count, but a run that
+    has forgotten most of what it learned does, well before its loss is not finite.
+    """
+
+    def __init__(self) -> None:
+        self.good_step = 0
+        self._first = math.inf
+        self._lowest = math.inf
+        self._recent: deque[float] = deque(maxlen=LOOKS)
+
+    def trouble(self, step: int, numbers: Mapping[str, float]) -> str:
+        """What is wrong with a look, or nothing.
+
+        `good_step` is then the last one until which all was well.
+
+        Args:
+            step: after which was looked.
+            numbers: "loss", and others that must be finite.
+        """
+        loss = numbers["loss"]
+        if not all(map(math.isfinite, numbers.values())):
+            return f"The loss is no longer finite at step {step}"
+        if math.isinf(self._first):
+            self._first = loss
+        self._recent.append(loss)
+        limit = max(2 * self._lowest, self._first / 2)
+        if loss <= limit:
+            self.good_step = step
+        if len(self._recent) == LOOKS:
+            median = statistics.median(self._recent)
+            if median > limit:
+                return (
+                    f"The loss diverges: its median is {median:.3g} at step {step} and was "
+                    f"{self._lowest:.3g}"
+                )
+            self._lowest = min(self._lowest, median)
+        return ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BatchRamp:
+    """A batch that is doubled after equal numbers of steps until it is full.
+
+    A step is one update of the weights, whatever its batch. Few sizes mean few graphs.
+
+    Args:
+        first: batch of the first step.
+        full: that times a power of two.
+        steps: from which one on it is full; 0 where it is so from the beginning.
+    """
+
+    first: int
+    full: int
+    steps: int = 0
+
+    @functools.cached_property
+    def begins(self) -> dict[int, int]:
+        """Step, from 0, to the batch from there on; in order."""
+        doublings = (self.full // self.first).bit_length() - 1
+        return {
+            -(-self.steps * n // max(doublings, 1)): self.first << n for n in range(doublings + 1)
+        }
+
+    def at(self, step: int) -> int:
+        """The batch of a step."""
+        return max(size for begin, size in self.begins.items() if begin <= step)
+
+    def until_change(self, step: int) -> int:
+        """Steps from a step to the next one with a larger batch; very many if there is none."""
+        return min((begin - step for begin in self.begins if begin > step), default=sys.maxsize)
+
+    def steps_for(self, epochs: float, examples: int) -> int:
+        """Steps of so many epochs, if each has so many examples; the last batch is filled up."""
+        step = 0
+        while epochs > 0 and step < self.steps:
+            step += self._steps_from(step, math.ceil(min(epochs, 1) * examples))
+            epochs -= 1
+        return max(1, round(step + max(epochs, 0) * num_batches(examples, self.full)))
+
+    def _steps_from(self, begin: int, examples: int) -> int:
+        step = begin
+        while examples > 0:
+            size = self.at(step)
+            count = min(self.until_change(step), num_batches(examples, size))
+            step, examples = step + count, examples - count * size
+        return step - begin
+
+
+_SPEED = {
+    "tokens_per_second": ("tokens/s", "{:.0f}"),
+    "padding": ("padding", "{:.1%}"),
+    "utilisation": ("MFU", "{:.1%}"),
+}
+
+
+def make_bar(total: int, step: int, shown: bool) -> tqdm:
+    """A bar of steps, for a run that begins or continues at one of them."""
+    stream, disable = _Stream(sys.stderr), not shown
+    return tqdm(total=total, initial=step, unit="step", file=stream, disable=disable, smoothing=0.1)
+
+
+class _Stream(ObjectWrapper):
+    """What a bar writes to. No run ends because whoever read it has gone."""
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._wrapped.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._wrapped.flush()
+
+
+def advance(bar: tqdm, steps: int, numbers: Mapping[str, float], *, traced: bool) -> None:
+    """Moves the bar on, and its time left with it.
+
+    Args:
+        bar: of `make_bar`.
+        steps: that were done.
+        numbers: losses and accuracies, and what `Throughput` measures.
+        traced: whether the steps had to wait for their graph, which says nothing about those to
+            come: how long they took is then left out of the time left.
+    """
+    if bar.disable:
+        return
+    written = {name: _SPEED.get(name, (name, "{:.3f}")) for name in numbers if name != "loss"}
+    bar.set_postfix(
+        {called: form.format(numbers[name]) for name, (called, form) in written.items()},
+        refresh=False,
+    )
+    if not traced:
+        bar.update(steps)
+        return
+    bar.n += steps
+    bar.last_print_n, bar.last_print_t = bar.n, time.time()  # where the next measurement begins
+    began, bar.initial = bar.initial, bar.n  # so that nothing is said before there is one
+    bar.refresh()
+    bar.initial = began
