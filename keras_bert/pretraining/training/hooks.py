@@ -307,7 +307,7 @@ class BatchRamp:
 _SPEED = {
     "tokens_per_second": ("tokens/s", "{:.0f}"),
     "padding": ("padding", "{:.1%}"),
-    "utilisation": ("MFU", "{:.1%}"),
+    "mfu": ("MFU", "{:.1%}"),
 }
 
 
