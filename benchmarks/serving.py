@@ -28,7 +28,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import keras_bert as kb
 from keras_bert import export
-from keras_bert.export.ids import without_padding
+from keras_bert.export.signatures import without_padding
 
 C_API = Path(__file__).parent.parent / "tests" / "export" / "c_api.py"
 CLOCKS = (time.perf_counter, time.process_time)

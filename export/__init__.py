@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from keras_bert.export._onnx.convert import onnx
     from keras_bert.export._saved_model.convert import saved_model
     from keras_bert.export._tflite.convert import tflite
-    from keras_bert.export._verify.accept import accept
-    from keras_bert.export._verify.report import report
-    from keras_bert.export._verify.verify import verify
+    from keras_bert.export._verify.accuracy import accept
+    from keras_bert.export._verify.comparison import verify
+    from keras_bert.export._verify.report_page import report
 
 __all__ = ["accept", "onnx", "report", "saved_model", "tflite", "verify"]
 
 _MODULES = {
-    "accept": "_verify.accept",
+    "accept": "_verify.accuracy",
     "onnx": "_onnx.convert",
-    "report": "_verify.report",
+    "report": "_verify.report_page",
     "saved_model": "_saved_model.convert",
     "tflite": "_tflite.convert",
-    "verify": "_verify.verify",
+    "verify": "_verify.comparison",
 }
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from keras_bert.errors import InputError, closest
-from keras_bert.export.check import FLOAT32_TOLERANCE
+from keras_bert.export.artifact_checks import FLOAT32_TOLERANCE
 
 TOLERANCES = {"none": FLOAT32_TOLERANCE, "float16": 0.02, "dynamic": 0.25, "int8": 0.5}
 """Quantization to the difference that `check` allows. For the small types that is only a guard

@@ -13,7 +13,7 @@ import numpy as np
 
 import keras_bert as kb
 from keras_bert.checkpoints.variables import without_weights
-from keras_bert.export.check import difference, reference
+from keras_bert.export.artifact_checks import difference, reference
 from keras_bert.export.signatures import input_names
 from keras_bert.families import FAMILIES
 from tests.checkpoints.huggingface import FIXTURES, FOLDERS, differences

@@ -11,8 +11,8 @@ import numpy as np
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
-from keras_bert.export import worker
-from keras_bert.export.check import Run, check, explaining, require
+from keras_bert.export._runtimes import worker
+from keras_bert.export.artifact_checks import Run, check, explaining, require
 from keras_bert.export.quantization import TOLERANCES, check_quantization
 from keras_bert.export.signatures import answers_of, ids_function
 
@@ -39,7 +39,7 @@ def onnx(
     With `text`, a classifier or an embedder takes strings, `text` `[batch]`, and a classifier also
     gives `labels` `[batch, L]` and, of one label each, `label` `[batch]`. The tokenizer is that of
     onnxruntime-extensions, whose library has to be registered where the file is opened (see
-    `onnx_text.py`). Where it is known to read texts in another way, a warning says so; the output
+    `text_input.py`). Where it is known to read texts in another way, a warning says so; the output
     `token_ids` shows how.
 
     Args:
@@ -67,7 +67,7 @@ def onnx(
             run = onnx_runner(scratch)
         check(model, "ONNX file", run, TOLERANCES[quantize])
         if text:
-            from keras_bert.export._onnx import text as onnx_text
+            from keras_bert.export._onnx import text_input as onnx_text
 
             with explaining("Adding the tokenizer to the ONNX file"):
                 proto = onnx_text.with_text(proto, model)
@@ -100,7 +100,7 @@ def check_arguments(
     check_quantization(quantize, QUANTIZATIONS, keep_float)
     if text:
         require("onnxruntime_extensions", "onnx-text")
-        from keras_bert.export._onnx.text import check_text
+        from keras_bert.export._onnx.text_input import check_text
 
         check_text(model)
 
@@ -110,7 +110,7 @@ def _convert(model: Any, opset: int, quantize: str, keep_float: Sequence[str]) -
     import onnx_ir
     import tf2onnx
 
-    from keras_bert.export._onnx import graph as onnx_graph
+    from keras_bert.export._onnx import graph_cleanup as onnx_graph
     from keras_bert.export._onnx import quantization as onnx_quantization
 
     function = ids_function(model)

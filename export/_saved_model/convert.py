@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,13 @@ import keras_bert
 from keras_bert.atomic import replacing, written_with
 from keras_bert.checkpoints.directories import TEXT_FILES
 from keras_bert.errors import InputError
-from keras_bert.export._saved_model.text import SENTENCES, same, text_function, text_signature
-from keras_bert.export._saved_model.warm_up import FILE as WARM_UP
-from keras_bert.export._saved_model.warm_up import write_warm_up
-from keras_bert.export.check import (
+from keras_bert.export._saved_model.text_signatures import (
+    SENTENCES,
+    same,
+    text_functions,
+    text_signature,
+)
+from keras_bert.export.artifact_checks import (
     FLOAT32_TOLERANCE,
     ExportError,
     check,
@@ -25,11 +28,17 @@ from keras_bert.export.check import (
     explaining,
     reference,
 )
-from keras_bert.export.ids import without_padding
-from keras_bert.export.signatures import Tensors, Weights, answers_of, ids_function, input_names
+from keras_bert.export.signatures import (
+    Weights,
+    answers_of,
+    ids_function,
+    input_names,
+    without_padding,
+)
 
 # Beside the model's own files, where the format leaves room for others'.
 DESCRIPTION = "assets.extra/keras_bert.json"
+WARM_UP = "assets.extra/tf_serving_warmup_requests"
 _EARLIER = written_with(
     DESCRIPTION,
     WARM_UP,
@@ -129,13 +138,13 @@ def saved_model(
             files.mkdir()
             preprocessor.tokenizer.save(files)
             module.vocabulary = [tf.saved_model.Asset(str(file)) for file in files.iterdir()]
-            signatures |= _text_functions(model, answers_of(model), module.ids, top_k)
+            signatures |= text_functions(model, module.ids, top_k)
         with explaining("Writing the SavedModel"):
             tf.saved_model.save(module, str(path), signatures=signatures)
         _describe(model, NAMES[names], path / DESCRIPTION)
         if preprocessor is not None:
             served = target.parent if target.name.isdecimal() else target
-            write_warm_up(path / WARM_UP, served.absolute().name, _requests(model))
+            _write_warm_up(path / WARM_UP, served.absolute().name, _requests(model))
         _check(model, path, NAMES[names], top_k)
 
 
@@ -214,25 +223,6 @@ def _check(model: Any, path: Path, names: Mapping[str, str], top_k: int) -> None
             )
 
 
-def _text_functions(model: Any, answers: Any, ids: Any, top_k: int) -> dict[str, Any]:
-    """The signatures that take strings; all share the one graph of the model."""
-    names = input_names(model)
-
-    def answer(*texts: tf.Tensor) -> Tensors:
-        inputs = without_padding(model.preprocessor(texts if len(texts) > 1 else texts[0]))
-        outputs = ids(*(inputs[name] for name in names))
-        return outputs | answers.strings(model, outputs)
-
-    functions = {
-        "serving_default": text_function(answer, ("text",)),
-        "text_pair": text_function(answer, ("text", "text_pair")),
-    }
-    own = text_signature(model)
-    if own is not None:
-        functions[own.name] = own.function(model, ids, top_k)
-    return functions
-
-
 def _describe(model: keras.Model, names: Mapping[str, str], path: Path) -> None:
     description = {
         "written_by": f"keras-bert-encoders {keras_bert.__version__}",
@@ -243,3 +233,52 @@ def _describe(model: keras.Model, names: Mapping[str, str], path: Path) -> None:
     }
     path.parent.mkdir()
     path.write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+# Requests that TensorFlow Serving replays when it loads a model, so that no user waits for it.
+#
+# The file is a TFRecord of `PredictionLog` messages. All needed fields hold bytes, so they are
+# written here, field by field, without the server's package. The field numbers are those of
+# `prediction_log.proto`, `predict.proto` and `model.proto` in
+# https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis.
+
+_PREDICT_LOG, _REQUEST = 6, 1  # PredictionLog.predict_log, PredictLog.request
+_MODEL_SPEC, _INPUTS = 1, 2  # PredictRequest
+_NAME, _SIGNATURE_NAME = 1, 3  # ModelSpec
+_KEY, _VALUE = 1, 2  # an entry of a map
+
+
+def _write_warm_up(
+    path: Path, model: str, requests: Sequence[tuple[str, Mapping[str, Sequence[str]]]]
+) -> None:
+    """Writes the requests.
+
+    Args:
+        path: of the file.
+        model: the name under which it is served.
+        requests: for each the signature's name, and N texts for each of its inputs.
+    """
+    path.parent.mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for signature, inputs in requests:
+            writer.write(_prediction_log(model, signature, inputs))
+
+
+def _prediction_log(model: str, signature: str, inputs: Mapping[str, Sequence[str]]) -> bytes:
+    specification = _field(_NAME, model.encode()) + _field(_SIGNATURE_NAME, signature.encode())
+    request = _field(_MODEL_SPEC, specification)
+    for name, texts in inputs.items():
+        tensor = tf.make_tensor_proto(list(texts), tf.string).SerializeToString()
+        request += _field(_INPUTS, _field(_KEY, name.encode()) + _field(_VALUE, tensor))
+    return _field(_PREDICT_LOG, _field(_REQUEST, request))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of bytes: number and type, length, content."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    """Seven bits to a byte, the lowest first; all but the last have the eighth set."""
+    low, high = value & 0x7F, value >> 7
+    return bytes([low | 0x80]) + _varint(high) if high else bytes([low])

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
-from keras_bert.export import worker
+from keras_bert.export._runtimes import worker
 from keras_bert.export._tflite.metadata import Reader, reader_of, with_metadata
 from keras_bert.export._tflite.quantization import (
     Rows,
@@ -19,9 +19,12 @@ from keras_bert.export._tflite.quantization import (
     representative_rows,
     with_mask_value,
 )
-from keras_bert.export._tflite.text import phone_tokenizer, text_converter, text_functions
-from keras_bert.export.check import (
-    Arrays,
+from keras_bert.export._tflite.text_signatures import (
+    phone_tokenizer,
+    text_converter,
+    text_functions,
+)
+from keras_bert.export.artifact_checks import (
     Run,
     check,
     compare,
@@ -30,9 +33,8 @@ from keras_bert.export.check import (
     require,
     samples,
 )
-from keras_bert.export.ids import ids_of
 from keras_bert.export.quantization import TOLERANCES, check_quantization
-from keras_bert.export.signatures import Weights, answers_of, ids_function
+from keras_bert.export.signatures import Arrays, Weights, answers_of, ids_function, ids_of
 from keras_bert.layers.encoder import INPUTS
 
 _ROWS_CHECKED = 8
@@ -58,7 +60,7 @@ def tflite(
     built-in operators are used.
 
     With `text`, strings `[N]` go in; tensorflow-text's operators have to be registered where the
-    file is opened (see `tflite_text.py`). Signatures by task:
+    file is opened (see `text_signatures.py`). Signatures by task:
         `serving_default`: `text`; `text_pair`: `text`, `text_pair`. Outputs as from ids; of a
             `SequenceClassifier` also `labels` `[N, L]` and, of one label each, `label` `[N]`; of a
             `TokenClassifier` also `starts` and `ends` `[N, T]` int32, the characters (code points)

@@ -14,7 +14,7 @@ import flatbuffers
 import numpy as np
 
 from keras_bert.errors import InputError
-from keras_bert.export.check import require
+from keras_bert.export.artifact_checks import require
 from keras_bert.tasks.registry import class_names, task_of
 
 logger = logging.getLogger(__name__)

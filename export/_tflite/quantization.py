@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.export.check import require
-from keras_bert.export.ids import ids_of
+from keras_bert.export.artifact_checks import require
 from keras_bert.export.quantization import kept_float
+from keras_bert.export.signatures import ids_of
 from keras_bert.layers.encoder import Encoder
 
 MASK_VALUE = -100.0

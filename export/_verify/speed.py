@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.export._verify.ways import Way
-from keras_bert.export.check import Arrays
-from keras_bert.export.ids import ids_of
-from keras_bert.export.process import Process, Timing, running
+from keras_bert.export._runtimes.process import Process, Timing, running
+from keras_bert.export._verify.signatures import Way
+from keras_bert.export.signatures import Arrays, ids_of
 
 BATCHES = (1, 8, 32)
 LENGTHS = (32, 128, 512)

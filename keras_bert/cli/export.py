@@ -149,7 +149,7 @@ def command(
     from keras_bert import export
 
     if report:
-        from keras_bert.export._verify.report import check_page
+        from keras_bert.export._verify.report_page import check_page
 
         check_page(report)
     loaded: Any = keras_bert.load(model, task=task_of(model, as_task))
@@ -291,7 +291,7 @@ def _task(model: Any) -> str:
     Raises:
         InputError: if it cannot.
     """
-    from keras_bert.export._verify.metric import official_metric
+    from keras_bert.export._verify.accuracy import official_metric
 
     official_metric(model)  # or there is none
     return next(name for name, kind in KINDS.items() if kind.model == type(model).__name__)

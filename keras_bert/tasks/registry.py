@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 
 
 class TaskEntry(NamedTuple):
@@ -169,8 +169,6 @@ def check_task(name: str | None) -> None:
     Raises:
         InputError: for anything else.
     """
-    from keras_bert.config import closest  # imports Keras
-
     if name is not None and name not in TASKS:
         raise InputError(
             f"There is no task {name!r}.{closest(name, TASKS)} The tasks are {', '.join(TASKS)}."

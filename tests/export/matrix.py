@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import keras_bert as kb
-from keras_bert.export.check import (
+from keras_bert.export.artifact_checks import (
     FLOAT32_TOLERANCE,
     ExportError,
     compare,

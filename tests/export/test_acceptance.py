@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from keras_bert import InputError, export
-from keras_bert.export._verify.accept import WRITERS
-from keras_bert.export._verify.metric import official_metric, points
-from keras_bert.export.check import ExportError
-from keras_bert.export.process import running
+from keras_bert.export._runtimes.process import running
+from keras_bert.export._verify.accuracy import WRITERS, official_metric, points
+from keras_bert.export.artifact_checks import ExportError
 from keras_bert.finetuning import (
     ChoiceExamples,
     QuestionExamples,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_bert import InputError, export
-from keras_bert.export.check import ExportError, check, compare, difference, reference
+from keras_bert.export.artifact_checks import ExportError, check, compare, difference, reference
 
 from .conftest import make_model
 

@@ -6,12 +6,12 @@ import importlib
 import pytest
 
 from keras_bert import InputError, export
-from keras_bert.export import worker
+from keras_bert.export._runtimes import worker
+from keras_bert.export._runtimes.process import Timing, running
 from keras_bert.export._verify import speed
+from keras_bert.export._verify.comparison import Report, Row
+from keras_bert.export._verify.signatures import output_names, ways_into
 from keras_bert.export._verify.speed import Speed, measure_speed
-from keras_bert.export._verify.verify import Report, Row
-from keras_bert.export._verify.ways import output_names, ways_into
-from keras_bert.export.process import Timing, running
 
 from .conftest import make_model
 from .test_acceptance import TEXTS, texts
@@ -68,7 +68,7 @@ def test_names_cannot_break_the_pages(classifier, tmp_path, monkeypatch):
     timing = Timing(1.0, 0.0)
     fast = Speed({(1, 128): timing, (32, 128): timing}, {1: 2.0, 2: 3.0}, (32, 128), 1.0, 1.0)
     row = Row("a|b<p>&.tflite", "ids", "<runtime> 1", 1.0, 0.0, None, {}, speed=fast)
-    module = importlib.import_module("keras_bert.export._verify.report")
+    module = importlib.import_module("keras_bert.export._verify.report_page")
     monkeypatch.setattr(module, "verify", lambda *arguments, **options: Report((row,), 1))
     export.report(classifier, ["a"], ["text"], tmp_path / "page.md")
     markdown = (tmp_path / "page.md").read_text("utf-8")

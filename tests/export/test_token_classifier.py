@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import InputError, export
-from keras_bert.export import check
+from keras_bert.export import artifact_checks
 from keras_bert.layers.crf import IGNORED
 from tests.marks import others_slow
 
@@ -95,9 +95,9 @@ def test_without_tokenizer_or_random_field_there_are_logits_alone(kind, preproce
 
 def test_other_tags_are_no_export(tagger):
     ids = random_ids(2, 5)
-    expected = check.reference(tagger, ids)
+    expected = artifact_checks.reference(tagger, ids)
     changed = expected | {"tags": expected["tags"] + 1}
-    check.compare("file", expected, expected, 1e-5)
-    check.compare("file", expected, changed, 0.25)  # quantized weights may choose others
+    artifact_checks.compare("file", expected, expected, 1e-5)
+    artifact_checks.compare("file", expected, changed, 0.25)  # quantized weights may choose others
     with pytest.raises(InputError, match="The file chooses other tags than the model"):
-        check.compare("file", expected, changed, 1e-5)
+        artifact_checks.compare("file", expected, changed, 1e-5)

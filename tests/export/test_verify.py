@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from keras_bert import InputError, export
-from keras_bert.export import worker
-from keras_bert.export._verify.ways import ways_into
-from keras_bert.export.check import ExportError
-from keras_bert.export.process import running
+from keras_bert.export._runtimes import worker
+from keras_bert.export._runtimes.process import running
+from keras_bert.export._verify.signatures import ways_into
+from keras_bert.export.artifact_checks import ExportError
 
 from .conftest import HARD_TEXTS, make_model, random_ids, scramble
 

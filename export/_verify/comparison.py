@@ -11,13 +11,12 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert.errors import InputError
-from keras_bert.export._verify.metric import official_metric, points
+from keras_bert.export._runtimes.process import Process, megabytes, running
+from keras_bert.export._verify.accuracy import official_metric, points
+from keras_bert.export._verify.signatures import Way, output_names, ways_into
 from keras_bert.export._verify.speed import Speed, measure_speed
-from keras_bert.export._verify.ways import Way, output_names, ways_into
-from keras_bert.export.check import Arrays, difference, of_tokens, reference
-from keras_bert.export.ids import ids_of, without_padding
-from keras_bert.export.process import Process, megabytes, running
-from keras_bert.export.signatures import answers_of
+from keras_bert.export.artifact_checks import difference, of_tokens, reference
+from keras_bert.export.signatures import Arrays, answers_of, ids_of, without_padding
 
 BATCH_SIZES = (1, 8)
 

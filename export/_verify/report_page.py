@@ -12,8 +12,8 @@ import keras
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
+from keras_bert.export._verify.comparison import Report, Row, verify
 from keras_bert.export._verify.speed import BATCHES, THREADS, USUAL
-from keras_bert.export._verify.verify import Report, Row, verify
 
 
 class _Table(NamedTuple):

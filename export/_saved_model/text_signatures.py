@@ -1,20 +1,18 @@
 """Signatures that take texts and give what `predict_text` gives: one table of tasks."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.export._saved_model.answers import answer_questions, best_spans
 from keras_bert.export._saved_model.entities import find_entities
-from keras_bert.export._saved_model.masks import fill_masks
-from keras_bert.export.signatures import input_names
+from keras_bert.export._saved_model.question_answering import answer_questions, best_spans
+from keras_bert.export.signatures import Arrays, answers_of, input_names, without_padding
 from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.tasks.registry import task_of
 
-Arrays = Mapping[str, np.ndarray]
 Columns = Sequence[Sequence[str]]
 
 
@@ -41,6 +39,31 @@ class TextSignature:
     def function(self, model: Any, ids: Any, top_k: int) -> Any:
         """The `tf.function` of a model."""
         return text_function(self.graph(model, ids, top_k), self.inputs)
+
+
+def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
+    """Builds all signatures of a SavedModel that take strings; they share one graph of the model.
+
+    Args:
+        model: a model with a preprocessor.
+        ids: the model as a function of ids.
+        top_k: tokens for each mask.
+    """
+    names, task = input_names(model), answers_of(model)
+
+    def answer(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        inputs = without_padding(model.preprocessor(texts if len(texts) > 1 else texts[0]))
+        outputs = ids(*(inputs[name] for name in names))
+        return outputs | task.strings(model, outputs)
+
+    functions = {
+        "serving_default": text_function(answer, ("text",)),
+        "text_pair": text_function(answer, ("text", "text_pair")),
+    }
+    own = text_signature(model)
+    if own is not None:
+        functions[own.name] = own.function(model, ids, top_k)
+    return functions
 
 
 def text_function(graph: Callable[..., dict[str, tf.Tensor]], names: Sequence[str]) -> Any:
@@ -173,3 +196,41 @@ def same(expected: Any, actual: Any, tolerance: float) -> bool:
             same(a, b, tolerance) for a, b in zip(expected, actual, strict=True)
         )
     return bool(expected == actual)
+
+
+Tensors = dict[str, tf.Tensor]
+
+
+def fill_masks(model: Any, top_k: int, texts: tf.Tensor) -> Tensors:
+    """The likeliest tokens for every mask of texts.
+
+    Args:
+        model: a `MaskedLanguageModel` or `PretrainingModel`.
+        top_k: tokens for each mask.
+        texts: strings `[N]`; masks beyond the model's length are cut off with the rest.
+
+    Returns:
+        `tokens` string and `scores` float32 `[N, M, top_k]`, M being the largest number of masks
+        in a text; in texts of fewer, and of none, the rest are "" and -1.
+    """
+    preprocessor = model.preprocessor
+    vocabulary, readable = preprocessor.vocabulary, preprocessor.tokenizer.readable
+    names = np.array([readable(index) for index in range(len(vocabulary))], object)
+    inputs = without_padding(preprocessor(texts, allow_special_tokens=True))
+    is_mask = tf.equal(inputs["token_ids"], vocabulary.mask_id)
+    counts = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
+    places = tf.cast(tf.where(is_mask)[:, 1], tf.int32)
+    positions = tf.RaggedTensor.from_row_lengths(places, counts, validate=False).to_tensor()
+    # The head needs one position or more.
+    missing = tf.maximum(1 - tf.shape(positions)[1], 0)
+    positions = tf.pad(positions, tf.stack([[0, 0], tf.stack([0, missing])]))
+    outputs = model({**inputs, "masked_positions": positions}, training=False)  # [N, M, V]
+    logits = outputs["mlm_logits"] if isinstance(outputs, dict) else outputs
+    probabilities = tf.nn.softmax(logits[..., : len(vocabulary)])
+    scores, ids = tf.math.top_k(probabilities, top_k)
+    known = tf.range(tf.shape(positions)[1]) < counts[:, tf.newaxis]
+    known = known[:, :, tf.newaxis]
+    return {
+        "tokens": tf.where(known, tf.gather(names, ids), ""),
+        "scores": tf.where(known, scores, -1.0),
+    }

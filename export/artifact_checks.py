@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import keras
@@ -10,9 +10,8 @@ import numpy as np
 
 from keras_bert import extras
 from keras_bert.errors import InputError, KerasBertError
-from keras_bert.export.signatures import answers_of, input_names
+from keras_bert.export.signatures import Arrays, answers_of, input_names
 
-Arrays = Mapping[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
 
 FLOAT32_TOLERANCE = 1e-5

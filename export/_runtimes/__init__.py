@@ -1,0 +1,1 @@
+"""Artifacts in their own runtimes: TensorFlow, LiteRT, onnxruntime."""
