@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 # trainer writes checkpoints.
 ORDER = (
     ("errors",),
-    ("config", "atomic", "extras"),
+    ("config", "options", "atomic", "extras"),
     ("layers", "text", "metrics", "optimizers"),
     ("families",),
     ("tasks",),
@@ -29,6 +29,7 @@ RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 WITHOUT_TENSORFLOW = (
     "errors",
     "config",
+    "options",
     "atomic",
     "extras",
     "layers",

@@ -56,7 +56,10 @@ def _model(objective: str, config: EncoderConfig) -> keras.Model:
             MaskedLanguageModel(Encoder(config, dtype=policy), dtype=policy) for _ in range(2)
         )
         return DistillationModel(student, teacher, every_token=objective == "distillation")
-    run = SimpleNamespace(generator_size=None, generator_depth=None, initial=None)
+    run = SimpleNamespace(
+        objective=SimpleNamespace(generator_size=None, generator_depth=None),
+        model=SimpleNamespace(init_checkpoint=None),
+    )
     return OBJECTIVES[objective].model(config, run, None, policy)
 
 

@@ -19,4 +19,4 @@ def command(teacher: str, config: str, overrides: tuple[str, ...]) -> None:
     CONFIG.yaml is that of a pretraining. Unless it names a preset, the student is a DistilBERT with
     half of the teacher's layers; unless it names a vocabulary, that of the teacher is taken.
     """
-    run(config, (*overrides, f"teacher={json.dumps(teacher)}"))
+    run(config, (*overrides, f"objective.teacher={json.dumps(teacher)}"))

@@ -1,12 +1,28 @@
 """keras-bert pretrain."""
 
+import json
+
 import click
 
 from keras_bert.extras import require_tensorflow_backend
 
 
 class RunCommand(click.Command):
-    """Says how its options are written where someone puts dashes before them."""
+    """Command of a run, whose options are written as KEY=VALUE."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the options of a run in their groups, each with its default."""
+        from keras_bert.options import fields
+        from keras_bert.pretraining.config import PretrainingConfig
+
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for name, field in fields(PretrainingConfig).items():
+            default = "needed" if field.is_required() else f"default: {json.dumps(field.default)}"
+            group = name.partition(".")[0] if "." in name else "run"
+            groups.setdefault(group, []).append((name, f"{field.description} [{default}]"))
+        for group, rows in groups.items():
+            with formatter.section(f"Keys of {group}"):
+                formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As for any command."""
@@ -37,18 +53,12 @@ def command(config: str, overrides: tuple[str, ...]) -> None:
     electra_base, distilbert (needs a teacher), deberta_v3_base, and fast, a small model in hours,
     which goes on from that of fast_short.
 
-    keras-bert pretrain fast_short corpus="text/*.txt" vocabulary=vocab.txt output=short
+    keras-bert pretrain fast_short data.corpus="text/*.txt" data.vocabulary=vocab.txt output=short
 
-    keras-bert pretrain fast corpus="text/*.txt" preset=null initial=short/model output=run
+    keras-bert pretrain fast data.corpus="text/*.txt" model.preset=null
+    model.init_checkpoint=short/model output=run
 
-    KEYs are the options of such a file, those after it count: corpus, vocabulary, output, family,
-    preset, initial, encoder, vocabulary_size_multiple, lowercase, objective, generator_size,
-    generator_depth, teacher, validation, validation_share, validation_examples, sequence_length,
-    across_documents, packed, batch_size, first_batch_size, batch_ramp_steps, accumulation, steps,
-    epochs, masking_rate, masking, learning_rate, warmup_steps, warmup_share, decay,
-    final_learning_rate, optimizer, beta_1, beta_2, epsilon, weight_decay, clip_norm, seed,
-    strategy, cluster, data_service, precision, checkpoint_every, keep_checkpoints, evaluate_every,
-    steps_per_loop, jit, peak_teraflops.
+    KEYs are the options below, as they stand in such a file; those on the command line count.
     """
     run(config, overrides)
 
@@ -62,10 +72,10 @@ def run(config: str, overrides: tuple[str, ...]) -> None:
     """
     require_tensorflow_backend("Pretraining")
 
-    from keras_bert.pretraining.config import PretrainingConfig
+    from keras_bert.pretraining.recipes import read_config
     from keras_bert.pretraining.training.trainer import pretrain
 
-    results = pretrain(PretrainingConfig.from_yaml(config, overrides))
+    results = pretrain(read_config(config, overrides))
     if not results["finished"]:
         raise KeyboardInterrupt(
             f"Interrupted at step {results['step']} of {results['steps']}, which is saved; "

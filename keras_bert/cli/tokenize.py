@@ -35,9 +35,9 @@ def command(
 ) -> None:
     """Turn text into token ids once, for all runs to come.
 
-    CORPUS are names or globs of text files, plain or gzip. The output directory is what `corpus`
-    names in the file of a run, with the same vocabulary. A pass that was interrupted goes on where
-    it stopped if the same command is given again.
+    CORPUS are names or globs of text files, plain or gzip. The output directory is what
+    `data.corpus` names in the file of a run, with the same vocabulary. If a pass was interrupted,
+    the same command continues it where it stopped.
     """
     from keras_bert.pretraining.data.tokenization import MEGABYTE, tokenize
     from keras_bert.text.loading import load_tokenizer

@@ -1,19 +1,32 @@
-"""What encoder a run trains: a preset's, another family's of its sizes, or a given model's."""
+"""From the options that were given to those of a run: defaults filled in, combinations checked."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from keras_bert.checkpoints import open_checkpoint
 from keras_bert.config import EncoderConfig
-from keras_bert.errors import InputError
+from keras_bert.distribution.strategy import STRATEGIES
+from keras_bert.errors import InputError, closest
 from keras_bert.families import FAMILIES
+from keras_bert.optimizers.distributed import OPTIMIZERS
+from keras_bert.optimizers.schedules import DECAYS
+from keras_bert.options import flatten, set_option
+from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.data.mask_selection import UNITS
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
-if TYPE_CHECKING:
-    from keras_bert.pretraining.config import PretrainingConfig
-
 DEFAULT_PRESET = "bert_mini"
+
+CHOICES: dict[str, Collection[str]] = {
+    "data.masking": UNITS,
+    "model.family": FAMILIES,
+    "objective.name": OBJECTIVES,
+    "optimizer.name": OPTIMIZERS,
+    "schedule.lr_schedule": DECAYS,
+    "devices.strategy": STRATEGIES,
+}
+"""Option to the registry of its names."""
 
 SIZES = (
     "vocabulary_size",
@@ -24,96 +37,261 @@ SIZES = (
     "intermediate_size",
     "max_positions",
 )
-"""What a preset gives to another family."""
+"""Fields that a preset gives to another family."""
 
 
-def family_of(run: PretrainingConfig) -> str:
-    """The family of a run that does not name one.
-
-    Raises:
-        InputError: if there is no such preset or model.
-    """
-    if run.initial:
-        return str(open_checkpoint(run.initial)[1].encoder["family"])
-    if _is_half_a_teacher(run):
-        return next(n for n, family in FAMILIES.items() if family.OBJECTIVES[0] == "distillation")
-    return EncoderConfig.preset(run.preset or DEFAULT_PRESET).family
-
-
-def objective_of(run: PretrainingConfig, family: str) -> str:
-    """The objective of a run that does not name one: the family's first, of what there is."""
-    if run.teacher:
-        return "distillation"
-    pooler = not run.initial or encoder_fields(run, family).get("pooler", True)
-    objectives = ((name, OBJECTIVES[name]) for name in FAMILIES[family].OBJECTIVES)
-    return next(
-        name
-        for name, objective in objectives
-        if (pooler or not objective.pairs) and not (run.initial and objective.teacher)
-    )
-
-
-def encoder_fields(run: PretrainingConfig, family: str) -> dict[str, Any]:
-    """The fields of the `EncoderConfig`, its `vocabulary_size` not yet that of the vocabulary.
+def resolve(config: PretrainingConfig) -> PretrainingConfig:
+    """Returns a configuration in which nothing depends on a family, an objective or a checkpoint.
 
     Raises:
-        InputError: if there is no such preset, or the model to start from is of another family.
+        InputError: if options do not go together, or a model cannot be opened.
     """
-    if run.initial:
-        values = dict(open_checkpoint(run.initial)[1].encoder)
-        if values["family"] != family:
-            raise InputError(
-                f"The family is {family!r}, but {run.initial} is of the family "
-                f"{values['family']!r}; leave the option family out."
-            )
-        return values | dict(run.encoder)
-    if _is_half_a_teacher(run):
-        config = EncoderConfig.from_dict(open_checkpoint(str(run.teacher))[1].encoder)
-        config = config.replace(num_layers=max(1, config.num_layers // 2))
-    else:
-        config = EncoderConfig.preset(run.preset or DEFAULT_PRESET)
+    _check_start(config)
     values = config.to_dict()
-    if config.embedding_size == config.hidden_size:
-        values["embedding_size"] = 0  # also where the options name another hidden_size
-    if config.family != family:
-        values = {name: values[name] for name in SIZES} | FAMILIES[family].TRAITS
-    return values | dict(run.encoder)
+
+    def fill_in(name: str, value: Any) -> None:
+        if flatten(PretrainingConfig, values)[name] in (None, ""):
+            set_option(values, name, value)
+
+    fill_in("data.vocabulary", config.model.init_checkpoint or config.objective.teacher)
+    fill_in("model.family", _family(config))
+    family = values["model"]["family"]
+    _check_choices(values, ("model.family",))
+    fill_in("objective.name", _objective(config, family))
+    _check_choices(values, CHOICES)
+    pairs = OBJECTIVES[values["objective"]["name"]].pairs
+    for name, value in FAMILIES[family].PRETRAINING.items():
+        one_text = name == "across_documents" and (pairs or config.data.packed)
+        fill_in(f"data.{name}", False if one_text else value)
+    resolved = PretrainingConfig.from_dict(values)
+    _check_data(resolved)
+    _check_objective(resolved)
+    _check_schedule(resolved)
+    _check_batch(resolved)
+    return resolved
 
 
-def encoder_config(run: PretrainingConfig, vocabulary_size: int) -> EncoderConfig:
-    """The encoder's configuration.
+def encoder_config(config: PretrainingConfig, vocabulary_size: int) -> EncoderConfig:
+    """Returns the encoder's configuration.
 
     Args:
-        run: the options.
+        config: the resolved options.
         vocabulary_size: number of tokens.
 
     Raises:
         InputError: if it is not possible, or the sequence is longer than the positions.
     """
-    objective = OBJECTIVES[run.objective]
-    values = encoder_fields(run, run.family)
-    if not objective.pairs and "pooler" not in run.encoder:
+    objective, options = OBJECTIVES[config.objective.name], config.model.encoder
+    values = encoder_fields(config, config.model.family)
+    if not objective.pairs and "pooler" not in options:
         values["pooler"] = False  # nothing would train it
-    whose = run.initial or (run.teacher if _is_half_a_teacher(run) else None)
-    if not whose and "vocabulary_size" not in run.encoder:
-        multiple = run.vocabulary_size_multiple
+    source = config.model.init_checkpoint
+    source = source or (config.objective.teacher if _is_half_a_teacher(config) else None)
+    if not source and "vocabulary_size" not in options:
+        multiple = config.model.vocabulary_size_multiple
         values["vocabulary_size"] = -(-vocabulary_size // multiple) * multiple
-    config = EncoderConfig.from_dict(values)
-    objective.check_encoder(run.objective, config)
-    if run.sequence_length > config.max_positions:
+    encoder = EncoderConfig.from_dict(values)
+    objective.check_encoder(config.objective.name, encoder)
+    if config.data.sequence_length > encoder.max_positions:
         raise InputError(
-            f"sequence_length is {run.sequence_length}, but the encoder has "
-            f"{config.max_positions} positions; lower it"
-            + ("." if whose else ", or raise encoder.max_positions.")
+            f"data.sequence_length is {config.data.sequence_length}, but the encoder has "
+            f"{encoder.max_positions} positions; lower it"
+            + ("." if source else ", or raise model.encoder.max_positions.")
         )
-    if config.vocabulary_size < vocabulary_size:
+    if encoder.vocabulary_size < vocabulary_size:
         raise InputError(
-            f"{f'The encoder of {whose}' if whose else 'encoder.vocabulary_size'} has "
-            f"{config.vocabulary_size} tokens, but the vocabulary has {vocabulary_size} tokens, "
-            f"the mask among them; {'begin with another checkpoint' if whose else 'raise it'}."
+            f"{f'The encoder of {source}' if source else 'model.encoder.vocabulary_size'} has "
+            f"{encoder.vocabulary_size} tokens, but the vocabulary has {vocabulary_size} tokens, "
+            f"the mask among them; {'begin with another checkpoint' if source else 'raise it'}."
         )
-    return config
+    return encoder
 
 
-def _is_half_a_teacher(run: PretrainingConfig) -> bool:
-    return bool(run.teacher) and run.preset is None
+def encoder_fields(config: PretrainingConfig, family: str) -> dict[str, Any]:
+    """Returns the fields of the `EncoderConfig`, without the vocabulary's size.
+
+    Raises:
+        InputError: if there is no such preset, or the model to start from is of another family.
+    """
+    options = _with_numbers(config.model.encoder)
+    if source := config.model.init_checkpoint:
+        values = dict(open_checkpoint(source)[1].encoder)
+        if values["family"] != family:
+            raise InputError(
+                f"The family is {family!r}, but {source} is of the family "
+                f"{values['family']!r}; leave the option model.family out."
+            )
+        return values | options
+    if _is_half_a_teacher(config):
+        encoder = EncoderConfig.from_dict(open_checkpoint(str(config.objective.teacher))[1].encoder)
+        encoder = encoder.replace(num_layers=max(1, encoder.num_layers // 2))
+    else:
+        encoder = EncoderConfig.preset(config.model.preset or DEFAULT_PRESET)
+    values = encoder.to_dict()
+    if encoder.embedding_size == encoder.hidden_size:
+        values["embedding_size"] = 0  # also if the options name another hidden_size
+    if encoder.family != family:
+        values = {name: values[name] for name in SIZES} | FAMILIES[family].TRAITS
+    return values | options
+
+
+def _family(config: PretrainingConfig) -> str:
+    """Returns the family of the model to start from, of a student, or of the preset."""
+    if config.model.family:
+        return config.model.family
+    if config.model.init_checkpoint:
+        return str(open_checkpoint(config.model.init_checkpoint)[1].encoder["family"])
+    if _is_half_a_teacher(config):
+        return next(n for n, family in FAMILIES.items() if family.OBJECTIVES[0] == "distillation")
+    return EncoderConfig.preset(config.model.preset or DEFAULT_PRESET).family
+
+
+def _objective(config: PretrainingConfig, family: str) -> str:
+    """Returns the first of the family's objectives that the model to start from allows."""
+    if config.objective.name:
+        return config.objective.name
+    if config.objective.teacher:
+        return "distillation"
+    source = config.model.init_checkpoint
+    pooler = not source or encoder_fields(config, family).get("pooler", True)
+    objectives = ((name, OBJECTIVES[name]) for name in FAMILIES[family].OBJECTIVES)
+    return next(
+        name
+        for name, objective in objectives
+        if (pooler or not objective.pairs) and not (source and objective.teacher)
+    )
+
+
+def _is_half_a_teacher(config: PretrainingConfig) -> bool:
+    return bool(config.objective.teacher) and config.model.preset is None
+
+
+def _with_numbers(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts text to numbers: PyYAML reads 1e-4, which has no point, as text."""
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(EncoderConfig)}
+    values = dict(options)
+    for name, value in options.items():
+        if isinstance(value, str) and "float" in kinds.get(name, ""):
+            try:
+                values[name] = float(value)
+            except ValueError:
+                raise InputError(
+                    f"model.encoder.{name} is {value!r}, but must be a number."
+                ) from None
+    return values
+
+
+def _check_choices(values: Mapping[str, Any], names: Collection[str]) -> None:
+    flat = flatten(PretrainingConfig, values)
+    for name in names:
+        value, choices = flat[name], CHOICES[name]
+        if value is not None and value not in choices:
+            raise InputError(
+                f"{name} is {value!r}.{closest(value, choices)} Choose one of {', '.join(choices)}."
+            )
+
+
+def _check_start(config: PretrainingConfig) -> None:
+    source, teacher = config.model.init_checkpoint, config.objective.teacher
+    if "family" in config.model.encoder:
+        raise InputError(
+            "model.encoder.family alone does not make an encoder of that family; give the option "
+            "model.family instead."
+        )
+    if source == "":
+        raise InputError(
+            "model.init_checkpoint is empty. Set it to the model to start from; a second phase "
+            "starts from the model of the first phase, RUN/model."
+        )
+    if source and (config.model.preset or teacher):
+        other = "model.preset" if config.model.preset else "objective.teacher"
+        raise InputError(
+            f"{source} has its sizes and weights already; set {other} to null, or leave "
+            "model.init_checkpoint out."
+        )
+    if not (config.data.vocabulary or source or teacher is not None):
+        raise InputError("These options are needed: data.vocabulary.")
+
+
+def _check_data(config: PretrainingConfig) -> None:
+    data, objective = config.data, OBJECTIVES[config.objective.name]
+    if objective.pairs and data.across_documents:
+        raise InputError(
+            f"The objective {config.objective.name!r} asks how two texts of one document belong "
+            "together, so its sequences cannot go across documents; set data.across_documents to "
+            "false."
+        )
+    if objective.pairs and data.packed:
+        raise InputError(
+            f"The objective {config.objective.name!r} has two texts in a sequence, which cannot be "
+            "packed with others; set data.packed to false, or choose another objective."
+        )
+    if data.packed and data.across_documents:
+        raise InputError(
+            "Packed documents do not see one another, and data.across_documents lets a sequence go "
+            "on into the next; set one of data.packed and data.across_documents to false."
+        )
+
+
+def _check_objective(config: PretrainingConfig) -> None:
+    name, objective = config.objective.name, OBJECTIVES[config.objective.name]
+    if objective.teacher and not config.objective.teacher:
+        raise InputError(
+            f"The objective {name!r} needs a teacher; set objective.teacher to the directory of a "
+            "model, or choose the objective 'mlm'."
+        )
+    if config.objective.teacher and not objective.teacher:
+        raise InputError(
+            f"The objective {name!r} has no use for a teacher; leave objective.teacher out, or "
+            "choose 'distillation'."
+        )
+    for option in ("generator_size", "generator_depth"):
+        if getattr(config.objective, option) is not None and not objective.samples:
+            raise InputError(
+                f"The objective {name!r} has no generator; leave objective.{option} out, or choose "
+                "'rtd'."
+            )
+
+
+def _check_schedule(config: PretrainingConfig) -> None:
+    schedule = config.schedule
+    if (schedule.steps is None) == (schedule.epochs is None):
+        raise InputError("Give either schedule.steps or schedule.epochs, the length of the run.")
+    if schedule.warmup_steps and schedule.warmup_ratio is not None:
+        raise InputError(
+            "Give either schedule.warmup_steps or schedule.warmup_ratio, and unset the other."
+        )
+    final = schedule.final_learning_rate
+    if final > config.optimizer.learning_rate:
+        raise InputError(
+            f"schedule.final_learning_rate {final} is more than optimizer.learning_rate "
+            f"{config.optimizer.learning_rate}; it must not be."
+        )
+    if final and schedule.lr_schedule == "constant":
+        raise InputError(
+            f"schedule.final_learning_rate {final} is never reached with schedule.lr_schedule "
+            "constant; set it to 0, or choose linear or cosine."
+        )
+
+
+def _check_batch(config: PretrainingConfig) -> None:
+    schedule, parts = config.schedule, config.devices.gradient_accumulation_steps
+    if (schedule.first_batch_size is None) != (schedule.batch_ramp_steps is None):
+        raise InputError(
+            "schedule.first_batch_size and schedule.batch_ramp_steps belong together: if the batch "
+            "is to grow, give both, otherwise neither."
+        )
+    first = schedule.first_batch_size or schedule.batch_size
+    factor, rest = divmod(schedule.batch_size, first)
+    if rest or factor & (factor - 1):  # no power of two
+        raise InputError(
+            f"schedule.first_batch_size {first} does not become schedule.batch_size "
+            f"{schedule.batch_size} by doubling; choose that divided by 2, 4, 8 or another power "
+            "of two."
+        )
+    if first % parts:  # later batches are its multiples
+        name = "first_batch_size" if schedule.first_batch_size else "batch_size"
+        raise InputError(
+            f"schedule.{name} {first} cannot be divided into {parts} parts "
+            "(devices.gradient_accumulation_steps); choose a multiple."
+        )

@@ -24,7 +24,7 @@ def survive(config, kills, rng):
     checkpoints = Path(config.output, "checkpoints")
     for _ in range(kills):
         last = max([int(p.name.removeprefix("step-")) for p in checkpoints.glob("step-*")] or [0])
-        victim = rng.randrange(processes.PROCESSES[config.strategy])
+        victim = rng.randrange(processes.PROCESSES[config.devices.strategy])
         fate = ("after", last + rng.randint(1, 6), rng.uniform(0, 0.05), signal.SIGKILL)
         if victim == 0 and rng.random() < 0.4:  # only the first one writes
             fate = ("during", rng.randint(1, 4))

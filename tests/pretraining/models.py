@@ -31,7 +31,10 @@ def make_model(objective, dropout=0.0):
     if OBJECTIVES[objective].teacher:
         teacher, student = (MaskedLanguageModel(Encoder(config(dropout))) for _ in range(2))
         return DistillationModel(student, teacher, every_token=objective == "distillation")
-    run = SimpleNamespace(generator_size=0.5, generator_depth=None, initial=None)
+    run = SimpleNamespace(
+        objective=SimpleNamespace(generator_size=0.5, generator_depth=None),
+        model=SimpleNamespace(init_checkpoint=None),
+    )
     return OBJECTIVES[objective].model(config(dropout), run, None, None)
 
 

@@ -43,7 +43,7 @@ def launch(config, fates=None):
             step, or ("during", n), a SIGKILL after the n-th file of a checkpoint.
     """
     fates = fates or {}
-    return run_all(config.strategy, _work, config.to_dict(), fates, time.time())
+    return run_all(config.devices.strategy, _work, config.to_dict(), fates, time.time())
 
 
 def run_all(strategy, work, *arguments):
@@ -87,7 +87,7 @@ def examples_of(config, epoch):
     """All examples of an epoch."""
     training, _ = make_examples(config, make_preprocessor(config))
     counts = Counter()
-    for batch in training.dataset(config.batch_size, epoch=epoch):
+    for batch in training.dataset(config.schedule.batch_size, epoch=epoch):
         counts.update(_names(*tf.nest.map_structure(np.array, batch)))
     assert counts.total() == len(training.plan(epoch))
     return counts

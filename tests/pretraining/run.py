@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
+from keras_bert.options import fields, set_option
 from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.resolve import resolve
 from keras_bert.pretraining.training.trainer import Trainer
 
 SMALL = {
@@ -34,10 +36,25 @@ def config(text, output, **options):
         "steps_per_loop": 2,
         "checkpoint_every": 6,
         "evaluate_every": 8,
-        "validation_share": 0.1,
-        "jit": False,
+        "validation_ratio": 0.1,
+        "jit_compile": False,
     }
-    return PretrainingConfig.from_dict(defaults | options)
+    return make_config(defaults | options)
+
+
+def make_config(options):
+    """A resolved configuration of options by their last or their dotted names."""
+    return resolve(PretrainingConfig.from_dict(grouped(options)))
+
+
+def grouped(options):
+    """Options in their groups; "optimizer" and "objective" stand for their names."""
+    full = {name.rpartition(".")[2]: name for name in fields(PretrainingConfig)}
+    full |= {"optimizer": "optimizer.name", "objective": "objective.name"}
+    values = {}
+    for name, value in options.items():
+        set_option(values, full.get(name, name), value)
+    return values
 
 
 def weights(output):

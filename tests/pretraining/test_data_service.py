@@ -157,7 +157,7 @@ def started_hosts(number):
 @pytest.mark.slow
 def test_a_run_fed_by_two_processes_is_the_run_fed_here(text_files, records, tmp_path):
     """To the last bit, from any batch on, and while the batch grows."""
-    options = {"corpus": [records], "validation_share": 0.1, **PACKED}
+    options = {"corpus": [records], "validation_ratio": 0.1, **PACKED}
     options |= {"first_batch_size": 8, "batch_ramp_steps": 7}
     here = config(text_files, tmp_path / "here", **options)
     local, _ = make_examples(here, make_preprocessor(here))

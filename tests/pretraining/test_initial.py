@@ -13,8 +13,8 @@ import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
 from keras_bert.optimizers.distributed import AdamW
-from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.resolve import encoder_config
 from keras_bert.pretraining.training.checkpoints import take_snapshot, write_checkpoint
 from keras_bert.pretraining.training.inputs import make_preprocessor
 from keras_bert.pretraining.training.step import trainable_variables
@@ -63,15 +63,15 @@ def make(text_files, tmp_path_factory):
 
 def options(path, text_files, tmp_path, **changes):
     values = {"corpus": str(text_files / "corpus.txt"), "output": str(tmp_path / "run")}
-    values |= {"initial": str(path), "steps": 2, "sequence_length": 16}
-    return PretrainingConfig.from_dict(values | changes)
+    values |= {"init_checkpoint": str(path), "steps": 2, "sequence_length": 16}
+    return run.make_config(values | changes)
 
 
 def built(config):
     """The model that a run would train."""
     preprocessor = make_preprocessor(config)
-    encoder = config.encoder_config(len(preprocessor.vocabulary))
-    return OBJECTIVES[config.objective].model(encoder, config, preprocessor, None)
+    encoder = encoder_config(config, len(preprocessor.vocabulary))
+    return OBJECTIVES[config.objective.name].model(encoder, config, preprocessor, None)
 
 
 def assert_holds(model, other, beginning=""):
@@ -87,7 +87,7 @@ def assert_holds(model, other, beginning=""):
 def test_any_checkpoint(format, make, text_files, tmp_path):
     model, path = make(kb.PretrainingModel, format=format)
     config = options(path, text_files, tmp_path)
-    assert (config.family, config.objective) == ("bert", "mlm+nsp")
+    assert (config.model.family, config.objective.name) == ("bert", "mlm+nsp")
     assert_holds(built(config), model)
     tokenizer = make_preprocessor(config).tokenizer
     assert not tokenizer.lowercase  # which the file of the vocabulary does not say
@@ -108,7 +108,7 @@ def test_a_head_that_is_missing_is_new(make, text_files, tmp_path, caplog):
 def test_without_a_pooler_only_tokens_are_guessed(make, text_files, tmp_path):
     model, path = make(kb.MaskedLanguageModel, format="huggingface")
     config = options(path, text_files, tmp_path)
-    assert config.objective == "mlm"
+    assert config.objective.name == "mlm"
     assert_holds(model, built(config))
     with pytest.raises(InputError, match="by means of the pooler"):
         built(options(path, text_files, tmp_path, objective="mlm+nsp"))
@@ -117,7 +117,7 @@ def test_without_a_pooler_only_tokens_are_guessed(make, text_files, tmp_path):
 def test_without_a_teacher_only_tokens_are_guessed(make, text_files, tmp_path):
     model, path = make(kb.MaskedLanguageModel, family="distilbert", format="huggingface")
     config = options(path, text_files, tmp_path)
-    assert (config.family, config.objective) == ("distilbert", "mlm")
+    assert (config.model.family, config.objective.name) == ("distilbert", "mlm")
     assert_holds(model, built(config))
 
 
@@ -125,7 +125,7 @@ def test_without_a_teacher_only_tokens_are_guessed(make, text_files, tmp_path):
 def test_a_detector_goes_on(family, make, text_files, tmp_path, caplog):
     model, path = make(kb.ReplacedTokenDetector, family=family, context=family == "deberta-v2")
     config = options(path, text_files, tmp_path)
-    assert OBJECTIVES[config.objective].samples
+    assert OBJECTIVES[config.objective.name].samples
     started = built(config)
     np.testing.assert_allclose(started.detector(INPUTS), model(INPUTS), atol=1e-6)
     np.testing.assert_allclose(started.kept()(INPUTS), model(INPUTS), atol=1e-6)
@@ -175,7 +175,7 @@ def replicas(path, text_files):
 
 def test_a_second_phase_begins_where_the_first_ended(text_files, tmp_path):
     first = pretrain(run.config(text_files, tmp_path / "first", steps=4), progress=False)
-    changes = {"steps": 1, "initial": first["model"], "encoder": {}, "learning_rate": 1e-3}
+    changes = {"steps": 1, "init_checkpoint": first["model"], "encoder": {}, "learning_rate": 1e-3}
     config = run.config(text_files, tmp_path / "second", **changes)
     second = pretrain(config, progress=False)
     for name, value in first["after"].items():
@@ -190,8 +190,8 @@ def test_what_does_not_go_together(make, text_files, tmp_path):
         with pytest.raises(InputError, match=match):
             built(options(changes.pop("path", path), text_files, tmp_path, **changes))
 
-    refused("set preset to null", preset="bert_tiny")
-    refused("set teacher to null", teacher=str(path))
+    refused("set model.preset to null", preset="bert_tiny")
+    refused("set objective.teacher to null", teacher=str(path))
     refused("is of the family 'bert'", family="roberta")
     refused("nowhere", path=tmp_path / "nowhere")
     refused(r"sequence_length is 64.*32 positions; lower it\.$", sequence_length=64)
@@ -199,7 +199,7 @@ def test_what_does_not_go_together(make, text_files, tmp_path):
     other = tmp_path / "vocab.txt"
     words = (text_files / "vocab.txt").read_text()
     other.write_text(words.replace("moon", "star"))
-    refused("another vocabulary.*leave the option vocabulary out", vocabulary=str(other))
+    refused("another vocabulary.*leave the option data.vocabulary out", vocabulary=str(other))
     other.write_text(words + "star\n")
     _, bare = make(kb.PretrainingModel, vocabulary=False)
     refused(r"no vocabulary beside it and rows for \d+ tokens", path=bare, vocabulary=str(other))
@@ -211,8 +211,8 @@ def test_rows_beyond_the_vocabulary_are_no_trouble(text_files, tmp_path):
     """Neither when masks are filled nor when the training goes on."""
     words = kb.Vocabulary.from_file(text_files / "vocab.txt")
     config = run.config(text_files, tmp_path / "run", steps=1, vocabulary_size_multiple=64)
-    preprocessor, sizes = make_preprocessor(config), config.encoder
-    encoder = config.encoder_config(len(words))
+    preprocessor, sizes = make_preprocessor(config), config.model.encoder
+    encoder = encoder_config(config, len(words))
     assert (len(words), encoder.vocabulary_size) == (20, 64)
     model = OBJECTIVES["mlm"].model(encoder, config, preprocessor, None)
     model.head.bias.assign(np.arange(64.0))  # the rows beyond are the likeliest
@@ -220,14 +220,14 @@ def test_rows_beyond_the_vocabulary_are_no_trouble(text_files, tmp_path):
     ((filled,),) = fill_mask(kb.load(tmp_path / "model"), ["sun [MASK]"], top_k=20)
     assert {guess["token"] for guess in filled} == set(words.tokens)
     again = options(tmp_path / "model", text_files, tmp_path)
-    assert again.encoder_config(len(words)).vocabulary_size == 64
+    assert encoder_config(again, len(words)).vocabulary_size == 64
     with pytest.raises(InputError, match="the vocabulary has 65 tokens, .* another checkpoint"):
-        again.encoder_config(65)
+        encoder_config(again, 65)
     assert_holds(built(again), model)
     config = run.config(
         text_files, tmp_path / "run", family="electra", vocabulary_size_multiple=64, encoder=sizes
     )
-    encoder = config.encoder_config(len(words))
+    encoder = encoder_config(config, len(words))
     generating = OBJECTIVES["rtd"].model(encoder, config, preprocessor, None)
     generating.generator.head.bias.assign(np.arange(64.0))
     noise = np.full((2, 3), 1 - 1e-7, "float32")

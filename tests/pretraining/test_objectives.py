@@ -7,12 +7,12 @@ import yaml
 import keras_bert as kb
 from keras_bert.checkpoints.safetensors import SafetensorsFiles
 from keras_bert.cli import main
-from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.resolve import encoder_config, resolve
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import Trainer, pretrain
 from tests.marks import others_slow
-from tests.pretraining.run import SMALL, assert_same_run, config, log
+from tests.pretraining.run import SMALL, assert_same_run, config, log, make_config
 
 SHORT = {"steps": 8, "checkpoint_every": 4, "steps_per_loop": 1, "evaluate_every": 8}
 RUNS = {
@@ -159,7 +159,7 @@ def test_teachers_that_do_not_fit(text_files, teacher, tmp_path):
 
 def test_the_command_takes_vocabulary_and_sizes_from_the_teacher(text_files, teacher, tmp_path):
     options = distillation(text_files, tmp_path / "run", teacher, steps=2).to_dict()
-    names = ("corpus", "output", "steps", "sequence_length", "batch_size", "validation_share")
+    names = ("corpus", "output", "steps", "sequence_length", "batch_size", "validation_ratio")
     file = {name: options[name] for name in names}
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(file))
     arguments = ["distill", "--teacher", teacher, str(tmp_path / "run.yaml"), "seed=1"]
@@ -198,27 +198,30 @@ NEEDED = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "s
         ({"family": "distilbert", "objective": "mlm+sop"}, "num_segments is 0"),
         ({"family": "electra", "objective": "mlm+nsp"}, "pooler.*'electra' has none"),
         ({"encoder": {"pooler": False}}, "pooler.*'bert' has none"),
-        ({"encoder": {"family": "albert"}}, "give the option family instead"),
+        ({"encoder": {"family": "albert"}}, "give the option model.family instead"),
         ({"family": "distilbert"}, "'distillation' needs a teacher.*or choose the objective 'mlm'"),
         ({"objective": "mlm", "teacher": "dir"}, "'mlm' has no use for a teacher"),
         ({"across_documents": True}, "cannot go across documents"),
         ({"packed": True}, "'mlm\\+nsp' has two texts.*cannot be packed"),
         (
             {"family": "roberta", "packed": True, "across_documents": True},
-            "set one of packed and across_documents to false",
+            "set one of data.packed and data.across_documents to false",
         ),
         ({"family": "albrt"}, "family is 'albrt'. Did you mean 'albert'"),
         ({"objective": "rdt"}, "objective is 'rdt'. Did you mean 'rtd'"),
         (
             {"objective": "rtd", "generator_size": 2},
-            "generator_size is 2.0, but must be positive and at most 1",
+            "generator_size is 2, but must be positive and at most 1",
         ),
-        ({"generator_depth": 0.5}, "'mlm\\+nsp' has no generator; leave generator_depth out"),
+        (
+            {"generator_depth": 0.5},
+            "'mlm\\+nsp' has no generator; leave objective.generator_depth out",
+        ),
     ],
 )
 def test_combinations_that_are_not_possible(options, match):
     with pytest.raises(kb.InputError, match=match):
-        PretrainingConfig.from_dict(NEEDED | options).encoder_config(1000)
+        encoder_config(make_config(NEEDED | options), 1000)
 
 
 @pytest.mark.parametrize(
@@ -234,9 +237,9 @@ def test_combinations_that_are_not_possible(options, match):
     ],
 )
 def test_family_and_objective_by_default(options, family, objective):
-    run = PretrainingConfig.from_dict(NEEDED | options)
-    assert (run.family, run.objective) == (family, objective)
-    assert PretrainingConfig.from_dict(run.to_dict()) == run
+    run = make_config(NEEDED | options)
+    assert (run.model.family, run.objective.name) == (family, objective)
+    assert resolve(run) == run
 
 
 @pytest.mark.parametrize(
@@ -256,9 +259,9 @@ def test_family_and_objective_by_default(options, family, objective):
     ],
 )
 def test_masking_and_packing_are_the_familys_unless_given(options, masking, across_documents):
-    run = PretrainingConfig.from_dict(NEEDED | options)
-    assert (run.masking, run.across_documents) == (masking, across_documents)
-    assert PretrainingConfig.from_dict(run.to_dict()) == run
+    run = make_config(NEEDED | options)
+    assert (run.data.masking, run.data.across_documents) == (masking, across_documents)
+    assert resolve(run) == run
 
 
 @pytest.mark.parametrize(
@@ -287,12 +290,12 @@ def test_the_embedding_is_as_wide_as_the_encoder_unless_the_preset_says_more():
         ({"family": "albert"}, 128),
         ({"preset": "electra_small"}, 128),
     ):
-        run = PretrainingConfig.from_dict(NEEDED | {"encoder": sizes} | options)
-        assert run.encoder_config(1000).embedding_size == expected
+        run = make_config(NEEDED | {"encoder": sizes} | options)
+        assert encoder_config(run, 1000).embedding_size == expected
 
 
 def test_sizes_of_one_family_with_the_traits_of_another():
-    run = PretrainingConfig.from_dict(NEEDED | {"family": "roberta", "preset": "bert_mini"})
-    encoder = run.encoder_config(1000)
+    run = make_config(NEEDED | {"family": "roberta", "preset": "bert_mini"})
+    encoder = encoder_config(run, 1000)
     assert (encoder.num_layers, encoder.hidden_size, encoder.vocabulary_size) == (4, 256, 1000)
     assert (encoder.position_offset, encoder.num_segments, encoder.pooler) == (2, 1, False)

@@ -29,7 +29,7 @@ def test_packed_documents_have_the_losses_that_each_has_alone(run):
     preprocessor = make_preprocessor(run)
     examples, _ = make_examples(run, preprocessor)
     model = OBJECTIVES["mlm"].model(
-        run.encoder_config(len(preprocessor.vocabulary)), run, preprocessor, None
+        encoder_config(run, len(preprocessor.vocabulary)), run, preprocessor, None
     )
     x, y, w = next(iter(single_head(examples).dataset(8)))
     logits = model(x, training=False)

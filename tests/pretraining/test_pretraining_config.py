@@ -1,48 +1,69 @@
 import pytest
 
 from keras_bert.errors import InputError
+from keras_bert.optimizers.published import BETA_1, BETA_2, EPSILON
 from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.recipes import read_config
+from keras_bert.pretraining.resolve import encoder_config, resolve
+from tests.pretraining.run import grouped, make_config
 
 NEEDED = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "steps": 10}
 
 
 def test_yaml_and_overrides(tmp_path):
     path = tmp_path / "run.yaml"
-    path.write_text("corpus: a.txt\nvocabulary: v\noutput: o\nsteps: 5\nlearning_rate: 1e-4\n")
-    config = PretrainingConfig.from_yaml(
-        path, ["corpus=[b.txt, c.txt]", "encoder.num_layers=3", "steps=null", "epochs=2"]
+    path.write_text(
+        "data: {corpus: a.txt, vocabulary: v}\noutput: o\nschedule: {steps: 5}\noptimizer: {learning_rate: 1e-4}\n"
     )
-    assert config.corpus == ("b.txt", "c.txt")
-    assert config.encoder == {"num_layers": 3}
-    assert (config.steps, config.epochs, config.learning_rate) == (None, 2.0, 1e-4)
+    config = read_config(
+        path,
+        [
+            "data.corpus=[b.txt, c.txt]",
+            "model.encoder.num_layers=3",
+            "schedule.steps=null",
+            "schedule.epochs=2",
+        ],
+    )
+    assert config.data.corpus == ("b.txt", "c.txt")
+    assert config.model.encoder == {"num_layers": 3}
+    assert (config.schedule.steps, config.schedule.epochs, config.optimizer.learning_rate) == (
+        None,
+        2.0,
+        1e-4,
+    )
     assert PretrainingConfig.from_dict(config.to_dict()) == config
 
 
 def test_what_yaml_reads_as_something_else(tmp_path):
     """A glob begins as a reference does; a number without a point is text."""
     path = tmp_path / "run.yaml"
-    path.write_text("vocabulary: v\noutput: o\nsteps: 5\nencoder: {initializer_range: 1e-2}\n")
-    config = PretrainingConfig.from_yaml(path, ["corpus=*.txt", "encoder.layer_norm_epsilon=1e-7"])
-    assert config.corpus == ("*.txt",)
-    encoder = config.encoder_config(1000)
+    path.write_text(
+        "output: o\nschedule: {steps: 5}\nmodel: {encoder: {initializer_range: 1e-2}}\n"
+    )
+    config = read_config(
+        path, ["data.corpus=*.txt", "data.vocabulary=v", "model.encoder.layer_norm_epsilon=1e-7"]
+    )
+    assert config.data.corpus == ("*.txt",)
+    encoder = encoder_config(resolve(config), 1000)
     assert (encoder.layer_norm_epsilon, encoder.initializer_range) == (1e-7, 1e-2)
     with pytest.raises(InputError, match="layer_norm_epsilon is 'tiny', but must be a number"):
-        PretrainingConfig.from_yaml(path, ["corpus=a", "encoder.layer_norm_epsilon=tiny"])
+        given = ["data.corpus=a", "data.vocabulary=v", "model.encoder.layer_norm_epsilon=tiny"]
+        encoder_config(resolve(read_config(path, given)), 1000)
 
 
 def test_the_encoder(tmp_path):
-    config = PretrainingConfig.from_dict({**NEEDED, "encoder": {"num_layers": 3}})
-    encoder = config.encoder_config(1000)
+    config = make_config({**NEEDED, "encoder": {"num_layers": 3}})
+    encoder = encoder_config(resolve(config), 1000)
     assert (encoder.vocabulary_size, encoder.num_layers, encoder.hidden_size) == (1000, 3, 256)
-    small = PretrainingConfig.from_dict({**NEEDED, "encoder": {"vocabulary_size": 10}})
+    small = make_config({**NEEDED, "encoder": {"vocabulary_size": 10}})
     with pytest.raises(InputError, match="1000 tokens"):
-        small.encoder_config(1000)
+        encoder_config(small, 1000)
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"batchsize": 3}, "no option 'batchsize'.*'batch_size'"),
+        ({"batchsize": 3}, "no option batchsize; did you mean schedule.batch_size"),
         ({"batch_size": 0}, "batch_size is 0, but must be 1 or more"),
         ({"batch_size": "many"}, "batch_size is 'many', but must be a whole number"),
         ({"batch_size": True}, "whole number"),
@@ -53,42 +74,54 @@ def test_the_encoder(tmp_path):
         ({"strategy": "mirored"}, "'mirrored'"),
         ({"precision": "float16"}, "mixed_bfloat16, mixed_float16"),
         ({"optimizer": "lam"}, "Did you mean 'lamb'"),
-        ({"decay": "cosin"}, "Did you mean 'cosine'"),
-        ({"beta_2": 1}, "beta_2 is 1.0, but must be from 0 to below 1"),
-        ({"epsilon": 0}, "epsilon is 0.0, but must be positive"),
-        ({"warmup_steps": 5, "warmup_share": 0.1}, "either warmup_steps or warmup_share"),
-        ({"final_learning_rate": 1}, "final_learning_rate 1.0 is more than learning_rate"),
+        ({"lr_schedule": "cosin"}, "Did you mean 'cosine'"),
+        ({"beta_2": 1}, "beta_2 is 1, but must be from 0 to below 1"),
+        ({"epsilon": 0}, "epsilon is 0, but must be positive"),
         (
-            {"final_learning_rate": 1e-5, "decay": "constant"},
-            "final_learning_rate 1e-05 is never reached with decay constant",
+            {"warmup_steps": 5, "warmup_ratio": 0.1},
+            "either schedule.warmup_steps or schedule.warmup_ratio",
+        ),
+        (
+            {"final_learning_rate": 1},
+            "final_learning_rate 1.0 is more than optimizer.learning_rate",
+        ),
+        (
+            {"final_learning_rate": 1e-5, "lr_schedule": "constant"},
+            "final_learning_rate 1e-05 is never reached with schedule.lr_schedule constant",
         ),
         ({"vocabulary_size_multiple": 0}, "vocabulary_size_multiple is 0, but must be 1 or more"),
-        ({"epochs": 2}, "either steps or epochs"),
-        ({"steps": None}, "either steps or epochs"),
+        ({"epochs": 2}, "either schedule.steps or schedule.epochs"),
+        ({"steps": None}, "either schedule.steps or schedule.epochs"),
         ({"corpus": []}, "corpus is empty"),
         ({"corpus": 5}, "a file name or a list"),
-        ({"accumulation": 5}, "cannot be divided into 5 parts"),
-        ({"first_batch_size": 8}, "first_batch_size and batch_ramp_steps belong together"),
-        ({"first_batch_size": 12, "batch_ramp_steps": 9}, "12 does not become batch_size 32 by"),
-        ({"first_batch_size": 64, "batch_ramp_steps": 9}, "64 does not become batch_size 32 by"),
+        ({"gradient_accumulation_steps": 5}, "cannot be divided into 5 parts"),
+        ({"first_batch_size": 8}, "first_batch_size and schedule.batch_ramp_steps belong together"),
         (
-            {"first_batch_size": 4, "batch_ramp_steps": 9, "accumulation": 8},
+            {"first_batch_size": 12, "batch_ramp_steps": 9},
+            "12 does not become schedule.batch_size 32 by",
+        ),
+        (
+            {"first_batch_size": 64, "batch_ramp_steps": 9},
+            "64 does not become schedule.batch_size 32 by",
+        ),
+        (
+            {"first_batch_size": 4, "batch_ramp_steps": 9, "gradient_accumulation_steps": 8},
             "first_batch_size 4 cannot be divided into 8 parts",
         ),
-        ({"peak_teraflops": 0}, "peak_teraflops is 0.0, but must be positive, or null"),
-        ({"masking_rate": 1}, "masking_rate is 1.0, but"),
+        ({"peak_teraflops": 0}, "peak_teraflops is 0, but must be positive, or null"),
+        ({"masking_rate": 1}, "masking_rate is 1, but"),
         ({"encoder": [1]}, "a mapping of options"),
         ({"seed": -1}, "seed is -1"),
     ],
 )
 def test_bad_values(change, match):
     with pytest.raises(InputError, match=match):
-        PretrainingConfig.from_dict(NEEDED | change)
+        make_config(NEEDED | change)
 
 
 def test_missing_options():
-    with pytest.raises(InputError, match="needs these options: vocabulary, output"):
-        PretrainingConfig.from_dict({"corpus": "a"})
+    with pytest.raises(InputError, match="These options are needed: output, data.corpus"):
+        PretrainingConfig.from_dict({"schedule": {"steps": 5}})
 
 
 @pytest.mark.parametrize("text", ["- a\n", "a: [", "\x00", "just text"])
@@ -96,17 +129,59 @@ def test_bad_yaml(tmp_path, text):
     path = tmp_path / "run.yaml"
     path.write_text(text)
     with pytest.raises(InputError, match=r"run\.yaml"):
-        PretrainingConfig.from_yaml(path)
+        read_config(path)
 
 
-@pytest.mark.parametrize("override", ["steps", "=5", "decoder.layers=3", "steps=[", "stepz=3"])
+@pytest.mark.parametrize(
+    "override",
+    ["schedule.steps", "=5", "decoder.layers=3", "schedule.steps=[", "stepz=3", "output.steps=3"],
+)
 def test_bad_overrides(tmp_path, override):
     path = tmp_path / "run.yaml"
-    path.write_text("corpus: a.txt\nvocabulary: v\noutput: o\nsteps: 5\n")
+    path.write_text("data: {corpus: a.txt, vocabulary: v}\noutput: o\nschedule: {steps: 5}\n")
     with pytest.raises(InputError):
-        PretrainingConfig.from_yaml(path, [override])
+        read_config(path, [override])
 
 
 def test_missing_file(tmp_path):
     with pytest.raises(InputError, match="nowhere"):
-        PretrainingConfig.from_yaml(tmp_path / "nowhere.yaml")
+        read_config(tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("learning_rate", "optimizer.learning_rate"),
+        ("accumulation", "devices.gradient_accumulation_steps"),
+        ("clip_norm", "optimizer.global_clipnorm"),
+        ("jit", "devices.jit_compile"),
+        ("objective.masking", "data.masking"),
+        ("schedule.stepz", "schedule.steps"),
+    ],
+)
+def test_an_unknown_option_is_told_the_closest(name, right):
+    with pytest.raises(InputError) as error:
+        PretrainingConfig.from_dict(grouped(NEEDED | {name: 1}))
+    assert str(error.value) == f"There is no option {name}; did you mean {right}?"
+
+
+def test_a_group_is_no_option():
+    with pytest.raises(InputError, match="optimizer is 'lamb', but is a group of options: optim"):
+        PretrainingConfig.from_dict(grouped(NEEDED) | {"optimizer": "lamb"})
+
+
+def test_a_configuration_changes_nothing_that_it_was_given():
+    values = grouped(NEEDED | {"encoder": {"num_layers": 3}})
+    before = str(values)
+    config = PretrainingConfig(**values)
+    resolved = resolve(config)
+    assert (str(values), config.model.family, config.objective.name) == (before, "", "")
+    assert (resolved.model.family, resolved.objective.name) == ("bert", "mlm+nsp")
+    assert resolve(resolved) == resolved
+    with pytest.raises(InputError, match="data.vocabulary"):
+        make_config({name: NEEDED[name] for name in NEEDED if name != "vocabulary"})
+
+
+def test_moments_are_as_published():
+    optimizer = make_config(NEEDED).optimizer
+    assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (BETA_1, BETA_2, EPSILON)

@@ -85,7 +85,7 @@ def test_killed_before_and_after_the_batch_has_grown(text_files, tmp_path, kills
 
 
 def test_epochs_end_where_they_should(text_files, tmp_path):
-    options = {"steps": None, "epochs": 1, "checkpoint_every": 3, "validation_share": 0}
+    options = {"steps": None, "epochs": 1, "checkpoint_every": 3, "validation_ratio": 0}
     run = config(text_files, tmp_path / "run", objective="mlm", **options, **RAMP)
     results = pretrain(run, progress=False)
     rows = [row for row in log(tmp_path / "run") if row["event"] == "train"]

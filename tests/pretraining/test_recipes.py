@@ -8,8 +8,8 @@ import pytest
 
 import keras_bert as kb
 from keras_bert.errors import InputError
-from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.option_file import read_options, recipes
+from keras_bert.pretraining.recipes import read_config, read_options, recipes
+from keras_bert.pretraining.resolve import encoder_config, resolve
 from keras_bert.pretraining.training.trainer import pretrain
 from tests.pretraining import run
 
@@ -64,8 +64,14 @@ LAMB = ("albert_base", "bert_large_lamb_phase1", "bert_large_lamb_phase2")
 
 FROM_A_MODEL = [name for name, values in PAPERS.items() if len(values) == 6]
 
-SMALL = [f"encoder.{name}={value}" for name, value in run.SMALL.items()]
-SHORT = ["sequence_length=32", "batch_size=16", "epochs=null", "steps=2", "validation_share=0.1"]
+SMALL = [f"model.encoder.{name}={value}" for name, value in run.SMALL.items()]
+SHORT = [
+    "data.sequence_length=32",
+    "data.validation_ratio=0.1",
+    "schedule.batch_size=16",
+    "schedule.epochs=null",
+    "schedule.steps=2",
+]
 
 
 @pytest.fixture(scope="module")
@@ -81,15 +87,15 @@ def model(text_files, tmp_path_factory):
 
 
 def recipe(name, text_files, model, output, *overrides):
-    given = {"corpus": text_files / "corpus.txt", "output": output}
+    given = {"data.corpus": text_files / "corpus.txt", "output": output}
     if name == "distilbert":
-        given["teacher"] = model
+        given["objective.teacher"] = model
     elif name in FROM_A_MODEL:
-        given["initial"] = model
+        given["model.init_checkpoint"] = model
     else:
-        given["vocabulary"] = text_files / "vocab.txt"
+        given["data.vocabulary"] = text_files / "vocab.txt"
     given = [f"{option}={value}" for option, value in given.items()]
-    return PretrainingConfig.from_yaml(name, [*given, *overrides])
+    return resolve(read_config(name, [*given, *overrides]))
 
 
 def test_every_recipe_is_in_the_table():
@@ -100,19 +106,22 @@ def test_every_recipe_is_in_the_table():
 def test_values_are_those_of_the_papers(name, text_files, model, tmp_path):
     read = recipe(name, text_files, model, tmp_path)
     rate, batch, length_of_run, length, beta_2, masks, *sizes = PAPERS[name]
-    assert (read.learning_rate, read.batch_size) == (rate, batch)
-    assert (read.steps or read.epochs) == length_of_run
-    assert (read.sequence_length, read.masking_rate) == (length, masks)
-    assert (read.beta_1, read.beta_2, read.epsilon, read.decay) == (0.9, beta_2, 1e-6, "linear")
-    assert (read.warmup_steps or read.warmup_share or 0) == WARMUP.get(name, 0)
-    assert read.weight_decay == WEIGHT_DECAY.get(name, 0.01)
-    assert read.clip_norm == CLIP_NORM.get(name, 1.0)
-    assert read.optimizer == ("lamb" if name in LAMB else "adamw")
-    objective = (read.family, read.objective, read.masking, read.across_documents)
+    assert (read.optimizer.learning_rate, read.schedule.batch_size) == (rate, batch)
+    assert (read.schedule.steps or read.schedule.epochs) == length_of_run
+    assert (read.data.sequence_length, read.data.masking_rate) == (length, masks)
+    optimizer, schedule = read.optimizer, read.schedule
+    assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (0.9, beta_2, 1e-6)
+    assert schedule.lr_schedule == "linear"
+    assert (schedule.warmup_steps or schedule.warmup_ratio or 0) == WARMUP.get(name, 0)
+    assert optimizer.weight_decay == WEIGHT_DECAY.get(name, 0.01)
+    assert optimizer.global_clipnorm == CLIP_NORM.get(name, 1.0)
+    assert optimizer.name == ("lamb" if name in LAMB else "adamw")
+    data = read.data
+    objective = (read.model.family, read.objective.name, data.masking, data.across_documents)
     assert objective == OBJECTIVE.get(name, ("bert", "mlm+nsp", "token", False))
-    assert read.packed == name.startswith("fast")
+    assert data.packed == name.startswith("fast")
     if sizes:
-        encoder = read.encoder_config(30522)
+        encoder = encoder_config(read, 30522)
         assert [
             encoder.num_layers,
             encoder.hidden_size,
@@ -120,13 +129,13 @@ def test_values_are_those_of_the_papers(name, text_files, model, tmp_path):
             encoder.embedding_size,
         ] == sizes
         assert encoder.max_positions == 512  # in the first phase, too
-        assert encoder.vocabulary_size == (30528 if read.packed else 30522)
-        assert encoder.attention_dropout == (0.0 if read.packed else 0.1)
+        assert encoder.vocabulary_size == (30528 if data.packed else 30522)
+        assert encoder.attention_dropout == (0.0 if data.packed else 0.1)
 
 
 def test_generators():
     small, base, deberta = (
-        (read["generator_size"], read["generator_depth"])
+        (read["objective"]["generator_size"], read["objective"]["generator_depth"])
         for read in map(read_options, ("electra_small", "electra_base", "deberta_v3_base"))
     )
     assert small == (1 / 4, 1)
@@ -136,21 +145,22 @@ def test_generators():
 
 def test_fast_differs_from_fast_short_in_length_alone():
     short, long = read_options("fast_short"), read_options("fast")
+    short, long = ({(g, n): v for g in o for n, v in o[g].items()} for o in (short, long))
     assert short.keys() == long.keys()
     assert {name for name in long if short[name] != long[name]} == {
-        "sequence_length",
-        "batch_size",
-        "steps",
+        ("data", "sequence_length"),
+        ("schedule", "batch_size"),
+        ("schedule", "steps"),
     }
     dropouts = {"hidden_dropout": 0.0, "attention_dropout": 0.0, "classifier_dropout": 0.1}
-    assert long["encoder"] == {"initializer_range": 0.04, **dropouts}
+    assert long["model", "encoder"] == {"initializer_range": 0.04, **dropouts}
 
 
 def test_both_phases_are_one_decay():
     first, second = (read_options(f"bert_base_phase{phase}") for phase in (1, 2))
-    assert first["steps"] + second["steps"] == 1_000_000
-    assert first["final_learning_rate"] == second["learning_rate"]
-    assert second.get("final_learning_rate", 0) == 0
+    assert first["schedule"]["steps"] + second["schedule"]["steps"] == 1_000_000
+    assert first["schedule"]["final_learning_rate"] == second["optimizer"]["learning_rate"]
+    assert second["schedule"].get("final_learning_rate", 0) == 0
 
 
 @pytest.mark.parametrize(
@@ -163,7 +173,7 @@ def test_both_phases_are_one_decay():
 def test_two_steps(name, text_files, model, tmp_path):
     sizes = [] if name in FROM_A_MODEL else SMALL
     if name == "distilbert":
-        sizes = ["sequence_length=32"]
+        sizes = ["data.sequence_length=32"]
     results = pretrain(
         recipe(name, text_files, model, tmp_path / "run", *SHORT, *sizes), progress=False
     )
@@ -179,24 +189,24 @@ def test_names():
         read_options("robertabase")
     with pytest.raises(InputError, match="Cannot read fast.yaml"):
         read_options("fast.yaml")
-    with pytest.raises(InputError, match="Pretraining needs these options: corpus, vocabulary"):
-        PretrainingConfig.from_yaml("fast")
+    with pytest.raises(InputError, match="These options are needed: output, data.corpus"):
+        read_config("fast")
 
 
 def test_a_file_comes_before_a_recipe_of_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "distilbert").mkdir()  # say, the output of another run
-    assert read_options("distilbert")["batch_size"] == 4000
+    assert read_options("distilbert")["schedule"]["batch_size"] == 4000
     (tmp_path / "fast").write_text("steps: 5")
     assert read_options("fast") == {"steps": 5}
 
 
 def test_models_that_are_asked_for():
-    given = ["corpus=a", "vocabulary=v", "output=o"]
-    with pytest.raises(InputError, match="initial is empty.*RUN/model"):
-        PretrainingConfig.from_yaml("bert_large_phase2", given)
+    given = ["data.corpus=a", "data.vocabulary=v", "output=o"]
+    with pytest.raises(InputError, match="model.init_checkpoint is empty.*RUN/model"):
+        resolve(read_config("bert_large_phase2", given))
     with pytest.raises(InputError, match="needs a teacher"):
-        PretrainingConfig.from_yaml("distilbert", given)
+        resolve(read_config("distilbert", given))
 
 
 def test_recipes_are_installed():

@@ -72,7 +72,7 @@ def test_the_same_corpus_as_of_the_text(text, records, tokenizer, unit):
 RUNS = {
     "packed, every second document held out": {
         **{"objective": "mlm", "packed": True},
-        "validation_share": 0.5,
+        "validation_ratio": 0.5,
     },
     "pairs, the ends of documents held out": {},
     "across documents": {"family": "roberta"},
@@ -250,9 +250,9 @@ def test_a_damaged_manifest_is_refused(records, tokenizer, tmp_path, manifest):
 
 
 ALTERED = {
-    "training text": {"validation_share": 0.5},
-    "held-out text": {"validation_share": 0.1},
-    "text in memory": {"family": "roberta", "validation_share": 0},
+    "training text": {"validation_ratio": 0.5},
+    "held-out text": {"validation_ratio": 0.1},
+    "text in memory": {"family": "roberta", "validation_ratio": 0},
 }
 
 
@@ -288,7 +288,7 @@ def test_training_begins_while_records_are_verified(text, records, tmp_path, mon
     monkeypatch.setattr(records_module, "_verify_tokens", verify_later)
     monkeypatch.setattr(Trainer, "_train_steps", train)
     corpus = [str(records[0])]
-    run = config(text, tmp_path, corpus=corpus, validation_share=0.5, steps=2)
+    run = config(text, tmp_path, corpus=corpus, validation_ratio=0.5, steps=2)
     assert pretrain(run, progress=False)["finished"]
     assert verified == [[shard["name"] for shard in records[1]["shards"]]]  # each file once
 

@@ -61,7 +61,9 @@ def test_the_model_and_every_checkpoint_open(finished):
 
 def test_a_finished_run_is_left_alone(finished, text_files):
     output, results = finished
-    again = pretrain(config(text_files, output, peak_teraflops=1, accumulation=2), progress=False)
+    again = pretrain(
+        config(text_files, output, peak_teraflops=1, gradient_accumulation_steps=2), progress=False
+    )
     for key in ("before", "after", "train", "model"):
         assert again[key] == results[key]
 
@@ -187,7 +189,7 @@ def test_held_out_text_takes_no_more_memory_than_training(
         return evaluate(step, batch)
 
     monkeypatch.setattr(TrainingStep, "_evaluate", recorded)
-    run = config(text_files, tmp_path / "run", steps=1, accumulation=4)
+    run = config(text_files, tmp_path / "run", steps=1, gradient_accumulation_steps=4)
     before = pretrain(run, progress=False)["before"]
     assert sizes == {4}
     for name in ("mlm_loss", "mlm_accuracy", "nsp_loss"):
@@ -195,7 +197,9 @@ def test_held_out_text_takes_no_more_memory_than_training(
 
 
 def test_masked_tokens_alone(text_files, tmp_path):
-    run = config(text_files, tmp_path / "run", objective="mlm", steps=4, accumulation=2)
+    run = config(
+        text_files, tmp_path / "run", objective="mlm", steps=4, gradient_accumulation_steps=2
+    )
     results = pretrain(run, progress=False)
     assert isinstance(kb.load(results["model"]), kb.MaskedLanguageModel)
     assert "nsp_loss" not in results["after"]
@@ -215,7 +219,7 @@ def test_fit_trains_the_same_model(text_files, tmp_path):
     run = config(text_files, tmp_path / "run")
     preprocessor = make_preprocessor(run)
     examples, _ = make_examples(run, preprocessor)
-    encoder = kb.Encoder(run.encoder_config(len(preprocessor.vocabulary)))
+    encoder = kb.Encoder(encoder_config(run, len(preprocessor.vocabulary)))
     model = kb.PretrainingModel(encoder, preprocessor=preprocessor)
     cross_entropy = "sparse_categorical_crossentropy"
     losses = {
@@ -243,7 +247,7 @@ def test_directories_that_are_not_ours(finished, text_files, tmp_path):
     refused(config(text_files, tmp_path / "letter.txt"), "is a file")
     output = finished[0]
     refused(config(text_files, output, masking_rate=0.2), r"masking_rate 0\.15, not 0\.2")
-    refused(config(text_files, output, encoder={"hidden_size": 18}), "with encoder")
+    refused(config(text_files, output, encoder={"hidden_size": 18}), "with model.encoder")
 
 
 def test_one_run_at_a_time(text_files, tmp_path, monkeypatch):
@@ -312,7 +316,7 @@ def test_text_that_cannot_be_used(text_files, tmp_path):
     held = {"corpus": [str(tmp_path / "held.txt")], "validation": one}
     refused(config(text_files, tmp_path / "run", **held), "held-out text is not enough. One doc")
     (tmp_path / "end.txt").write_text("sun rises.\n" * 19 + "moon\n")
-    end = {"family": "albert", "corpus": [str(tmp_path / "end.txt")], "validation_share": 0.05}
+    end = {"family": "albert", "corpus": [str(tmp_path / "end.txt")], "validation_ratio": 0.05}
     refused(config(text_files, tmp_path / "run", **end), "held-out text is too short for an exam")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
     refused(

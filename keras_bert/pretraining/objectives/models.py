@@ -3,13 +3,11 @@
 Arguments are the encoder's configuration, the run, the preprocessor and the dtype.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 
@@ -19,14 +17,12 @@ from keras_bert.checkpoints.variables import named_variables
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
+from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.objectives.distillation import DistillationModel, copy_from_teacher
 from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel, generator_config
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.pretraining import PretrainingModel
 from keras_bert.tasks.registry import LANGUAGE_MODELS
-
-if TYPE_CHECKING:
-    from keras_bert.pretraining.config import PretrainingConfig
 
 REST = "training.safetensors"
 """Of the checkpoints of a run: weights that are trained and are not the model's."""
@@ -40,9 +36,11 @@ def masked_language_model(
     """Of masked tokens."""
     # Where absolute positions are not added at the input, the head has them.
     enhanced = not config.position_input
-    if run.initial:
+    if run.model.init_checkpoint:
         head = {"enhanced": enhanced}
-        return load_initial(run.initial, "masked_lm", config, preprocessor, dtype, head)
+        return load_initial(
+            run.model.init_checkpoint, "masked_lm", config, preprocessor, dtype, head
+        )
     return MaskedLanguageModel(
         Encoder(config, dtype=dtype), preprocessor=preprocessor, enhanced=enhanced
     )
@@ -52,8 +50,8 @@ def pretraining_model(
     config: EncoderConfig, run: PretrainingConfig, preprocessor: Any, dtype: Any
 ) -> PretrainingModel:
     """Of masked tokens and pairs of texts."""
-    if run.initial:
-        return load_initial(run.initial, "pretraining", config, preprocessor, dtype)
+    if run.model.init_checkpoint:
+        return load_initial(run.model.init_checkpoint, "pretraining", config, preprocessor, dtype)
     return PretrainingModel(Encoder(config, dtype=dtype), preprocessor=preprocessor)
 
 
@@ -68,8 +66,8 @@ def replaced_token_model(
     depth: float,
 ) -> ReplacedTokenModel:
     """Of replaced tokens; `size` and `depth` of a generator where the run does not say them."""
-    size = size if run.generator_size is None else run.generator_size
-    depth = depth if run.generator_depth is None else run.generator_depth
+    size = size if run.objective.generator_size is None else run.objective.generator_size
+    depth = depth if run.objective.generator_depth is None else run.objective.generator_depth
     model = ReplacedTokenModel(
         config,
         generator_config(config, size, depth),
@@ -77,11 +75,11 @@ def replaced_token_model(
         preprocessor=preprocessor,
         dtype=dtype,
     )
-    if run.initial:
+    if source := run.model.init_checkpoint:
         head = {"context": not config.position_input}
-        detector = load_initial(run.initial, "replaced_token", config, preprocessor, dtype, head)
+        detector = load_initial(source, "replaced_token", config, preprocessor, dtype, head)
         model.start_from(detector)
-        load_rest(model, run.initial)
+        load_rest(model, source)
     return model
 
 
@@ -98,22 +96,23 @@ def distillation_model(
     Raises:
         InputError: if the teacher cannot teach this student.
     """
-    _, saved = open_checkpoint(str(run.teacher))
+    path, length = str(run.objective.teacher), run.data.sequence_length
+    _, saved = open_checkpoint(path)
     if saved.task not in LANGUAGE_MODELS:
         raise InputError(
-            f"The teacher {run.teacher} is a {saved.task!r}, which does not guess masked tokens; "
+            f"The teacher {path} is a {saved.task!r}, which does not guess masked tokens; "
             "name a masked language model."
         )
     teacher = saved.load("masked_lm", dtype=dtype)
     theirs = teacher.preprocessor
     if theirs is not None and theirs.vocabulary.tokens != preprocessor.vocabulary.tokens:
         raise InputError(
-            f"The teacher {run.teacher} has another vocabulary than {run.vocabulary}; leave the "
-            "option vocabulary out, and the teacher's is taken."
+            f"The teacher {path} has another vocabulary than {run.data.vocabulary}; leave the "
+            "option data.vocabulary out, and the teacher's is taken."
         )
-    if teacher.config.max_positions < run.sequence_length:
+    if teacher.config.max_positions < length:
         raise InputError(
-            f"sequence_length is {run.sequence_length}, but the teacher {run.teacher} has "
+            f"data.sequence_length is {length}, but the teacher {path} has "
             f"{teacher.config.max_positions} positions; lower it."
         )
     student = masked_language_model(config, run, preprocessor, dtype)

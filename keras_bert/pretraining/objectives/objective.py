@@ -4,21 +4,16 @@ Every loss is a sum over the predictions of a batch, and how many there are is k
 examples alone, so that a batch may be divided among devices and micro-batches as one likes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
 from keras_bert.pretraining.data.example_index import plan_segments
-
-if TYPE_CHECKING:
-    from keras_bert.pretraining.config import PretrainingConfig
 
 Sums: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], Any]
 
@@ -54,45 +49,6 @@ class Objective:
     teacher: bool = False
     averages: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     kept: Callable[[Any], keras.Model] = lambda model: model
-
-    def check_run(self, run: PretrainingConfig) -> None:
-        """Passes for a run whose options go together with the objective.
-
-        Raises:
-            InputError: for another.
-        """
-        if self.pairs and run.across_documents:
-            raise InputError(
-                f"The objective {run.objective!r} asks how two texts of one document belong "
-                "together, so its sequences cannot go across documents; set across_documents to "
-                "false."
-            )
-        if self.pairs and run.packed:
-            raise InputError(
-                f"The objective {run.objective!r} has two texts in a sequence, which cannot be "
-                "packed with others; set packed to false, or choose another objective."
-            )
-        if run.packed and run.across_documents:
-            raise InputError(
-                "Packed documents do not see one another, and across_documents lets a sequence go "
-                "on into the next; set one of packed and across_documents to false."
-            )
-        if self.teacher and not run.teacher:
-            raise InputError(
-                f"The objective {run.objective!r} needs a teacher; name the directory of a model, "
-                "or choose the objective 'mlm'."
-            )
-        if run.teacher and not self.teacher:
-            raise InputError(
-                f"The objective {run.objective!r} has no use for a teacher; leave it out, or "
-                "choose 'distillation'."
-            )
-        for name in ("generator_size", "generator_depth"):
-            if getattr(run, name) is not None and not self.samples:
-                raise InputError(
-                    f"The objective {run.objective!r} has no generator; leave {name} out, or "
-                    "choose 'rtd'."
-                )
 
     def check_encoder(self, name: str, config: EncoderConfig) -> None:
         """Passes for an encoder that can be trained so.

@@ -23,34 +23,35 @@ def make_preprocessor(config: PretrainingConfig) -> Preprocessor:
         InputError: if the vocabulary cannot be used, or is another than that of the model to start
             from.
     """
-    encoder = encoder_fields(config, config.family)
+    encoder = encoder_fields(config, config.model.family)
     return Preprocessor(
         _tokenizer(config),
-        config.sequence_length,
-        separators_in_pair=FAMILIES[config.family].TEXT["separators_in_pair"],
+        config.data.sequence_length,
+        separators_in_pair=FAMILIES[config.model.family].TEXT["separators_in_pair"],
         num_segments=encoder.get("num_segments", 2),
     )
 
 
 def _tokenizer(config: PretrainingConfig) -> Tokenizer:
     """That of the vocabulary or, where it is a model's, as that model has it."""
-    given = config.initial or config.teacher
+    data, source = config.data, config.model.init_checkpoint
+    given = source or config.objective.teacher
     own = open_checkpoint(given)[1].preprocessor if given else None
-    if own is not None and config.vocabulary == given and config.lowercase is None:
+    if own is not None and data.vocabulary == given and data.lowercase is None:
         return own.tokenizer
-    lowercase: dict[str, Any] = {} if config.lowercase is None else {"lowercase": config.lowercase}
-    tokenizer = load_tokenizer(config.vocabulary, **lowercase)
+    lowercase: dict[str, Any] = {} if data.lowercase is None else {"lowercase": data.lowercase}
+    tokenizer = load_tokenizer(str(data.vocabulary), **lowercase)
     tokens = tokenizer.vocabulary.tokens
-    if config.initial and own is not None and own.vocabulary.tokens != tokens:
+    if source and own is not None and own.vocabulary.tokens != tokens:
         raise InputError(
-            f"{config.initial} has another vocabulary than {config.vocabulary}, so its token "
-            "embedding would be of no use; leave the option vocabulary out to take its own."
+            f"{source} has another vocabulary than {data.vocabulary}, so its token "
+            "embedding would be of no use; leave the option data.vocabulary out to take its own."
         )
-    rows = encoder_fields(config, config.family)["vocabulary_size"]
-    if config.initial and own is None and rows != len(tokens):
+    rows = encoder_fields(config, config.model.family)["vocabulary_size"]
+    if source and own is None and rows != len(tokens):
         raise InputError(
-            f"{config.initial} has no vocabulary beside it and rows for {rows} tokens, but "
-            f"{config.vocabulary} has {len(tokens)}; name the vocabulary that it was trained with."
+            f"{source} has no vocabulary beside it and rows for {rows} tokens, but "
+            f"{data.vocabulary} has {len(tokens)}; name the vocabulary that it was trained with."
         )
     return tokenizer
 
@@ -60,25 +61,25 @@ def make_examples(
 ) -> tuple[Examples, Examples | None]:
     """The examples to train on and, unless the share is 0, the held-out ones."""
     tokenizer = preprocessor.tokenizer
-    unit = max(config.sequence_length // 2, 4)  # so that two units fit into a sequence
-    corpus = open_corpus(config.corpus, tokenizer, max_unit_tokens=unit)
+    unit = max(config.data.sequence_length // 2, 4)  # so that two units fit into a sequence
+    corpus = open_corpus(config.data.corpus, tokenizer, max_unit_tokens=unit)
     held_out = None
-    if config.validation:
-        held_out = open_corpus(config.validation, tokenizer, max_unit_tokens=unit)
-    elif config.validation_share:
-        corpus, held_out = corpus.split(config.validation_share)
+    if config.data.validation:
+        held_out = open_corpus(config.data.validation, tokenizer, max_unit_tokens=unit)
+    elif config.data.validation_ratio:
+        corpus, held_out = corpus.split(config.data.validation_ratio)
     vocabulary = tokenizer.vocabulary
     corpora = [corpus] if held_out is None else [corpus, held_out]
-    if config.across_documents:
+    if config.data.across_documents:
         corpora = [c.with_document_separators(vocabulary.separator_id) for c in corpora]
     masking = TokenMasking(
         mask_id=vocabulary.mask_id,
         special_ids=vocabulary.special_ids,
         is_continuation=tokenizer.is_continuation,
-        rate=config.masking_rate,
-        slots=slots_for(config.masking_rate, config.sequence_length),
-        unit=str(config.masking),
-        replacement=OBJECTIVES[config.objective].masked,
+        rate=config.data.masking_rate,
+        slots=slots_for(config.data.masking_rate, config.data.sequence_length),
+        unit=str(config.data.masking),
+        replacement=OBJECTIVES[config.objective.name].masked,
         seed=config.seed,
     )
     training, *validation = (
@@ -86,11 +87,11 @@ def make_examples(
             corpus=corpus,
             vocabulary=vocabulary,
             masking=masking,
-            sequence_length=config.sequence_length,
-            objective=OBJECTIVES[config.objective],
-            across_documents=bool(config.across_documents),
-            packed=config.packed,
-            data_service=config.data_service if corpus is corpora[0] else (),
+            sequence_length=config.data.sequence_length,
+            objective=OBJECTIVES[config.objective.name],
+            across_documents=bool(config.data.across_documents),
+            packed=config.data.packed,
+            data_service=config.devices.data_service if corpus is corpora[0] else (),
             seed=config.seed,
         )
         for corpus in corpora

@@ -7,10 +7,17 @@ from typing import Any
 import keras
 
 from keras_bert.checkpoints.card import Facts, block, model_index, table
+from keras_bert.options import fields, flatten
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
-_DATA = ("corpus", "validation", "vocabulary", "initial", "teacher")
+_DATA = (
+    "data.corpus",
+    "data.validation",
+    "data.vocabulary",
+    "model.init_checkpoint",
+    "objective.teacher",
+)
 _MEASURES = ("loss", "accuracy", "perplexity")
 
 
@@ -35,23 +42,24 @@ def facts_of(
         examples: in an epoch.
         measured: "training" and "held-out" to their last rows of the log, where there are any.
     """
-    options = config.to_dict()
+    options = flatten(PretrainingConfig, config.to_dict())
+    known = fields(PretrainingConfig)
     data = {name: _named(options[name]) for name in _DATA if options[name]}
     recipe = {
         name: value
         for name, value in options.items()
-        if value is not None and name not in (*MAY_CHANGE, *_DATA)
+        if value is not None and name not in _DATA and MAY_CHANGE not in known[name].metadata
     }
     sections = {
         "Data": block({**data, "examples_per_epoch": examples}),
-        "Recipe": block({**recipe, "steps": steps}),
+        "Recipe": block({**recipe, "schedule.steps": steps}),
     }
     found = {
         name: {key: row[key] for key in row if key == "step" or key.endswith(_MEASURES)}
         for name, row in measured.items()
         if row is not None
     }
-    part = OBJECTIVES[config.objective].part_of
+    part = OBJECTIVES[config.objective.name].part_of
     if found:
         shown = {
             name: {f"{key} ({part(key)})" if part(key) else key: row[key] for key in row}

@@ -1,6 +1,5 @@
 """Whose a directory is: a run goes on only with what it began with."""
 
-import dataclasses
 import json
 import zlib
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ import numpy as np
 
 from keras_bert.atomic import remove_scratch, replacing
 from keras_bert.errors import InputError
+from keras_bert.options import fields, flatten
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 from keras_bert.pretraining.data.corpus import TokenizedCorpus
 
@@ -38,14 +38,12 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
         raise InputError(
             f"{directory} is not empty and holds no pretraining run; choose another output."
         )
-    earlier = _read_run(directory)["config"]
-    now = config.to_dict()
-    for field in dataclasses.fields(config):
-        name = field.name
-        before = earlier.get(name, field.default)  # the option may be younger than the run
-        if name not in MAY_CHANGE and before != now[name]:
+    earlier = flatten(PretrainingConfig, _read_run(directory)["config"])
+    now = flatten(PretrainingConfig, config.to_dict())
+    for name, field in fields(PretrainingConfig).items():
+        if MAY_CHANGE not in field.metadata and earlier[name] != now[name]:
             raise InputError(
-                f"{directory} holds a run with {name} {before!r}, not {now[name]!r}; "
+                f"{directory} holds a run with {name} {earlier[name]!r}, not {now[name]!r}; "
                 "choose another output, or set the option back to continue it."
             )
 

@@ -51,6 +51,7 @@ from keras_bert.pretraining.training.hooks import (
     LossWatch,
     make_bar,
 )
+from keras_bert.pretraining.resolve import encoder_config, resolve
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.model_card import facts_of
 from keras_bert.pretraining.training.run_directory import (
@@ -91,12 +92,13 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         WorkerLostError: if another worker or a data host has stopped.
 
     Example:
-        >>> config = PretrainingConfig.from_yaml("pretrain.yaml", ["steps=1000"])
+        >>> config = read_config("pretrain.yaml", ["schedule.steps=1000"])
         >>> pretrain(config)["after"]["mlm_loss"]
     """
     require_tensorflow_backend("Pretraining")
     started = time.monotonic()
-    strategy = make_strategy(config.strategy, config.cluster)
+    config = resolve(config)
+    strategy = make_strategy(config.devices.strategy, config.devices.cluster)
     workers = Workers(strategy)
     with locked(config.output) if workers.is_chief else contextlib.nullcontext():
         results = _pretrain(config, strategy, workers, progress)
@@ -112,16 +114,15 @@ def _pretrain(
     if workers.is_chief:
         check_directory(Path(config.output), config)
     preprocessor = make_preprocessor(config)
-    encoder_config = config.encoder_config(len(preprocessor.vocabulary))
+    encoder = encoder_config(config, len(preprocessor.vocabulary))
     for name in ("first_batch_size", "batch_size"):
-        if size := getattr(config, name):
-            check_batch(strategy, size, config.accumulation, name)
+        if size := getattr(config.schedule, name):
+            parts = config.devices.gradient_accumulation_steps
+            check_batch(strategy, size, parts, f"schedule.{name}")
     training, validation = make_examples(config, preprocessor)
-    service = fed_by(config.data_service)
+    service = fed_by(config.devices.data_service)
     with service, workers.on_worker_failure(), stop_requests() as stop_requested:
-        trainer = Trainer(
-            config, strategy, workers, training, validation, preprocessor, encoder_config
-        )
+        trainer = Trainer(config, strategy, workers, training, validation, preprocessor, encoder)
         finished = trainer.train(
             lambda: workers.any_reduce(stop_requested()), progress and workers.is_chief
         )
@@ -142,27 +143,29 @@ class Trainer:
         encoder_config: EncoderConfig,
     ):
         self.config = config
-        self.objective = OBJECTIVES[config.objective]
+        self.objective = OBJECTIVES[config.objective.name]
         self.strategy = strategy
         self.workers = workers
         self.training = training
         self.validation = validation
         self.directory = Path(config.output)
         # Asked now, since a directory may be gone before the run ends.
-        self.base_model = config.initial if config.initial and is_on_hub(config.initial) else None
+        source = config.model.init_checkpoint
+        self.base_model = source if source and is_on_hub(source) else None
         self.plan, self.planned = _first_plan(training, "training"), 0
         self.validation_plan = _first_plan(validation, "held-out") if validation else None
         self.examples_per_epoch = len(self.plan)
+        schedule, devices = config.schedule, config.devices
         self.ramp = BatchRamp(
-            first=config.first_batch_size or config.batch_size,
-            full=config.batch_size,
-            steps=config.batch_ramp_steps or 0,
+            first=schedule.first_batch_size or schedule.batch_size,
+            full=schedule.batch_size,
+            steps=schedule.batch_ramp_steps or 0,
         )
         # Epochs differ a little in length; the first one is the measure.
-        self.steps = config.steps or self.ramp.steps_for(config.epochs or 0, len(self.plan))
+        self.steps = schedule.steps or self.ramp.steps_for(schedule.epochs or 0, len(self.plan))
         keras.utils.set_random_seed(config.seed)
         with strategy.scope():
-            policy = keras.dtype_policies.get(config.precision)
+            policy = keras.dtype_policies.get(devices.precision)
             self.model = self.objective.model(encoder_config, config, preprocessor, policy)
             variables = trainable_variables(self.model)
             self.optimizer = make_optimizer(config, variables, self.steps)
@@ -172,16 +175,16 @@ class Trainer:
             strategy,
             objective=self.objective,
             seed=config.seed,
-            accumulation=config.accumulation,
-            clip_norm=config.clip_norm,
-            jit=profits_from_xla() if config.jit is None else config.jit,
+            accumulation=devices.gradient_accumulation_steps,
+            clip_norm=config.optimizer.global_clipnorm,
+            jit=profits_from_xla() if devices.jit_compile is None else devices.jit_compile,
         )
         self.throughput = Throughput(
             self.model,
             strategy,
-            length=config.sequence_length,
+            length=config.data.sequence_length,
             slots=training.masking.slots,
-            peak=config.peak_teraflops,
+            peak=devices.peak_teraflops,
         )
         held_out = validation.corpus if validation else None
         run = describe_run(config, training.corpus, held_out, self.model)
@@ -213,7 +216,7 @@ class Trainer:
             background=self.background,
             run_log=self.run_log,
             watch=watch,
-            keep=config.keep_checkpoints,
+            keep=config.logging.keep_checkpoints,
             saved=self.step,
             snapshot=self._snapshot if workers.is_chief else None,
         )
@@ -232,7 +235,7 @@ class Trainer:
         """Trains to the end, or until a stop is requested; returns whether the end was reached."""
         if self.step:
             logger.info("Continuing %s from step %d.", self.directory, self.step)
-        every = self.config.evaluate_every or self.steps
+        every = self.config.logging.evaluate_every or self.steps
         if self.step == self.steps or self.step % every == 0:
             self.evaluate(self.step)
         corpora = [examples.corpus for examples in (self.training, self.validation) if examples]
@@ -255,7 +258,7 @@ class Trainer:
         return finished
 
     def _add_hooks(self, bar: tqdm) -> None:
-        config, checkpoints = self.config, self.checkpoints
+        options, checkpoints = self.config.logging, self.checkpoints
 
         def evaluate(result: LoopResult) -> None:
             self.evaluate(result.step)
@@ -268,8 +271,8 @@ class Trainer:
 
         self.add_hook(checkpoints.check_losses)
         self.add_hook(LogHook(self.run_log, self.optimizer, self.throughput, bar))
-        self.add_hook(evaluate, every=config.evaluate_every or self.steps, at_end=True)
-        self.add_hook(lambda result: checkpoints.save(result.step), every=config.checkpoint_every)
+        self.add_hook(evaluate, every=options.evaluate_every or self.steps, at_end=True)
+        self.add_hook(lambda result: checkpoints.save(result.step), every=options.checkpoint_every)
         self.add_hook(checkpoints.retry)
         self.add_hook(check_records)
 
@@ -341,7 +344,8 @@ class Trainer:
 
         The number depends on the step alone, so a run that continues logs the same rows.
         """
-        intervals = [self.config.steps_per_loop, *(every for _, every, _ in self.hooks if every)]
+        intervals = [self.config.logging.steps_per_loop]
+        intervals += [every for _, every, _ in self.hooks if every]
         return min(*(every - self.step % every for every in intervals), self.steps - self.step)
 
     def _validation_batches(self) -> Iterable:
@@ -350,9 +354,10 @@ class Trainer:
         return distributed_batches(
             self.strategy,
             self.validation,
-            config.batch_size // config.accumulation,  # what a replica holds in training
+            # As many as a replica holds in training.
+            config.schedule.batch_size // config.devices.gradient_accumulation_steps,
             plan=self.validation_plan,
-            limit=config.validation_examples,
+            limit=config.data.validation_examples,
         )
 
     def _snapshot(self) -> Snapshot:
@@ -416,7 +421,7 @@ def _first_plan(examples: Examples, name: str) -> Plan:
     if not len(plan):
         raise InputError(
             f"The {name} text is too short for an example; give more, or hold out another share "
-            "(validation_share, 0 for none) or other files (validation)."
+            "(data.validation_ratio, 0 for none) or other files (data.validation)."
         )
     return plan
 
@@ -425,19 +430,22 @@ def make_optimizer(
     config: PretrainingConfig, variables: Mapping[str, tf.Variable], steps: int
 ) -> AdamW:
     """Makes the optimizer of a run of `steps` steps."""
-    warmup = (
-        config.warmup_steps if config.warmup_share is None else round(config.warmup_share * steps)
-    )
+    options, schedule = config.optimizer, config.schedule
+    ratio = schedule.warmup_ratio
+    warmup = schedule.warmup_steps if ratio is None else round(ratio * steps)
     if warmup >= steps:
         logger.warning(
-            "The warm-up of %d steps takes the whole run of %d; give warmup_steps, too.",
+            "The warm-up of %d steps takes the whole run of %d; give schedule.warmup_steps, too.",
             *(warmup, steps),
         )
-    return OPTIMIZERS[config.optimizer](
+    learning_rate = DECAYS[schedule.lr_schedule](
+        options.learning_rate, warmup, steps, schedule.final_learning_rate
+    )
+    return OPTIMIZERS[options.name](
         variables,
-        DECAYS[config.decay](config.learning_rate, warmup, steps, config.final_learning_rate),
-        weight_decay=config.weight_decay,
-        betas=(config.beta_1, config.beta_2),
-        epsilon=config.epsilon,
-        loss_scale=LossScale() if config.precision == "mixed_float16" else None,
+        learning_rate,
+        weight_decay=options.weight_decay,
+        betas=(options.beta_1, options.beta_2),
+        epsilon=options.epsilon,
+        loss_scale=LossScale() if config.devices.precision == "mixed_float16" else None,
     )

@@ -1,4 +1,4 @@
-"""Options of a run from a YAML file and `option=value`."""
+"""Configurations of runs from YAML files, from the package's recipes and from `option=value`."""
 
 import os
 from collections.abc import Sequence
@@ -9,20 +9,31 @@ from typing import Any
 import yaml
 
 from keras_bert.errors import InputError, closest
+from keras_bert.options import set_option
+from keras_bert.pretraining.config import PretrainingConfig
 
 
 def recipes() -> dict[str, Path]:
-    """The files of options that come with the package, by name."""
+    """Returns the recipes that come with the package, by name."""
     folder = Path(str(files("keras_bert") / "recipes"))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def read_options(path: str | os.PathLike, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Reads a mapping of option to value.
+def read_config(path: str | os.PathLike, overrides: Sequence[str] = ()) -> PretrainingConfig:
+    """Returns the configuration in a file, with overrides.
 
     Args:
-        path: a YAML file or, where there is no such file, the name of one of `recipes`.
-        overrides: "option=value", the value as in YAML; "encoder.option=value" for the encoder.
+        path: a YAML file or, if there is no such file, the name of one of `recipes`.
+        overrides: "option=value", such as "optimizer.learning_rate=1e-4"; the value is YAML.
+
+    Raises:
+        InputError: if the file, an override or an option cannot be used.
+    """
+    return PretrainingConfig.from_dict(read_options(path, overrides))
+
+
+def read_options(path: str | os.PathLike, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Returns the options in a file, in groups and unchecked; the arguments of `read_config`.
 
     Raises:
         InputError: if the file or an override cannot be read.
@@ -62,10 +73,4 @@ def _override(options: dict[str, Any], override: str) -> None:
         if not text.startswith("*"):  # a glob; in YAML, a reference to what is not there
             raise InputError(f"{text!r} is not a YAML value for {name}.") from error
         value = text
-    group, dot, option = name.partition(".")
-    if not dot:
-        options[name] = value
-    elif group == "encoder":
-        options["encoder"] = {**(options.get("encoder") or {}), option: value}
-    else:
-        raise InputError(f"{name!r} is no option; only encoder has options of its own.")
+    set_option(options, name, value)

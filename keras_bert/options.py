@@ -1,0 +1,214 @@
+"""Options described once: type, range, default and help stand on the field.
+
+A configuration is a frozen pydantic model, divided into groups. Its fields are read by the YAML
+reader, by `key=value`, by `--help` and by the reference page.
+"""
+
+import os
+import types
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import pydantic
+from pydantic.fields import FieldInfo
+
+from keras_bert.errors import InputError, closest
+
+LARGEST = 2**31
+"""Largest count. It is not shown as a bound, since nobody reaches it."""
+
+
+def _to_number(value: Any) -> Any:
+    """Converts text to a number: PyYAML reads 1e-4, which has no point, as text."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _to_names(value: Any) -> Any:
+    """Converts one file name, or a list of them, to a tuple of texts."""
+    values = [value] if isinstance(value, (str, os.PathLike)) else value
+    if values is not None and (
+        not isinstance(values, (list, tuple))
+        or not all(isinstance(each, (str, os.PathLike)) for each in values)
+    ):
+        raise ValueError("a file name or a list of them")
+    return tuple(os.fspath(each) for each in values or ())
+
+
+Count = Annotated[int, pydantic.Field(ge=1, le=LARGEST)]
+OptionalCount = Annotated[int | None, pydantic.Field(ge=1, le=LARGEST)]
+Number = Annotated[float, pydantic.BeforeValidator(_to_number)]
+OptionalNumber = Annotated[float | None, pydantic.BeforeValidator(_to_number)]
+Names = Annotated[tuple[str, ...], pydantic.BeforeValidator(_to_names)]
+
+
+class Options(pydantic.BaseModel):
+    """Base of configurations and of their groups.
+
+    Raises:
+        InputError: if an option is unknown, missing, of another type or out of its range.
+    """
+
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except pydantic.ValidationError as error:
+            raise InputError(_sentence(type(self), error)) from None
+
+    # pydantic validates a group inside a configuration without `__init__`, so that the error of
+    # the configuration names the group, too.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the options, in groups, as JSON and YAML hold them."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Any:
+        """Returns the configuration of `to_dict`.
+
+        Raises:
+            InputError: if an option is unknown, missing, of another type or out of its range.
+        """
+        return cls(**{str(name): value for name, value in values.items()})
+
+
+def fields(options: type[Options]) -> dict[str, FieldInfo]:
+    """Returns the fields of a configuration by their dotted names, such as `model.family`."""
+    return dict(_fields(options, ""))
+
+
+def flatten(options: type[Options], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of `to_dict` by their dotted names; a missing one has its default."""
+    flat = {}
+    for name, field in fields(options).items():
+        group, _, last = name.rpartition(".")
+        inside = values.get(group, {}) if group else values
+        flat[name] = inside.get(last, field.get_default(call_default_factory=True))
+    return flat
+
+
+def set_option(values: dict[str, Any], name: str, value: Any) -> None:
+    """Sets a dotted name in nested values, in place.
+
+    Raises:
+        InputError: if a part of the name is no group.
+    """
+    *groups, last = name.split(".")
+    for depth, group in enumerate(groups, 1):
+        inside = values.get(group)
+        if inside is not None and not isinstance(inside, dict):
+            raise InputError(
+                f"{'.'.join(groups[:depth])} is {inside!r}, but must be a group of options."
+            )
+        values[group] = values = dict(inside or {})
+    values[last] = value
+
+
+def expected_type(field: FieldInfo) -> str:
+    """Returns the type of a field in words."""
+    return _type_in_words(field.annotation)
+
+
+def expected_range(field: FieldInfo) -> str:
+    """Returns the range of a field in words, or "" if every value is allowed."""
+    bounds = {
+        name: value
+        for entry in field.metadata
+        for name in ("ge", "gt", "le", "lt")
+        if (value := getattr(entry, name, None)) is not None and value != LARGEST
+    }
+    optional = ", or null" if type(None) in get_args(field.annotation) else ""
+    upper = f"at most {bounds['le']}" if "le" in bounds else ""
+    upper = f"below {bounds['lt']}" if "lt" in bounds else upper
+    if "gt" in bounds:
+        words = "positive" if bounds["gt"] == 0 else f"more than {bounds['gt']}"
+        return f"{words}{f' and {upper}' if upper else ''}{optional}"
+    if "ge" in bounds and upper:
+        return f"from {bounds['ge']} to {upper.removeprefix('at most ')}{optional}"
+    if "ge" in bounds:
+        return f"{bounds['ge']} or more{optional}"
+    return f"{upper}{optional}" if upper else ""
+
+
+def no_option(name: str, options: type[Options]) -> str:
+    """Returns the sentence for an unknown option, with the option whose name is closest."""
+    names = list(fields(options))
+    last = name.rpartition(".")[2]
+    groups = dict.fromkeys(known.partition(".")[0] for known in names if "." in known)
+    by_last = {known.rpartition(".")[2]: known for known in names}
+    found = last if last in by_last else ""
+    found = found or next((each for each in by_last if last in each.split("_")), "")
+    if not found:
+        match = closest(name, names) or closest(last, by_last)
+        found = match.partition("'")[2].rpartition("'")[0]
+    hint = f"did you mean {by_last.get(found, found)}?" if found else ""
+    hint = hint or f"the groups of options are {', '.join(groups)}."
+    return f"There is no option {name}; {hint}"
+
+
+def _fields(options: type[Options], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in options.model_fields.items():
+        annotation = field.annotation
+        if isinstance(annotation, type) and issubclass(annotation, Options):
+            yield from _fields(annotation, f"{prefix}{name}.")
+        else:
+            yield prefix + name, field
+
+
+def _type_in_words(annotation: Any) -> str:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return " or ".join(
+            _type_in_words(each) for each in get_args(annotation) if each is not type(None)
+        )
+    if get_origin(annotation) is Literal:
+        return f"one of {', '.join(map(str, get_args(annotation)))}"
+    if get_origin(annotation) is tuple:
+        return "a file name or a list of them"
+    if get_origin(annotation) is dict:
+        return "a mapping of options"
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    return words[annotation]
+
+
+def _sentence(options: type[Options], error: pydantic.ValidationError) -> str:
+    """Returns one sentence for the first of pydantic's errors or, last, for all missing options."""
+    problems = error.errors(include_url=False)
+    known = fields(options)
+    missing = [
+        full
+        for name in (_name(p["loc"]) for p in problems if p["type"] == "missing")
+        for full in known
+        if known[full].is_required() and (full == name or full.startswith(f"{name}."))
+    ]
+    problem = next((p for p in problems if p["type"] != "missing"), None)
+    if problem is None:
+        return f"These options are needed: {', '.join(missing)}."
+    name, kind, value = _name(problem["loc"]), problem["type"], problem["input"]
+    if kind == "extra_forbidden":
+        return no_option(name, options)
+    if name not in known:  # a group
+        inside = [full for full in known if full.startswith(f"{name}.")]
+        return f"{name} is {value!r}, but is a group of options: {', '.join(inside)}."
+    field = known[name]
+    if kind == "literal_error":
+        choices = get_args(field.annotation)
+        return (
+            f"{name} is {value!r}.{closest(str(value), choices)} "
+            f"Choose one of {', '.join(choices)}."
+        )
+    if kind == "too_short":
+        return f"{name} is empty, but must name text files."
+    in_range = kind in ("greater_than_equal", "greater_than", "less_than_equal", "less_than")
+    expected = expected_range(field) if in_range else expected_type(field)
+    return f"{name} is {value!r}, but must be {expected}."
+
+
+def _name(location: tuple[int | str, ...]) -> str:
+    return ".".join(part for part in location if isinstance(part, str))
