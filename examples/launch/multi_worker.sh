@@ -3,8 +3,8 @@
 #
 # Run here: yes, two workers on loopback, by tests/examples/test_launch.py. Not on two machines.
 #
-#   on a:  examples/launch/multi_worker.sh 0 a:8888 b:8888 -- fast corpus="text/*.txt" ...
-#   on b:  examples/launch/multi_worker.sh 1 a:8888 b:8888 -- fast corpus="text/*.txt" ...
+#   on a:  examples/launch/multi_worker.sh 0 a:8888 b:8888 -- fast data.corpus="text/*.txt" ...
+#   on b:  examples/launch/multi_worker.sh 1 a:8888 b:8888 -- fast data.corpus="text/*.txt" ...
 #
 # What follows -- is as for `keras-bert pretrain`, the same for all workers. The first worker alone
 # writes; text, vocabulary and output lie on a file system that all of them see. If a worker is
@@ -27,4 +27,4 @@ shift
 
 task="{\"type\": \"worker\", \"index\": $index}"
 export TF_CONFIG="{\"cluster\": {\"worker\": [$workers]}, \"task\": $task}"
-exec keras-bert pretrain "$@" strategy=multi_worker
+exec keras-bert pretrain "$@" devices.strategy=multi_worker

@@ -29,6 +29,6 @@ gcloud compute tpus tpu-vm ssh "$name" --zone "$zone" --worker 0 --command "
     pip install click 'keras>=3.12' 'ml-dtypes>=0.4' pyyaml safetensors tqdm
     export TPU_NAME='$name' TPU_LOAD_LIBRARY=0
     sh in_bucket.sh '$folder' phase1 keras-bert pretrain bert_base_phase1 \
-        'corpus=text/*.txt' vocabulary=vocab.txt output=phase1 \
-        strategy=tpu cluster='$name' precision=mixed_bfloat16 steps_per_loop=100
+        'data.corpus=text/*.txt' data.vocabulary=vocab.txt output=phase1 \
+        devices.strategy=tpu devices.cluster='$name' devices.precision=mixed_bfloat16 logging.steps_per_loop=100
 "

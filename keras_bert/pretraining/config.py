@@ -23,46 +23,46 @@ class DataOptions(Options):
         "line after a document. Or directories that `keras-bert tokenize` wrote.",
     )
     vocabulary: str | None = Field(
-        None,
+        default=None,
         description="Vocabulary of any tokenizer: `vocab.txt`, `vocab.json` with `merges.txt` "
         "beside it, a `*.model` of SentencePiece, or a directory of one of them or of a model. "
         "The default is the vocabulary of `model.init_checkpoint` or `objective.teacher`.",
     )
     lowercase: bool | None = Field(
-        None,
+        default=None,
         description="Whether WordPiece lowercases the text and strips accents; null means yes. "
         "Other tokenizers store this themselves.",
     )
-    validation: Names = Field((), description="Held-out text, as `data.corpus`.")
+    validation: Names = Field(default=(), description="Held-out text, as `data.corpus`.")
     validation_ratio: Number = Field(
-        0.01,
+        default=0.01,
         ge=0,
         le=0.5,
         description="Ratio of the corpus to hold out if `data.validation` names no files.",
     )
     validation_examples: Count = Field(
-        1024, description="Largest number of held-out examples in an evaluation."
+        default=1024, description="Largest number of held-out examples in an evaluation."
     )
     sequence_length: int = Field(
-        128, ge=8, le=2**31, description="Tokens per example, with special tokens."
+        default=128, ge=8, le=2**31, description="Tokens per example, with special tokens."
     )
     across_documents: bool | None = Field(
-        None,
+        default=None,
         description="Whether a sequence continues into the next document, as RoBERTa's \"full "
         'sentences". Not for objectives with pairs of texts. null means as the family does if '
         "the objective allows it.",
     )
     packed: bool = Field(
-        False,
+        default=False,
         description="Whether a sequence is filled with several documents. Each has its own "
         "`[CLS]`, `[SEP]` and positions, and attends to itself alone. Not for objectives with "
         "pairs of texts, and not with `data.across_documents`.",
     )
     masking_rate: Number = Field(
-        0.15, ge=1e-3, le=0.9, description="Ratio of the tokens to predict."
+        default=0.15, ge=1e-3, le=0.9, description="Ratio of the tokens to predict."
     )
     masking: str | None = Field(
-        None,
+        default=None,
         description="Unit that is masked at once: token, word, ngram (one to three words) or "
         "span (one to ten words). null means as the family does.",
     )
@@ -72,26 +72,26 @@ class ModelOptions(Options):
     """Options of the encoder."""
 
     family: str = Field(
-        "",
+        default="",
         description="Family of the encoder, a name in `keras_bert.families`. The default is the "
         "preset's family. With a teacher and without a preset, it is the family whose own "
         "objective is distillation.",
     )
     preset: str | None = Field(
-        None,
+        default=None,
         description="Size of the encoder, a name that `EncoderConfig.preset` takes. The default "
         "is bert_mini. With a teacher, it is the teacher's size with half of its layers.",
     )
     init_checkpoint: str | None = Field(
-        None,
+        default=None,
         description="Model to start from, any that `keras_bert.load` opens: for continued "
         "pretraining, or for a second phase on longer sequences. Its sizes replace a preset's.",
     )
     encoder: dict[str, Any] = Field(
-        {}, description="Options of `EncoderConfig` that differ from the preset."
+        default={}, description="Options of `EncoderConfig` that differ from the preset."
     )
     vocabulary_size_multiple: Count = Field(
-        1,
+        default=1,
         description="The token embedding's number of rows is a multiple of this number, which "
         "suits matrix units. Rows beyond the vocabulary belong to no token.",
     )
@@ -101,23 +101,23 @@ class ObjectiveOptions(Options):
     """Options of what is learned."""
 
     name: str = Field(
-        "",
+        default="",
         description="Objective: mlm, mlm+nsp, mlm+sop, rtd, rtd+gdes, distillation or "
         "distillation-masked. The default is the family's own objective or, with a teacher, "
         "distillation.",
     )
     teacher: str | None = Field(
-        None, description="Directory of the model to learn from, for distillation."
+        default=None, description="Directory of the model to learn from, for distillation."
     )
     generator_size: OptionalNumber = Field(
-        None,
+        default=None,
         gt=0,
         le=1,
         description="Width of the generator as a ratio of the encoder's width, for objectives "
         "with replaced tokens. null means the published value.",
     )
     generator_depth: OptionalNumber = Field(
-        None,
+        default=None,
         gt=0,
         le=1,
         description="Number of the generator's layers as a ratio of the encoder's number. null "
@@ -128,23 +128,25 @@ class ObjectiveOptions(Options):
 class OptimizerOptions(Options):
     """Options of the update rule."""
 
-    name: str = Field("adamw", description="adamw or, for large batches, lamb.")
+    name: str = Field(default="adamw", description="adamw or, for large batches, lamb.")
     learning_rate: Number = Field(
-        1e-4, ge=0, le=10, description="Learning rate at the end of the warm-up."
+        default=1e-4, ge=0, le=10, description="Learning rate at the end of the warm-up."
     )
-    beta_1: Number = Field(0.9, ge=0, lt=1, description="Decay rate of the first moment.")
-    beta_2: Number = Field(0.999, ge=0, lt=1, description="Decay rate of the second moment.")
+    beta_1: Number = Field(default=0.9, ge=0, lt=1, description="Decay rate of the first moment.")
+    beta_2: Number = Field(
+        default=0.999, ge=0, lt=1, description="Decay rate of the second moment."
+    )
     epsilon: Number = Field(
-        1e-6, gt=0, le=1, description="Number added to the root of the second moment."
+        default=1e-6, gt=0, le=1, description="Number added to the root of the second moment."
     )
     weight_decay: Number = Field(
-        0.01,
+        default=0.01,
         ge=0,
         le=10,
         description="Decoupled weight decay, not applied to biases and layer normalizations.",
     )
     global_clipnorm: OptionalNumber = Field(
-        1.0, gt=0, description="Largest norm of the whole gradient, or null."
+        default=1.0, gt=0, description="Largest norm of the whole gradient, or null."
     )
 
 
@@ -152,31 +154,31 @@ class ScheduleOptions(Options):
     """Options of the run's length, batch and learning-rate schedule."""
 
     steps: Annotated[OptionalCount, MAY_CHANGE] = Field(
-        None, description="Length of the run in updates of the weights. Or give epochs."
+        default=None, description="Length of the run in updates of the weights. Or give epochs."
     )
     epochs: Annotated[OptionalNumber, MAY_CHANGE] = Field(
-        None, gt=0, le=2**31, description="Length of the run in passes through the corpus."
+        default=None, gt=0, le=2**31, description="Length of the run in passes through the corpus."
     )
-    batch_size: Count = Field(32, description="Examples per step, over all replicas.")
+    batch_size: Count = Field(default=32, description="Examples per step, over all replicas.")
     first_batch_size: OptionalCount = Field(
-        None,
+        default=None,
         description="Batch size of the first step if the batch grows: it is doubled after equal "
         "numbers of steps until it is `schedule.batch_size`.",
     )
     batch_ramp_steps: OptionalCount = Field(
-        None, description="Number of steps in which the batch grows."
+        default=None, description="Number of steps in which the batch grows."
     )
     warmup_steps: int = Field(
-        0, ge=0, le=2**31, description="Steps of linear warm-up. Or give warmup_ratio."
+        default=0, ge=0, le=2**31, description="Steps of linear warm-up. Or give warmup_ratio."
     )
     warmup_ratio: OptionalNumber = Field(
-        None, ge=0, le=1, description="Warm-up as a ratio of the run."
+        default=None, ge=0, le=1, description="Warm-up as a ratio of the run."
     )
     lr_schedule: str = Field(
-        "linear", description="Learning rate after the warm-up: linear, cosine or constant."
+        default="linear", description="Learning rate after the warm-up: linear, cosine or constant."
     )
     final_learning_rate: Number = Field(
-        0.0,
+        default=0.0,
         ge=0,
         le=10,
         description="Learning rate at the end of the run; 0 if `schedule.lr_schedule` is constant.",
@@ -187,37 +189,37 @@ class DevicesOptions(Options):
     """Options of where a run computes, and how."""
 
     strategy: Annotated[str, MAY_CHANGE] = Field(
-        "default",
+        default="default",
         description="default (one device), mirrored (all devices of this machine), multi_worker "
         "(several processes, the same command for each; the first one writes, and all read "
         "`output`) or tpu.",
     )
     cluster: Annotated[str, MAY_CHANGE] = Field(
-        "",
+        default="",
         description="How workers find each other. For multi_worker: tf_config (the default, from "
         "that environment variable), slurm or kubernetes. For tpu: the TPU's name.",
     )
     data_service: Annotated[Names, MAY_CHANGE] = Field(
-        (),
+        default=(),
         description="`HOST:PORT` of each `keras-bert data-service` that makes batches, if one "
         "machine is too slow for its accelerators. The corpus must be tokenized.",
     )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
-        "float32",
+        default="float32",
         description="Precision of the computations; mixed_float16 has a dynamic loss scale.",
     )
     gradient_accumulation_steps: Annotated[Count, MAY_CHANGE] = Field(
-        1,
+        default=1,
         description="Number of parts in which a replica computes its batch, to save memory. "
         "Held-out batches are as small.",
     )
     jit_compile: Annotated[bool | None, MAY_CHANGE] = Field(
-        None,
+        default=None,
         description="Whether XLA compiles the forward and backward pass. null means on GPUs only; "
         "on CPUs XLA is slower, and TPUs always use it.",
     )
     peak_teraflops: Annotated[OptionalNumber, MAY_CHANGE] = Field(
-        None,
+        default=None,
         gt=0,
         description="Peak of a replica's device in TFLOP/s, from which the utilization is "
         "computed. null means the peak known for the name of a GPU or TPU.",
@@ -228,17 +230,17 @@ class LoggingOptions(Options):
     """Options of how often a run logs, evaluates and saves."""
 
     steps_per_loop: Annotated[Count, MAY_CHANGE] = Field(
-        10, description="Steps between two lines of the log."
+        default=10, description="Steps between two lines of the log."
     )
     evaluate_every: Annotated[OptionalCount, MAY_CHANGE] = Field(
-        None,
+        default=None,
         description="Steps between two evaluations. null means only before and after the run.",
     )
     checkpoint_every: Annotated[Count, MAY_CHANGE] = Field(
-        1000, description="Steps between two checkpoints."
+        default=1000, description="Steps between two checkpoints."
     )
     keep_checkpoints: Annotated[Count, MAY_CHANGE] = Field(
-        2,
+        default=2,
         description="Number of checkpoints to keep, beside the one with the lowest held-out loss "
         "and, if the loss rises, the last one before the rise.",
     )
@@ -277,7 +279,9 @@ class PretrainingConfig(Options):
     output: Annotated[str, MAY_CHANGE] = Field(
         description="Directory of the run: checkpoints, logs and, at the end, `model`."
     )
-    seed: int = Field(0, ge=0, le=2**31 - 1, description="Seed of weights, masks and dropout.")
+    seed: int = Field(
+        default=0, ge=0, le=2**31 - 1, description="Seed of weights, masks and dropout."
+    )
     data: DataOptions
     model: ModelOptions = ModelOptions()
     objective: ObjectiveOptions = ObjectiveOptions()

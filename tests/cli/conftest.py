@@ -13,18 +13,23 @@ import pytest
 from keras_bert.cli import main
 
 CONFIG = """\
-corpus: text.txt
-vocabulary: vocab.txt
 output: run
-preset: bert_tiny
-encoder: {num_layers: 1, hidden_size: 16, num_heads: 2, intermediate_size: 32, max_positions: 64}
-sequence_length: 32
-batch_size: 8
-steps: 4
-steps_per_loop: 2
-validation_share: 0.2
-validation_examples: 16
-jit: false
+data:
+  corpus: text.txt
+  vocabulary: vocab.txt
+  sequence_length: 32
+  validation_ratio: 0.2
+  validation_examples: 16
+model:
+  preset: bert_tiny
+  encoder: {num_layers: 1, hidden_size: 16, num_heads: 2, intermediate_size: 32, max_positions: 64}
+schedule:
+  batch_size: 8
+  steps: 4
+devices:
+  jit_compile: false
+logging:
+  steps_per_loop: 2
 """
 
 
@@ -37,7 +42,7 @@ def small(tmp_path_factory):
         _write_inputs(folder)
         for command in (
             "vocab text.txt --size 200 --output vocab.txt",
-            "pretrain pretrain.yaml steps=6",
+            "pretrain pretrain.yaml schedule.steps=6",
             "finetune --model run/model --train opinions.csv --output tuned --epochs 2",
             "finetune --model run/model --train pairs.tsv --output pairs --epochs 1",
         ):

@@ -93,7 +93,9 @@ def test_measures_of_an_earlier_step_are_not_the_models(small):
 
 def test_measures_of_a_generator_are_not_the_models(small):
     options = json.loads((small / "run/pretraining.json").read_text())["config"]
-    config = PretrainingConfig.from_dict(options | {"objective": "rtd", "family": "electra"})
+    config = PretrainingConfig.from_dict(
+        options | {"objective": {"name": "rtd"}, "model": {"family": "electra"}}
+    )
     held_out = {"mlm_accuracy": 0.2, "mlm_perplexity": 9.0, "rtd_accuracy": 0.9, "loss": 7.0}
     facts = facts_of(
         kb.ReplacedTokenDetector(kb.load(small / "run/model", task="encoder")),

@@ -22,19 +22,19 @@ from keras_bert.checkpoints.progress import write_progress
 from keras_bert.extras import require
 from keras_bert.finetuning import Columns, Recipe, fine_tune, hold_out, read_examples
 from keras_bert.finetuning.resume import load_progress
-from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.records import open_corpus
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training.trainer import pretrain
 from tests.blocks import user_files
 from tests.docs.test_blocks import DOCS, assert_shown
 from tests.marks import others_slow
+from tests.pretraining.run import make_config
 
 ENTRY = re.compile(r"^### ([^\n]+)\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MESSAGES = dict(ENTRY.findall((DOCS / "troubleshooting.md").read_text(encoding="utf-8")))
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 RUN = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "preset": "bert_tiny"}
-TINY = {"steps": 2, "batch_size": 2, "sequence_length": 16, "validation_share": 0}
+TINY = {"steps": 2, "batch_size": 2, "sequence_length": 16, "validation_ratio": 0}
 
 
 def damaged_keras_file():
@@ -49,7 +49,7 @@ def another_backend():
 
 def two_runs():
     with locked("run"):
-        pretrain(PretrainingConfig(**RUN, **TINY))
+        pretrain(make_config(RUN | TINY))
 
 
 def damaged_records():
@@ -111,15 +111,15 @@ def without_preprocessor():
 
 def another_run():
     Path("run").mkdir()
-    config = PretrainingConfig(**RUN, **TINY)
+    config = make_config(RUN | TINY)
     Path("run/pretraining.json").write_text(json.dumps({"config": config.to_dict()}))
-    pretrain(PretrainingConfig(**RUN, **TINY | {"batch_size": 4}))
+    pretrain(make_config(RUN | TINY | {"batch_size": 4}))
 
 
 def diverged():
     kb.learn_vocabulary("text/*.txt", 500).save("vocab.txt")
     options = RUN | TINY | {"output": "lost", "steps": 60, "steps_per_loop": 1}
-    pretrain(PretrainingConfig(**options, learning_rate=10.0, warmup_steps=30), progress=False)
+    pretrain(make_config(options | {"learning_rate": 10.0, "warmup_steps": 30}), progress=False)
 
 
 def labels_of(rows, **options):
@@ -177,13 +177,13 @@ CASES = {
     "Special tokens": lambda: kb.Vocabulary(["the", "a"]),
     "Texts that are none": lambda: kb.load("bert").preprocessor(["a film", None]),
     "Pairs as a list": lambda: kb.load("bert").preprocessor((["a", "b"], ["c"])),
-    "How long a run is": lambda: PretrainingConfig(**RUN),
-    "An option that is none": lambda: PretrainingConfig.from_dict(RUN | {"stps": 9}),
+    "How long a run is": lambda: make_config(RUN),
+    "An option that is none": lambda: make_config(RUN | {"schedule.stps": 9}),
     "Another run in the directory": another_run,
     "Two runs in one directory": two_runs,
     "Damaged records": damaged_records,
     "Something else in the directory": lambda: pretrain(
-        PretrainingConfig(**RUN | TINY | {"output": "text"})
+        make_config(RUN | TINY | {"output": "text"})
     ),
     "The loss is lost": diverged,
     "A column that is not there": lambda: read_examples(

@@ -1,6 +1,5 @@
 """What starts runs on several machines: run where it can be, and read where it cannot."""
 
-import dataclasses
 import os
 import re
 import shlex
@@ -17,8 +16,9 @@ import yaml
 import keras_bert as kb
 from keras_bert.cli import INTERRUPTED, TRY_AGAIN, WRONG_INPUT
 from keras_bert.distribution.cluster import from_kubernetes
+from keras_bert.options import fields
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.option_file import recipes
+from keras_bert.pretraining.recipes import read_config, recipes
 from tests import left_processes
 
 LAUNCH = Path(__file__).parents[2] / "examples" / "launch"
@@ -44,13 +44,13 @@ def test_each_says_whether_it_was_run_and_names_options_that_there_are(file):
     text = file.read_text()
     assert re.search(r"^# Run here: (yes|no),", text, re.MULTILINE)
     code = re.sub(r"^\s*#.*|\\\n", "", text, flags=re.MULTILINE)
-    fields = {field.name for field in dataclasses.fields(PretrainingConfig)}
+    known = set(fields(PretrainingConfig))
     commands = re.findall(r"keras-bert pretrain (.*)|args:((?:\s+- \S+=.*)+)", code)
     assert commands or '"$@"' in code  # or it runs what it is given
     for command in map("".join, commands):
-        used = re.findall(r"(?:^|[\s'\"])([a-z_]+)=", command)
+        used = re.findall(r"(?:^|[\s'\"])([a-z_.]+)=", command)
         assert used
-        assert set(used) <= fields, file
+        assert set(used) <= known, file
     assert set(re.findall(r"keras-bert,? pretrain,? (\w+)", code)) <= recipes().keys()
 
 
@@ -82,8 +82,8 @@ def test_kubernetes_file_fits_together():
     assert cluster.workers[1] == f"{host}:{container['ports'][0]['containerPort']}"
     program, verb, recipe = container["command"]
     assert (program, verb) == ("keras-bert", "pretrain")
-    config = PretrainingConfig.from_yaml(recipe, container["args"])
-    assert (config.strategy, config.cluster) == ("multi_worker", "kubernetes")
+    config = read_config(recipe, container["args"])
+    assert (config.devices.strategy, config.devices.cluster) == ("multi_worker", "kubernetes")
     final, disrupted, saved = job["spec"]["podFailurePolicy"]["rules"]
     codes = {"containerName": container["name"], "operator": "In"}
     assert final == {"action": "FailJob", "onExitCodes": codes | {"values": [WRONG_INPUT]}}
@@ -118,7 +118,7 @@ def test_a_slurm_job_that_can_go_on_queues_again(codes, restarts, queued, enviro
     variables |= {"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": str(restarts), "HOME": str(tmp_path)}
     done = subprocess.run(["bash", str(LAUNCH / "slurm.sbatch")], env=variables, timeout=60)
     calls = (folder / "calls").read_text()
-    assert calls.count("keras-bert pretrain bert_base_phase1 corpus=") == 1 + len(codes)
+    assert calls.count("keras-bert pretrain bert_base_phase1 data.corpus=") == 1 + len(codes)
     assert ("scontrol requeue 7" in calls) == queued
     assert (done.returncode == 0) == (queued or not any(codes))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import keras_bert as kb
-from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.recipes import read_config
 
 assert Path(kb.__file__).is_relative_to(sys.prefix), kb.__file__
 
@@ -20,5 +20,5 @@ for format in ("native", "huggingface"):
     after = kb.load(format).predict_text(["Good", "bad"])
     assert [x["label"] for x in after] == [x["label"] for x in before]
     np.testing.assert_allclose([x["score"] for x in after], [x["score"] for x in before], 1e-6)
-recipe = PretrainingConfig.from_yaml("fast", ["corpus=c", "vocabulary=v", "output=o"])
+recipe = read_config("fast", ["data.corpus=c", "data.vocabulary=v", "output=o"])
 print(f"keras_bert {kb.__version__}: saved, loaded and the same; recipe of {recipe.steps} steps")

@@ -208,14 +208,14 @@ NEEDED = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "s
             "set one of data.packed and data.across_documents to false",
         ),
         ({"family": "albrt"}, "family is 'albrt'. Did you mean 'albert'"),
-        ({"objective": "rdt"}, "objective is 'rdt'. Did you mean 'rtd'"),
+        ({"objective": "rdt"}, "objective.name is 'rdt'. Did you mean 'rtd'"),
         (
             {"objective": "rtd", "generator_size": 2},
             "generator_size is 2, but must be positive and at most 1",
         ),
         (
             {"generator_depth": 0.5},
-            "'mlm\\+nsp' has no generator; leave objective.generator_depth out",
+            "'mlm\\+nsp' no generator; leave objective.generator_depth out",
         ),
     ],
 )

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from keras_bert.pretraining.data.input_pipeline import Examples
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.resolve import encoder_config
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import pretrain
 from tests.pretraining.run import config

@@ -13,7 +13,8 @@ NEEDED = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "s
 def test_yaml_and_overrides(tmp_path):
     path = tmp_path / "run.yaml"
     path.write_text(
-        "data: {corpus: a.txt, vocabulary: v}\noutput: o\nschedule: {steps: 5}\noptimizer: {learning_rate: 1e-4}\n"
+        "data: {corpus: a.txt, vocabulary: v}\noutput: o\n"
+        "schedule: {steps: 5}\noptimizer: {learning_rate: 1e-4}\n"
     )
     config = read_config(
         path,
@@ -46,9 +47,10 @@ def test_what_yaml_reads_as_something_else(tmp_path):
     assert config.data.corpus == ("*.txt",)
     encoder = encoder_config(resolve(config), 1000)
     assert (encoder.layer_norm_epsilon, encoder.initializer_range) == (1e-7, 1e-2)
+    given = ["data.corpus=a", "data.vocabulary=v", "model.encoder.layer_norm_epsilon=tiny"]
+    config = resolve(read_config(path, given))
     with pytest.raises(InputError, match="layer_norm_epsilon is 'tiny', but must be a number"):
-        given = ["data.corpus=a", "data.vocabulary=v", "model.encoder.layer_norm_epsilon=tiny"]
-        encoder_config(resolve(read_config(path, given)), 1000)
+        encoder_config(config, 1000)
 
 
 def test_the_encoder(tmp_path):
@@ -69,7 +71,7 @@ def test_the_encoder(tmp_path):
         ({"batch_size": True}, "whole number"),
         ({"learning_rate": "fast"}, "learning_rate is 'fast', but must be a number"),
         ({"lowercase": 1}, "true or false"),
-        ({"objective": "nsp"}, "objective is 'nsp'"),
+        ({"objective": "nsp"}, "objective.name is 'nsp'"),
         ({"masking": "words"}, "'word'"),
         ({"strategy": "mirored"}, "'mirrored'"),
         ({"precision": "float16"}, "mixed_bfloat16, mixed_float16"),

@@ -11,6 +11,7 @@ import pytest
 import keras_bert as kb
 from keras_bert.optimizers.schedules import WarmupLinearDecay
 from keras_bert.pretraining.background import Background
+from keras_bert.pretraining.resolve import encoder_config
 from keras_bert.pretraining.training import checkpoints as checkpoint
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.run_directory import check_directory
