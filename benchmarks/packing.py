@@ -25,18 +25,22 @@ LENGTH, BATCH = 128, 256
 def run(vocabulary, source, packed=True):
     """Makes all rows of an epoch; returns how many, and the share of padding in them."""
     from keras_bert.pretraining.config import PretrainingConfig
+    from keras_bert.pretraining.resolve import resolve
     from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 
     config = PretrainingConfig(
-        corpus=(str(source),),
-        vocabulary=str(vocabulary),
         output="unused",
-        objective="mlm",
-        packed=packed,
-        sequence_length=LENGTH,
-        validation_share=0.0,
-        steps=1,
+        data={
+            "corpus": str(source),
+            "vocabulary": str(vocabulary),
+            "packed": packed,
+            "sequence_length": LENGTH,
+            "validation_ratio": 0.0,
+        },
+        objective={"name": "mlm"},
+        schedule={"steps": 1},
     )
+    config = resolve(config)
     examples, _ = make_examples(config, make_preprocessor(config))
     plan = examples.plan(0)
     for _ in examples.dataset(BATCH, plan=plan):

@@ -142,36 +142,43 @@ def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
     from keras_bert.pretraining.config import PretrainingConfig
     from keras_bert.pretraining.data.input_pipeline import distributed_batches
     from keras_bert.pretraining.objectives.registry import OBJECTIVES
+    from keras_bert.pretraining.resolve import encoder_config, resolve
     from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
     from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
     from keras_bert.pretraining.training.trainer import make_optimizer
 
     config = PretrainingConfig(
-        corpus=(options.corpus,),
-        vocabulary=options.vocabulary,
         output="unused",
-        preset=options.sizes[0],
-        encoder={"hidden_dropout": DROPOUT, "attention_dropout": DROPOUT},
-        objective="mlm",
-        packed=packed,
-        validation_share=0.0,
-        sequence_length=LENGTH,
-        batch_size=options.batch_size,
-        steps=options.warmup + options.steps,
-        masking_rate=MASKED,
-        learning_rate=LEARNING_RATE,
-        epsilon=EPSILON,
-        weight_decay=WEIGHT_DECAY,
-        clip_norm=CLIP_NORM,
+        data={
+            "corpus": options.corpus,
+            "vocabulary": options.vocabulary,
+            "packed": packed,
+            "validation_ratio": 0.0,
+            "sequence_length": LENGTH,
+            "masking_rate": MASKED,
+        },
+        model={
+            "preset": options.sizes[0],
+            "encoder": {"hidden_dropout": DROPOUT, "attention_dropout": DROPOUT},
+        },
+        objective={"name": "mlm"},
+        optimizer={
+            "learning_rate": LEARNING_RATE,
+            "epsilon": EPSILON,
+            "weight_decay": WEIGHT_DECAY,
+            "global_clipnorm": CLIP_NORM,
+        },
+        schedule={"batch_size": options.batch_size, "steps": options.warmup + options.steps},
     )
-    strategy, objective = tf.distribute.get_strategy(), OBJECTIVES[config.objective]
+    config = resolve(config)
+    strategy, objective = tf.distribute.get_strategy(), OBJECTIVES[config.objective.name]
     preprocessor = make_preprocessor(config)
     examples, _ = make_examples(config, preprocessor)
-    encoder = config.encoder_config(len(preprocessor.vocabulary))
+    encoder = encoder_config(config, len(preprocessor.vocabulary))
     model = objective.model(encoder, config, preprocessor, None)
-    optimizer = make_optimizer(config, trainable_variables(model), config.steps)
-    step = TrainingStep(model, optimizer, strategy, objective=objective, clip_norm=config.clip_norm)
-    batches = distributed_batches(strategy, examples, config.batch_size)
+    optimizer = make_optimizer(config, trainable_variables(model), options.warmup + options.steps)
+    step = TrainingStep(model, optimizer, strategy, objective=objective, clip_norm=CLIP_NORM)
+    batches = distributed_batches(strategy, examples, options.batch_size)
     step.train(batches, tf.constant(options.warmup))
     began = now()
     tokens = int(step.train(batches, tf.constant(options.steps))["tokens"])

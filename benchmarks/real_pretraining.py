@@ -25,6 +25,7 @@ import keras_bert as kb
 from keras_bert.atomic import replacing
 from keras_bert.finetuning import Recipe, evaluate, fine_tune, label_names, read_examples
 from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.recipes import read_config
 from keras_bert.pretraining.training.run_log import LOG, read_log
 from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.tasks.fill_mask import fill_mask
@@ -62,26 +63,26 @@ def main() -> None:
     if not vocabulary.exists():
         kb.learn_vocabulary([texts["training"]], options.vocabulary_size).save(vocabulary)
     beginnings = {
-        "fast_short": [f"vocabulary={vocabulary}"],
-        "fast": ["preset=null", f"initial={folder / 'fast_short' / 'model'}"],
+        "fast_short": [f"data.vocabulary={vocabulary}"],
+        "fast": ["model.preset=null", f"model.init_checkpoint={folder / 'fast_short' / 'model'}"],
     }
     runs = {}
     lengths = options.steps or (None, None)
     for (name, beginning), steps in zip(beginnings.items(), lengths, strict=True):
         given = [
-            f"corpus={texts['training']}",
-            f"validation={texts['held_out']}",
+            f"data.corpus={texts['training']}",
+            f"data.validation={texts['held_out']}",
             f"output={folder / name}",
-            "evaluate_every=250",
-            "checkpoint_every=250",
+            "logging.evaluate_every=250",
+            "logging.checkpoint_every=250",
         ]
         if steps:
-            given.append(f"steps={steps}")
-        config = PretrainingConfig.from_yaml(name, given + beginning)
+            given.append(f"schedule.steps={steps}")
+        config = read_config(name, given + beginning)
         results = pretrain(config, progress=sys.stderr.isatty())
         if not results["finished"]:
             sys.exit("Interrupted; the next start goes on from here.")
-        runs[f"{name}, {config.sequence_length} tokens"] = config
+        runs[f"{name}, {config.data.sequence_length} tokens"] = config
     measures = held_out_measures(runs)
     draw(measures, folder / "perplexity.png")
     pretrained, untrained = kb.load(results["model"]), folder / "untrained"
@@ -131,7 +132,7 @@ def held_out_measures(runs: dict[str, PretrainingConfig]) -> list[dict[str, Any]
         before = 0
         for row in read_log(Path(config.output) / LOG):
             if row["event"] == "train":
-                tokens = (row["step"] - before) * row["batch_size"] * config.sequence_length
+                tokens = (row["step"] - before) * row["batch_size"] * config.data.sequence_length
                 minutes += tokens * (1 - row["padding"]) / row["tokens_per_second"] / 60
                 before = row["step"]
             elif row["event"] == "validation":

@@ -19,7 +19,7 @@ from PIL import Image
 
 import keras_bert as kb
 from keras_bert import visualize
-from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.recipes import read_config
 from keras_bert.pretraining.training.trainer import pretrain
 from tests.chromium import find_chromium
 
@@ -120,17 +120,17 @@ def run(corpus: str, folder: Path, rate: float) -> Path:
     if not vocabulary.exists():
         kb.learn_vocabulary([corpus], 4096).save(vocabulary)
     options = {
-        "preset": "bert_tiny",
-        "corpus": corpus,
-        "vocabulary": vocabulary,
+        "model.preset": "bert_tiny",
+        "data.corpus": corpus,
+        "data.vocabulary": vocabulary,
         "output": output,
-        "steps": 400,
-        "batch_size": 16,
-        "learning_rate": rate,
-        "evaluate_every": 40,
-        "validation_share": 0.02,
+        "schedule.steps": 400,
+        "schedule.batch_size": 16,
+        "optimizer.learning_rate": rate,
+        "logging.evaluate_every": 40,
+        "data.validation_ratio": 0.02,
     }
-    pretrain(PretrainingConfig.from_yaml("fast", [f"{k}={v}" for k, v in options.items()]))
+    pretrain(read_config("fast", [f"{k}={v}" for k, v in options.items()]))
     return output
 
 

@@ -29,7 +29,14 @@ from keras_bert.export._onnx.convert import onnx_runner
 from keras_bert.export._tflite.convert import tflite_runner
 from keras_bert.finetuning import Recipe, evaluate, fine_tune, label_names, read_examples
 from keras_bert.metrics import measure
-from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.config import (
+    DataOptions,
+    LoggingOptions,
+    ModelOptions,
+    OptimizerOptions,
+    PretrainingConfig,
+    ScheduleOptions,
+)
 from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.tasks.fill_mask import fill_mask
 
@@ -136,19 +143,21 @@ def write_documents(path: Path, documents: list[list[str]]) -> None:
 
 def pretraining_config(folder: Path, steps: int) -> PretrainingConfig:
     return PretrainingConfig(
-        corpus=(str(folder / "data" / "corpus.txt"),),
-        validation=(str(folder / "data" / "held_out.txt"),),
-        vocabulary=str(folder / "vocab.txt"),
         output=str(folder / "pretraining"),
-        preset="bert_tiny",
-        # A small model that reads a text a few times does not overfit: dropout only slows it.
-        encoder={"hidden_dropout": 0.0, "attention_dropout": 0.0},
-        sequence_length=64,
-        batch_size=32,
-        steps=steps,
-        learning_rate=2e-3,
-        warmup_steps=steps // 10,
-        steps_per_loop=50,
+        data=DataOptions(
+            corpus=(str(folder / "data" / "corpus.txt"),),
+            validation=(str(folder / "data" / "held_out.txt"),),
+            vocabulary=str(folder / "vocab.txt"),
+            sequence_length=64,
+        ),
+        model=ModelOptions(
+            preset="bert_tiny",
+            # A small model that reads a text a few times does not overfit: dropout only slows it.
+            encoder={"hidden_dropout": 0.0, "attention_dropout": 0.0},
+        ),
+        optimizer=OptimizerOptions(learning_rate=2e-3),
+        schedule=ScheduleOptions(batch_size=32, steps=steps, warmup_steps=steps // 10),
+        logging=LoggingOptions(steps_per_loop=50),
     )
 
 

@@ -12,12 +12,18 @@ import argparse
 from pathlib import Path
 
 import keras_bert as kb
+from keras_bert.options import fields, set_option
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.option_ranges import CHOICES
+from keras_bert.pretraining.resolve import CHOICES
 from keras_bert.pretraining.training.trainer import pretrain
 
 # The options of a run that have names to choose from; by default the family's or the plainest.
-CHOSEN = ("family", "objective", "strategy", "precision")
+CHOSEN = {
+    "family": "model.family",
+    "objective": "objective.name",
+    "strategy": "devices.strategy",
+    "precision": "devices.precision",
+}
 
 
 def main() -> None:
@@ -25,9 +31,9 @@ def main() -> None:
     parser.add_argument("corpus", nargs="+", help="files or globs; blank lines end documents")
     parser.add_argument("--output", type=Path, default=Path("run"))
     parser.add_argument("--preset", default="bert_mini", help="the size: bert_tiny ... bert_large")
-    for option in CHOSEN:
-        default = getattr(PretrainingConfig, option)
-        parser.add_argument(f"--{option}", choices=CHOICES[option], default=default)
+    for option, name in CHOSEN.items():
+        default = fields(PretrainingConfig)[name].default
+        parser.add_argument(f"--{option}", choices=CHOICES[name], default=default)
     parser.add_argument("--vocabulary-size", type=int, default=8192)
     parser.add_argument("--length", type=int, default=128, help="of an example, in tokens")
     parser.add_argument("--batch-size", type=int, default=32, help="over all devices")
@@ -37,18 +43,23 @@ def main() -> None:
     vocabulary = arguments.output.with_name(f"{arguments.output.name}-vocab.txt")
     if not vocabulary.exists():
         kb.learn_vocabulary(arguments.corpus, arguments.vocabulary_size).save(vocabulary)
-    config = PretrainingConfig(
-        corpus=tuple(arguments.corpus),
-        vocabulary=str(vocabulary),
-        output=str(arguments.output),
-        preset=arguments.preset,
-        sequence_length=arguments.length,
-        batch_size=arguments.batch_size,
-        steps=arguments.steps,
-        warmup_steps=arguments.steps // 100,
-        **{option: getattr(arguments, option) for option in CHOSEN},
-    )
-    results = pretrain(config)
+    options = {
+        "output": str(arguments.output),
+        "data": {
+            "corpus": arguments.corpus,
+            "vocabulary": str(vocabulary),
+            "sequence_length": arguments.length,
+        },
+        "model": {"preset": arguments.preset},
+        "schedule": {
+            "batch_size": arguments.batch_size,
+            "steps": arguments.steps,
+            "warmup_steps": arguments.steps // 100,
+        },
+    }
+    for option, name in CHOSEN.items():
+        set_option(options, name, getattr(arguments, option))
+    results = pretrain(PretrainingConfig.from_dict(options))
     print(f"held out, before: {results['before']}\nheld out, after:  {results['after']}")
     print(f"model: {results['model'] or 'interrupted; start again to go on'}")
 

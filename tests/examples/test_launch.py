@@ -240,9 +240,10 @@ def test_two_workers_on_loopback(environment, tmp_path):
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
     kb.Vocabulary(vocabulary).save(tmp_path / "vocab.txt")
     workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    options = f"""fast corpus={tmp_path}/text.txt vocabulary={tmp_path}/vocab.txt
-        output={tmp_path}/run encoder.hidden_size=8 encoder.num_layers=1 encoder.num_heads=2
-        encoder.intermediate_size=16 sequence_length=8 batch_size=4 steps=3 validation_share=0"""
+    options = f"""fast data.corpus={tmp_path}/text.txt output={tmp_path}/run
+        data.vocabulary={tmp_path}/vocab.txt data.sequence_length=8 data.validation_ratio=0
+        model.encoder.hidden_size=8 model.encoder.num_layers=1 model.encoder.num_heads=2
+        model.encoder.intermediate_size=16 schedule.batch_size=4 schedule.steps=3"""
     processes = [
         subprocess.Popen(
             [str(LAUNCH / "multi_worker.sh"), str(index), *workers, "--", *shlex.split(options)],
