@@ -25,14 +25,17 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
 import keras_bert as kb
+from keras_bert.options import set_option
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.resolve import resolve
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.visualize.curves import plot_runs
@@ -54,28 +57,42 @@ TEACHER = SIZES | {"num_layers": 4}
 # once; the conjecture is that these tell replaced tokens, and that attention learns them late.
 REPLACED = SIZES | {"convolution_size": 3}
 COMMON = {
-    "sequence_length": 32,
-    "batch_size": 64,
-    "learning_rate": 1e-3,
-    "validation_share": 0.05,
-    "validation_examples": 1024,
-    "steps_per_loop": 20,
-    "encoder": SIZES,
+    "data.sequence_length": 32,
+    "schedule.batch_size": 64,
+    "optimizer.learning_rate": 1e-3,
+    "data.validation_ratio": 0.05,
+    "data.validation_examples": 1024,
+    "logging.steps_per_loop": 20,
+    "model.encoder": SIZES,
 }
 _REPLACED = {
-    "encoder": REPLACED,
-    "masking_rate": 0.4,  # of rarely replaced tokens, a threshold of one half finds few
-    "generator_size": 0.25,
-    "generator_depth": 0.5,
+    "model.encoder": REPLACED,
+    "data.masking_rate": 0.4,  # of rarely replaced tokens, a threshold of one half finds few
+    "objective.generator_size": 0.25,
+    "objective.generator_depth": 0.5,
 }
 PARTS = {
-    "mlm": {"family": "roberta", "steps": 4000, "across_documents": True, "encoder": TEACHER},
-    "mlm+nsp": {"family": "bert", "steps": 3000, "sequence_length": 64},
-    "mlm+sop": {"family": "albert", "steps": 3000, "masking": "ngram"},
-    "rtd": {"family": "electra", "steps": 3000, "learning_rate": 1.5e-3, **_REPLACED},
-    "rtd+gdes": {"family": "deberta-v2", "steps": 2000, **_REPLACED},
-    "distillation": {"family": "roberta", "objective": "distillation-masked", "steps": 2000},
-    "alone": {"family": "roberta", "objective": "mlm", "steps": 2000},
+    "mlm": {
+        "model.family": "roberta",
+        "schedule.steps": 4000,
+        "data.across_documents": True,
+        "model.encoder": TEACHER,
+    },
+    "mlm+nsp": {"model.family": "bert", "schedule.steps": 3000, "data.sequence_length": 64},
+    "mlm+sop": {"model.family": "albert", "schedule.steps": 3000, "data.masking": "ngram"},
+    "rtd": {
+        "model.family": "electra",
+        "schedule.steps": 3000,
+        "optimizer.learning_rate": 1.5e-3,
+        **_REPLACED,
+    },
+    "rtd+gdes": {"model.family": "deberta-v2", "schedule.steps": 2000, **_REPLACED},
+    "distillation": {
+        "model.family": "roberta",
+        "objective.name": "distillation-masked",
+        "schedule.steps": 2000,
+    },
+    "alone": {"model.family": "roberta", "objective.name": "mlm", "schedule.steps": 2000},
 }
 GOALS = {
     "mlm+nsp": ("nsp_accuracy", 0.5),
@@ -125,23 +142,24 @@ def main() -> None:
 def make_config(part: str, options: argparse.Namespace) -> PretrainingConfig:
     values = COMMON | PARTS[part]
     if part in ("distillation", "alone"):
-        values["across_documents"] = True  # as the teacher
+        values["data.across_documents"] = True  # as the teacher
     if part == "distillation":
-        values["teacher"] = str(options.output / "mlm" / "model")
-        values["preset"] = "bert_tiny"  # whose sizes are all overridden
-    steps = options.steps or values["steps"]
-    return PretrainingConfig.from_dict(
-        values
-        | {
-            "corpus": [options.corpus],
-            "vocabulary": str(options.output / "vocab.txt"),
-            "output": str(options.output / part),
-            "steps": steps,
-            "warmup_steps": steps // 20,
-            "evaluate_every": max(steps // 5, 1),
-            "checkpoint_every": max(steps // 2, 1),
-        }
-    )
+        values["objective.teacher"] = str(options.output / "mlm" / "model")
+        values["model.preset"] = "bert_tiny"  # whose sizes are all overridden
+    steps = options.steps or values["schedule.steps"]
+    values |= {
+        "data.corpus": [options.corpus],
+        "data.vocabulary": str(options.output / "vocab.txt"),
+        "output": str(options.output / part),
+        "schedule.steps": steps,
+        "schedule.warmup_steps": steps // 20,
+        "logging.evaluate_every": max(steps // 5, 1),
+        "logging.checkpoint_every": max(steps // 2, 1),
+    }
+    grouped: dict[str, Any] = {}
+    for name, value in values.items():
+        set_option(grouped, name, value)
+    return resolve(PretrainingConfig.from_dict(grouped))
 
 
 def baselines(config: PretrainingConfig) -> dict[str, float]:
@@ -153,12 +171,12 @@ def baselines(config: PretrainingConfig) -> dict[str, float]:
     training, validation = make_examples(config, make_preprocessor(config))
     counts = np.bincount(training.corpus.tokens, minlength=len(training.vocabulary)) + 1.0
     share = counts / counts.sum()
-    masked, random = OBJECTIVES[config.objective].masked
+    masked, random = OBJECTIVES[config.objective.name].masked
     kept = (1 - masked - random) * share  # seen because it stayed, or as a random replacement
     stayed = kept / np.maximum(kept + random / len(share), 1e-30)  # both are 0 if all are masked
-    batches = -(-config.validation_examples // config.batch_size)
+    batches = -(-config.data.validation_examples // config.schedule.batch_size)
     total = np.zeros(3)
-    for x, y, w in validation.dataset(config.batch_size).take(batches).as_numpy_iterator():
+    for x, y, w in validation.dataset(config.schedule.batch_size).take(batches).as_numpy_iterator():
         labels, weights = (v["mlm_logits"] if isinstance(v, dict) else v for v in (y, w))
         seen = np.take_along_axis(x["token_ids"], x["masked_positions"], 1)
         trust = np.where(seen == training.vocabulary.mask_id, 0, stayed[seen])
@@ -184,7 +202,7 @@ def print_table(rows: list) -> None:
         said = "; ".join(text for text, _ in goals)
         reached = "yes" if all(holds for _, holds in goals) else "no"
         print(
-            f"| {part} | {config.family} | {config.steps} | {minutes:.1f} "
+            f"| {part} | {config.model.family} | {config.schedule.steps} | {minutes:.1f} "
             f"| {measures['mlm_loss']:.3f} | {levels['no context']:.3f} | {said} | {reached} |"
         )
     sys.stdout.flush()

@@ -5,7 +5,9 @@ are Google's form around Markdown, and become Markdown that Sphinx then reads wi
 """
 
 import ast
+import json
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,6 +17,7 @@ import griffe
 
 ROOT = Path(__file__).parent.parent
 LINE = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
+OPTIONS = "::: options of pretraining"
 LISTED = ("parameters", "attributes", "returns", "raises", "yields")
 OF_KERAS = ("build", "from_config", "get_build_config", "get_config")  # as in any Keras layer
 
@@ -28,6 +31,8 @@ def setup(app: Any) -> dict[str, bool]:
 def _fill_in(app: Any, page: str, source: list[str]) -> None:
     for name in LINE.findall(source[0]):  # so that the page is made anew when a docstring changes
         app.env.note_dependency(str(find(name).filepath))
+    if OPTIONS in source[0]:
+        source[0] = source[0].replace(OPTIONS, "\n".join(describe_options()))
     source[0] = LINE.sub(lambda line: "\n".join(describe(line[1])), source[0])
 
 
@@ -43,6 +48,20 @@ def describe(name: str) -> Iterator[str]:
             if _is_public(method):
                 yield f"### {found.name}.{method.name}"
                 yield from _described(method, method.name)
+
+
+def describe_options() -> Iterator[str]:
+    """Lines of Markdown on the options of a pretraining run, from their fields."""
+    sys.path.insert(0, str(ROOT))
+    from keras_bert.options import expected_range, expected_type, fields
+    from keras_bert.pretraining.config import PretrainingConfig
+
+    yield "| option | value | default | meaning |"
+    yield "|---|---|---|---|"
+    for name, field in fields(PretrainingConfig).items():
+        allowed = ", ".join(filter(None, (expected_type(field), expected_range(field))))
+        default = "needed" if field.is_required() else f"`{json.dumps(field.default)}`"
+        yield f"| `{name}` | {allowed} | {default} | {field.description} |"
 
 
 def find(name: str) -> Any:

@@ -10,6 +10,7 @@ short run on one device, or launch `keras-bert pretrain` as `examples/launch` do
 
 import argparse
 from pathlib import Path
+from typing import get_args
 
 import keras_bert as kb
 from keras_bert.options import fields, set_option
@@ -32,8 +33,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("run"))
     parser.add_argument("--preset", default="bert_mini", help="the size: bert_tiny ... bert_large")
     for option, name in CHOSEN.items():
-        default = fields(PretrainingConfig)[name].default
-        parser.add_argument(f"--{option}", choices=CHOICES[name], default=default)
+        field = fields(PretrainingConfig)[name]
+        choices, default = CHOICES.get(name) or get_args(field.annotation), field.default
+        parser.add_argument(f"--{option}", choices=choices, default=default)
     parser.add_argument("--vocabulary-size", type=int, default=8192)
     parser.add_argument("--length", type=int, default=128, help="of an example, in tokens")
     parser.add_argument("--batch-size", type=int, default=32, help="over all devices")
