@@ -215,7 +215,7 @@ NEEDED = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "s
         ),
         (
             {"generator_depth": 0.5},
-            "'mlm\\+nsp' no generator; leave objective.generator_depth out",
+            "has no generator; leave objective.generator_depth out",
         ),
     ],
 )

@@ -2,6 +2,7 @@ import pytest
 
 from keras_bert.errors import InputError
 from keras_bert.optimizers.published import BETA_1, BETA_2, EPSILON
+from keras_bert.options import set_option
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.recipes import read_config
 from keras_bert.pretraining.resolve import encoder_config, resolve
@@ -162,8 +163,10 @@ def test_missing_file(tmp_path):
     ],
 )
 def test_an_unknown_option_is_told_the_closest(name, right):
+    values = grouped(NEEDED)
+    set_option(values, name, 1)
     with pytest.raises(InputError) as error:
-        PretrainingConfig.from_dict(grouped(NEEDED | {name: 1}))
+        PretrainingConfig.from_dict(values)
     assert str(error.value) == f"There is no option {name}; did you mean {right}?"
 
 
