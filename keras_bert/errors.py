@@ -39,9 +39,3 @@ def first_sentence(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     said = next((line for line in lines if line and not _WHERE_IN_A_GRAPH.match(line)), "")
     return re.split(r"\.\s", said)[0].rstrip(".") or type(error).__name__
-
-
-def closest(name: str, names: Iterable[str]) -> str:
-    """Returns " Did you mean …?" if one of the names resembles the given one, otherwise ""."""
-    match = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {match[0]!r}?" if match else ""

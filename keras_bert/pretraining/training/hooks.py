@@ -196,7 +196,8 @@ class CheckpointWriter:
             good = checkpoint_paths(self._directory, self._watch.good_step)
             raise InputError(
                 f"{trouble}. The last good checkpoint is {good[-1] if good else 'none'}; begin "
-                f"another run with {'it as initial and ' if good else ''}a lower learning_rate."
+                f"another run with {'it as model.init_checkpoint and ' if good else ''}"
+                "a lower optimizer.learning_rate."
             )
 
     def _finish_writing(self) -> None:

@@ -33,6 +33,7 @@ from keras_bert.pretraining.data.example_index import Plan
 from keras_bert.pretraining.data.input_pipeline import Examples, distributed_batches, num_batches
 from keras_bert.pretraining.data.records import verifying
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.resolve import encoder_config, resolve
 from keras_bert.pretraining.training.checkpoints import (
     Snapshot,
     checkpoint_path,
@@ -51,7 +52,6 @@ from keras_bert.pretraining.training.hooks import (
     LossWatch,
     make_bar,
 )
-from keras_bert.pretraining.resolve import encoder_config, resolve
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.model_card import facts_of
 from keras_bert.pretraining.training.run_directory import (
