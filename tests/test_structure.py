@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 # Each package may import those before it and itself; "checkpoints" builds any task, and the
 # trainer writes checkpoints.
 ORDER = (
-    ("errors",),
+    ("errors", "surrogates"),
     ("config", "options", "atomic", "extras"),
     ("layers", "text", "metrics", "optimizers"),
     ("families",),
@@ -28,6 +28,7 @@ ORDER = (
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 WITHOUT_TENSORFLOW = (
     "errors",
+    "surrogates",
     "config",
     "options",
     "atomic",

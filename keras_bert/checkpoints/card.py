@@ -23,8 +23,8 @@ import keras_bert
 from keras_bert.checkpoints.tasks import task_name
 from keras_bert.checkpoints.variables import saved_weights
 from keras_bert.errors import InputError
+from keras_bert.surrogates import without_surrogates
 from keras_bert.tasks.registry import TASKS
-from keras_bert.text.files import without_surrogates
 
 README = "README.md"
 LIBRARY = "keras-bert-encoders"

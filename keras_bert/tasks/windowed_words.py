@@ -11,7 +11,6 @@ from keras import ops
 
 from keras_bert.layers.crf import ConditionalRandomField
 from keras_bert.tasks.entities import spans_of
-from keras_bert.text.rows import numbers_of, splits_of
 
 if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
     from keras_bert.text.rows import Rows
@@ -46,6 +45,7 @@ def tag_words(
         The tags of each text and their probabilities. A word of which no token is left has the
         tag "O" and the probability 1.
     """
+    from keras_bert.text.rows import splits_of
     from keras_bert.text.words import first_tokens
 
     tokens = first_tokens(rows, words)
@@ -65,7 +65,9 @@ def tag_words(
 
 
 def _path_numbers(lengths: np.ndarray) -> np.ndarray:
-    """Which words `[W]` stand in one path, by a number for each path, of the texts' lengths."""
+    """Returns the number of each word's path `[W]`, from the texts' lengths `[N]`."""
+    from keras_bert.text.rows import numbers_of
+
     text = np.repeat(np.arange(len(lengths)), lengths)
     part = numbers_of(lengths) // LONGEST_PATH
     return text * (part.max(initial=0) + 1) + part

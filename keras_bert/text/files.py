@@ -10,7 +10,6 @@ import contextlib
 import glob
 import gzip
 import os
-import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,9 +22,6 @@ _BYTE_ORDER_MARK = "\ufeff"
 _SAMPLE_BYTES = 8192
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b"))
 _MOST_CONTROL_BYTES = 0.3  # of a sample; text with a stray NUL stays text
-
-SURROGATE = re.compile("[\ud800-\udfff]")
-"""Matches a lone surrogate, which Python's strings can hold and no encoding can express."""
 
 
 def expand(patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
@@ -121,8 +117,3 @@ def _open(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def _binary(path: str | os.PathLike[str]) -> str:
     return f"{path} is a binary file: expected UTF-8 text, plain or gzip."
-
-
-def without_surrogates(text: str) -> str:
-    """The text with U+FFFD in place of each."""
-    return SURROGATE.sub("\ufffd", text)

@@ -14,9 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
+from keras_bert.surrogates import without_surrogates
 from keras_bert.text.added_tokens import AddedToken, Pieces, TokenCutter, to_added_tokens
 from keras_bert.text.characters import spans_through
-from keras_bert.text.files import without_surrogates
 from keras_bert.text.vocabulary import Vocabulary
 
 TOKENIZERS = {"wordpiece": "WordPiece", "byte_pair": "BytePair", "sentencepiece": "SentencePiece"}

@@ -85,7 +85,7 @@ def test_the_model_is_of_its_family_and_opens(kind, finished, make):
     assert (type(model).__name__, model.config.family) == kinds[kind]
     for ours, theirs in zip(model.weights, checkpoint.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    names = [f"{h.name}_loss" for h in OBJECTIVES[make(kind, output).objective].heads]
+    names = [f"{h.name}_loss" for h in OBJECTIVES[make(kind, output).objective.name].heads]
     rows = log(output)
     assert all(name in row for name in names for row in rows)
     assert results["after"]["loss"] < results["before"]["loss"]
@@ -159,8 +159,13 @@ def test_teachers_that_do_not_fit(text_files, teacher, tmp_path):
 
 def test_the_command_takes_vocabulary_and_sizes_from_the_teacher(text_files, teacher, tmp_path):
     options = distillation(text_files, tmp_path / "run", teacher, steps=2).to_dict()
-    names = ("corpus", "output", "steps", "sequence_length", "batch_size", "validation_ratio")
-    file = {name: options[name] for name in names}
+    data = ("corpus", "sequence_length", "validation_ratio")
+    schedule = ("steps", "batch_size")
+    file = {
+        "output": options["output"],
+        "data": {name: options["data"][name] for name in data},
+        "schedule": {name: options["schedule"][name] for name in schedule},
+    }
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(file))
     arguments = ["distill", "--teacher", teacher, str(tmp_path / "run.yaml"), "seed=1"]
     assert main(arguments) == 0
