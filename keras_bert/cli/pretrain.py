@@ -31,9 +31,14 @@ class RunCommand(click.Command):
         except click.NoSuchOption as error:
             if {*(error.possibilities or ())} - {"--help"}:
                 raise
-            name = error.option_name.lstrip("-").replace("-", "_")
+            from keras_bert.options import fields
+            from keras_bert.pretraining.config import PretrainingConfig
+
+            last = error.option_name.lstrip("-").replace("-", "_")
+            names = fields(PretrainingConfig)
+            name = next((each for each in names if each.rpartition(".")[2] == last), last)
             raise click.UsageError(
-                f"No such option {error.option_name!r}. Those of a run have no dashes: "
+                f"No such option {error.option_name!r}. Options of a run have no dashes: "
                 f"{name}=VALUE.",
                 ctx,
             ) from error

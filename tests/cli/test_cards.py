@@ -9,6 +9,7 @@ import yaml
 from huggingface_hub import ModelCard
 
 import keras_bert as kb
+from keras_bert.options import flatten
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.training.model_card import facts_of
 from keras_bert.pretraining.training.run_log import read_log
@@ -59,13 +60,17 @@ def test_of_a_pretrained_model(small, place):
     card = ModelCard.load(small / "run" / place / "README.md")
     told = sections(card)
     recipe, data = read_block(told["Recipe"]), read_block(told["Data"])
-    config = json.loads((small / "run/pretraining.json").read_text())["config"]
-    assert {name: recipe[name] for name in recipe if name != "steps"} == {
-        name: config[name] for name in recipe if name != "steps"
+    stored = json.loads((small / "run/pretraining.json").read_text())["config"]
+    config = flatten(PretrainingConfig, stored)
+    assert recipe == {name: config[name] for name in recipe} | {"schedule.steps": 6}
+    assert recipe.keys() >= {
+        "objective.name",
+        "data.masking",
+        "schedule.batch_size",
+        "optimizer.learning_rate",
+        "seed",
     }
-    assert recipe.keys() >= {"objective", "masking", "batch_size", "learning_rate", "seed"}
-    assert recipe["steps"] == 6
-    assert (data["corpus"], data["vocabulary"]) == (["text.txt"], "vocab.txt")
+    assert (data["data.corpus"], data["data.vocabulary"]) == (["text.txt"], "vocab.txt")
     assert str(small) not in card.content
     last = {row["event"]: row for row in read_log(small / "run/log.jsonl")}
     shown = read_table(told["Metrics"])

@@ -38,7 +38,7 @@ def test_vocabularies_of_other_kinds(run, tmp_path, kind, size, files):
 
 
 def test_pretraining_again_finds_nothing_left_to_do(run):
-    result = run("pretrain", "pretrain.yaml", "steps=6")
+    result = run("pretrain", "pretrain.yaml", "schedule.steps=6")
     assert result.code == 0
     assert result.out.splitlines()[-1] == "run/model: the model"
     assert result.out.startswith("before on held-out text: mlm_loss ")
@@ -85,7 +85,7 @@ def test_finetune_says_if_nothing_was_learned(run, tmp_path):
 def test_help_names_all_recipes_and_options_of_a_run(run):
     before, _, after = run("pretrain", "--help").out.partition("Keys of run")
     assert set(recipes()) <= set(re.findall(r"\w+", before))
-    assert re.findall(r"^  (\S+) ", after, re.MULTILINE) == list(fields(PretrainingConfig))
+    assert re.findall(r"^  (\S+)(?: |$)", after, re.MULTILINE) == list(fields(PretrainingConfig))
 
 
 def test_evaluate_repeats_what_finetune_measured(run, tmp_path):

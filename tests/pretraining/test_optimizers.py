@@ -114,7 +114,12 @@ def test_cosine():
 
 
 def test_options_reach_the_optimizer(text_files, tmp_path, caplog):
-    options = {"optimizer": "lamb", "decay": "cosine", "warmup_steps": 0, "warmup_ratio": 0.25}
+    options = {
+        "optimizer": "lamb",
+        "lr_schedule": "cosine",
+        "warmup_steps": 0,
+        "warmup_ratio": 0.25,
+    }
     options |= {"beta_1": 0.8, "beta_2": 0.95, "epsilon": 1e-4, "final_learning_rate": 1e-5}
     optimizer = make_optimizer(config(text_files, tmp_path, **options), variables(), 200)
     assert type(optimizer) is LAMB
