@@ -132,19 +132,12 @@ def test_public_names_exist_and_importing_the_package_brings_no_tensorflow():
 # Within pretraining, a module imports those of lower rank and its own folder. Imports for type
 # hints count.
 PRETRAINING_ORDER = (
-    ("background", "config", "option_file", "option_ranges", "option_types"),
+    ("background", "config", "recipes"),
     ("data",),
     ("objectives",),
     ("resolve",),
     ("training",),
 )
-# The options still read the objectives and the masking: this list becomes empty.
-PRETRAINING_EXCEPTIONS = {
-    ("config", "objectives"),
-    ("config", "resolve"),
-    ("option_ranges", "data"),
-    ("option_ranges", "objectives"),
-}
 
 
 def test_modules_of_pretraining_import_nothing_upwards():
@@ -157,7 +150,7 @@ def test_modules_of_pretraining_import_nothing_upwards():
             target = parts[2] if parts[:2] == ["keras_bert", "pretraining"] and parts[2:] else ""
             if rank.get(target, 0) > rank.get(own, len(rank)):
                 upwards.add((own, target))
-    assert upwards <= PRETRAINING_EXCEPTIONS
+    assert not upwards
 
 
 MOST_MODULES = 16
@@ -200,10 +193,4 @@ def test_there_is_no_import_circle():
         for name in imports_of_module(path):
             found.add(name if name in modules else name.rpartition(".")[0])
         graph[module] = found & set(modules)
-    for module in graph:
-        own = module.removeprefix("keras_bert.pretraining.")
-        for exception, target in PRETRAINING_EXCEPTIONS:
-            if own == exception:
-                upwards = f"keras_bert.pretraining.{target}"
-                graph[module] = {name for name in graph[module] if not name.startswith(upwards)}
     graphlib.TopologicalSorter(graph).prepare()
