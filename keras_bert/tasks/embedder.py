@@ -17,8 +17,7 @@ from keras_bert.tasks.embedding_losses import (
     pair_features,
     unit_length,
 )
-from keras_bert.tasks.labels import resolve_labels
-from keras_bert.tasks.task import Task, padding_mask
+from keras_bert.tasks.task import Task, padding_mask, resolve_labels
 
 LOSSES = {
     "contrastive": ContrastiveLoss,

@@ -1,8 +1,8 @@
-"""What every task shares."""
+"""The base class of all tasks, and checks that several tasks share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
@@ -11,21 +11,22 @@ from keras import ops
 
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
+from keras_bert.surrogates import without_surrogates
 
 if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
     from keras_bert.text.rows import Overlap, Rows
 
-_SHORTEST = 16  # what the lengths of batches are multiples of
+_SHORTEST = 16  # smallest length of a batch; longer ones are multiples of it
 
 
 class Task(keras.Model):
-    """A model made of an encoder, a head and, if texts are to go in, a preprocessor.
+    """Model made of an encoder, a head and, if it takes texts, a preprocessor.
 
-    All weights are made in the constructor.
+    The constructor makes all weights.
 
     Args:
         encoder: the encoder.
-        preprocessor: texts to the encoder's inputs; a `keras_bert.Preprocessor`.
+        preprocessor: a `keras_bert.Preprocessor`; turns texts into the encoder's inputs.
         **kwargs: `name` and `dtype`, as in every Keras model.
     """
 
@@ -40,13 +41,13 @@ class Task(keras.Model):
         self.built = True
 
     def part(self, layer: type, *args: Any, name: str) -> Any:
-        """A layer of the head, described by the encoder's configuration, with its weights."""
+        """Builds a layer of the head from the encoder's configuration."""
         part = layer(self.config, *args, name=name, dtype=self.dtype_policy)
         part.build()
         return part
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments; encoder and preprocessor serialized."""
+        """Returns the constructor's arguments; encoder and preprocessor are serialized."""
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
@@ -56,7 +57,7 @@ class Task(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """The inverse of `get_config`."""
+        """Makes a model from `get_config`'s dictionary."""
         values = {
             key: keras.saving.deserialize_keras_object(value)
             if key in ("encoder", "preprocessor")
@@ -66,10 +67,10 @@ class Task(keras.Model):
         return cls(**values)
 
     def get_build_config(self) -> None:
-        """None: the constructor builds the model."""
+        """Returns None: the constructor builds the model."""
 
     def rows(self, texts: Any, *, overlap: Overlap = None, offsets: bool = False) -> Rows:
-        """`preprocessor.rows(texts)`.
+        """Returns `preprocessor.rows(texts)`.
 
         Raises:
             InputError: if the model has no preprocessor.
@@ -87,25 +88,25 @@ class Task(keras.Model):
         batch_size: int = 32,
         run: Callable[[dict[str, np.ndarray]], Any] | None = None,
     ) -> Any:
-        """The model's outputs for rows; rows of like length share a batch.
+        """Returns the model's outputs for rows. Rows of similar length share a batch.
 
         Args:
             rows: R rows.
             batch_size: rows per step.
-            run: what takes the model's place, such as an exported artifact: a batch of rows,
-                `[B, T]` int32 each, to outputs like the model's.
+            run: function that replaces the model, such as an exported artifact. Takes a batch of
+                rows, `[B, T]` int32 each, and returns outputs like the model's.
 
         Returns:
-            For each of the model's outputs a list of R NumPy arrays; where outputs are
-            `[B, T, ...]`, each as long as its row.
+            A list of R NumPy arrays for each of the model's outputs. If outputs are
+            `[B, T, ...]`, each array is as long as its row.
         """
         order, lengths = rows.order_by_length(), rows.lengths
         results: list[list[Any]] = []
         run = run or (lambda batch: self.predict_on_batch(self.inputs_of(batch)))
         for first in range(0, max(len(order), 1), batch_size):
             indices = order[first : first + batch_size]
-            # Shapes are to be few, as each may have to be compiled: whole batches, and no more
-            # than two lengths from one power of two to the next.
+            # Each shape may have to be compiled. So batches are whole, and there are at most two
+            # lengths between one power of two and the next.
             missing = batch_size - len(indices) if first else 0
             longest = int(lengths[indices].max(initial=1))
             multiple = max(_SHORTEST, 1 << (longest - 1).bit_length() >> 2)
@@ -119,21 +120,43 @@ class Task(keras.Model):
         return keras.tree.pack_sequence_as(outputs, results)
 
     def inputs_of(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What `call` takes for a batch of rows, `[B, T]` int32 each."""
+        """Returns the inputs of `call` for a batch of rows, `[B, T]` int32 each."""
         return batch
 
 
 def check_pooler(encoder: Encoder, task: str) -> None:
-    """Passes for an encoder with a pooler.
+    """Checks that an encoder has a pooler.
 
     Raises:
-        InputError: for another.
+        InputError: if it has none.
     """
     if encoder.pooler is None:
         raise InputError(f"A {task} needs an encoder with a pooler; configure it with pooler=True.")
 
 
 def padding_mask(inputs: Mapping[str, Any]) -> Any:
-    """The mask `[B, T]` int32 among the inputs, or ones."""
+    """Returns the mask `[B, T]` int32 among the inputs, or ones."""
     mask = inputs.get("padding_mask")
     return ops.ones_like(inputs["token_ids"]) if mask is None else mask
+
+
+def resolve_labels(num_labels: int | None, labels: Sequence[str] | None) -> tuple[str, ...]:
+    """Returns the labels' names by id, from their number, their names, or both.
+
+    Raises:
+        InputError: if neither is given, they contradict each other, or names repeat or are no valid
+            text.
+    """
+    if labels is None:
+        if not isinstance(num_labels, int) or num_labels < 1:
+            raise InputError(f"num_labels is {num_labels!r}, but must be 1 or more.")
+        return tuple(str(index) for index in range(num_labels))
+    names = tuple(labels)
+    if num_labels not in (None, len(names)):
+        raise InputError(f"num_labels is {num_labels}, but {len(names)} labels are named.")
+    if not names or len(set(names)) != len(names):
+        raise InputError(f"The labels {list(names)} must be one or more different names.")
+    broken = next((name for name in names if without_surrogates(str(name)) != str(name)), None)
+    if broken is not None:
+        raise InputError(f"The label {broken!r} has a lone surrogate, so no file can hold it.")
+    return names

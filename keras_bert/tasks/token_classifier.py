@@ -14,8 +14,7 @@ from keras_bert.layers.crf import IGNORED, ConditionalRandomField
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead
 from keras_bert.tasks.entities import SCHEMES, allowed_transitions
-from keras_bert.tasks.labels import resolve_labels
-from keras_bert.tasks.task import Task
+from keras_bert.tasks.task import Task, resolve_labels
 from keras_bert.tasks.windowed_words import entities_of, tag_words
 
 if TYPE_CHECKING:

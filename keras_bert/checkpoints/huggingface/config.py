@@ -12,7 +12,7 @@ from keras_bert.checkpoints.tasks import encoder_config
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
-from keras_bert.tasks.labels import resolve_labels
+from keras_bert.tasks.task import resolve_labels
 
 logger = logging.getLogger(__name__)
 
