@@ -90,7 +90,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
     length = options.lengths[0]
-    batch_size, slots = options.tokens // length, int(0.15 * length) + 1
+    batch_size, max_predictions_per_seq = options.tokens // length, int(0.15 * length) + 1
     config = kb.EncoderConfig(
         vocabulary_size=VOCABULARY,
         hidden_size=options.hidden,
@@ -100,7 +100,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         hidden_dropout=options.dropout,
         attention_dropout=0.0,
     )
-    batch = random_batch(OBJECTIVES["mlm+nsp"], VOCABULARY, batch_size, length, slots)
+    batch = random_batch(
+        OBJECTIVES["mlm+nsp"], VOCABULARY, batch_size, length, max_predictions_per_seq
+    )
     run, facts = SIDES[options.measure].prepare(config, batch, options)
     run(3)
     began = time.perf_counter()

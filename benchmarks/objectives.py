@@ -8,7 +8,7 @@ a part that is run again continues or is only read. The parts:
     mlm            masked tokens, against the entropy of a model that knows only how frequent
                    each token is (RoBERTa's way: full sentences, dynamic masks)
     mlm+nsp        the same and the next sentence (BERT)
-    mlm+sop        the same and the order of two stretches (ALBERT)
+    mlm+sop        the same and the order of two spans (ALBERT)
     rtd            replaced tokens, embeddings shared (ELECTRA)
     rtd+gdes       replaced tokens, gradients disentangled (DeBERTa-v3)
     distillation   a student of half the layers, taught by the model of `mlm`

@@ -42,12 +42,12 @@ def run(vocabulary, source, packed=True):
     )
     config = resolve(config)
     examples, _ = make_examples(config, make_preprocessor(config))
-    plan = examples.plan(0)
-    for _ in examples.dataset(BATCH, plan=plan):
+    index = examples.example_index(0)
+    for _ in examples.dataset(BATCH, example_index=index):
         pass
-    stretches = len(plan.start) if packed else len(plan)
-    tokens = len(examples.corpus.tokens) + 2 * stretches
-    return len(plan), 1 - tokens / (len(plan) * LENGTH)
+    spans = len(index.start) if packed else len(index)
+    tokens = len(examples.corpus.tokens) + 2 * spans
+    return len(index), 1 - tokens / (len(index) * LENGTH)
 
 
 def measure(vocabulary, source, cores):

@@ -51,7 +51,7 @@ def ours(vocabulary, text):
             objective=OBJECTIVES["mlm"],
         )
         batches = sum(1 for _ in examples.dataset(BATCH))
-        return min(batches * BATCH, len(examples.plan(0)))
+        return min(batches * BATCH, len(examples.example_index(0)))
 
     return run
 

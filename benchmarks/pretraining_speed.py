@@ -7,7 +7,7 @@ a text file, plain or .gz, one paragraph a line. The same on all sides: the line
 rows of at most 128 tokens and the rows of a batch, 15 % of the tokens masked, dropout 0.1, AdamW
 with clipping, float32, the processors. Each makes rows in its own way:
 
-    keras_bert              stretches of whole sentences, as `keras-bert pretrain objective=mlm`
+    keras_bert              spans of whole sentences, as `keras-bert pretrain objective=mlm`
     keras_bert, packed      the same with packed=true: a row is filled with several documents
     keras_hub               each line a row, padded to 128 by BertMaskedLMPreprocessor, and `fit`
     keras_hub, XLA          the same compiled, which is Keras' default
@@ -18,7 +18,7 @@ What is counted are the tokens of the measured steps' batches that are no paddin
 `[SEP]` among them on all sides. It is steady training that is measured: some steps before are left
 out, and so is what comes before these; ours and transformers tokenize there, as they do for their
 users, while KerasHub tokenizes as it goes. Both peers cut a line at 128 tokens (but in chunks).
-KerasHub scores 20 slots of a row, as ours does, in place of its default of 96, and has the
+KerasHub scores 20 positions of a row, as ours does, in place of its default of 96, and has the
 approximate GELU, the faster one. Each measurement is a process of its own, in turns. PYTHON has
 torch and transformers; see `peers/pretraining.py`.
 """
@@ -43,8 +43,8 @@ from peers.pretraining_plan import (
     LEARNING_RATE,
     LENGTH,
     MASKED,
+    MAX_PREDICTIONS,
     SIZES,
-    SLOTS,
     read_lines,
 )
 from peers.results import append
@@ -197,7 +197,7 @@ def keras_hub(options: argparse.Namespace, jit: bool | str) -> dict[str, float]:
         tokenizer,
         sequence_length=LENGTH,
         mask_selection_rate=MASKED,
-        mask_selection_length=SLOTS,
+        mask_selection_length=MAX_PREDICTIONS,
     )
     backbone = models.BertBackbone(
         vocabulary_size=tokenizer.vocabulary_size(),

@@ -22,7 +22,7 @@ import keras
 import numpy as np
 import sides
 import tensorflow as tf
-from peers.pretraining_plan import LENGTH, SLOTS
+from peers.pretraining_plan import LENGTH, MAX_PREDICTIONS
 from synthetic import random_batch
 
 import keras_bert as kb
@@ -92,7 +92,7 @@ def pretraining(preset: str) -> Parts:
     objective, strategy = OBJECTIVES["mlm"], tf.distribute.get_strategy()
     optimizer = AdamW(trainable_variables(model), WarmupLinearDecay(1e-4, 0, 10**6))
     step = TrainingStep(model, optimizer, strategy, objective=objective)
-    x, y, w = random_batch(objective, config.vocabulary_size, BATCH, LENGTH, SLOTS)
+    x, y, w = random_batch(objective, config.vocabulary_size, BATCH, LENGTH, MAX_PREDICTIONS)
     batches = iter(tf.data.Dataset.from_tensors((x, y, w)).repeat())
     gradients = gradients_of(model.trainable_variables)
 
@@ -101,9 +101,9 @@ def pretraining(preset: str) -> Parts:
         strategy.run(optimizer.apply, args=(dict(zip(optimizer.variables, clipped, strict=True)),))
 
     def loss(outputs: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_mean(sum_losses(objective.heads, outputs, y, w)[:, 0])
+        return tf.reduce_mean(sum_losses(objective.loss_terms, outputs, y, w)[:, 0])
 
-    flops = training_flops(model, BATCH, LENGTH, SLOTS)
+    flops = training_flops(model, BATCH, LENGTH, MAX_PREDICTIONS)
     return {
         "whole step": lambda: step.train(batches, tf.constant(1)),
         **parts_of(model, x, loss),

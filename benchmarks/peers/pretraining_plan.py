@@ -4,7 +4,7 @@ What has to do with the optimizer stands in `plan.py`, as for fine-tuning.
 """
 
 LENGTH, MASKED, DROPOUT, LEARNING_RATE = 128, 0.15, 0.1, 1e-4
-SLOTS = 20  # enough for the share that is masked of a full row, where a side has slots
+MAX_PREDICTIONS = 20  # enough for the share that is masked of a full row, where a side has slots
 
 # Steps that are not measured, in which graphs are traced and caches filled, and steps that are.
 SIZES = {

@@ -13,13 +13,13 @@ from keras_bert.optimizers.distributed import OPTIMIZERS
 from keras_bert.optimizers.schedules import DECAYS
 from keras_bert.options import flatten, set_option
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.data.mask_selection import UNITS
+from keras_bert.pretraining.data.mask_selection import MASKING_UNITS
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
 DEFAULT_PRESET = "bert_mini"
 
 CHOICES: dict[str, Collection[str]] = {
-    "data.masking": UNITS,
+    "data.masking": MASKING_UNITS,
     "model.family": FAMILIES,
     "objective.name": OBJECTIVES,
     "optimizer.name": OPTIMIZERS,

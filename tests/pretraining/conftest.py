@@ -21,16 +21,16 @@ def is_continuation(vocabulary):
 def make_corpus(is_continuation):
     """Random tokens in documents of random numbers of units of random lengths."""
 
-    def make(seed=0, documents=50, most_units=40, most_tokens=30):
+    def make(seed=0, documents=50, most_sentences=40, most_tokens=30):
         rng = np.random.default_rng(seed)
-        units = rng.integers(1, most_units + 1, documents)
+        units = rng.integers(1, most_sentences + 1, documents)
         lengths = rng.integers(1, most_tokens + 1, units.sum())
         tokens = rng.integers(len(SPECIAL), len(is_continuation), lengths.sum()).astype(np.int32)
         starts = np.cumsum(lengths) - lengths
         tokens[starts] = len(SPECIAL)  # a line begins with a word
         return TokenizedCorpus(
             tokens=tokens,
-            unit_splits=np.append(0, np.cumsum(lengths)),
+            sentence_splits=np.append(0, np.cumsum(lengths)),
             document_splits=np.append(0, np.cumsum(units)),
             is_continuation=is_continuation,
         )

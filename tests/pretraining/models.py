@@ -10,7 +10,7 @@ from keras_bert.pretraining.objectives.distillation import DistillationModel
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 
-BATCH, LENGTH, SLOTS, SIZE = 8, 12, 3, 30
+BATCH, LENGTH, MAX_PREDICTIONS, SIZE = 8, 12, 3, 30
 COMPARED = ("mlm+nsp", "rtd", "rtd+gdes", "distillation")
 
 
@@ -41,11 +41,14 @@ def make_model(objective, dropout=0.0):
 def batches(number, seed=0, objective="mlm+nsp"):
     """Global batches `(x, y, w)`; the numbers of masked tokens differ much between rows."""
     rng = np.random.default_rng(seed)
-    heads = [head for head in OBJECTIVES[objective].heads if head.key]
+    loss_terms = [term for term in OBJECTIVES[objective].loss_terms if term.key]
     for _ in range(number):
-        weights = np.arange(SLOTS) < rng.integers(0, SLOTS + 1, (BATCH, 1))
-        positions = 1 + rng.permuted(np.tile(np.arange(LENGTH - 1), (BATCH, 1)), axis=1)[:, :SLOTS]
-        length = rng.integers(5, LENGTH + 1, (BATCH, 1)) if len(heads) > 2 else LENGTH
+        weights = np.arange(MAX_PREDICTIONS) < rng.integers(0, MAX_PREDICTIONS + 1, (BATCH, 1))
+        positions = (
+            1
+            + rng.permuted(np.tile(np.arange(LENGTH - 1), (BATCH, 1)), axis=1)[:, :MAX_PREDICTIONS]
+        )
+        length = rng.integers(5, LENGTH + 1, (BATCH, 1)) if len(loss_terms) > 2 else LENGTH
         x = {
             # Few different ids, so that many repeat.
             "token_ids": rng.integers(5, 9, (BATCH, LENGTH)).astype("int32"),
@@ -55,16 +58,16 @@ def batches(number, seed=0, objective="mlm+nsp"):
             "masked_positions": positions.astype("int32"),
         }
         labels = {
-            "slots": rng.integers(5, SIZE, (BATCH, SLOTS)).astype("int32"),
+            "predictions": rng.integers(5, SIZE, (BATCH, MAX_PREDICTIONS)).astype("int32"),
             "examples": rng.integers(0, 2, BATCH).astype("int32"),
         }
         if OBJECTIVES[objective].samples:
             x["original_ids"] = rng.integers(5, 9, (BATCH, LENGTH)).astype("int32")
-            x["noise"] = rng.random((BATCH, SLOTS)).astype("float32")
+            x["noise"] = rng.random((BATCH, MAX_PREDICTIONS)).astype("float32")
         all_weights = {
-            "slots": weights.astype("float32"),
+            "predictions": weights.astype("float32"),
             "tokens": x["padding_mask"].astype("float32"),
             "examples": np.ones(BATCH, "float32"),
         }
-        y = {head.key: labels[head.over] for head in heads if head.labelled}
-        yield x, y, {head.key: all_weights[head.over] for head in heads}
+        y = {term.key: labels[term.over] for term in loss_terms if term.labelled}
+        yield x, y, {term.key: all_weights[term.over] for term in loss_terms}

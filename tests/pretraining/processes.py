@@ -89,7 +89,7 @@ def examples_of(config, epoch):
     counts = Counter()
     for batch in training.dataset(config.schedule.batch_size, epoch=epoch):
         counts.update(_names(*tf.nest.map_structure(np.array, batch)))
-    assert counts.total() == len(training.plan(epoch))
+    assert counts.total() == len(training.example_index(epoch))
     return counts
 
 
@@ -178,8 +178,8 @@ def _names(x, y, w):
     names = []
     for row in np.flatnonzero(sum(part.reshape(len(part), -1).sum(1) for part in w.values())):
         if "original_ids" not in x:
-            slots = w["mlm_logits"][row] > 0
-            tokens[row, x["masked_positions"][row, slots]] = y["mlm_logits"][row, slots]
+            predictions = w["mlm_logits"][row] > 0
+            tokens[row, x["masked_positions"][row, predictions]] = y["mlm_logits"][row, predictions]
         names.append(zlib.crc32(tokens[row].tobytes() + x["segment_ids"][row].tobytes()))
     return names
 

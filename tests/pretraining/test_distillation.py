@@ -11,7 +11,7 @@ from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.training.step import trainable_variables
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 
-ROWS, LENGTH, SLOTS, SIZE = 4, 10, 3, 40
+ROWS, LENGTH, MAX_PREDICTIONS, SIZE = 4, 10, 3, 40
 
 
 def config(**changes):
@@ -35,7 +35,7 @@ def inputs():
     return {
         "token_ids": rng.integers(5, SIZE, (ROWS, LENGTH)).astype("int32"),
         "padding_mask": padding,
-        "masked_positions": rng.integers(1, LENGTH, (ROWS, SLOTS)).astype("int32"),
+        "masked_positions": rng.integers(1, LENGTH, (ROWS, MAX_PREDICTIONS)).astype("int32"),
     }
 
 
@@ -47,10 +47,10 @@ def test_student_and_teacher(inputs):
         model.teacher({k: v for k, v in inputs.items() if k != "masked_positions"}, training=False),
         atol=1e-6,
     )
-    assert outputs["mlm_logits"].shape == (ROWS, SLOTS, SIZE)
+    assert outputs["mlm_logits"].shape == (ROWS, MAX_PREDICTIONS, SIZE)
     assert outputs["logits"].shape == (ROWS, LENGTH, SIZE)
     masked = make(every_token=False)(inputs)
-    assert masked["logits"].shape == masked["teacher_logits"].shape == (ROWS, SLOTS, SIZE)
+    assert masked["logits"].shape == masked["teacher_logits"].shape == (ROWS, MAX_PREDICTIONS, SIZE)
     np.testing.assert_array_equal(masked["logits"], masked["mlm_logits"])
 
 
@@ -76,12 +76,14 @@ def test_the_total_loss_is_that_of_the_paper(inputs):
     """5 x soft targets + 2 x masked LM + 1 x cosine, at all tokens but padding."""
     rng = np.random.default_rng(1)
     outputs = {k: v.numpy() for k, v in make()(inputs).items()}
-    labels = rng.integers(5, SIZE, (ROWS, SLOTS)).astype("int32")
-    slots = np.ones((ROWS, SLOTS), "float32")
+    labels = rng.integers(5, SIZE, (ROWS, MAX_PREDICTIONS)).astype("int32")
+    predictions = np.ones((ROWS, MAX_PREDICTIONS), "float32")
     tokens = inputs["padding_mask"].astype("float32")
-    w = {"soft_targets": tokens, "mlm_logits": slots, "cosine": tokens}
+    w = {"soft_targets": tokens, "mlm_logits": predictions, "cosine": tokens}
     objective = OBJECTIVES["distillation"]
-    sums = [h.sums(outputs, {"mlm_logits": labels}, w).numpy().tolist() for h in objective.heads]
+    sums = [
+        h.sums(outputs, {"mlm_logits": labels}, w).numpy().tolist() for h in objective.loss_terms
+    ]
 
     def softmax(x):
         x = np.exp(x.astype("float64"))

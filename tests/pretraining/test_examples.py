@@ -16,7 +16,7 @@ def make_examples(make_corpus, vocabulary):
             mask_id=vocabulary.mask_id,
             special_ids=vocabulary.special_ids,
             is_continuation=corpus.is_continuation,
-            slots=5,
+            max_predictions_per_seq=5,
             **options,
         )
         return Examples(
@@ -43,13 +43,13 @@ def collect(dataset):
 
 def test_examples_are_what_the_plan_says(make_examples, vocabulary):
     examples = make_examples()
-    plan = examples.plan(2)
+    index = examples.example_index(2)
     rows = collect(examples.dataset(16, epoch=2))
     tokens = examples.corpus.tokens
     cls, separator, pad = vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id
-    for n in range(len(plan)):
-        a = tokens[plan.a_start[n] : plan.a_start[n] + plan.a_length[n]].tolist()
-        b = tokens[plan.b_start[n] : plan.b_start[n] + plan.b_length[n]].tolist()
+    for n in range(len(index)):
+        a = tokens[index.a_start[n] : index.a_start[n] + index.a_length[n]].tolist()
+        b = tokens[index.b_start[n] : index.b_start[n] + index.b_length[n]].tolist()
         ids = [cls, *a, separator, *b, separator]
         padding = [0] * (LENGTH - len(ids))
         restored = rows["token_ids"][n].copy()
@@ -58,9 +58,9 @@ def test_examples_are_what_the_plan_says(make_examples, vocabulary):
         assert restored.tolist() == ids + [pad] * len(padding)
         assert rows["segment_ids"][n].tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 1) + padding
         assert rows["padding_mask"][n].tolist() == [1] * len(ids) + padding
-        assert rows["y/nsp_logits"][n] == plan.label[n]
-    assert rows["w/nsp_logits"].sum() == len(plan)
-    assert not rows["w/mlm_logits"][len(plan) :].any()
+        assert rows["y/nsp_logits"][n] == index.label[n]
+    assert rows["w/nsp_logits"].sum() == len(index)
+    assert not rows["w/mlm_logits"][len(index) :].any()
 
 
 def test_shapes_and_types_are_static(make_examples):
@@ -89,7 +89,7 @@ def test_any_batch_size_start_and_number_of_parts_gives_the_same_examples(
     make_examples, objective, packed
 ):
     examples = make_examples(objective, packed, unit="word")
-    size = len(examples.plan(0))
+    size = len(examples.example_index(0))
     whole = collect(examples.dataset(16))
     other = collect(examples.dataset(10))
     later = collect(examples.dataset(10, start=48))
@@ -134,15 +134,15 @@ def test_originals_and_noise_for_models_that_sample(make_examples):
     examples = make_examples("rtd", replacement=(0.85, 0.0))
     rows = collect(examples.dataset(16))
     chosen = rows["w/mlm_logits"] > 0
-    row, slot = np.nonzero(chosen[: len(examples.plan(0))])
+    row, slot = np.nonzero(chosen[: len(examples.example_index(0))])
     position = rows["masked_positions"][row, slot]
     assert (position > 0).all()
     assert (rows["original_ids"][row, position] == rows["y/mlm_logits"][row, slot]).all()
     changed = rows["token_ids"] != rows["original_ids"]
     assert set(rows["token_ids"][changed]) == {examples.vocabulary.mask_id}
     np.testing.assert_array_equal(
-        rows["w/rtd_logits"][: len(examples.plan(0))],
-        rows["padding_mask"][: len(examples.plan(0))],
+        rows["w/rtd_logits"][: len(examples.example_index(0))],
+        rows["padding_mask"][: len(examples.example_index(0))],
     )
     noise = rows["noise"][chosen]
     assert noise.dtype == np.float32
@@ -155,7 +155,7 @@ def test_originals_and_noise_for_models_that_sample(make_examples):
 
 def test_number_of_batches(make_examples):
     examples = make_examples()
-    size = len(examples.plan(0))
+    size = len(examples.example_index(0))
     assert num_batches(size, 7) == len(list(examples.dataset(7))) == -(-size // 7)
     assert len(list(examples.dataset(7, start=size - 8))) == 2
     assert len(list(examples.dataset(7, start=size - 7))) == 1
@@ -163,15 +163,15 @@ def test_number_of_batches(make_examples):
 
 def test_packed_rows_are_what_the_plan_says(make_examples, vocabulary):
     examples = make_examples("rtd", packed=True)
-    plan = examples.plan(1)
+    index = examples.example_index(1)
     rows = collect(examples.dataset(16, epoch=1))
     assert rows["document_ids"].dtype == np.int32
     tokens = examples.corpus.tokens
-    for n in range(len(plan)):
+    for n in range(len(index)):
         ids, documents = [], []
-        for number, m in enumerate(range(*plan.row_splits[n : n + 2]), start=1):
-            assert plan.cell[m] == n * LENGTH + len(ids)
-            text = tokens[plan.start[m] : plan.start[m] + plan.length[m]].tolist()
+        for number, m in enumerate(range(*index.row_splits[n : n + 2]), start=1):
+            assert index.cell[m] == n * LENGTH + len(ids)
+            text = tokens[index.start[m] : index.start[m] + index.length[m]].tolist()
             ids += [vocabulary.cls_id, *text, vocabulary.separator_id]
             documents += [number] * (len(text) + 2)
         padding = [0] * (LENGTH - len(ids))

@@ -26,11 +26,11 @@ x = {
     "noise": rng.random((2, 2)).astype("float32"),
 }
 labels = rng.integers(5, 20, (2, 2)).astype("int32")
-slots, tokens = np.ones((2, 2), "float32"), np.ones((2, 6), "float32")
+max_predictions_per_seq, tokens = np.ones((2, 2), "float32"), np.ones((2, 6), "float32")
 
 
 def replaced(outputs):
-    mlm = losses.cross_entropy(outputs["mlm_logits"], labels, slots)
+    mlm = losses.cross_entropy(outputs["mlm_logits"], labels, max_predictions_per_seq)
     rtd = losses.binary_cross_entropy(outputs["rtd_logits"], outputs["replaced"], tokens)
     return mlm[0] + 50 * rtd[0]
 

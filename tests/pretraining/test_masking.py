@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.data.mask_selection import UNITS, score_words
-from keras_bert.pretraining.data.masking import TokenMasking, slots_for
+from keras_bert.pretraining.data.mask_selection import MASKING_UNITS, score_words
+from keras_bert.pretraining.data.masking import TokenMasking, max_predictions
 from keras_bert.pretraining.data.random_bits import random_bits, uniform
 
 PAD, MASK, SPECIAL, SIZE = 0, 4, (0, 1, 2, 3, 4), 1000
@@ -48,13 +48,15 @@ def chosen_positions(result):
 @given(
     seed=st.integers(0, 2**31 - 1),
     rate=st.floats(0.01, 0.6),
-    slots=st.integers(1, 40),
-    unit=st.sampled_from(sorted(UNITS)),
+    max_predictions_per_seq=st.integers(1, 40),
+    unit=st.sampled_from(sorted(MASKING_UNITS)),
 )
-def test_invariants(seed, rate, slots, unit):
+def test_invariants(seed, rate, max_predictions_per_seq, unit):
     ids = batch(seed % 7, rows=8, length=40)
-    result = apply(ids, rate=rate, slots=slots, unit=unit, seed=seed)
-    assert result["positions"].shape == (8, min(slots, 40))
+    result = apply(
+        ids, rate=rate, max_predictions_per_seq=max_predictions_per_seq, unit=unit, seed=seed
+    )
+    assert result["positions"].shape == (8, min(max_predictions_per_seq, 40))
     row, position = chosen_positions(result)
     assert not np.isin(ids[row, position], SPECIAL).any()
     assert len(set(zip(row, position, strict=True))) == len(row)
@@ -71,7 +73,7 @@ def test_invariants(seed, rate, slots, unit):
     assert (count <= np.maximum(np.ceil(rate * maskable), 1)).all()
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", MASKING_UNITS)
 def test_shares(unit):
     ids = batch(rows=8192)
     result = apply(ids, unit=unit)
@@ -90,7 +92,7 @@ def test_shares(unit):
     assert len(np.unique(random)) > 0.8 * SIZE
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", MASKING_UNITS)
 @pytest.mark.parametrize("replacement", [(1.0, 0.0), (0.85, 0.0), (0.0, 0.5)])
 def test_other_replacements(unit, replacement):
     ids = batch(rows=4096)
@@ -105,7 +107,7 @@ def test_other_replacements(unit, replacement):
 def test_every_position_is_as_likely():
     ids = np.full((8192, 34), 7, np.int32)
     ids[:, 0], ids[:, -1] = 2, 3
-    result = apply(ids, slots=slots_for(0.15, 34))
+    result = apply(ids, max_predictions_per_seq=max_predictions(0.15, 34))
     _, position = chosen_positions(result)
     shares = np.bincount(position, minlength=34) / len(ids)
     np.testing.assert_allclose(shares[1:-1], 0.15, atol=0.018)
@@ -129,14 +131,19 @@ def masked_tokens(ids, result):
     st.floats(0.02, 0.5),
     st.integers(1, 30),
 )
-def test_words_are_never_split(unit, seed, rate, slots):
+def test_words_are_never_split(unit, seed, rate, max_predictions_per_seq):
     ids = batch(seed, rows=8, length=48)
-    masked = masked_tokens(ids, apply(ids, unit=unit, rate=rate, slots=slots, seed=seed))
+    masked = masked_tokens(
+        ids,
+        apply(
+            ids, unit=unit, rate=rate, max_predictions_per_seq=max_predictions_per_seq, seed=seed
+        ),
+    )
     words = words_of(ids)
     for row in range(len(ids)):
         ordinary = ~np.isin(ids[row], SPECIAL)
         _, sizes = np.unique(words[row][ordinary], return_counts=True)
-        if sizes.min() <= min(slots, 48):  # else tokens do not seem to tell words
+        if sizes.min() <= min(max_predictions_per_seq, 48):  # else tokens do not seem to tell words
             for word in np.unique(words[row]):
                 assert len(set(masked[row][words[row] == word])) == 1
 
@@ -172,20 +179,20 @@ def laws():
 
 @pytest.mark.parametrize("unit", ["word", "ngram", "span"])
 def test_lengths_follow_the_law(unit):
-    """One stretch in a row, which is neither overlapped nor cut, as there is room for ten words."""
+    """One span in a row, which is neither overlapped nor cut, as there is room for ten words."""
     rows, length, law = 40000, 40, laws()[unit]
-    drawn = score_words(  # every word's own stretch, of the highest score
-        UNITS[unit],
+    drawn = score_words(  # every word's own span, of the highest score
+        MASKING_UNITS[unit],
         tf.constant(np.arange(length)[None] < np.full((rows, 1), 30)),
         tf.constant(np.random.default_rng(0).integers(0, 2**32, (rows, 1), dtype=np.uint32)),
     ).numpy()
-    stretch, left = drawn // 16, drawn % 16
-    best = stretch.max(1, keepdims=True)
-    first = (stretch == best).argmax(1)
-    size = (stretch == best).sum(1)
-    # Words are counted down to the end of the stretch, and it is one run.
+    span, left = drawn // 16, drawn % 16
+    best = span.max(1, keepdims=True)
+    first = (span == best).argmax(1)
+    size = (span == best).sum(1)
+    # Words are counted down to the end of the span, and it is one run.
     assert (left[np.arange(rows), first] >= size).all()
-    np.testing.assert_array_equal(stretch[np.arange(rows), first + size - 1], best[:, 0])
+    np.testing.assert_array_equal(span[np.arange(rows), first + size - 1], best[:, 0])
     inside = first <= 30 - len(law)  # those near the end are cut by it
     shares = np.bincount(size[inside], minlength=len(law) + 1)[1:] / inside.sum()
     np.testing.assert_allclose(shares, law, atol=0.01)
@@ -200,7 +207,7 @@ def test_mean_length_of_spans_is_that_of_the_paper():
 
 
 def reference(is_word, sizes, starts, lengths, priority, count):
-    """A loop over stretches in order: takes words until `count` tokens are reached."""
+    """A loop over spans in order: takes words until `count` tokens are reached."""
     taken, owner = set(), {}
     left = count
     plan = []
@@ -220,7 +227,7 @@ def reference(is_word, sizes, starts, lengths, priority, count):
 
 
 @pytest.mark.parametrize("unit", ["word", "ngram", "span"])
-def test_chosen_as_a_loop_over_stretches_does(unit):
+def test_chosen_as_a_loop_over_spans_does(unit):
     """The same draws, gone through one by one. With words of two tokens at most, nothing else."""
     ids = batch(seed=5, rows=64, length=96)
     run = np.zeros(len(ids), int)
@@ -229,7 +236,7 @@ def test_chosen_as_a_loop_over_stretches_does(unit):
         ids[:, column] = np.where(run > 1, 9, ids[:, column])
         run = np.where(run > 1, 0, run)
     rows = random_bits(3, 2, tf.range(len(ids)))[:, None]
-    masked = masked_tokens(ids, apply(ids, unit=unit, slots=15, seed=3, epoch=2))
+    masked = masked_tokens(ids, apply(ids, unit=unit, max_predictions_per_seq=15, seed=3, epoch=2))
     priority = (
         (random_bits(rows, 0, tf.range(96)) // tf.constant(64, tf.uint32)).numpy().astype(int)
     )
@@ -261,7 +268,7 @@ def test_the_tokens_of_a_span_share_their_fate():
     ids[:, 0], ids[:, -1] = 2, 3
     same = {}
     for unit in ("word", "span"):
-        result = apply(ids, unit=unit, rate=0.05, slots=4)
+        result = apply(ids, unit=unit, rate=0.05, max_predictions_per_seq=4)
         masked = masked_tokens(ids, result)
         is_mask = result["token_ids"] == MASK
         both = masked[:, 1:] & masked[:, :-1]
@@ -279,7 +286,7 @@ def test_words_of_many_tokens_leave_part_of_the_share():
     assert share == pytest.approx(18 / 126, abs=1e-6)
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", MASKING_UNITS)
 def test_the_batch_makes_no_difference(unit):
     ids = batch(rows=60)
     whole = apply(ids, unit=unit)
@@ -289,7 +296,7 @@ def test_the_batch_makes_no_difference(unit):
             np.testing.assert_array_equal(value[part], other[name])
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", MASKING_UNITS)
 def test_epoch_example_and_seed_make_a_difference(unit):
     ids = batch(rows=32)
     first = apply(ids, unit=unit)["positions"]
@@ -298,16 +305,16 @@ def test_epoch_example_and_seed_make_a_difference(unit):
         assert (first != other["positions"]).any(axis=1).mean() > 0.9
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", MASKING_UNITS)
 def test_nothing_to_mask(unit):
     result = apply(np.array([[2, 3, 0, 0]], np.int32), unit=unit)
     assert not result["weights"].any()
     np.testing.assert_array_equal(result["token_ids"], [[2, 3, 0, 0]])
 
 
-def test_slots():
-    assert slots_for(0.15, 128) == 20
-    assert slots_for(0.15, 512) == 77
+def test_max_predictions():
+    assert max_predictions(0.15, 128) == 20
+    assert max_predictions(0.15, 512) == 77
 
 
 @pytest.mark.parametrize(
@@ -315,7 +322,7 @@ def test_slots():
     [
         {"rate": 0.0},
         {"rate": 1.0},
-        {"slots": 0},
+        {"predictions": 0},
         {"unit": "sentence"},
         {"replacement": (0.8, 0.3)},
         {"replacement": (1.1, -0.1)},

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from keras_bert.pretraining.data.corpus import TokenizedCorpus
-from keras_bert.pretraining.data.example_index import plan_full_sentences, plan_ordered_pairs
+from keras_bert.pretraining.data.example_index import full_sentences_index, sentence_order_index
 from keras_bert.pretraining.data.input_pipeline import Examples
-from keras_bert.pretraining.data.mask_selection import UNITS
+from keras_bert.pretraining.data.mask_selection import MASKING_UNITS
 from keras_bert.pretraining.data.masking import TokenMasking
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.text.vocabulary import Vocabulary
@@ -23,7 +23,7 @@ def novels(shared_data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", MASKING_UNITS)
 def test_masks_and_pairs(novels, unit):
     vocabulary, corpus = novels
     assert len(corpus.tokens) > 10e6
@@ -68,7 +68,7 @@ def test_masks_and_pairs(novels, unit):
         total["split_words"] += split[~within].sum()
     shares = {name: total[name] / total["masked"] for name in ("as_mask", "kept")}
     rate = total["masked"] / total["maskable"]
-    true_next = 1 - examples.plan(0).label.mean()
+    true_next = 1 - examples.example_index(0).label.mean()
     print(f"\n{unit}: {total['tokens']} tokens, masked {rate:.4%}, {shares}, ")
     print(f"special {total['special']}, split {total['split_words']}, true next {true_next:.4%}")
     assert rate == pytest.approx(0.15, abs=0.001)
@@ -85,18 +85,18 @@ def test_masks_and_pairs(novels, unit):
 def test_full_sentences_and_sentence_order(novels):
     vocabulary, corpus = novels
     separated = corpus.with_document_separators(vocabulary.separator_id)
-    plan = plan_full_sentences(separated, 126)
+    index = full_sentences_index(separated, 126)
     uses = np.zeros(len(separated.tokens) + 1, np.int32)
-    np.add.at(uses, plan.a_start, 1)
-    np.add.at(uses, plan.a_start + plan.a_length, -1)
+    np.add.at(uses, index.a_start, 1)
+    np.add.at(uses, index.a_start + index.a_length, -1)
     uses = np.cumsum(uses)[:-1]
     assert (uses[separated.tokens != vocabulary.separator_id] == 1).all()
     assert uses.max() == 1
-    print(f"\nfull sentences: {len(plan)} of {plan.a_length.mean():.1f} tokens")
-    assert plan.a_length.max() <= 126
-    assert plan.a_length.mean() > 0.8 * 126
+    print(f"\nfull sentences: {len(index)} of {index.a_length.mean():.1f} tokens")
+    assert index.a_length.max() <= 126
+    assert index.a_length.mean() > 0.8 * 126
 
-    pairs = plan_ordered_pairs(corpus, 125)
+    pairs = sentence_order_index(corpus, 125)
     size = pairs.a_length + pairs.b_length
     print(f"sentence order: {len(pairs)} of {size.mean():.1f}, swapped {pairs.label.mean():.4%}")
     assert pairs.label.mean() == pytest.approx(0.5, abs=0.005)

@@ -85,7 +85,7 @@ def test_the_model_is_of_its_family_and_opens(kind, finished, make):
     assert (type(model).__name__, model.config.family) == kinds[kind]
     for ours, theirs in zip(model.weights, checkpoint.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    names = [f"{h.name}_loss" for h in OBJECTIVES[make(kind, output).objective.name].heads]
+    names = [f"{h.name}_loss" for h in OBJECTIVES[make(kind, output).objective.name].loss_terms]
     rows = log(output)
     assert all(name in row for name in names for row in rows)
     assert results["after"]["loss"] < results["before"]["loss"]

@@ -41,19 +41,19 @@ def test_packed_documents_have_the_losses_that_each_has_alone(run):
     for row in range(8):
         for document in range(1, documents[row].max() + 1):
             inside = np.flatnonzero(documents[row] == document)
-            slots = np.flatnonzero(np.isin(positions[row], inside) & (weights[row] > 0))
-            if not len(slots):
+            predictions = np.flatnonzero(np.isin(positions[row], inside) & (weights[row] > 0))
+            if not len(predictions):
                 continue
             alone = model(
                 {
                     "token_ids": ids[row : row + 1, inside],
-                    "masked_positions": positions[row : row + 1, slots] - inside[0],
+                    "masked_positions": positions[row : row + 1, predictions] - inside[0],
                 }
             )
-            labels = y.numpy()[row : row + 1, slots]
+            labels = y.numpy()[row : row + 1, predictions]
             expected = tf.keras.losses.sparse_categorical_crossentropy(labels, alone, True)
-            np.testing.assert_allclose(losses.numpy()[row, slots], expected[0], atol=1e-5)
-            seen += len(slots)
+            np.testing.assert_allclose(losses.numpy()[row, predictions], expected[0], atol=1e-5)
+            seen += len(predictions)
     assert seen == weights.sum() > 50
 
 

@@ -12,7 +12,7 @@ from keras_bert.cli import main
 from keras_bert.errors import InputError, StorageError
 from keras_bert.pretraining.data import records as records_module
 from keras_bert.pretraining.data import tokenization
-from keras_bert.pretraining.data.example_index import plan_ordered_pairs, plan_pairs
+from keras_bert.pretraining.data.example_index import next_sentence_index, sentence_order_index
 from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
 from keras_bert.pretraining.data.records import open_corpus
 from keras_bert.pretraining.data.tokenization import tokenize
@@ -59,12 +59,12 @@ def records(text, tokenizer, tmp_path_factory):
 @pytest.mark.parametrize("unit", [6, 64])
 def test_the_same_corpus_as_of_the_text(text, records, tokenizer, unit):
     output, manifest = records
-    raw = open_corpus([f"{text}/?.txt"], tokenizer, max_unit_tokens=unit)
-    mapped = open_corpus([str(output)], tokenizer, max_unit_tokens=unit)
+    raw = open_corpus([f"{text}/?.txt"], tokenizer, max_sentence_tokens=unit)
+    mapped = open_corpus([str(output)], tokenizer, max_sentence_tokens=unit)
     assert len(manifest["shards"]) > 10
     assert len(mapped.tokens) == len(raw.tokens) == manifest["tokens"]
     assert raw.num_documents == manifest["documents"]
-    for name in ("tokens", "unit_splits", "document_splits", "is_continuation"):
+    for name in ("tokens", "sentence_splits", "document_splits", "is_continuation"):
         np.testing.assert_array_equal(np.asarray(getattr(mapped, name)), getattr(raw, name))
     assert np.asarray(mapped.tokens).dtype == np.int32
 
@@ -113,12 +113,12 @@ def test_pairs_do_not_copy_all_tokens(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(
         MappedTokens, "__getitem__", lambda self, index: read.append(index) or look(self, index)
     )
-    for plan in (plan_pairs, plan_ordered_pairs):
-        plan(corpus, 40)
+    for index in (next_sentence_index, sentence_order_index):
+        index(corpus, 40)
     assert 0 < max(index.size for index in read) < len(corpus.tokens) / 2
 
 
-def test_one_stretch_that_begins_later(records, tokenizer):
+def test_one_span_that_begins_later(records, tokenizer):
     tokens = open_corpus([str(records[0])], tokenizer).tokens
     expected = np.asarray(tokens)[300:500]
     later = tokens.take(np.array([300]), np.array([500]))

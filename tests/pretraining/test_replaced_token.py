@@ -13,7 +13,7 @@ from keras_bert.pretraining.objectives.replaced_tokens import (
 )
 from keras_bert.pretraining.training.step import trainable_variables
 
-ROWS, LENGTH, SLOTS, SIZE = 4, 10, 3, 40
+ROWS, LENGTH, MAX_PREDICTIONS, SIZE = 4, 10, 3, 40
 TOKENS = "encoder/embeddings/token_embedding"
 GENERATOR_TOKENS = "generator/embeddings/token_embedding"
 
@@ -39,7 +39,7 @@ def config():
 def batch():
     rng = np.random.default_rng(0)
     original = rng.integers(5, SIZE, (ROWS, LENGTH)).astype("int32")
-    positions = np.stack([1 + rng.permutation(LENGTH - 1)[:SLOTS] for _ in range(ROWS)])
+    positions = np.stack([1 + rng.permutation(LENGTH - 1)[:MAX_PREDICTIONS] for _ in range(ROWS)])
     positions[0, 1:] = 0
     masked, labels = original.copy(), np.take_along_axis(original, positions, 1)
     np.put_along_axis(masked[:, 1:], np.maximum(positions - 1, 0), 4, 1)
@@ -51,7 +51,7 @@ def batch():
         "padding_mask": padding,
         "masked_positions": positions.astype("int32"),
         "original_ids": original,
-        "noise": rng.random((ROWS, SLOTS)).astype("float32"),
+        "noise": rng.random((ROWS, MAX_PREDICTIONS)).astype("float32"),
     }
     y = {"mlm_logits": labels.astype("int32")}
     w = {"mlm_logits": (positions > 0).astype("float32"), "rtd_logits": padding.astype("float32")}
@@ -68,7 +68,7 @@ def gradients(model, batch, wanted):
     """Of each head's mean loss, alone, in the variables of these names."""
     x, y, w = batch
     variables = trainable_variables(model)
-    heads = [head for head in OBJECTIVES["rtd"].heads if head.key]
+    heads = [head for head in OBJECTIVES["rtd"].loss_terms if head.key]
     with tf.GradientTape(persistent=True) as tape:
         outputs = model(x, training=False)
         sums = [head.sums(outputs, y, w) for head in heads]
@@ -137,14 +137,14 @@ def test_the_total_loss_is_that_of_the_paper(config, batch):
     logits = outputs["mlm_logits"]
     log_sum = np.log(np.exp(logits).sum(-1))
     own = np.take_along_axis(logits, y["mlm_logits"].numpy()[..., None], -1)[..., 0]
-    slots, tokens = w["mlm_logits"].numpy(), x["padding_mask"].numpy()
-    mlm = ((log_sum - own) * slots).sum() / slots.sum()
+    predictions, tokens = w["mlm_logits"].numpy(), x["padding_mask"].numpy()
+    mlm = ((log_sum - own) * predictions).sum() / predictions.sum()
     z, replaced = outputs["rtd_logits"], outputs["replaced"]
     probability = 1 / (1 + np.exp(-z))
     each = -np.log(np.where(replaced == 1, probability, 1 - probability))
     rtd = (each * tokens).sum() / tokens.sum()
     objective = OBJECTIVES["rtd"]
-    sums = [head.sums(make(config)(x), y, w).numpy().tolist() for head in objective.heads]
+    sums = [head.sums(make(config)(x), y, w).numpy().tolist() for head in objective.loss_terms]
     measures = objective.measures(sums)
     assert measures["mlm_loss"] == pytest.approx(mlm, abs=1e-6)
     assert measures["rtd_loss"] == pytest.approx(rtd, abs=1e-6)
@@ -167,7 +167,7 @@ def test_shared_embeddings_get_the_sum_of_both_gradients(config, batch):
     variables = trainable_variables(model)
     with tf.GradientTape() as tape:
         outputs = model(x)
-        sums = [h.sums(outputs, y, w) for h in OBJECTIVES["rtd"].heads if h.key]
+        sums = [h.sums(outputs, y, w) for h in OBJECTIVES["rtd"].loss_terms if h.key]
         total = sums[0][0] / sums[0][2] + 50 * sums[1][0] / sums[1][2]
     whole = tape.gradient(total, variables[TOKENS])
     np.testing.assert_allclose(whole, parts["mlm"][0] + 50 * parts["rtd"][0], atol=1e-5)
@@ -199,7 +199,7 @@ def test_disentangled_gradients(config, batch):
     seen = {k: x[k] for k in ("segment_ids", "padding_mask")} | {"token_ids": token_ids}
     with tf.GradientTape() as tape:
         outputs = {"rtd_logits": kept(seen), "replaced": outputs["replaced"]}
-        sums = OBJECTIVES["rtd"].heads[1].sums(outputs, y, w)
+        sums = OBJECTIVES["rtd"].loss_terms[1].sums(outputs, y, w)
         loss = sums[0] / sums[2]
     np.testing.assert_allclose(tape.gradient(loss, table), parts["rtd"][1], atol=1e-6)
 

@@ -8,7 +8,7 @@ from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.training.throughput import training_flops
 from tests.marks import others_slow
 from tests.pretraining import small
-from tests.pretraining.models import BATCH, LENGTH, SLOTS, batches
+from tests.pretraining.models import BATCH, LENGTH, MAX_PREDICTIONS, batches
 
 ON_THE_HOST = ("PyFunc", "Print", "Table", "Iterator", "Dataset", "Regex", "Unique", "Where")
 """In the names of kinds of operations that TPUs have not or whose result has any size."""
@@ -49,7 +49,7 @@ def test_step_is_static_and_needs_no_host(objective):
     check_static(graph)
     products = [o for o in operations(graph) if o.type in ("MatMul", "BatchMatMulV2")]
     counted = sum(map(flops, products))
-    assert counted == pytest.approx(training_flops(model, BATCH, LENGTH, SLOTS), rel=0.03)
+    assert counted == pytest.approx(training_flops(model, BATCH, LENGTH, MAX_PREDICTIONS), rel=0.03)
 
 
 @pytest.mark.parametrize(

@@ -59,13 +59,15 @@ def test_tpus_by_type(monkeypatch, kind, replicas, peak):
 def test_what_some_steps_have_done():
     model, two = make_model("mlm"), SimpleNamespace(num_replicas_in_sync=2)
     done = {"steps": 5, "batch_size": 8, "tokens": 960, "seconds": 4.0}
-    measures = Throughput(model, two, length=32, slots=4, peak=1e-3).measures(**done)
+    measures = Throughput(model, two, length=32, max_predictions_per_seq=4, peak=1e-3).measures(
+        **done
+    )
     assert measures == {
         "tokens_per_second": 240,
         "padding": 0.25,
         "mfu": pytest.approx(5 * training_flops(model, 8, 32, 4) / 4 / 2e9),
     }
-    unknown = Throughput(model, tf.distribute.get_strategy(), length=32, slots=4)
+    unknown = Throughput(model, tf.distribute.get_strategy(), length=32, max_predictions_per_seq=4)
     assert unknown.measures(**done).keys() == {"tokens_per_second", "padding"}
 
 

@@ -29,12 +29,13 @@ Patterns = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TokenizedCorpus:
-    """Documents of units (sentences, or lines) of tokens.
+    """Documents of sentences of tokens. A line without several sentences counts as one.
 
     Args:
         tokens: `[N]` int32, all text one after the other, in memory or in files.
-        unit_splits: `[U + 1]` int64: unit u is `tokens[unit_splits[u] : unit_splits[u + 1]]`.
-        document_splits: `[D + 1]` int64: document d has the units from `document_splits[d]` to
+        sentence_splits: `[S + 1]` int64: sentence s is
+            `tokens[sentence_splits[s] : sentence_splits[s + 1]]`.
+        document_splits: `[D + 1]` int64: document d has the sentences from `document_splits[d]` to
             `document_splits[d + 1]`.
         is_continuation: bool `[V]`: tokens that continue a word.
         separator_id: a token that may stand at the end of documents and is not text.
@@ -42,7 +43,7 @@ class TokenizedCorpus:
     """
 
     tokens: np.ndarray | MappedTokens
-    unit_splits: np.ndarray
+    sentence_splits: np.ndarray
     document_splits: np.ndarray
     is_continuation: np.ndarray
     separator_id: int | None = None
@@ -50,7 +51,7 @@ class TokenizedCorpus:
 
     @classmethod
     def from_files(
-        cls, patterns: Patterns, tokenizer: Tokenizer, *, max_unit_tokens: int = 64
+        cls, patterns: Patterns, tokenizer: Tokenizer, *, max_sentence_tokens: int = 64
     ) -> TokenizedCorpus:
         """Reads text files, plain or gzip.
 
@@ -58,14 +59,16 @@ class TokenizedCorpus:
             patterns: globs. A line is a sentence or a paragraph; a blank line, or the end of a
                 file, ends a document.
             tokenizer: strings to ids.
-            max_unit_tokens: a longer line is cut into units of about this length at most: at the
-                ends of its sentences and, where those are too far apart, between words.
+            max_sentence_tokens: largest number of tokens, about, of a sentence. A longer line is
+                cut at the ends of its sentences and, if they are too far apart, between words.
 
         Raises:
             InputError: if a file is missing, empty, binary or not UTF-8, or has no tokens.
         """
         lines = tokenize_lines(iterate_lines(patterns), tokenizer)
-        return cls.from_lines([lines], lines.tokens, tokenizer, max_unit_tokens=max_unit_tokens)
+        return cls.from_lines(
+            [lines], lines.tokens, tokenizer, max_sentence_tokens=max_sentence_tokens
+        )
 
     @classmethod
     def from_lines(
@@ -74,7 +77,7 @@ class TokenizedCorpus:
         tokens: np.ndarray | MappedTokens,
         tokenizer: Tokenizer,
         *,
-        max_unit_tokens: int,
+        max_sentence_tokens: int,
     ) -> TokenizedCorpus:
         """The corpus of lines that are tokenized.
 
@@ -82,43 +85,48 @@ class TokenizedCorpus:
             parts: the text, in parts that may be cut at any line.
             tokens: those of all parts, one after the other.
             tokenizer: what made them.
-            max_unit_tokens: as of `from_files`.
+            max_sentence_tokens: as of `from_files`.
 
         Raises:
             InputError: if there are no tokens.
         """
         if not len(tokens):
             raise InputError("The corpus has no tokens; give it lines of text.")
-        units, documents, before = [], [np.zeros(1, np.int64)], 0
+        sentences, documents, before = [], [np.zeros(1, np.int64)], 0
         for part in parts:
             ends = splits_of(part.lengths)
-            units.append(before + unit_starts(part, ends[:-1], tokenizer, max_unit_tokens))
+            sentences.append(
+                before + sentence_starts(part, ends[:-1], tokenizer, max_sentence_tokens)
+            )
             documents.append(before + ends[part.breaks])
             before += len(part.tokens)
-        starts, document_starts = np.concatenate(units), np.unique(np.concatenate(documents))
+        starts, document_starts = np.concatenate(sentences), np.unique(np.concatenate(documents))
         document_starts = document_starts[document_starts < len(tokens)]
         return cls(
             tokens=tokens,
-            unit_splits=np.append(starts, len(tokens)),
+            sentence_splits=np.append(starts, len(tokens)),
             document_splits=np.append(np.searchsorted(starts, document_starts), len(starts)),
             is_continuation=tokenizer.is_continuation,
         )
 
     @property
     def checksum(self) -> int:
-        """Of tokens, units and documents; tokens in files were checked when they were written."""
+        """Checksum of tokens, sentences and documents.
+
+        Tokens in files were checked when they were written.
+        """
         if isinstance(self.tokens, MappedTokens):
             checksum = self.tokens.checksum
         else:
             checksum = zlib.crc32(self.tokens.data)
-        for splits in (self.unit_splits, self.document_splits):
+        for splits in (self.sentence_splits, self.document_splits):
             checksum = zlib.crc32(np.ascontiguousarray(splits, np.int64).data, checksum)
         return checksum
 
     @property
-    def num_units(self) -> int:
+    def num_sentences(self) -> int:
         """Number of sentences or lines."""
-        return len(self.unit_splits) - 1
+        return len(self.sentence_splits) - 1
 
     @property
     def num_documents(self) -> int:
@@ -126,17 +134,18 @@ class TokenizedCorpus:
         return len(self.document_splits) - 1
 
     @functools.cached_property
-    def document_of_unit(self) -> np.ndarray:
+    def document_of_sentence(self) -> np.ndarray:
         """`[U]` int64."""
         return np.repeat(np.arange(self.num_documents), np.diff(self.document_splits))
 
     def with_document_separators(self, separator_id: int) -> TokenizedCorpus:
         """The same text with a separator at the end of each document, for sequences across them."""
-        ends = self.unit_splits[self.document_splits[1:]]
+        ends = self.sentence_splits[self.document_splits[1:]]
         return dataclasses.replace(
             self,
             tokens=np.insert(np.asarray(self.tokens), ends, separator_id),
-            unit_splits=self.unit_splits + np.append(self.document_of_unit, self.num_documents),
+            sentence_splits=self.sentence_splits
+            + np.append(self.document_of_sentence, self.num_documents),
             separator_id=separator_id,
         )
 
@@ -149,38 +158,38 @@ class TokenizedCorpus:
             InputError: if there is too little text.
         """
         enough = self.num_documents * share >= 20
-        unit = np.arange(self.num_units)
+        sentence = np.arange(self.num_sentences)
         if enough:
             every = round(1 / share)
-            held_out = self.document_of_unit % every == every - 1
+            held_out = self.document_of_sentence % every == every - 1
         else:
             sizes = np.diff(self.document_splits)
             # Rounded over all documents: short ones would each round to nothing.
             kept = sizes - np.diff(np.round(self.document_splits * share)).astype(np.int64)
             held_out = (
-                unit - self.document_splits[:-1][self.document_of_unit]
-                >= (kept[self.document_of_unit])
+                sentence - self.document_splits[:-1][self.document_of_sentence]
+                >= (kept[self.document_of_sentence])
             )
         if not held_out.any() or held_out.all():
             raise InputError(
-                f"Cannot hold out a share of {share} of {self.num_units} lines; give more text or "
-                "name validation files."
+                f"Cannot hold out a ratio of {share} of {self.num_sentences} lines; give more text "
+                "or name validation files."
             )
         return self._select(~held_out), self._select(held_out)
 
-    def _select(self, units: np.ndarray) -> TokenizedCorpus:
-        """The units `[U]` bool that are true; documents without any disappear."""
-        lengths = np.diff(self.unit_splits)
-        _, document_sizes = np.unique(self.document_of_unit[units], return_counts=True)
+    def _select(self, sentences: np.ndarray) -> TokenizedCorpus:
+        """The sentences `[U]` bool that are true; documents without any disappear."""
+        lengths = np.diff(self.sentence_splits)
+        _, document_sizes = np.unique(self.document_of_sentence[sentences], return_counts=True)
         if isinstance(self.tokens, MappedTokens):
-            changes = np.flatnonzero(np.diff(units, prepend=False, append=False))
-            tokens = self.tokens.take(*self.unit_splits[changes].reshape(-1, 2).T)
+            changes = np.flatnonzero(np.diff(sentences, prepend=False, append=False))
+            tokens = self.tokens.take(*self.sentence_splits[changes].reshape(-1, 2).T)
         else:
-            tokens = self.tokens[np.repeat(units, lengths)]
+            tokens = self.tokens[np.repeat(sentences, lengths)]
         return dataclasses.replace(
             self,
             tokens=tokens,
-            unit_splits=splits_of(lengths[units]),
+            sentence_splits=splits_of(lengths[sentences]),
             document_splits=splits_of(document_sizes),
         )
 
@@ -235,10 +244,10 @@ def tokenize_lines(lines: Iterable[str], tokenizer: Tokenizer) -> Lines:
     return Lines(tokens, lengths[lengths > 0].astype(np.int32), breaks.astype(np.int32))
 
 
-def unit_starts(
+def sentence_starts(
     lines: Lines, line_starts: np.ndarray, tokenizer: Tokenizer, max_tokens: int
 ) -> np.ndarray:
-    """Indices `[U]` at which units begin: at lines, inside long lines also at sentences."""
+    """Indices `[U]` at which sentences begin: at lines, inside long lines also at sentences."""
     tokens = lines.tokens
     word_start = ~tokenizer.is_continuation[tokens]
     length = np.diff(line_starts, append=len(tokens))
@@ -253,7 +262,7 @@ def unit_starts(
     cuts = np.repeat(positions, pieces) + offset
     words = np.flatnonzero(word_start | starts)
     before = words[np.searchsorted(words, cuts, side="right") - 1]
-    # A word as long as a unit has to be cut itself.
+    # A word as long as a sentence has to be cut itself.
     return np.unique(np.where(cuts - before < max_tokens, before, cuts))
 
 

@@ -1,4 +1,4 @@
-"""From a plan to batches: index arithmetic and one gather, in the graph."""
+"""From an index of examples to batches: index arithmetic and one gather, in the graph."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from keras_bert.errors import InputError
 from keras_bert.pretraining.data.corpus import TokenizedCorpus
 from keras_bert.pretraining.data.data_service import map_on_hosts
 from keras_bert.pretraining.data.example_index import (
-    EpochPlan,
-    PackedPlan,
-    Plan,
-    plan_full_sentences,
-    plan_packed,
+    AnyExampleIndex,
+    ExampleIndex,
+    PackedExampleIndex,
+    full_sentences_index,
+    packed_index,
 )
 from keras_bert.pretraining.data.mapped_tokens import MappedTokens, token_reader
 from keras_bert.pretraining.data.masking import TokenMasking
@@ -28,8 +28,8 @@ class ObjectiveLike(Protocol):
     """Attributes of an objective that decide the contents of a batch."""
 
     @property
-    def plan(self) -> Callable[..., Plan]:
-        """Plan of the examples of an epoch."""
+    def index_examples(self) -> Callable[..., AnyExampleIndex]:
+        """Function that makes the index of an epoch's examples."""
 
     @property
     def pairs(self) -> bool:
@@ -40,7 +40,7 @@ class ObjectiveLike(Protocol):
         """Whether the model takes original tokens and noise."""
 
     @property
-    def heads(self) -> tuple[Any, ...]:
+    def loss_terms(self) -> tuple[Any, ...]:
         """Losses, whose labels and weights a batch has."""
 
 
@@ -54,11 +54,11 @@ class Examples:
         masking: which tokens are to be guessed.
         sequence_length: T.
         objective: decides which texts an example has, and which labels and weights.
-        across_documents: whether stretches of text go on into the next document, in place of the
-            objective's plan; for objectives without pairs.
+        across_documents: whether spans of text go on into the next document, in place of the
+            objective's examples; for objectives without pairs.
         packed: whether rows are filled with several documents, the same.
         data_service: addresses of the hosts that make the batches; none means that it is done here.
-        seed: of the plan and of the noise that a model samples with.
+        seed: of the examples and of the noise that a model samples with.
 
     Raises:
         InputError: if there are hosts to which the tokens would have to be sent.
@@ -81,13 +81,13 @@ class Examples:
                 "keras-bert tokenize, and across_documents, which puts something in, be false."
             )
 
-    def plan(self, epoch: int) -> Plan:
-        """The plan of an epoch."""
+    def example_index(self, epoch: int) -> AnyExampleIndex:
+        """Returns the index of an epoch's examples."""
         special = 3 if self.objective.pairs else 2
-        plan: Callable[..., Plan] = self.objective.plan
+        index: Callable[..., AnyExampleIndex] = self.objective.index_examples
         if self.across_documents or self.packed:
-            plan = plan_packed if self.packed else plan_full_sentences
-        return plan(self.corpus, self.sequence_length - special, seed=self.seed, epoch=epoch)
+            index = packed_index if self.packed else full_sentences_index
+        return index(self.corpus, self.sequence_length - special, seed=self.seed, epoch=epoch)
 
     def dataset(
         self,
@@ -96,7 +96,7 @@ class Examples:
         epoch: int = 0,
         start: int = 0,
         limit: int | None = None,
-        plan: Plan | None = None,
+        example_index: AnyExampleIndex | None = None,
         parts: int = 1,
         first_part: int = 0,
         local_parts: int | None = None,
@@ -111,7 +111,7 @@ class Examples:
             epoch: number of the epoch, which decides pairs, order and masks.
             start: number of the first example.
             limit: number of examples, from the beginning of the epoch; None means all.
-            plan: `plan(epoch)`, if it is at hand.
+            example_index: `example_index(epoch)`, if it is at hand.
             parts: number of replicas among which every batch is divided, in order; an element of
                 the dataset is then one part.
             first_part: the first part that is wanted here.
@@ -121,17 +121,17 @@ class Examples:
             Elements of x: `token_ids`, `segment_ids`, `padding_mask` `[B, T]` int32 and
             `masked_positions` `[B, P]` int32; if rows are packed, also `document_ids` `[B, T]`
             int32; if the objective samples, `original_ids` `[B, T]` int32 and `noise` `[B, P]`
-            float32. y: labels by head, for instance
-            `mlm_logits` `[B, P]` and `nsp_logits` `[B]` int32. w: weights by head, float32. Where
-            there is one head, y and w are its arrays alone.
+            float32. y: labels by term, for instance
+            `mlm_logits` `[B, P]` and `nsp_logits` `[B]` int32. w: weights by term, float32. Where
+            there is one term, y and w are its arrays alone.
         """
-        plan = self.plan(epoch) if plan is None else plan
+        example_index = self.example_index(epoch) if example_index is None else example_index
         local_parts = parts if local_parts is None else local_parts
         rows = batch_size // parts
-        end = min(limit or len(plan), len(plan))
+        end = min(limit or len(example_index), len(example_index))
         batches = num_batches(end - start, batch_size)
         # Captured tensors are passed to the pipeline, not copied into its graph.
-        tokens, columns = token_reader(self.corpus.tokens), plan_columns(plan)
+        tokens, columns = token_reader(self.corpus.tokens), index_columns(example_index)
 
         def batch(index: tf.Tensor) -> Any:
             part = first_part + index % local_parts
@@ -150,12 +150,12 @@ class Examples:
     def _example(
         self,
         tokens: Callable[[tf.Tensor], tf.Tensor],
-        plan: Mapping[str, tf.Tensor],
+        columns: Mapping[str, tf.Tensor],
         epoch: int,
         number: tf.Tensor,
         exists: tf.Tensor,
     ) -> Any:
-        layout = arrange(plan, number, self.sequence_length, self.vocabulary)
+        layout = arrange(columns, number, self.sequence_length, self.vocabulary)
         token_ids = tf.where(layout.special < 0, tokens(layout.index), layout.special)
         masked = self.masking(token_ids, epoch, number)
         x = {
@@ -172,18 +172,18 @@ class Examples:
             x["original_ids"] = token_ids
             x["noise"] = uniform(row, Purpose.NOISE, masked["positions"])
         weight = tf.cast(exists, tf.float32)
-        labels = {"slots": masked["labels"]}
+        labels = {"predictions": masked["labels"]}
         if objective.pairs:
-            labels["examples"] = tf.cast(tf.gather(plan["label"], number), tf.int32)
+            labels["examples"] = tf.cast(tf.gather(columns["label"], number), tf.int32)
         weights = {
-            "slots": masked["weights"] * weight[:, tf.newaxis],
+            "predictions": masked["weights"] * weight[:, tf.newaxis],
             "tokens": tf.cast(x["padding_mask"], tf.float32) * weight[:, tf.newaxis],
             "examples": weight,
         }
-        heads = [head for head in objective.heads if head.key]
-        y = {head.key: labels[head.over] for head in heads if head.labelled}
-        w = {head.key: weights[head.over] for head in heads}
-        if len(heads) > 1:
+        loss_terms = [term for term in objective.loss_terms if term.key]
+        y = {term.key: labels[term.over] for term in loss_terms if term.labelled}
+        w = {term.key: weights[term.over] for term in loss_terms}
+        if len(loss_terms) > 1:
             return x, y, w
         (key,) = w
         return x, y[key], w[key]
@@ -196,7 +196,7 @@ def distributed_batches(
     *,
     epoch: int = 0,
     start: int = 0,
-    plan: Plan | None = None,
+    example_index: AnyExampleIndex | None = None,
     limit: int | None = None,
 ) -> Iterator:
     """The batches of an epoch, every replica of every worker getting its part, in order.
@@ -207,7 +207,7 @@ def distributed_batches(
         batch_size: over all replicas.
         epoch: number of the epoch.
         start: number of the first example.
-        plan: `examples.plan(epoch)`, if it is at hand.
+        example_index: `examples.example_index(epoch)`, if it is at hand.
         limit: number of examples, from the beginning of the epoch; None means all.
     """
     replicas = strategy.num_replicas_in_sync
@@ -219,7 +219,7 @@ def distributed_batches(
             epoch=epoch,
             start=start,
             limit=limit,
-            plan=plan,
+            example_index=example_index,
             parts=replicas,
             first_part=context.input_pipeline_id * local,
             local_parts=local,
@@ -249,32 +249,35 @@ class Layout(NamedTuple):
     document_ids: tf.Tensor
 
 
-def plan_columns(plan: EpochPlan | PackedPlan) -> dict[str, tf.Tensor]:
-    """What a plan is made of, as tensors."""
-    return {name: tf.constant(column) for name, column in vars(plan).items()}
+def index_columns(example_index: ExampleIndex | PackedExampleIndex) -> dict[str, tf.Tensor]:
+    """Returns the columns of an index as tensors."""
+    return {name: tf.constant(column) for name, column in vars(example_index).items()}
 
 
 def arrange(
-    plan: Mapping[str, tf.Tensor], number: tf.Tensor, length: int, vocabulary: Vocabulary
+    columns: Mapping[str, tf.Tensor], number: tf.Tensor, length: int, vocabulary: Vocabulary
 ) -> Layout:
     """Lays out examples.
 
     Args:
-        plan: its columns.
+        columns: of the example index.
         number: `[B]` int64, of the examples, ascending and without gaps; the last one may be
             repeated.
         length: T.
         vocabulary: for the special tokens.
     """
-    arranged = _packed if "row_splits" in plan else _texts
-    return arranged(plan, number, tf.range(length, dtype=tf.int64), vocabulary)
+    arranged = _packed if "row_splits" in columns else _texts
+    return arranged(columns, number, tf.range(length, dtype=tf.int64), vocabulary)
 
 
 def _texts(
-    plan: Mapping[str, tf.Tensor], number: tf.Tensor, position: tf.Tensor, vocabulary: Vocabulary
+    columns: Mapping[str, tf.Tensor],
+    number: tf.Tensor,
+    position: tf.Tensor,
+    vocabulary: Vocabulary,
 ) -> Layout:
     """One text, `[CLS] a [SEP]`, or two, `[CLS] a [SEP] b [SEP]`."""
-    example = {name: tf.gather(column, number)[:, tf.newaxis] for name, column in plan.items()}
+    example = {name: tf.gather(column, number)[:, tf.newaxis] for name, column in columns.items()}
     a_end = example["a_length"] + 1  # where the first [SEP] stands
     b_length = example["b_length"]
     end = tf.where(b_length > 0, a_end + b_length + 1, a_end)  # where the last one does
@@ -291,22 +294,25 @@ def _texts(
 
 
 def _packed(
-    plan: Mapping[str, tf.Tensor], number: tf.Tensor, position: tf.Tensor, vocabulary: Vocabulary
+    columns: Mapping[str, tf.Tensor],
+    number: tf.Tensor,
+    position: tf.Tensor,
+    vocabulary: Vocabulary,
 ) -> Layout:
     """Several texts, `[CLS] a [SEP] [CLS] b [SEP]`, and so on."""
-    splits = plan["row_splits"]
+    splits = columns["row_splits"]
     first, last = splits[number[0]], splits[number[-1] + 1]
     cell = number[:, tf.newaxis] * tf.size(position, tf.int64) + position  # [B, T]
-    # Which stretch of the batch a cell belongs to: the last that begins before it or in it.
-    begins = plan["cell"][first:last]
-    stretch = tf.searchsorted(begins, tf.reshape(cell, [-1]), side="right", out_type=tf.int64) - 1
-    stretch = tf.reshape(stretch, tf.shape(cell))
-    inner = cell - tf.gather(begins, stretch)  # position within it
-    stretch += first
-    end = tf.gather(plan["length"], stretch) + 1
+    # Which span of the batch a cell belongs to: the last that begins before it or in it.
+    begins = columns["cell"][first:last]
+    span = tf.searchsorted(begins, tf.reshape(cell, [-1]), side="right", out_type=tf.int64) - 1
+    span = tf.reshape(span, tf.shape(cell))
+    inner = cell - tf.gather(begins, span)  # position within it
+    span += first
+    end = tf.gather(columns["length"], span) + 1
     special = _special_ids(vocabulary, inner, end, inner == end)
-    index = tf.gather(plan["start"], stretch) + inner - 1
-    document = stretch - tf.gather(splits, number)[:, tf.newaxis] + 1
+    index = tf.gather(columns["start"], span) + inner - 1
+    document = span - tf.gather(splits, number)[:, tf.newaxis] + 1
     return Layout(
         index=tf.where(special < 0, index, 0),
         special=special,

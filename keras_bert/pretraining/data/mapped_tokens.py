@@ -54,7 +54,7 @@ class MappedFile:
 
 
 class MappedTokens:
-    """Token ids `[N]` int32 of several files, one after the other, or of some stretches of them.
+    """Token ids `[N]` int32 of several files, one after the other, or of some spans of them.
 
     It stands where an array would that is indexed by arrays. `gather` does the same in the graph,
     of which only the names of the files become part: it can be sent to other machines that have
@@ -62,7 +62,7 @@ class MappedTokens:
 
     Args:
         files: with a vector `tokens` each.
-        starts: `[R]` int64, where stretches begin and
+        starts: `[R]` int64, where spans begin and
         ends: where they end, ascending; by default there is one, of everything.
     """
 
@@ -85,8 +85,8 @@ class MappedTokens:
         return int((self._ends - self._starts).sum())
 
     def __getitem__(self, index: np.ndarray) -> np.ndarray:
-        stretch = np.searchsorted(self._here, index, side="right") - 1
-        index = np.asarray(index) + self._shifts[stretch]
+        span = np.searchsorted(self._here, index, side="right") - 1
+        index = np.asarray(index) + self._shifts[span]
         file = np.searchsorted(self._file_starts, index, side="right") - 1
         result = np.empty(index.shape, np.int32)
         for number in np.unique(file):
@@ -99,8 +99,8 @@ class MappedTokens:
         return self[np.arange(len(self))].astype(dtype or np.int32)
 
     def take(self, starts: np.ndarray, ends: np.ndarray) -> MappedTokens | np.ndarray:
-        """The stretches from `starts` to `ends` `[R]`, one after the other."""
-        if self._shifts.any():  # of stretches once more
+        """The spans from `starts` to `ends` `[R]`, one after the other."""
+        if self._shifts.any():  # of spans once more
             return np.concatenate(
                 [self[np.arange(a, b)] for a, b in zip(starts, ends, strict=True)]
             )
@@ -108,7 +108,7 @@ class MappedTokens:
 
     @property
     def checksum(self) -> int:
-        """Of those that the files say that they have, and the stretches."""
+        """Of those that the files say that they have, and the spans."""
         contents = np.array([file.checksums[1] for file in self._files])
         return zlib.crc32(np.concatenate([contents, self._starts, self._ends]).data)
 
@@ -116,8 +116,8 @@ class MappedTokens:
         """Tokens int32 of the shape of `index`, int64, in the graph."""
         flat = tf.reshape(index, [-1])
         if self._shifts.any():
-            stretch = tf.searchsorted(self._here, flat, side="right") - 1
-            flat += tf.gather(self._shifts, stretch)
+            span = tf.searchsorted(self._here, flat, side="right") - 1
+            flat += tf.gather(self._shifts, span)
         file = tf.searchsorted(self._file_starts, flat, side="right") - 1
         shifts = [f.ends["tokens"][0] for f in self._files] - self._file_starts
         flat += tf.gather(shifts, file)

@@ -1,4 +1,4 @@
-"""In what units tokens are chosen, and which ones: at random, the same for the same keys."""
+"""Selects the tokens to predict: at random, and the same tokens for the same keys."""
 
 from typing import NamedTuple
 
@@ -8,92 +8,91 @@ import tensorflow as tf
 from keras_bert.pretraining.data.random_bits import Purpose, random_bits, uniform
 
 
-class Unit(NamedTuple):
-    """What is chosen at once: stretches of whole words, or of tokens."""
+class MaskingUnit(NamedTuple):
+    """Unit of masking: spans of whole words, or of tokens."""
 
     lengths: tuple[float, ...] = (1.0,)
-    """How often there are 1, 2, ... words, up to a factor."""
+    """Relative frequencies of spans of 1, 2, ... words."""
     of_words: bool = True
     """Whether a word is taken as a whole, or every token is a word of its own."""
     replaced_together: bool = False
-    """Whether all tokens of a stretch become `[MASK]`, or are all replaced or all kept."""
+    """Whether all tokens of a span become `[MASK]`, or are all replaced or all kept."""
 
 
-UNITS = {
+MASKING_UNITS = {
     # BERT (https://arxiv.org/abs/1810.04805), and its whole-word masking of 2019.
-    "token": Unit(of_words=False),
-    "word": Unit(),
+    "token": MaskingUnit(of_words=False),
+    "word": MaskingUnit(),
     # ALBERT (https://arxiv.org/abs/1909.11942): n-grams with p(n) ~ 1/n.
-    "ngram": Unit(lengths=(1, 1 / 2, 1 / 3)),
+    "ngram": MaskingUnit(lengths=(1, 1 / 2, 1 / 3)),
     # SpanBERT (https://arxiv.org/abs/1907.10529): geometric(0.2), clipped at 10; 3.8 on average.
-    "span": Unit(lengths=tuple(0.8**n for n in range(10)), replaced_together=True),
+    "span": MaskingUnit(lengths=tuple(0.8**n for n in range(10)), replaced_together=True),
 }
 """Units of masking by name."""
 
 
-def choose(
-    unit: Unit,
+def select_masked_tokens(
+    unit: MaskingUnit,
     candidate: tf.Tensor,
     continues: tf.Tensor,
     row: tf.Tensor,
     count: tf.Tensor,
-    slots: int,
+    max_predictions_per_seq: int,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Chooses `count` tokens of each example, or a few less where no word fits any more.
+    """Selects `count` tokens of each example, or a few less if no other word fits.
 
     Args:
-        unit: what is chosen at once.
-        candidate: bool `[B, T]`, tokens that may be chosen.
+        unit: unit of masking.
+        candidate: bool `[B, T]`, tokens that may be selected.
         continues: bool `[B, T]`, tokens that continue a word.
-        row: `[B, 1]`, what the random numbers of an example are keyed with.
-        count: `[B, 1]` int32, at most `slots`.
-        slots: number P of positions.
+        row: `[B, 1]`, keys of the examples' random numbers.
+        count: `[B, 1]` int32, at most `max_predictions_per_seq`.
+        max_predictions_per_seq: number P of positions.
 
     Returns:
-        positions `[B, P]` int32, which of them are chosen, and numbers `[B, P]` that tell the
-        stretches of an example apart.
+        positions `[B, P]` int32; bool `[B, P]`, true for selected ones; and numbers `[B, P]` that
+        tell the spans of an example apart.
     """
     if not unit.of_words:
-        return _choose_tokens(candidate, row, count, slots)
-    return _choose_words(unit, candidate, continues, row, count, slots)
+        return _select_tokens(candidate, row, count, max_predictions_per_seq)
+    return _select_words(unit, candidate, continues, row, count, max_predictions_per_seq)
 
 
-def _choose_tokens(
-    candidate: tf.Tensor, row: tf.Tensor, count: tf.Tensor, slots: int
+def _select_tokens(
+    candidate: tf.Tensor, row: tf.Tensor, count: tf.Tensor, max_predictions_per_seq: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The positions with the highest of random scores."""
+    """Selects the positions with the highest random scores."""
     score = tf.where(candidate, _score(row, tf.range(candidate.shape[1])), -1)
-    _, positions = tf.math.top_k(score, slots)
-    return positions, tf.range(slots) < count, positions
+    _, positions = tf.math.top_k(score, max_predictions_per_seq)
+    return positions, tf.range(max_predictions_per_seq) < count, positions
 
 
-def _choose_words(
-    unit: Unit,
+def _select_words(
+    unit: MaskingUnit,
     candidate: tf.Tensor,
     continues: tf.Tensor,
     row: tf.Tensor,
     count: tf.Tensor,
-    slots: int,
+    max_predictions_per_seq: int,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Stretches in random order until `count` tokens are taken, the last one cut to fit.
+    """Selects spans in random order until `count` tokens are taken; cuts the last one to fit.
 
-    Where every word has more tokens than there are slots, as if tokens did not tell words, each
-    token is one.
+    If every word exceeds the prediction limit, treats each token as a word.
     """
     length = candidate.shape[1]
     first = ~candidate | ~continues
     first |= ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :length]  # what follows a special token
     _, size = _number_words(first, candidate)
-    some_fit = tf.reduce_any((size > 0) & (size <= slots), axis=1, keepdims=True)
+    some_fit = tf.reduce_any((size > 0) & (size <= max_predictions_per_seq), axis=1, keepdims=True)
     word, size = _number_words(first | ~some_fit, candidate)
     score = score_words(unit, size > 0, row)
-    taken = _first_that_fit(score, size, count, min(2 * slots, length))
+    taken = _first_that_fit(score, size, count, min(2 * max_predictions_per_seq, length))
     score = tf.where(candidate, tf.gather(tf.where(taken, score, 0), word, batch_dims=1), 0)
     # In the order of the text.
     rank = tf.where(score > 0, length - tf.range(length), 0)
-    rank, positions = tf.math.top_k(rank, slots)
-    stretch = tf.gather(score, positions, batch_dims=1) // _WORDS
-    return positions, rank > 0, stretch
+    rank, positions = tf.math.top_k(rank, max_predictions_per_seq)
+    span = tf.gather(score, positions, batch_dims=1) // _WORDS
+    return positions, rank > 0, span
 
 
 def _number_words(first: tf.Tensor, candidate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -106,29 +105,29 @@ def _number_words(first: tf.Tensor, candidate: tf.Tensor) -> tuple[tf.Tensor, tf
 
 
 _WORDS = 16
-"""A score is a random number times this, plus the words that are left of the stretch (up to 15)."""
+"""A score is a random number times this, plus the words that are left of the span (up to 15)."""
 
 
-def score_words(unit: Unit, is_word: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
+def score_words(unit: MaskingUnit, is_word: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
     """Scores `[B, T]` of words by their number, 0 where `is_word` `[B, T]` is false.
 
-    A stretch of random length and score begins at every word. Its first word has its score,
-    the next ones a little less; where stretches overlap, a word belongs to the highest.
+    A span of random length and score begins at every word. Its first word has its score,
+    the next ones a little less; where spans overlap, a word belongs to the highest.
     """
     number = tf.range(is_word.shape[1])
     lengths = np.cumsum(unit.lengths)
     boundaries = (lengths / lengths[-1])[:-1].tolist()
     left = 1 + tf.raw_ops.Bucketize(
         input=uniform(row, Purpose.LENGTH, number), boundaries=boundaries
-    )  # words of the stretch that begins here
-    stretch = tf.where(is_word, _score(row, number) * _WORDS + left, 0)
-    score = stretch
+    )  # words of the span that begins here
+    span = tf.where(is_word, _score(row, number) * _WORDS + left, 0)
+    score = span
     for _ in boundaries:
-        # The stretches that began a word earlier; they end at what is not a word.
-        stretch = tf.pad(stretch, [[0, 0], [1, 0]])[:, :-1]
-        goes_on = is_word & (stretch % _WORDS > 1)
-        stretch = tf.where(goes_on, stretch - 1, 0)
-        score = tf.maximum(score, stretch)
+        # The spans that began a word earlier; they end at what is not a word.
+        span = tf.pad(span, [[0, 0], [1, 0]])[:, :-1]
+        goes_on = is_word & (span % _WORDS > 1)
+        span = tf.where(goes_on, span - 1, 0)
+        score = tf.maximum(score, span)
     return score
 
 

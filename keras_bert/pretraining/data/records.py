@@ -40,21 +40,21 @@ _AT_ONCE = 2**22
 
 
 def open_corpus(
-    names: Sequence[str], tokenizer: Tokenizer, *, max_unit_tokens: int = 64
+    names: Sequence[str], tokenizer: Tokenizer, *, max_sentence_tokens: int = 64
 ) -> TokenizedCorpus:
     """The corpus of text files, or of directories of records.
 
     Args:
         names: globs of text files; or directories.
         tokenizer: strings to ids.
-        max_unit_tokens: see `TokenizedCorpus.from_files`.
+        max_sentence_tokens: see `TokenizedCorpus.from_files`.
 
     Raises:
         InputError: if there are both, or a file or directory cannot be used.
     """
     directories = [Path(name) for name in names if (Path(name) / SOURCE).is_file()]
     if not directories:
-        return TokenizedCorpus.from_files(names, tokenizer, max_unit_tokens=max_unit_tokens)
+        return TokenizedCorpus.from_files(names, tokenizer, max_sentence_tokens=max_sentence_tokens)
     if len(directories) < len(names):
         raise InputError(
             f"{directories[0]} has been tokenized, and others of {', '.join(names)} have not; name "
@@ -65,7 +65,7 @@ def open_corpus(
     for file, part in zip(files, parts, strict=True):
         _check_ids(file, part.tokens, len(tokenizer.vocabulary))
     corpus = TokenizedCorpus.from_lines(
-        parts, MappedTokens(files), tokenizer, max_unit_tokens=max_unit_tokens
+        parts, MappedTokens(files), tokenizer, max_sentence_tokens=max_sentence_tokens
     )
     return dataclasses.replace(corpus, files=tuple(files))
 

@@ -13,7 +13,7 @@ import keras
 
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
-from keras_bert.pretraining.data.example_index import plan_segments
+from keras_bert.pretraining.data.example_index import segments_index
 
 Sums: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], Any]
 
@@ -22,17 +22,17 @@ LARGEST = 700.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Head:
+class LossTerm:
     """A loss that is a sum over predictions, and how it is told.
 
     Args:
         name: in the log.
         sums: (outputs, labels, weights), each by key, to loss, right predictions and predictions.
-        key: of this head's weights in a batch, and of its labels.
-        over: what is predicted: "slots" (masked tokens), "tokens" (all but padding) or
+        key: of this term's weights in a batch, and of its labels.
+        over: what is predicted: "predictions" (masked tokens), "tokens" (all but padding) or
             "examples".
         labelled: whether a batch holds labels for it.
-        weight: in the total loss; 0 for a head that is only watched, which has no key.
+        weight: in the total loss; 0 for a term that is only watched, which has no key.
         accuracy: whether right predictions are counted.
         perplexity: whether it is that of a language, so that its perplexity is told.
         part: of the model that it is the loss of, if that is not among what is kept.
@@ -41,7 +41,7 @@ class Head:
     name: str
     sums: Sums
     key: str = ""
-    over: str = "slots"
+    over: str = "predictions"
     labelled: bool = False
     weight: float = 0.0
     accuracy: bool = True
@@ -54,10 +54,10 @@ class Objective:
     """What is trained.
 
     Args:
-        heads: the losses.
+        loss_terms: the losses.
         model: (encoder's configuration, run, preprocessor, dtype) to the model that is trained. It
             has an attribute `encoder`.
-        plan: of the examples of an epoch.
+        index_examples: of the examples of an epoch.
         pairs: whether an example has two texts, told apart by segment ids and compared by means
             of the pooler.
         masked: what a token that is to be guessed becomes: the shares of `[MASK]` and of random
@@ -68,9 +68,9 @@ class Objective:
         kept: the trained model to what remains in the end.
     """
 
-    heads: tuple[Head, ...]
+    loss_terms: tuple[LossTerm, ...]
     model: Callable[..., keras.Model]
-    plan: Callable[..., Any] = plan_segments
+    index_examples: Callable[..., Any] = segments_index
     pairs: bool = False
     masked: tuple[float, float] = (0.8, 0.1)
     samples: bool = False
@@ -98,25 +98,25 @@ class Objective:
             )
 
     def measures(self, sums: Any) -> dict[str, float]:
-        """Sums `[heads, 3]` to the mean loss and accuracy of each head, and the total loss."""
+        """Sums `[loss_terms, 3]` to the mean loss and accuracy of each term, and the total loss."""
         measures = {"loss": 0.0}
-        for head, (loss, right, count) in zip(self.heads, sums, strict=True):
-            measures[f"{head.name}_loss"] = loss / max(count, 1)
-            if head.accuracy:
-                measures[f"{head.name}_accuracy"] = right / max(count, 1)
-            measures["loss"] += head.weight * loss / max(count, 1)
+        for term, (loss, right, count) in zip(self.loss_terms, sums, strict=True):
+            measures[f"{term.name}_loss"] = loss / max(count, 1)
+            if term.accuracy:
+                measures[f"{term.name}_accuracy"] = right / max(count, 1)
+            measures["loss"] += term.weight * loss / max(count, 1)
         for name, parts in self.averages.items():
             measures[name] = sum(measures[part] for part in parts) / len(parts)
         return measures
 
     def part_of(self, measure: str) -> str:
         """What a measure is of, if that is not kept; else ""."""
-        return next((h.part for h in self.heads if measure.startswith(f"{h.name}_")), "")
+        return next((h.part for h in self.loss_terms if measure.startswith(f"{h.name}_")), "")
 
     def perplexities(self, measures: Mapping[str, float]) -> dict[str, float]:
-        """e to the mean loss of the heads that model a language."""
+        """e to the mean loss of the loss_terms that model a language."""
         return {
-            f"{head.name}_perplexity": math.exp(min(measures[f"{head.name}_loss"], LARGEST))
-            for head in self.heads
-            if head.perplexity
+            f"{term.name}_perplexity": math.exp(min(measures[f"{term.name}_loss"], LARGEST))
+            for term in self.loss_terms
+            if term.perplexity
         }

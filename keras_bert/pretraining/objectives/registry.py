@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_bert.pretraining.data.example_index import plan_ordered_pairs, plan_pairs
+from keras_bert.pretraining.data.example_index import next_sentence_index, sentence_order_index
 from keras_bert.pretraining.objectives import losses
 from keras_bert.pretraining.objectives.models import (
     distillation_model,
@@ -14,7 +14,7 @@ from keras_bert.pretraining.objectives.models import (
     pretraining_model,
     replaced_token_model,
 )
-from keras_bert.pretraining.objectives.objective import Head, Objective, Sums
+from keras_bert.pretraining.objectives.objective import LossTerm, Objective, Sums
 from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel
 
 
@@ -46,7 +46,7 @@ def _cosine(outputs: Any, y: Any, w: Any) -> Any:
 
 TEMPERATURE = 2.0
 
-_MASKED = Head(
+_MASKED = LossTerm(
     name="mlm",
     sums=_cross_entropy("mlm_logits"),
     key="mlm_logits",
@@ -54,7 +54,7 @@ _MASKED = Head(
     weight=1.0,
     perplexity=True,
 )
-_NEXT = Head(
+_NEXT = LossTerm(
     name="nsp",
     sums=_cross_entropy("nsp_logits"),
     key="nsp_logits",
@@ -64,11 +64,11 @@ _NEXT = Head(
 )
 
 _REPLACED = Objective(
-    heads=(
+    loss_terms=(
         dataclasses.replace(_MASKED, part="generator"),
-        Head(name="rtd", sums=_replaced_tokens(), key="rtd_logits", over="tokens", weight=50.0),
-        Head(name="rtd_replaced", sums=_replaced_tokens(only=1)),
-        Head(name="rtd_original", sums=_replaced_tokens(only=0)),
+        LossTerm(name="rtd", sums=_replaced_tokens(), key="rtd_logits", over="tokens", weight=50.0),
+        LossTerm(name="rtd_replaced", sums=_replaced_tokens(only=1)),
+        LossTerm(name="rtd_original", sums=_replaced_tokens(only=0)),
     ),
     averages={
         "rtd_balanced_accuracy": ("rtd_replaced_accuracy", "rtd_original_accuracy"),
@@ -81,7 +81,7 @@ _REPLACED = Objective(
 )
 
 _DISTILLED = (
-    Head(
+    LossTerm(
         name="soft",
         sums=_soft_targets,
         key="soft_targets",
@@ -90,18 +90,21 @@ _DISTILLED = (
         accuracy=False,
     ),
     dataclasses.replace(_MASKED, weight=2.0),
-    Head(name="cosine", sums=_cosine, key="cosine", over="tokens", weight=1.0, accuracy=False),
+    LossTerm(name="cosine", sums=_cosine, key="cosine", over="tokens", weight=1.0, accuracy=False),
 )
 
 OBJECTIVES = {
-    "mlm": Objective(heads=(_MASKED,), model=masked_language_model),
+    "mlm": Objective(loss_terms=(_MASKED,), model=masked_language_model),
     "mlm+nsp": Objective(
-        heads=(_MASKED, _NEXT), model=pretraining_model, plan=plan_pairs, pairs=True
+        loss_terms=(_MASKED, _NEXT),
+        model=pretraining_model,
+        index_examples=next_sentence_index,
+        pairs=True,
     ),
     "mlm+sop": Objective(
-        heads=(_MASKED, dataclasses.replace(_NEXT, name="sop")),
+        loss_terms=(_MASKED, dataclasses.replace(_NEXT, name="sop")),
         model=pretraining_model,
-        plan=plan_ordered_pairs,
+        index_examples=sentence_order_index,
         pairs=True,
     ),
     "rtd": _REPLACED,
@@ -112,13 +115,13 @@ OBJECTIVES = {
         model=partial(replaced_token_model, disentangled=True, size=1.0, depth=0.5),
     ),
     "distillation": Objective(
-        heads=_DISTILLED,
+        loss_terms=_DISTILLED,
         teacher=True,
         model=partial(distillation_model, every_token=True),
         kept=lambda model: model.student,
     ),
     "distillation-masked": Objective(
-        heads=(dataclasses.replace(_DISTILLED[0], over="slots"), *_DISTILLED[1:]),
+        loss_terms=(dataclasses.replace(_DISTILLED[0], over="predictions"), *_DISTILLED[1:]),
         teacher=True,
         model=partial(distillation_model, every_token=False),
         kept=lambda model: model.student,

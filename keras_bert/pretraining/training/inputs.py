@@ -7,7 +7,7 @@ from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.input_pipeline import Examples
-from keras_bert.pretraining.data.masking import TokenMasking, slots_for
+from keras_bert.pretraining.data.masking import TokenMasking, max_predictions
 from keras_bert.pretraining.data.records import open_corpus
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.resolve import encoder_fields
@@ -62,10 +62,10 @@ def make_examples(
     """The examples to train on and, unless the share is 0, the held-out ones."""
     tokenizer = preprocessor.tokenizer
     unit = max(config.data.sequence_length // 2, 4)  # so that two units fit into a sequence
-    corpus = open_corpus(config.data.corpus, tokenizer, max_unit_tokens=unit)
+    corpus = open_corpus(config.data.corpus, tokenizer, max_sentence_tokens=unit)
     held_out = None
     if config.data.validation:
-        held_out = open_corpus(config.data.validation, tokenizer, max_unit_tokens=unit)
+        held_out = open_corpus(config.data.validation, tokenizer, max_sentence_tokens=unit)
     elif config.data.validation_ratio:
         corpus, held_out = corpus.split(config.data.validation_ratio)
     vocabulary = tokenizer.vocabulary
@@ -77,7 +77,9 @@ def make_examples(
         special_ids=vocabulary.special_ids,
         is_continuation=tokenizer.is_continuation,
         rate=config.data.masking_rate,
-        slots=slots_for(config.data.masking_rate, config.data.sequence_length),
+        max_predictions_per_seq=max_predictions(
+            config.data.masking_rate, config.data.sequence_length
+        ),
         unit=str(config.data.masking),
         replacement=OBJECTIVES[config.objective.name].masked,
         seed=config.seed,

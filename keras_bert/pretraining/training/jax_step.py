@@ -79,7 +79,7 @@ class JaxTrainingStep:
     ):
         self.model = model
         self.schedule = schedule
-        self.heads = objective.heads
+        self.loss_terms = objective.loss_terms
         self.optimizer = optimizer
         self.weight_decay = weight_decay
         self.betas = betas
@@ -114,8 +114,8 @@ class JaxTrainingStep:
             batch: `(x, y, w)`, NumPy arrays or JAX arrays, of all devices together.
 
         Returns:
-            The next state; `sums` `[heads, 3]` float32 in the order of the objective's heads
-            (loss, right predictions, predictions) and `gradient_norm`.
+            The next state; `sums` `[loss_terms, 3]` float32 in the order of the objective's loss
+            terms (loss, right predictions, predictions) and `gradient_norm`.
 
         Raises:
             InputError: if the rows of the batch cannot be divided into the micro-batches.
@@ -135,7 +135,7 @@ class JaxTrainingStep:
             variable.assign(value)
 
     def _step(self, state: TrainingState, batch: Any, frozen: list[jax.Array]) -> Any:
-        scale = loss_factors(self.heads, count_predictions(self.heads, batch[2]))
+        scale = loss_factors(self.loss_terms, count_predictions(self.loss_terms, batch[2]))
         gradients, sums = self._accumulate(state, batch, frozen, scale)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
         if self.clip_norm is not None:
@@ -165,16 +165,16 @@ class JaxTrainingStep:
             lambda x: jnp.swapaxes(x.reshape(-1, parts, *x.shape[1:]), 0, 1), batch
         )
         zeros = [jnp.zeros_like(value) for value in state.values]
-        total = (zeros, jnp.zeros((len(self.heads), 3)))
+        total = (zeros, jnp.zeros((len(self.loss_terms), 3)))
         return jax.lax.scan(add, total, (jnp.arange(parts), batches))[0]
 
     def _loss(
         self, values: list[jax.Array], states: list[jax.Array], batch: Any, scale: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """The total, and the sums `[heads, 3]`."""
+        """The total, and the sums `[loss_terms, 3]`."""
         x, y, w = batch
         outputs, _ = self.model.stateless_call(values, states, x, training=True)
-        sums = sum_losses(self.heads, outputs, y, w)
+        sums = sum_losses(self.loss_terms, outputs, y, w)
         return jnp.sum(sums[:, 0] * scale), sums
 
     def _seeds(self, number: Any) -> jax.Array:

@@ -1,4 +1,4 @@
-"""What a training step does alike on every backend of Keras: losses by head, seeds of dropout."""
+"""What a training step does alike on every backend of Keras: losses by term, seeds of dropout."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,35 +6,37 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.pretraining.objectives.objective import Head
+from keras_bert.pretraining.objectives.objective import LossTerm
 
 
-def by_key(heads: Sequence[Head], values: Any) -> Mapping[str, Any]:
-    """What a model or dataset with one head gives as it is, by key."""
-    return values if isinstance(values, Mapping) else {heads[0].key: values}
+def by_key(loss_terms: Sequence[LossTerm], values: Any) -> Mapping[str, Any]:
+    """What a model or dataset with one term gives as it is, by key."""
+    return values if isinstance(values, Mapping) else {loss_terms[0].key: values}
 
 
-def count_predictions(heads: Sequence[Head], w: Any) -> Any:
-    """Of each head in a batch, `[heads]` float32; 1 for a head that is only watched."""
-    weights = by_key(heads, w)
-    return ops.stack([ops.sum(weights[head.key]) if head.key else ops.ones(()) for head in heads])
+def count_predictions(loss_terms: Sequence[LossTerm], w: Any) -> Any:
+    """Of each term in a batch, `[loss_terms]` float32; 1 for a term that is only watched."""
+    weights = by_key(loss_terms, w)
+    return ops.stack(
+        [ops.sum(weights[term.key]) if term.key else ops.ones(()) for term in loss_terms]
+    )
 
 
-def loss_factors(heads: Sequence[Head], counts: Any) -> Any:
-    """What the sums of losses are multiplied by in the total, `[heads]` float32.
+def loss_factors(loss_terms: Sequence[LossTerm], counts: Any) -> Any:
+    """What the sums of losses are multiplied by in the total, `[loss_terms]` float32.
 
     Args:
-        heads: of the objective.
+        loss_terms: of the objective.
         counts: `count_predictions` of the whole batch.
     """
-    weights = ops.convert_to_tensor([head.weight for head in heads], "float32")
+    weights = ops.convert_to_tensor([term.weight for term in loss_terms], "float32")
     return weights / ops.maximum(counts, 1.0)
 
 
-def sum_losses(heads: Sequence[Head], outputs: Any, y: Any, w: Any) -> Any:
-    """Loss, right predictions and predictions of each head, `[heads, 3]` float32."""
-    outputs, y, w = (by_key(heads, values) for values in (outputs, y, w))
-    return ops.stack([head.sums(outputs, y, w) for head in heads])
+def sum_losses(loss_terms: Sequence[LossTerm], outputs: Any, y: Any, w: Any) -> Any:
+    """Loss, right predictions and predictions of each term, `[loss_terms, 3]` float32."""
+    outputs, y, w = (by_key(loss_terms, values) for values in (outputs, y, w))
+    return ops.stack([term.sums(outputs, y, w) for term in loss_terms])
 
 
 def seed_states(model: keras.Model) -> list[keras.Variable]:

@@ -34,8 +34,8 @@ def trainable_variables(model: keras.Model) -> dict[str, tf.Variable]:
 class TrainingStep:
     """Trains and evaluates a model.
 
-    `train` and `evaluate` return the sums of what they saw, `[heads, 3]` float32 in the order of
-    the objective's heads: loss, right predictions, predictions.
+    `train` and `evaluate` return sums, `[loss_terms, 3]` float32, in the order of the objective's
+    loss terms: loss, right predictions, predictions.
 
     Args:
         model: the objective's, made in the scope of the strategy.
@@ -63,7 +63,7 @@ class TrainingStep:
         self.model = model
         self.optimizer = optimizer
         self.strategy = strategy
-        self.heads = objective.heads
+        self.loss_terms = objective.loss_terms
         self.seed = seed
         self.accumulation = accumulation
         self.clip_norm = clip_norm
@@ -85,7 +85,7 @@ class TrainingStep:
             `sums`, `tokens` (int64, without padding and rows that fill up a batch) and the last
             step's `gradient_norm`.
         """
-        sums = tf.zeros([len(self.heads), 3])
+        sums = tf.zeros([len(self.loss_terms), 3])
         tokens, norm = tf.constant(0, tf.int64), tf.constant(0.0)
         for _ in tf.range(steps):
             result = self.strategy.run(self._step, args=(next(iterator),))
@@ -97,7 +97,7 @@ class TrainingStep:
         """The sums of one distributed batch, without dropout."""
 
         def evaluate_replica(x: Any, y: Any, w: Any) -> tf.Tensor:
-            sums = sum_losses(self.heads, self.model(x, training=False), y, w)
+            sums = sum_losses(self.loss_terms, self.model(x, training=False), y, w)
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
 
         return self._first(self.strategy.run(evaluate_replica, args=batch))
@@ -113,7 +113,7 @@ class TrainingStep:
         variables = self.optimizer.variables
         values = [tf.convert_to_tensor(variable) for variable in variables.values()]
         counts = replica.all_reduce(tf.distribute.ReduceOp.SUM, self._counts(batch))
-        scale = loss_factors(self.heads, counts[:-1]) * self.optimizer.scale
+        scale = loss_factors(self.loss_terms, counts[:-1]) * self.optimizer.scale
         tokens = tf.cast(counts[-1], tf.int64)
         gradients, sums = self._accumulate(values, batch, scale, replica.replica_id_in_sync_group)
         gradients, sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, [gradients, sums])
@@ -133,14 +133,14 @@ class TrainingStep:
         return sums, tokens, told
 
     def _counts(self, batch: Any) -> tf.Tensor:
-        """Predictions of each head, then tokens, `[heads + 1]` float32."""
+        """Predictions of each term, then tokens, `[loss_terms + 1]` float32."""
         x, _, w = batch
         mask = tf.cast(x["padding_mask"], tf.float32)
         weights = [tf.reshape(each, [tf.shape(mask)[0], -1]) for each in tf.nest.flatten(w)]
         # 0 for the rows that fill up an epoch's last batch, of which no weight is more.
         exists = tf.reduce_max(tf.concat(weights, axis=1), axis=1, keepdims=True)
         tokens = tf.reduce_sum(mask * exists)
-        return tf.concat([count_predictions(self.heads, w), [tokens]], axis=0)
+        return tf.concat([count_predictions(self.loss_terms, w), [tokens]], axis=0)
 
     def _accumulate(
         self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, replica: Any
@@ -153,7 +153,7 @@ class TrainingStep:
             lambda x: tf.reshape(x, [parts, x.shape[0] // parts, *x.shape[1:]]), batch
         )
         gradients = [tf.zeros_like(value) for value in values]
-        sums = tf.zeros([len(self.heads), 3])
+        sums = tf.zeros([len(self.loss_terms), 3])
         for part in tf.range(parts):
             micro_batch = tf.nest.map_structure(lambda x, part=part: x[part], batch)
             more, more_sums = self._forward_backward(
@@ -166,7 +166,7 @@ class TrainingStep:
     def _gradients_of_part(
         self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, seeds: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """A pure function of tensors: parameters, batch, factors `[heads]`, seeds `[D, 2]`."""
+        """A pure function of tensors: parameters, batch, factors `[loss_terms]`, seeds `[D, 2]`."""
         x, y, w = batch
         frozen = [variable.value for variable in self.model.non_trainable_variables]
         states = with_seeds(self.model, frozen, seeds)
@@ -175,9 +175,9 @@ class TrainingStep:
             outputs, _ = self.model.stateless_call(
                 self._in_model_order(values), states, x, training=True
             )
-            sums = sum_losses(self.heads, outputs, y, w)
+            sums = sum_losses(self.loss_terms, outputs, y, w)
             loss = tf.reduce_sum(sums[:, 0] * scale)
-        zero = tf.UnconnectedGradients.ZERO  # a pooler that no head reads
+        zero = tf.UnconnectedGradients.ZERO  # a pooler that no term reads
         return tape.gradient(loss, values, unconnected_gradients=zero), sums
 
     def _seeds(self, replica: Any, part: Any) -> tf.Tensor:

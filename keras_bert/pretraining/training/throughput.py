@@ -30,7 +30,7 @@ class Throughput:
         model: as `Objective.model` makes it.
         strategy: where it is trained.
         length: T.
-        slots: P.
+        max_predictions_per_seq: P.
         peak: TFLOP/s of a replica's device at most; by default what
             `device_flops` knows of it.
     """
@@ -41,12 +41,12 @@ class Throughput:
         strategy: tf.distribute.Strategy,
         *,
         length: int,
-        slots: int,
+        max_predictions_per_seq: int,
         peak: float | None = None,
     ):
         self._model = model
         self._length = length
-        self._slots = slots
+        self._max_predictions = max_predictions_per_seq
         replica = peak or peak_teraflops(strategy)
         self._peak = replica and replica * strategy.num_replicas_in_sync * 1e12
 
@@ -64,21 +64,25 @@ class Throughput:
         computed = steps * batch_size * self._length
         measures = {"tokens_per_second": tokens / seconds, "padding": 1 - tokens / computed}
         if self._peak:
-            flops = steps * training_flops(self._model, batch_size, self._length, self._slots)
+            flops = steps * training_flops(
+                self._model, batch_size, self._length, self._max_predictions
+            )
             measures["mfu"] = flops / seconds / self._peak
         return measures
 
 
-def training_flops(model: keras.Model, batch_size: int, length: int, slots: int) -> int:
+def training_flops(
+    model: keras.Model, batch_size: int, length: int, max_predictions_per_seq: int
+) -> int:
     """Floating-point operations of a step with a model of any objective.
 
     Args:
         model: as `Objective.model` makes it.
         batch_size: B.
         length: T, padding included, since it is computed, too.
-        slots: P, masked tokens of an example, empty slots included.
+        max_predictions_per_seq: P, positions of an example to predict, unused ones included.
     """
-    return _STEPS[type(model)](model, batch_size, length, slots)
+    return _STEPS[type(model)](model, batch_size, length, max_predictions_per_seq)
 
 
 def encoder_flops(config: EncoderConfig, batch_size: int, length: int, layers: int = 0) -> int:
@@ -97,41 +101,58 @@ def encoder_flops(config: EncoderConfig, batch_size: int, length: int, layers: i
     )
 
 
-def _masked_lm(model: MaskedLanguageModel, batch: int, length: int, slots: int) -> int:
+def _masked_lm(
+    model: MaskedLanguageModel, batch: int, length: int, max_predictions_per_seq: int
+) -> int:
     # The enhanced decoder applies the last layer twice, in place of once.
     layers = model.config.num_layers + model.enhanced
     encoder = encoder_flops(model.config, batch, length, layers)
-    return encoder + _masked_lm_head(model.config, batch, length, slots)
+    return encoder + _masked_lm_head(model.config, batch, length, max_predictions_per_seq)
 
 
-def _masked_lm_head(config: EncoderConfig, batch: int, length: int, slots: int) -> int:
+def _masked_lm_head(
+    config: EncoderConfig, batch: int, length: int, max_predictions_per_seq: int
+) -> int:
     size, width = config.hidden_size, config.embedding_size
-    picked = length * size if slots < length else 0  # by a one-hot matrix
-    return 2 * batch * slots * (picked + size * width + width * config.vocabulary_size)
+    picked = length * size if max_predictions_per_seq < length else 0  # by a one-hot matrix
+    return (
+        2
+        * batch
+        * max_predictions_per_seq
+        * (picked + size * width + width * config.vocabulary_size)
+    )
 
 
 def _of_masked_lm(model: MaskedLanguageModel, *sizes: int) -> int:
     return 3 * _masked_lm(model, *sizes)
 
 
-def _of_pretraining(model: PretrainingModel, batch: int, length: int, slots: int) -> int:
+def _of_pretraining(
+    model: PretrainingModel, batch: int, length: int, max_predictions_per_seq: int
+) -> int:
     config = model.config
     encoder = encoder_flops(config, batch, length)
     next_sentence = 2 * batch * (config.hidden_size**2 + 2 * config.hidden_size)
-    return 3 * (encoder + _masked_lm_head(config, batch, length, slots) + next_sentence)
+    return 3 * (
+        encoder + _masked_lm_head(config, batch, length, max_predictions_per_seq) + next_sentence
+    )
 
 
-def _of_replaced_token(model: ReplacedTokenModel, batch: int, length: int, slots: int) -> int:
+def _of_replaced_token(
+    model: ReplacedTokenModel, batch: int, length: int, max_predictions_per_seq: int
+) -> int:
     size = model.config.hidden_size
     detector = encoder_flops(model.config, batch, length) + 2 * batch * length * (size**2 + size)
-    return 3 * (_masked_lm(model.generator, batch, length, slots) + detector)
+    return 3 * (_masked_lm(model.generator, batch, length, max_predictions_per_seq) + detector)
 
 
-def _of_distillation(model: DistillationModel, batch: int, length: int, slots: int) -> int:
-    wanted = length if model.every_token else slots
+def _of_distillation(
+    model: DistillationModel, batch: int, length: int, max_predictions_per_seq: int
+) -> int:
+    wanted = length if model.every_token else max_predictions_per_seq
     trained, frozen = (_masked_lm(m, batch, length, wanted) for m in (model.student, model.teacher))
     if model.every_token:  # the masked tokens' logits are computed once more
-        trained += _masked_lm_head(model.student.config, batch, length, slots)
+        trained += _masked_lm_head(model.student.config, batch, length, max_predictions_per_seq)
     return 3 * trained + frozen
 
 

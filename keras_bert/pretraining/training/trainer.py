@@ -29,7 +29,7 @@ from keras_bert.optimizers.schedules import DECAYS
 from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.data_service import fed_by
-from keras_bert.pretraining.data.example_index import Plan
+from keras_bert.pretraining.data.example_index import AnyExampleIndex
 from keras_bert.pretraining.data.input_pipeline import Examples, distributed_batches, num_batches
 from keras_bert.pretraining.data.records import verifying
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
@@ -152,9 +152,9 @@ class Trainer:
         # Asked now, since a directory may be gone before the run ends.
         source = config.model.init_checkpoint
         self.base_model = source if source and is_on_hub(source) else None
-        self.plan, self.planned = _first_plan(training, "training"), 0
-        self.validation_plan = _first_plan(validation, "held-out") if validation else None
-        self.examples_per_epoch = len(self.plan)
+        self.example_index, self.indexed_epoch = _first_index(training, "training"), 0
+        self.validation_index = _first_index(validation, "held-out") if validation else None
+        self.examples_per_epoch = len(self.example_index)
         schedule, devices = config.schedule, config.devices
         self.ramp = BatchRamp(
             first=schedule.first_batch_size or schedule.batch_size,
@@ -162,7 +162,9 @@ class Trainer:
             steps=schedule.batch_ramp_steps or 0,
         )
         # Epochs differ a little in length; the first one is the measure.
-        self.steps = schedule.steps or self.ramp.steps_for(schedule.epochs or 0, len(self.plan))
+        self.steps = schedule.steps or self.ramp.steps_for(
+            schedule.epochs or 0, len(self.example_index)
+        )
         keras.utils.set_random_seed(config.seed)
         with strategy.scope():
             policy = keras.dtype_policies.get(devices.precision)
@@ -183,7 +185,7 @@ class Trainer:
             self.model,
             strategy,
             length=config.data.sequence_length,
-            slots=training.masking.slots,
+            max_predictions_per_seq=training.masking.max_predictions_per_seq,
             peak=devices.peak_teraflops,
         )
         held_out = validation.corpus if validation else None
@@ -246,7 +248,7 @@ class Trainer:
         ):
             self._add_hooks(bar)
             while self.step < self.steps and not stop_requested():
-                self._train_stretch(stop_requested)
+                self._train_span(stop_requested)
             self.verification.wait()
             self.checkpoints.save(self.step)
         self.run_log.close()
@@ -295,10 +297,13 @@ class Trainer:
             "best": str(best_path) if best_path and best_path.exists() else None,
         }
 
-    def _train_stretch(self, stop_requested: Callable[[], bool]) -> None:
+    def _train_span(self, stop_requested: Callable[[], bool]) -> None:
         """Trains to the end of the epoch, or to the next size of the batch if that comes first."""
-        if self.planned != self.epoch:
-            self.plan, self.planned = self.training.plan(self.epoch), self.epoch
+        if self.indexed_epoch != self.epoch:
+            self.example_index, self.indexed_epoch = (
+                self.training.example_index(self.epoch),
+                self.epoch,
+            )
         size = self.ramp.at(self.step)
         iterator = distributed_batches(
             self.strategy,
@@ -306,9 +311,9 @@ class Trainer:
             size,
             epoch=self.epoch,
             start=self.example,
-            plan=self.plan,
+            example_index=self.example_index,
         )
-        batches = num_batches(len(self.plan) - self.example, size)
+        batches = num_batches(len(self.example_index) - self.example, size)
         end = min(self.step + min(batches, self.ramp.until_change(self.step)), self.steps)
         while self.step < end and not stop_requested():
             count = min(self._until_next_event(), end - self.step)
@@ -336,7 +341,7 @@ class Trainer:
             seconds=time.monotonic() - began,
             traced=train.experimental_get_tracing_count() > traces,
         )
-        if self.example >= len(self.plan):
+        if self.example >= len(self.example_index):
             self.epoch, self.example = self.epoch + 1, 0
 
     def _until_next_event(self) -> int:
@@ -356,7 +361,7 @@ class Trainer:
             self.validation,
             # As many as a replica holds in training.
             config.schedule.batch_size // config.devices.gradient_accumulation_steps,
-            plan=self.validation_plan,
+            example_index=self.validation_index,
             limit=config.data.validation_examples,
         )
 
@@ -408,22 +413,22 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
         restore()
 
 
-def _first_plan(examples: Examples, name: str) -> Plan:
-    """Returns the plan of the first epoch; for held-out text, the plan of all examples.
+def _first_index(examples: Examples, name: str) -> AnyExampleIndex:
+    """Returns the index of the first epoch's examples; for held-out text, of all examples.
 
     Raises:
         InputError: if the text is not enough.
     """
     try:
-        plan = examples.plan(0)
+        example_index = examples.example_index(0)
     except InputError as error:
         raise InputError(f"The {name} text is not enough. {error}") from None
-    if not len(plan):
+    if not len(example_index):
         raise InputError(
             f"The {name} text is too short for an example; give more, or hold out another share "
             "(data.validation_ratio, 0 for none) or other files (data.validation)."
         )
-    return plan
+    return example_index
 
 
 def make_optimizer(

@@ -1,23 +1,23 @@
-"""Which stretches of text make the examples of an epoch: one file per plan.
+"""Indices of the examples of an epoch: the spans of text in each example. One file per kind.
 
-Every draw is a function of (seed, epoch, unit), so a plan can be made anywhere and again.
+Every draw is a function of (seed, epoch, sentence), so every process makes the same index.
 """
 
-from keras_bert.pretraining.data.example_index.index import EpochPlan
-from keras_bert.pretraining.data.example_index.next_sentence import plan_pairs
-from keras_bert.pretraining.data.example_index.packed import PackedPlan, plan_packed
-from keras_bert.pretraining.data.example_index.sentence_order import plan_ordered_pairs
-from keras_bert.pretraining.data.example_index.sentences import plan_full_sentences, plan_segments
+from keras_bert.pretraining.data.example_index.index import ExampleIndex
+from keras_bert.pretraining.data.example_index.next_sentence import next_sentence_index
+from keras_bert.pretraining.data.example_index.packed import PackedExampleIndex, packed_index
+from keras_bert.pretraining.data.example_index.sentence_order import sentence_order_index
+from keras_bert.pretraining.data.example_index.sentences import full_sentences_index, segments_index
 
-Plan = EpochPlan | PackedPlan
+AnyExampleIndex = ExampleIndex | PackedExampleIndex
 
 __all__ = [
-    "EpochPlan",
-    "PackedPlan",
-    "Plan",
-    "plan_full_sentences",
-    "plan_ordered_pairs",
-    "plan_packed",
-    "plan_pairs",
-    "plan_segments",
+    "AnyExampleIndex",
+    "ExampleIndex",
+    "PackedExampleIndex",
+    "full_sentences_index",
+    "next_sentence_index",
+    "packed_index",
+    "segments_index",
+    "sentence_order_index",
 ]

@@ -1,4 +1,4 @@
-"""Which stretches of text make the examples of an epoch."""
+"""Index of the examples of an epoch: the spans of text in each example."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class EpochPlan:
+class ExampleIndex:
     """The examples of an epoch, in the order in which they are seen, all `[N]` int64.
 
     Example n is `tokens[a_start : a_start + a_length]` and, where there are pairs, `tokens[b_start
@@ -30,12 +30,12 @@ def generator(seed: int, epoch: int) -> np.random.Generator:
 
 
 def follow(following: np.ndarray) -> np.ndarray:
-    """Units at which stretches begin: 0, then the unit `following` `[U]` it, and so on."""
+    """Sentences at which spans begin: 0, then the sentence `following` `[U]` it, and so on."""
     following = following.tolist()
-    begins, unit = [], 0
-    while unit < len(following):
-        begins.append(unit)
-        unit = following[unit]
+    begins, sentence = [], 0
+    while sentence < len(following):
+        begins.append(sentence)
+        sentence = following[sentence]
     return np.array(begins)
 
 
@@ -46,16 +46,14 @@ def shuffled_pairs(
     b_start: np.ndarray,
     b_length: np.ndarray,
     label: np.ndarray,
-) -> EpochPlan:
+) -> ExampleIndex:
     """Pairs in random order."""
     order = rng.permutation(len(a_start))
     columns = (a_start, a_length, b_start, b_length, label)
-    return EpochPlan(*(column[order].astype(np.int64) for column in columns))
+    return ExampleIndex(*(column[order].astype(np.int64) for column in columns))
 
 
-def shuffled_stretches(
-    rng: np.random.Generator, start: np.ndarray, length: np.ndarray
-) -> EpochPlan:
-    """Examples of one stretch, in random order."""
+def shuffled_spans(rng: np.random.Generator, start: np.ndarray, length: np.ndarray) -> ExampleIndex:
+    """Examples of one span, in random order."""
     nothing = np.zeros_like(start)
     return shuffled_pairs(rng, start, length, nothing, nothing, nothing)

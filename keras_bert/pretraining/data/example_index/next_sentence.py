@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert.errors import InputError
 from keras_bert.pretraining.data.example_index.index import (
-    EpochPlan,
+    ExampleIndex,
     follow,
     generator,
     shuffled_pairs,
@@ -20,30 +20,31 @@ if TYPE_CHECKING:
     from keras_bert.pretraining.data.corpus import TokenizedCorpus
 
 BLOCK = 2**14
-"""Chunks of one unit whose tokens are in memory at a time."""
+"""Chunks of one sentence whose tokens are in memory at a time."""
 
 SHORTER = 0.1
 """Share of chunks filled to a random smaller length, so that such lengths are seen in training."""
 
 
-def plan_pairs(
+def next_sentence_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
-) -> EpochPlan:
+) -> ExampleIndex:
     """Pairs of which half are true, labelled 0, and half random, labelled 1.
 
-    A chunk is filled with units of one document up to `max_tokens`, or in 10 % of the cases up to
-    a random smaller number, and split in two between units. In half of the cases the second part
-    is replaced by text of another document, and the chunk's own second part begins the next chunk.
+    A chunk is filled with sentences of one document up to `max_tokens`, or in 10 % of the cases up
+    to a random smaller number, and split in two between sentences. In half of the cases the second
+    part is replaced by text of another document, and the chunk's own second part begins the next
+    chunk.
 
-    A chunk of one unit, which only the end of a document can be, is split inside. Where it gets a
-    random continuation, that is the second half of another such unit: so no text is lost, and the
-    place of the split does not tell which pairs are true.
+    Only the end of a document can be a chunk of one sentence. It is split inside. If its
+    continuation is random, the continuation is the second half of another such sentence: so no text
+    is lost, and the place of the split does not tell which pairs are true.
 
     Args:
         corpus: at least two documents.
         max_tokens: of both parts together: the sequence length less three special tokens.
         seed: of the random choices.
-        epoch: number of the epoch; each has its own plan.
+        epoch: number of the epoch; each has its own examples.
 
     Raises:
         InputError: if the corpus has fewer than two documents.
@@ -54,8 +55,8 @@ def plan_pairs(
             "another: end documents with a blank line, or choose the objective 'mlm'."
         )
     rng = generator(seed, epoch)
-    chunks, target = chunks_at_every_unit(corpus, max_tokens, rng)
-    is_random = rng.random(corpus.num_units) < 0.5
+    chunks, target = chunks_at_every_sentence(corpus, max_tokens, rng)
+    is_random = rng.random(corpus.num_sentences) < 0.5
     begins = follow(np.where(is_random & ~chunks.is_single, chunks.split, chunks.end))
 
     # From here on, one row per chunk.
@@ -63,9 +64,9 @@ def plan_pairs(
     a_start, a_end, chunk_end = split_tokens(corpus, chunks, rng)
     is_random |= a_end == chunk_end  # one word cannot be split: only random text can follow
 
-    starts = corpus.unit_splits
+    starts = corpus.sentence_splits
     b_start, b_end = a_end.copy(), chunk_end.copy()
-    own = corpus.document_of_unit[chunks.unit]
+    own = corpus.document_of_sentence[chunks.sentence]
     other = (own + 1 + rng.integers(0, corpus.num_documents - 1, len(own))) % corpus.num_documents
     first, last = corpus.document_splits[other], corpus.document_splits[other + 1]
     picked = rng.integers(first, last)
@@ -84,19 +85,19 @@ def plan_pairs(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Chunks:
-    """Chunks `[N]`: units `unit` to `end`, the second part from unit `split`.
+    """Chunks `[N]`: sentences `sentence` to `end`, the second part from sentence `split`.
 
-    A chunk of one unit has no split (`split == end`); of BERT's only the end of a document can be
-    one.
+    A chunk of one sentence has no split (`split == end`). In BERT's data only the end of a document
+    can be one.
     """
 
-    unit: np.ndarray
+    sentence: np.ndarray
     split: np.ndarray
     end: np.ndarray
 
     @property
     def is_single(self) -> np.ndarray:
-        """bool `[N]`: chunks of one unit."""
+        """bool `[N]`: chunks of one sentence."""
         return self.split == self.end
 
     def take(self, chosen: np.ndarray) -> Chunks:
@@ -104,29 +105,31 @@ class Chunks:
         return Chunks(*(column[chosen] for column in dataclasses.astuple(self)))
 
 
-def chunks_at_every_unit(
+def chunks_at_every_sentence(
     corpus: TokenizedCorpus, max_tokens: int, rng: np.random.Generator
 ) -> tuple[Chunks, np.ndarray]:
-    """The chunk that would begin at each unit, and the tokens `[U]` that it was to have.
+    """The chunk that would begin at each sentence, and the tokens `[U]` that it was to have.
 
-    It is filled with units of one document up to `max_tokens`, or in 10 % of the cases up to a
-    random smaller number, and split in two between units, at random.
+    It is filled with sentences of one document up to `max_tokens`, or in 10 % of the cases up to a
+    random smaller number, and split in two between sentences, at random.
     """
-    units = corpus.num_units
-    starts = corpus.unit_splits
-    unit = np.arange(units)
-    document_end = corpus.document_splits[1:][corpus.document_of_unit]
-    shorter = rng.random(units) < SHORTER
-    target = np.where(shorter, rng.integers(2, max_tokens + 1, units), max_tokens)
+    sentences = corpus.num_sentences
+    starts = corpus.sentence_splits
+    sentence = np.arange(sentences)
+    document_end = corpus.document_splits[1:][corpus.document_of_sentence]
+    shorter = rng.random(sentences) < SHORTER
+    target = np.where(shorter, rng.integers(2, max_tokens + 1, sentences), max_tokens)
     end = np.searchsorted(starts, starts[:-1] + target)  # the first boundary that is far enough
-    end = np.minimum(np.maximum(end, unit + 2), document_end)
-    return split_between_units(unit, end, rng), target
+    end = np.minimum(np.maximum(end, sentence + 2), document_end)
+    return split_between_sentences(sentence, end, rng), target
 
 
-def split_between_units(unit: np.ndarray, end: np.ndarray, rng: np.random.Generator) -> Chunks:
-    """Chunks from `unit` to `end`, each split between any two of its units if it has two."""
-    split = unit + 1 + (rng.random(len(unit)) * (end - unit - 1)).astype(np.int64)
-    return Chunks(unit, split, end)
+def split_between_sentences(
+    sentence: np.ndarray, end: np.ndarray, rng: np.random.Generator
+) -> Chunks:
+    """Chunks from `sentence` to `end`, each split between two sentences if it has two."""
+    split = sentence + 1 + (rng.random(len(sentence)) * (end - sentence - 1)).astype(np.int64)
+    return Chunks(sentence, split, end)
 
 
 def split_tokens(
@@ -134,10 +137,10 @@ def split_tokens(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Tokens `[N]` at which the chunks begin, are split and end.
 
-    A chunk of one unit is split inside, before a word; one of one word is not (split = end).
+    A chunk of one sentence is split inside, before a word; one of one word is not (split = end).
     """
-    start, end = corpus.unit_splits[chunks.unit], corpus.unit_splits[chunks.end]
-    split, draws = corpus.unit_splits[chunks.split], rng.random(len(start))
+    start, end = corpus.sentence_splits[chunks.sentence], corpus.sentence_splits[chunks.end]
+    split, draws = corpus.sentence_splits[chunks.split], rng.random(len(start))
     single = np.flatnonzero(chunks.is_single)
     for first in range(0, len(single), BLOCK):
         some = single[first : first + BLOCK]

@@ -1,7 +1,7 @@
 """Rows filled with several documents each, which do not see one another.
 
 Krell et al. 2021, "Efficient Sequence Packing without Cross-contamination"
-(https://arxiv.org/abs/2107.02027): every stretch keeps its own `[CLS]` and `[SEP]`, so that it is
+(https://arxiv.org/abs/2107.02027): every span keeps its own `[CLS]` and `[SEP]`, so that it is
 the example that it would be alone, and the number of examples seen stays what it was.
 """
 
@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_bert.pretraining.data.example_index.index import generator
-from keras_bert.pretraining.data.example_index.sentences import stretches_of_documents
+from keras_bert.pretraining.data.example_index.sentences import spans_of_documents
 from keras_bert.text.rows import splits_of
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.data.corpus import TokenizedCorpus
 
 SPECIAL = 2
-"""Tokens that a stretch has beside its text: `[CLS]` and `[SEP]`."""
+"""Tokens that a span has beside its text: `[CLS]` and `[SEP]`."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PackedPlan:
+class PackedExampleIndex:
     """The rows of an epoch, in the order in which they are seen, all int64.
 
-    Row n has the stretches from `row_splits[n]` to `row_splits[n + 1]`, `row_splits` being `[N +
-    1]`. Stretch m is `tokens[start[m] : start[m] + length[m]]`, and its `[CLS]` stands in cell
+    Row n has the spans from `row_splits[n]` to `row_splits[n + 1]`, `row_splits` being `[N +
+    1]`. Span m is `tokens[start[m] : start[m] + length[m]]`, and its `[CLS]` stands in cell
     `cell[m]` if the cells of all rows are counted one after the other, each `[M]`.
     """
 
@@ -41,21 +41,21 @@ class PackedPlan:
         return len(self.row_splits) - 1
 
 
-def plan_packed(
+def packed_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
-) -> PackedPlan:
-    """Rows of as many stretches as fit; each token of text stands in exactly one.
+) -> PackedExampleIndex:
+    """Rows of as many spans as fit; each token of text stands in exactly one.
 
-    What is packed are the stretches of `plan_segments`: whole documents, and long ones in pieces.
+    What is packed are the spans of `segments_index`: whole documents, and long ones in pieces.
 
     Args:
         corpus: the text.
-        max_tokens: the length of a row less the two special tokens of its first stretch.
+        max_tokens: the length of a row less the two special tokens of its first span.
         seed: of the random choices.
-        epoch: number of the epoch; each has its own plan.
+        epoch: number of the epoch; each has its own examples.
     """
     rng = generator(seed, epoch)
-    start, length = stretches_of_documents(corpus, max_tokens, rng)
+    start, length = spans_of_documents(corpus, max_tokens, rng)
     order = rng.permutation(len(start))  # who meets whom
     start, length = start[order], length[order]
     row = best_fit(length + SPECIAL, max_tokens + SPECIAL)
@@ -65,7 +65,7 @@ def plan_packed(
     row_splits = splits_of(np.bincount(row))
     before = splits_of(length + SPECIAL)[:-1]
     column = before - before[row_splits[:-1]][row]
-    return PackedPlan(start, length, row * (max_tokens + SPECIAL) + column, row_splits)
+    return PackedExampleIndex(start, length, row * (max_tokens + SPECIAL) + column, row_splits)
 
 
 def best_fit(sizes: np.ndarray, capacity: int) -> np.ndarray:
