@@ -26,7 +26,7 @@ gcloud compute tpus tpu-vm scp "$(dirname "$0")/in_bucket.sh" "$name:" --zone "$
 gcloud compute tpus tpu-vm ssh "$name" --zone "$zone" --worker 0 --command "
     set -eu
     pip install --no-deps tensorflow-text==2.20.1 keras-bert-encoders
-    pip install click 'keras>=3.12' 'ml-dtypes>=0.4' pyyaml safetensors tqdm
+    pip install click 'keras>=3.12' 'ml-dtypes>=0.4' 'pydantic>=2.12' pyyaml safetensors tqdm
     export TPU_NAME='$name' TPU_LOAD_LIBRARY=0
     sh in_bucket.sh '$folder' phase1 keras-bert pretrain bert_base_phase1 \
         'data.corpus=text/*.txt' data.vocabulary=vocab.txt output=phase1 \

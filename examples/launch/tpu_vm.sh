@@ -9,7 +9,7 @@
 # The folder holds text/*.txt and vocab.txt, and the run is kept there by in_bucket.sh. If the TPU
 # has been taken away, delete it (gcloud compute tpus tpu-vm delete) and give the same command again:
 # the run goes on from the last checkpoint in the folder. For another phase, change the recipe and
-# the two names of its output below, and say initial=phase1/model.
+# the two names of its output below, and say model.init_checkpoint=phase1/model.
 set -eu
 
 usage="usage: tpu_vm.sh NAME ZONE GS://BUCKET/FOLDER"
@@ -27,7 +27,7 @@ gcloud compute tpus tpu-vm ssh "$name" --zone "$zone" --command "
     pip install tensorflow-tpu==2.20.0 'libtpu>=0.0.14,<0.0.32' \
         -f https://storage.googleapis.com/libtpu-tf-releases/index.html
     pip install --no-deps tensorflow-text==2.20.1 keras-bert-encoders
-    pip install click 'keras>=3.12' 'ml-dtypes>=0.4' pyyaml safetensors tqdm
+    pip install click 'keras>=3.12' 'ml-dtypes>=0.4' 'pydantic>=2.12' pyyaml safetensors tqdm
     sh in_bucket.sh '$folder' phase1 keras-bert pretrain bert_base_phase1 \
         'data.corpus=text/*.txt' data.vocabulary=vocab.txt output=phase1 \
         devices.strategy=tpu devices.precision=mixed_bfloat16 logging.steps_per_loop=100

@@ -12,7 +12,7 @@ from tests.pretraining import kills, processes, run
 EXACT = {"hidden_dropout": 0.0, "attention_dropout": 0.0}  # replicas draw dropout of their own
 LAYOUTS = {
     "one device": {},
-    "accumulation": {"accumulation": 4},
+    "accumulation": {"gradient_accumulation_steps": 4},
     "two replicas": {"strategy": "mirrored"},
     "two workers": {"strategy": "multi_worker"},
 }
