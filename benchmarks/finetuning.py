@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
         learning_rate=plan["learning_rate"],
         warmup=WARMUP,
         weight_decay=WEIGHT_DECAY,
-        clip_norm=CLIP_NORM,
+        global_clipnorm=CLIP_NORM,
         seed=options.seed,
     )
     began, processor = time.monotonic(), time.process_time()

@@ -121,7 +121,7 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
         learning_rate=PLAN["learning_rate"],
         warmup=WARMUP,
         weight_decay=WEIGHT_DECAY,
-        clip_norm=CLIP_NORM,
+        global_clipnorm=CLIP_NORM,
     )
     clock, fit = make_clock(), model.fit
     model.fit = lambda *args, callbacks, **kwargs: fit(

@@ -92,7 +92,7 @@ def compare(task: str, options: argparse.Namespace, folder: Path) -> dict:
         learning_rate=plan["learning_rate"],
         warmup=WARMUP if options.whole else 0.0,
         weight_decay=WEIGHT_DECAY,
-        clip_norm=CLIP_NORM,
+        global_clipnorm=CLIP_NORM,
         seed=options.seed,
     )
     targets = job.targets(model, train, rows)

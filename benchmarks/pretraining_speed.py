@@ -177,7 +177,7 @@ def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
     encoder = encoder_config(config, len(preprocessor.vocabulary))
     model = objective.model(encoder, config, preprocessor, None)
     optimizer = make_optimizer(config, trainable_variables(model), options.warmup + options.steps)
-    step = TrainingStep(model, optimizer, strategy, objective=objective, clip_norm=CLIP_NORM)
+    step = TrainingStep(model, optimizer, strategy, objective=objective, global_clipnorm=CLIP_NORM)
     batches = distributed_batches(strategy, examples, options.batch_size)
     step.train(batches, tf.constant(options.warmup))
     began = now()

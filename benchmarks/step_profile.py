@@ -97,7 +97,7 @@ def pretraining(preset: str) -> Parts:
     gradients = gradients_of(model.trainable_variables)
 
     def update() -> None:
-        clipped, _ = tf.clip_by_global_norm(gradients, step.clip_norm)
+        clipped, _ = tf.clip_by_global_norm(gradients, step.global_clipnorm)
         strategy.run(optimizer.apply, args=(dict(zip(optimizer.variables, clipped, strict=True)),))
 
     def loss(outputs: tf.Tensor) -> tf.Tensor:

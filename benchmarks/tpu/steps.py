@@ -35,7 +35,11 @@ def lower(case: Case) -> tuple[bytes, int]:
     model = _model(case.objective, config)
     optimizer = AdamW(trainable_variables(model), WarmupLinearDecay(1e-4, 100, 1000))
     step = TrainingStep(
-        model, optimizer, strategy, objective=objective, accumulation=case.accumulation
+        model,
+        optimizer,
+        strategy,
+        objective=objective,
+        gradient_accumulation_steps=case.accumulation,
     )
     batch = tf.nest.map_structure(
         tf.constant, random_batch(objective, config.vocabulary_size, *case.sizes)

@@ -144,7 +144,9 @@ _RECIPE = (
     click.option("--learning-rate", default=5e-5, show_default=True, help="The highest."),
     click.option("--warmup", default=0.1, show_default=True, help="Share of the steps."),
     click.option("--weight-decay", default=0.01, show_default=True, help="Decoupled."),
-    click.option("--clip-norm", default=1.0, show_default=True, help="Largest norm of gradients."),
+    click.option(
+        "--global-clipnorm", default=1.0, show_default=True, help="Largest norm of gradients."
+    ),
     click.option(
         "--layer-decay",
         default=1.0,
@@ -164,7 +166,7 @@ _RECIPE = (
         help="So many layers above the embeddings keep their weights; -1: the embeddings alone.",
     ),
     click.option(
-        "--accumulation",
+        "--gradient-accumulation-steps",
         default=1,
         show_default=True,
         help="Parts in which a batch is worked through, for less memory.",

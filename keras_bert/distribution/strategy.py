@@ -100,7 +100,7 @@ def profits_from_xla() -> bool:
 
 
 def check_batch(
-    strategy: tf.distribute.Strategy, batch_size: int, accumulation: int, name: str
+    strategy: tf.distribute.Strategy, batch_size: int, gradient_accumulation_steps: int, name: str
 ) -> None:
     """Passes for a batch, the option of that name, that can be divided among the replicas.
 
@@ -108,9 +108,9 @@ def check_batch(
         InputError: for another.
     """
     replicas = strategy.num_replicas_in_sync
-    if batch_size % (replicas * accumulation):
+    if batch_size % (replicas * gradient_accumulation_steps):
         raise InputError(
             f"{name} {batch_size} cannot be divided among {replicas} replicas and "
-            f"{accumulation} parts (accumulation); choose a multiple of "
-            f"{replicas * accumulation}."
+            f"{gradient_accumulation_steps} parts (gradient_accumulation_steps); choose a multiple "
+            f"of {replicas * gradient_accumulation_steps}."
         )

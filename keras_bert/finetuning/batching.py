@@ -79,12 +79,12 @@ def make_plan(
     seed: int,
     length_buckets: bool = True,
     replicas: int = 1,
-    accumulation: int = 1,
+    gradient_accumulation_steps: int = 1,
 ) -> Plan:
     """Decides what every step of some epochs takes.
 
-    A batch is worked through in `accumulation` steps by `replicas` devices each; it has as many
-    parts, of the same number of elements. The mean of the parts' losses is the loss of the whole
+    A batch is computed in `gradient_accumulation_steps` steps by `replicas` devices each. It has as
+    many parts, of the same number of elements. The mean of the parts' losses is the loss of the whole
     batch: where the last part lacks elements, others fill it with weight 0, and where the parts
     differ in the number of their targets, the weights make up for it.
 
@@ -97,11 +97,11 @@ def make_plan(
         seed: of the orders.
         length_buckets: see `epoch_batches`.
         replicas: devices.
-        accumulation: steps per batch.
+        gradient_accumulation_steps: steps per batch.
     """
     lengths = rows.lengths.reshape(-1, rows.group).max(axis=1)
     weights = np.ones(len(lengths), np.float32) if weights is None else weights
-    parts = replicas * accumulation
+    parts = replicas * gradient_accumulation_steps
     counts = _divisors(rows, targets)
     elements, scales, sizes = list[np.ndarray](), list[np.ndarray](), [0]
     for epoch in epochs:
@@ -115,7 +115,7 @@ def make_plan(
             divisors = np.repeat(counts[filled].reshape(parts, size).sum(axis=1), size)
             elements.append(filled)
             scales.append(np.pad(weights[batch], fill) * divisors * parts / max(total, 1))
-            sizes += [size * replicas] * accumulation
+            sizes += [size * replicas] * gradient_accumulation_steps
     return Plan(
         np.concatenate(elements), np.concatenate(scales).astype(np.float32), np.cumsum(sizes)
     )

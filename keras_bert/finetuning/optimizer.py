@@ -118,8 +118,10 @@ def adamw(model: Any, recipe: Recipe, updates: int) -> AdamW:
         schedule,
         shares=layer_shares(model, recipe.layer_decay, recipe.crf_rate),
         weight_decay=recipe.weight_decay,
-        global_clipnorm=recipe.clip_norm,
-        gradient_accumulation_steps=recipe.accumulation if recipe.accumulation > 1 else None,
+        global_clipnorm=recipe.global_clipnorm,
+        gradient_accumulation_steps=recipe.gradient_accumulation_steps
+        if recipe.gradient_accumulation_steps > 1
+        else None,
     )
 
 

@@ -18,13 +18,13 @@ class Recipe:
         learning_rate: at the end of the warm-up, from where it falls to 0.
         warmup: share of the updates in which the learning rate rises.
         weight_decay: decoupled, not on biases and layer normalizations.
-        clip_norm: largest norm of the gradient, or None.
+        global_clipnorm: largest norm of the gradient, or None.
         layer_decay: the rate of each layer as a share of the next higher one's (Howard and Ruder
             2018, https://arxiv.org/abs/1801.06146, section 3.2); 1 for the same rate everywhere.
         crf_rate: the rate of a random field's transitions, as a multiple of the others'.
         frozen_layers: the embeddings and so many layers above them keep their weights; -1 freezes
             the embeddings alone.
-        accumulation: micro-batches that a batch is worked through in, for less memory.
+        gradient_accumulation_steps: number of parts in which a batch is computed, to save memory.
         patience: stop after so many epochs without a better one; None never stops early.
         metric: what chooses the best epoch; by default the first metric of the task.
         label_smoothing: share of each target that is spread over all labels; classifiers only.
@@ -44,11 +44,11 @@ class Recipe:
     learning_rate: float = 5e-5
     warmup: float = 0.1
     weight_decay: float = 0.01
-    clip_norm: float | None = 1.0
+    global_clipnorm: float | None = 1.0
     layer_decay: float = 1.0
     crf_rate: float = 100.0
     frozen_layers: int = 0
-    accumulation: int = 1
+    gradient_accumulation_steps: int = 1
     patience: int | None = None
     metric: str | None = None
     label_smoothing: float = 0.0
@@ -65,10 +65,11 @@ class Recipe:
                 continue
             if not (isinstance(value, kind) and low <= float(value) <= high):
                 raise InputError(f"{name} is {value!r}, but must be {article}{expected}.")
-        if self.accumulation > self.batch_size:
+        if self.gradient_accumulation_steps > self.batch_size:
             raise InputError(
-                f"accumulation is {self.accumulation}, but a batch of {self.batch_size} has only "
-                f"{self.batch_size} micro-batches; lower accumulation or raise batch_size."
+                f"gradient_accumulation_steps is {self.gradient_accumulation_steps}, but a batch of "
+                f"{self.batch_size} has only {self.batch_size} micro-batches; lower it or raise "
+                "batch_size."
             )
         if isinstance(self.class_weights, Mapping):
             for label, weight in self.class_weights.items():
@@ -84,19 +85,26 @@ class Recipe:
             )
 
 
-_WHOLE = ("epochs", "batch_size", "frozen_layers", "accumulation", "patience", "seed")
-_OPTIONAL = ("clip_norm", "patience")
+_WHOLE = (
+    "epochs",
+    "batch_size",
+    "frozen_layers",
+    "gradient_accumulation_steps",
+    "patience",
+    "seed",
+)
+_OPTIONAL = ("global_clipnorm", "patience")
 _RANGES: dict[str, tuple[float, float, str]] = {
     "epochs": (1, 1e6, "1 or more"),
     "batch_size": (1, 1e6, "1 or more"),
     "learning_rate": (1e-12, 10, "positive, and usually from 1e-5 to 1e-3"),
     "warmup": (0, 1, "from 0 to 1"),
     "weight_decay": (0, 10, "from 0 to 10"),
-    "clip_norm": (1e-12, 1e12, "positive, or None"),
+    "global_clipnorm": (1e-12, 1e12, "positive, or None"),
     "layer_decay": (1e-6, 1, "above 0 and at most 1"),
     "crf_rate": (0, 1e6, "0 or more"),
     "frozen_layers": (-1, 1e6, "-1 or more"),
-    "accumulation": (1, 1e6, "1 or more"),
+    "gradient_accumulation_steps": (1, 1e6, "1 or more"),
     "patience": (1, 1e6, "1 or more, or None"),
     "label_smoothing": (0, 0.999999, "from 0 to below 1"),
     "r_drop": (0, 1e6, "0 or more"),

@@ -108,7 +108,7 @@ def fine_tune(
         "seed": recipe.seed,
         "length_buckets": recipe.length_buckets,
         "replicas": strategy.num_replicas_in_sync,
-        "accumulation": recipe.accumulation,
+        "gradient_accumulation_steps": recipe.gradient_accumulation_steps,
     }
     steps = make_plan(train_split.rows, train_split.targets, epochs=range(1), **plan_options).steps
     with (
@@ -117,7 +117,7 @@ def fine_tune(
         r_drop(model, recipe.r_drop),
     ):
         with strategy.scope():
-            updates = recipe.epochs * steps // recipe.accumulation
+            updates = recipe.epochs * steps // recipe.gradient_accumulation_steps
             model.compile(adamw(model, recipe, updates), job.loss(model, recipe), jit_compile=False)
             model.optimizer.build(model.trainable_variables)
         epochs = _Epochs(job, validation_split, recipe, output, write)
@@ -274,8 +274,8 @@ def _check_recipe(model: Any, job: Job, recipe: Recipe) -> None:
             f"Choose one of {', '.join(names)}."
         )
     devices = model.distribute_strategy.num_replicas_in_sync
-    if recipe.batch_size < devices * recipe.accumulation:
+    if recipe.batch_size < devices * recipe.gradient_accumulation_steps:
         raise InputError(
             f"batch_size is {recipe.batch_size}, too small for {devices} devices with "
-            f"{recipe.accumulation} micro-batches each; raise it."
+            f"{recipe.gradient_accumulation_steps} micro-batches each; raise it."
         )

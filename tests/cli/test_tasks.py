@@ -233,7 +233,8 @@ def test_all_of_the_recipe(run, small, tmp_path):
     pytest.importorskip("matplotlib")
     options = (
         "--epochs 2 --batch-size 8 --learning-rate 1e-3 --warmup 0.2 --weight-decay 0.1 "
-        "--clip-norm 2 --layer-decay 0.9 --crf-rate 7 --frozen-layers -1 --accumulation 2 "
+        "--global-clipnorm 2 --layer-decay 0.9 --crf-rate 7 --frozen-layers -1 "
+        "--gradient-accumulation-steps 2 "
         "--patience 1 --label-smoothing 0.1 --class-weights praise=2 --r-drop 0.5 "
         "--no-length-buckets --metric macro_f1 --seed 3 --dtype mixed_bfloat16 "
         "--sequence-length 24 --pooling mean"
@@ -251,11 +252,11 @@ def test_all_of_the_recipe(run, small, tmp_path):
             learning_rate=1e-3,
             warmup=0.2,
             weight_decay=0.1,
-            clip_norm=2,
+            global_clipnorm=2,
             layer_decay=0.9,
             crf_rate=7.0,
             frozen_layers=-1,
-            accumulation=2,
+            gradient_accumulation_steps=2,
             patience=1,
             label_smoothing=0.1,
             class_weights={"praise": 2.0},

@@ -117,7 +117,7 @@ def test_the_mean_over_the_parts_is_the_loss_of_the_batch(replicas, accumulation
     else:
         values = rng.integers(IGNORED, 3, len(data.flat["token_ids"])).astype(np.int32)
         targets = PerToken(values, mean="tokens" if kind == "token" else "rows")
-    plan = {"replicas": replicas, "accumulation": accumulation, "batch_size": 8}
+    plan = {"replicas": replicas, "gradient_accumulation_steps": accumulation, "batch_size": 8}
     table = rng.normal(size=(2100, 3)).astype(np.float32)
 
     def loss(inputs, targets, weights):

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 
 OPTIONS = {
     # Micro-batches, and a last batch that the devices cannot share evenly.
-    "accumulation": {"accumulation": 2, "batch_size": 9, "r_drop": 0.5},
+    "accumulation": {"gradient_accumulation_steps": 2, "batch_size": 9, "r_drop": 0.5},
     "frozen": {"frozen_layers": 1, "class_weights": "balanced", "label_smoothing": 0.1},
 }
 
@@ -30,7 +30,7 @@ def train(output, devices, options):
     with make_strategy("mirrored" if devices == "2" else "default").scope():
         model = tiny.classifier({**tiny.NO_DROPOUT, "num_layers": 2})
     assert model.distribute_strategy.num_replicas_in_sync == int(devices)
-    recipe = {"epochs": 2, "batch_size": 10, "learning_rate": 1e-2, "clip_norm": 0.05}
+    recipe = {"epochs": 2, "batch_size": 10, "learning_rate": 1e-2, "global_clipnorm": 0.05}
     recipe |= json.loads(options)
     data = tiny.opinions(43)
     fine_tune(model, data, data, recipe=Recipe(**recipe), output=output, verbose=0)

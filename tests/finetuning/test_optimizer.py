@@ -137,12 +137,15 @@ def test_more_layers_than_there_are_cannot_be_frozen():
 
 @pytest.mark.parametrize("accumulation", others_slow([3, 4]))
 def test_accumulation_equals_the_large_batch(accumulation):
-    recipe = {"epochs": 3, "batch_size": 12, "learning_rate": 1e-2, "clip_norm": 0.1}
+    recipe = {"epochs": 3, "batch_size": 12, "learning_rate": 1e-2, "global_clipnorm": 0.1}
     results = []
     for parts in (1, accumulation):
         model = tiny.classifier(tiny.NO_DROPOUT)
         history = fine_tune(
-            model, tiny.opinions(), recipe=Recipe(accumulation=parts, **recipe), verbose=0
+            model,
+            tiny.opinions(),
+            recipe=Recipe(gradient_accumulation_steps=parts, **recipe),
+            verbose=0,
         ).history
         results.append((weights(model), [entry["loss"] for entry in history]))
     for name, value in results[0][0].items():
@@ -158,7 +161,7 @@ def test_mixed_precision_learns(policy):
         model,
         tiny.opinions(),
         tiny.opinions(),
-        recipe=Recipe(epochs=10, batch_size=8, learning_rate=1e-2, accumulation=2),
+        recipe=Recipe(epochs=10, batch_size=8, learning_rate=1e-2, gradient_accumulation_steps=2),
         verbose=0,
     )
     assert result.validation["accuracy"] > 0.95

@@ -22,7 +22,7 @@ from tests.finetuning import tiny
         {"patience": 0},
         {"label_smoothing": 1.0},
         {"class_weights": "balance"},
-        {"accumulation": 33},
+        {"gradient_accumulation_steps": 33},
         {"epochs": 2.5},
         {"epochs": None},
         {"batch_size": "8"},

@@ -22,7 +22,7 @@ from tests.pretraining.models import batches, make_model
 VARIANTS = {
     "one-device": {"number": 3, "devices": 1, "dropout": 0.2},
     "two-devices": {"number": 3, "devices": 2, "dropout": 0.2},
-    "accumulation": {"number": 10, "devices": 2, "accumulation": 4},
+    "accumulation": {"number": 10, "devices": 2, "gradient_accumulation_steps": 4},
     "lamb": {"number": 10, "devices": 2, "optimizer": lamb},
 }
 
@@ -39,7 +39,7 @@ def train(objective, weights, number, devices, dropout=0.0, **options):
         WarmupLinearDecay(1e-2, 3, 20),
         objective=OBJECTIVES[objective],
         weight_decay=0.1,
-        clip_norm=0.05,
+        global_clipnorm=0.05,
         **options,
     )
     check_seeds(step)

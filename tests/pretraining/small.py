@@ -33,7 +33,7 @@ def distributed(strategy, examples):
 def make_step(
     strategy,
     dropout=0.0,
-    clip_norm=0.05,
+    global_clipnorm=0.05,
     learning_rate=1e-2,
     objective="mlm+nsp",
     optimizer=AdamW,
@@ -49,7 +49,7 @@ def make_step(
         optimizer,
         strategy,
         objective=OBJECTIVES[objective],
-        clip_norm=clip_norm,
+        global_clipnorm=global_clipnorm,
         **options,
     )
 

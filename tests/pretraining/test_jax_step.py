@@ -87,6 +87,6 @@ def test_two_devices_train_as_one_does_with_dropout(both):
 def test_rows_that_cannot_be_divided_are_told():
     from keras_bert.pretraining.training.jax_step import JaxTrainingStep
 
-    step = JaxTrainingStep(make_model("mlm+nsp"), None, accumulation=3)
+    step = JaxTrainingStep(make_model("mlm+nsp"), None, gradient_accumulation_steps=3)
     with pytest.raises(InputError, match="8 rows cannot be divided into 3 parts"):
         step(None, next(batches(1)))

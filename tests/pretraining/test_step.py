@@ -67,7 +67,9 @@ def test_replicas_drop_different_units(two_replicas):
     assert abs(first - second).max() > 1e-2
 
 
-@pytest.mark.parametrize("options", others_slow([{"accumulation": 4}, {"jit": True}]))
+@pytest.mark.parametrize(
+    "options", others_slow([{"gradient_accumulation_steps": 4}, {"jit_compile": True}])
+)
 def test_micro_batches_and_xla_train_as_the_whole_batch_does(objective, ten_steps, options):
     _, weights, result = after_ten_steps(objective, **options)
     np.testing.assert_allclose(result["sums"], ten_steps[2]["sums"], rtol=1e-5)
@@ -75,7 +77,7 @@ def test_micro_batches_and_xla_train_as_the_whole_batch_does(objective, ten_step
 
 
 def test_loss_and_gradient_are_those_of_the_formula():
-    step = small.make_step(DEFAULT, clip_norm=None)
+    step = small.make_step(DEFAULT, global_clipnorm=None)
     (x, y, w) = next(small.batches(1))
     with tf.GradientTape() as tape:
         logits = step.model(x, training=False)
@@ -124,7 +126,7 @@ def test_gradient_of_the_embedding_adds_up_repeated_tokens():
 
 
 def test_dropout_is_a_function_of_seed_step_part_and_replica():
-    step = small.make_step(DEFAULT, dropout=0.1, accumulation=2)
+    step = small.make_step(DEFAULT, dropout=0.1, gradient_accumulation_steps=2)
     keys = [step._seeds(replica, part).numpy() for replica in (0,) for part in (0, 1)]
     step.optimizer.iterations.assign(1)
     keys += [step._seeds(0, part).numpy() for part in (0, 1)]

@@ -118,9 +118,10 @@ def weights(
         if len(np.unique(targets.values)) < 2:
             raise InputError(f"{examples.path}: all first texts are the same.")
         devices = model.distribute_strategy.num_replicas_in_sync
-        if recipe.batch_size // (recipe.accumulation * devices) < 2:
+        if recipe.batch_size // (recipe.gradient_accumulation_steps * devices) < 2:
             raise InputError(
-                f"A batch_size of {recipe.batch_size} in {recipe.accumulation} micro-batches on "
+                f"A batch_size of {recipe.batch_size} in "
+                f"{recipe.gradient_accumulation_steps} micro-batches on "
                 f"{devices} devices leaves no other texts to tell a text's own from; enlarge it."
             )
     return no_weights(model, examples, targets, recipe)

@@ -48,8 +48,8 @@ class JaxTrainingStep:
         weight_decay: per unit of learning rate, on the weights that `decays` names.
         betas: of the moments.
         epsilon: beside the root of the second moment.
-        accumulation: micro-batches per step, of which each device has an equal share.
-        clip_norm: largest norm of the gradient, or None.
+        gradient_accumulation_steps: micro-batches per step, divided equally among devices.
+        global_clipnorm: largest norm of the gradient, or None.
         seed: of dropout, which is a function of it, the step and the micro-batch.
 
     Example:
@@ -73,8 +73,8 @@ class JaxTrainingStep:
         weight_decay: float = 0.01,
         betas: tuple[float, float] = (BETA_1, BETA_2),
         epsilon: float = EPSILON,
-        accumulation: int = 1,
-        clip_norm: float | None = 1.0,
+        gradient_accumulation_steps: int = 1,
+        global_clipnorm: float | None = 1.0,
         seed: int = 0,
     ):
         self.model = model
@@ -84,8 +84,8 @@ class JaxTrainingStep:
         self.weight_decay = weight_decay
         self.betas = betas
         self.epsilon = epsilon
-        self.accumulation = accumulation
-        self.clip_norm = clip_norm
+        self.gradient_accumulation_steps = gradient_accumulation_steps
+        self.global_clipnorm = global_clipnorm
         self.seed = seed
         self._variables = named_variables(model, model.trainable_variables)
         self._train = jax.jit(self._step, donate_argnums=0)
@@ -121,10 +121,10 @@ class JaxTrainingStep:
             InputError: if the rows of the batch cannot be divided into the micro-batches.
         """
         rows = len(jax.tree.leaves(batch)[0])
-        if rows % self.accumulation:
+        if rows % self.gradient_accumulation_steps:
             raise InputError(
-                f"A batch of {rows} rows cannot be divided into {self.accumulation} parts "
-                "(accumulation); choose a multiple."
+                f"A batch of {rows} rows cannot be divided into {self.gradient_accumulation_steps} "
+                "parts (gradient_accumulation_steps); choose a multiple."
             )
         frozen = [variable.value for variable in self.model.non_trainable_variables]
         return self._train(state, jax.tree.map(divided, batch), frozen)
@@ -138,8 +138,8 @@ class JaxTrainingStep:
         scale = loss_factors(self.loss_terms, count_predictions(self.loss_terms, batch[2]))
         gradients, sums = self._accumulate(state, batch, frozen, scale)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
-        if self.clip_norm is not None:
-            factor = self.clip_norm / jnp.maximum(norm, self.clip_norm)
+        if self.global_clipnorm is not None:
+            factor = self.global_clipnorm / jnp.maximum(norm, self.global_clipnorm)
             gradients = [gradient * factor for gradient in gradients]
         return self._updated(state, gradients), {"sums": sums, "gradient_norm": norm}
 
@@ -147,7 +147,7 @@ class JaxTrainingStep:
         self, state: TrainingState, batch: Any, frozen: list[jax.Array], scale: jax.Array
     ) -> tuple[list[jax.Array], jax.Array]:
         """Gradients and sums of the batch, micro-batch by micro-batch."""
-        parts = self.accumulation
+        parts = self.gradient_accumulation_steps
         first = state.iterations * parts
 
         def of_part(part: Any, micro_batch: Any) -> tuple[list[jax.Array], jax.Array]:

@@ -43,9 +43,9 @@ class TrainingStep:
         strategy: where to run.
         objective: the losses.
         seed: of dropout.
-        accumulation: micro-batches per step and replica.
-        clip_norm: largest norm of the gradient, or None.
-        jit: whether XLA compiles the forward and backward pass.
+        gradient_accumulation_steps: micro-batches per step and replica.
+        global_clipnorm: largest norm of the gradient, or None.
+        jit_compile: whether XLA compiles the forward and backward pass.
     """
 
     def __init__(
@@ -56,20 +56,20 @@ class TrainingStep:
         *,
         objective: Objective = OBJECTIVES["mlm+nsp"],
         seed: int = 0,
-        accumulation: int = 1,
-        clip_norm: float | None = 1.0,
-        jit: bool = False,
+        gradient_accumulation_steps: int = 1,
+        global_clipnorm: float | None = 1.0,
+        jit_compile: bool = False,
     ):
         self.model = model
         self.optimizer = optimizer
         self.strategy = strategy
         self.loss_terms = objective.loss_terms
         self.seed = seed
-        self.accumulation = accumulation
-        self.clip_norm = clip_norm
+        self.gradient_accumulation_steps = gradient_accumulation_steps
+        self.global_clipnorm = global_clipnorm
         self._seed_states = seed_states(model)
         self._forward_backward = tf.function(
-            self._gradients_of_part, jit_compile=jit, autograph=False
+            self._gradients_of_part, jit_compile=jit_compile, autograph=False
         )
         self.train = tf.function(self._train)
         self.evaluate = tf.function(self._evaluate)
@@ -124,8 +124,8 @@ class TrainingStep:
         finite = tf.math.is_finite(norm)
         # That of what is applied; but what no smaller scale can mend is told.
         told = tf.where(~finite & (self.optimizer.scale > LEAST), 0.0, norm)
-        if self.clip_norm is not None:
-            factors.append(self.clip_norm / tf.maximum(norm, self.clip_norm))
+        if self.global_clipnorm is not None:
+            factors.append(self.global_clipnorm / tf.maximum(norm, self.global_clipnorm))
         if factors:
             factor = math.prod(factors)
             gradients = [gradient * factor for gradient in gradients]
@@ -146,7 +146,7 @@ class TrainingStep:
         self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, replica: Any
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Gradients and sums of a replica's share of the batch, micro-batch by micro-batch."""
-        parts = self.accumulation
+        parts = self.gradient_accumulation_steps
         if parts == 1:
             return self._forward_backward(values, batch, scale, self._seeds(replica, 0))
         batch = tf.nest.map_structure(
@@ -183,7 +183,7 @@ class TrainingStep:
     def _seeds(self, replica: Any, part: Any) -> tf.Tensor:
         """A seed for every dropout layer, `[D, 2]` int32."""
         step = self.optimizer.iterations.read_value()
-        number = (step * self.accumulation + tf.cast(part, tf.int64)) * (
+        number = (step * self.gradient_accumulation_steps + tf.cast(part, tf.int64)) * (
             self.strategy.num_replicas_in_sync
         ) + tf.cast(replica, tf.int64)
         return tf.random.stateless_uniform(

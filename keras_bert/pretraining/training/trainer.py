@@ -177,9 +177,9 @@ class Trainer:
             strategy,
             objective=self.objective,
             seed=config.seed,
-            accumulation=devices.gradient_accumulation_steps,
-            clip_norm=config.optimizer.global_clipnorm,
-            jit=profits_from_xla() if devices.jit_compile is None else devices.jit_compile,
+            gradient_accumulation_steps=devices.gradient_accumulation_steps,
+            global_clipnorm=config.optimizer.global_clipnorm,
+            jit_compile=profits_from_xla() if devices.jit_compile is None else devices.jit_compile,
         )
         self.throughput = Throughput(
             self.model,
