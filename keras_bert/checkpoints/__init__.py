@@ -99,10 +99,9 @@ def save(
         format: "native"; "huggingface", which transformers opens; "sentence-transformers", for
             an embedder; "google", Google's TF1 checkpoint with `bert_config.json`; "keras-hub",
             a KerasHub preset.
-        card: what the card is to tell beside what follows from the model, as
-            `keras_bert.checkpoints.card.Facts`, or the whole text of the card. A model that was
-            loaded has forgotten what the card beside it told, since it may have been trained
-            since; `keras-bert convert` takes that along.
+        card: `keras_bert.checkpoints.card.ModelCardData` for the model card, or the card's whole
+            text. A loaded model does not keep the data of the card beside it, because the model may
+            have been trained since. `keras-bert convert` takes the data along.
 
     Raises:
         InputError: if the format is unknown, has no card or cannot express the model, the model

@@ -33,8 +33,8 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What a model does not say of itself.
+class ModelCardData:
+    """Data of a model card that do not follow from the model.
 
     Args:
         metadata: for the hub, under its names: `license`, `language`, `base_model`, `datasets`,
@@ -43,31 +43,33 @@ class Facts:
             that the card has anyway takes its place; others come at the end.
 
     Example:
-        >>> facts = Facts({"license": "mit", "language": "en"}, {"Data": "Our mails of one year."})
-        >>> keras_bert.save(model, "model", card=facts)
+        >>> card_data = ModelCardData({"license": "mit"}, {"Data": "Our mails of one year."})
+        >>> keras_bert.save(model, "model", card=card_data)
     """
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)
 
 
-Card: TypeAlias = str | Facts | None
+Card: TypeAlias = str | ModelCardData | None
 """The whole text, what to put into it, or nothing but what the model says."""
 
 
-def make_card(model: keras.Model, library: str = LIBRARY, facts: Facts | None = None) -> str:
+def make_card(
+    model: keras.Model, library: str = LIBRARY, card_data: ModelCardData | None = None
+) -> str:
     """The text of a model's card.
 
     Args:
         model: an `Encoder` or a task.
         library: whose format the directory has, by the hub's name.
-        facts: what is known beside the model.
+        card_data: what is known beside the model.
     """
-    facts, task = facts or Facts(), task_name(model)
+    card_data, task = card_data or ModelCardData(), task_name(model)
     metadata: dict[str, Any] = {"library_name": library}
     if TASKS[task].pipeline:
         metadata["pipeline_tag"] = TASKS[task].pipeline
-    metadata |= {"tags": [LIBRARY, model.config.family], **facts.metadata}
+    metadata |= {"tags": [LIBRARY, model.config.family], **card_data.metadata}
     sections = {
         "Use": _use(model, task),
         "Labels": _labels(model),
@@ -75,7 +77,7 @@ def make_card(model: keras.Model, library: str = LIBRARY, facts: Facts | None = 
         "Recipe": "",
         "Metrics": "",
         "Limits": "",
-        **facts.sections,
+        **card_data.sections,
     }
     if not sections["Limits"]:
         sections["Limits"] = _limits(model, task, metadata, sections)
@@ -109,7 +111,9 @@ def write_card(
         InputError: if the card is neither.
     """
     if not isinstance(card, Card):
-        raise InputError(f"A card is its text, or Facts for it, not a {type(card).__name__}.")
+        raise InputError(
+            f"A card is its text, or ModelCardData for it, not a {type(card).__name__}."
+        )
     before = None if earlier is None else earlier / README
     if before and not isinstance(card, str) and before.is_file() and not _is_untouched(before):
         logger.warning("%s was written by hand and stays; see whether it is still true.", before)
@@ -119,7 +123,7 @@ def write_card(
     (directory / README).write_text(text, "utf-8")
 
 
-def read_facts(directory: Path, model: keras.Model | None = None) -> Facts:
+def read_card_data(directory: Path, model: keras.Model | None = None) -> ModelCardData:
     """What the card of a directory tells beside what its model does.
 
     Of another author's card that is the licence and the language alone, as of a card of ours if
@@ -127,23 +131,23 @@ def read_facts(directory: Path, model: keras.Model | None = None) -> Facts:
 
     Args:
         directory: of a model; nothing is known where it has no card that can be read.
-        model: that in the directory, if the facts are to be of the same task.
+        model: the model in the directory, if the data must be of the same task.
     """
     try:
         text = (directory / README).read_text("utf-8")
         _, metadata, body = re.split(r"^---$", text, maxsplit=2, flags=re.MULTILINE)
         metadata = dict(yaml.safe_load(metadata))
     except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError):
-        return Facts()
+        return ModelCardData()
     mark = _MARK_PATTERN.search(body)
     if model is None or mark is None:
-        return Facts({k: v for k, v in metadata.items() if k in _LASTING and _is_said(v)})
+        return ModelCardData({k: v for k, v in metadata.items() if k in _LASTING and _is_said(v)})
     _, *parts = re.split(r"^## (.+)$", body[: mark.start()], flags=re.MULTILINE)
     sections = {k: v.strip() for k, v in zip(parts[::2], parts[1::2], strict=True)}
     own = ["Use", "Labels"]
     if _follows(sections.get("Limits", ""), model):
         own.append("Limits")
-    return Facts(
+    return ModelCardData(
         {k: v for k, v in metadata.items() if k not in ("library_name", "pipeline_tag", "tags")},
         {k: v for k, v in sections.items() if k not in own},
     )

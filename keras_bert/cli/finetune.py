@@ -91,7 +91,7 @@ def command(
     import keras
 
     from keras_bert.checkpoints import is_on_hub
-    from keras_bert.checkpoints.card import Facts
+    from keras_bert.checkpoints.card import ModelCardData
     from keras_bert.distribution.strategy import make_strategy
     from keras_bert.finetuning import fine_tune, hold_out
 
@@ -109,7 +109,7 @@ def command(
         return part and usable(part, tuned, options["on_error"])
 
     parts = fitting(examples), fitting(held_out), fitting(tested)
-    card = Facts({"base_model": model}) if is_on_hub(model) else None
+    card = ModelCardData({"base_model": model}) if is_on_hub(model) else None
     result = fine_tune(tuned, *parts, recipe=recipe, output=output, card=card)
     if curves:
         from keras_bert.visualize.finetuning import plot_curves

@@ -84,9 +84,9 @@ def make_plan(
     """Decides what every step of some epochs takes.
 
     A batch is computed in `gradient_accumulation_steps` steps by `replicas` devices each. It has as
-    many parts, of the same number of elements. The mean of the parts' losses is the loss of the whole
-    batch: where the last part lacks elements, others fill it with weight 0, and where the parts
-    differ in the number of their targets, the weights make up for it.
+    many parts, of the same number of elements. The mean of the parts' losses is the loss of the
+    whole batch. If the last part lacks elements, others fill it with weight 0. If the parts differ
+    in their number of targets, the weights make up for it.
 
     Args:
         rows: R rows, E = R / `rows.group` elements.

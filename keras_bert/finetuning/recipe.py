@@ -67,8 +67,8 @@ class Recipe:
                 raise InputError(f"{name} is {value!r}, but must be {article}{expected}.")
         if self.gradient_accumulation_steps > self.batch_size:
             raise InputError(
-                f"gradient_accumulation_steps is {self.gradient_accumulation_steps}, but a batch of "
-                f"{self.batch_size} has only {self.batch_size} micro-batches; lower it or raise "
+                f"gradient_accumulation_steps is {self.gradient_accumulation_steps}, but a batch "
+                f"of {self.batch_size} has only {self.batch_size} micro-batches; lower it or raise "
                 "batch_size."
             )
         if isinstance(self.class_weights, Mapping):

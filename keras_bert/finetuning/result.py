@@ -16,7 +16,7 @@ from keras_bert.atomic import (
     replacing,
     written_with,
 )
-from keras_bert.checkpoints.card import Facts, block, model_index, table
+from keras_bert.checkpoints.card import ModelCardData, block, model_index, table
 from keras_bert.checkpoints.native import CONFIGURATION, save_native
 from keras_bert.checkpoints.progress import PROGRESS
 from keras_bert.errors import InputError
@@ -49,7 +49,7 @@ def write_result(
     result: Result,
     recipe: Recipe,
     splits: Mapping[str, Examples],
-    facts: Facts,
+    card_data: ModelCardData,
     output: str | os.PathLike,
 ) -> None:
     """Writes the model and what is known about it; other files in the directory stay.
@@ -59,7 +59,7 @@ def write_result(
         result: so far.
         recipe: of the run.
         splits: "training", "validation" and "test" to their examples, where there are any.
-        facts: for the model's card, beside those that follow from the others.
+        card_data: for the model's card, beside those that follow from the others.
         output: the directory.
 
     Raises:
@@ -71,8 +71,10 @@ def write_result(
         "test": result.test,
         "recipe": dataclasses.asdict(recipe),
     }
-    known = _facts(model, result, recipe, splits)
-    card = Facts({**known.metadata, **facts.metadata}, {**known.sections, **facts.sections})
+    known = _card_data(model, result, recipe, splits)
+    card = ModelCardData(
+        {**known.metadata, **card_data.metadata}, {**known.sections, **card_data.sections}
+    )
     save_native(model, Path(output) / MODEL_NAME, card)
     with replacing(Path(output) / METRICS_NAME) as path:
         path.write_text(json.dumps(without_nan(summary), indent=2) + "\n", "utf-8")
@@ -117,7 +119,9 @@ class _NothingToWriteError(Exception):
     pass
 
 
-def _facts(model: Any, result: Result, recipe: Recipe, splits: Mapping[str, Examples]) -> Facts:
+def _card_data(
+    model: Any, result: Result, recipe: Recipe, splits: Mapping[str, Examples]
+) -> ModelCardData:
     """Data, recipe and metrics."""
     data: dict[str, dict[str, Any]] = {
         split: {"file": Path(examples.path).name, "examples": len(examples)}
@@ -131,7 +135,7 @@ def _facts(model: Any, result: Result, recipe: Recipe, splits: Mapping[str, Exam
         why = ", which was chosen by the validation examples" if result.validation else ""
         sections["Metrics"] = f"{when}{why}:\n\n{table(found)}"
     measured = {split: (data[split]["file"], metrics) for split, metrics in found.items()}
-    return Facts(model_index(model, measured), sections)
+    return ModelCardData(model_index(model, measured), sections)
 
 
 def without_nan(value: Any) -> Any:

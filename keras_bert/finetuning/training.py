@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert.checkpoints.card import Facts
+from keras_bert.checkpoints.card import ModelCardData
 from keras_bert.checkpoints.tasks import check_saveable
 from keras_bert.errors import InputError, closest
 from keras_bert.extras import require_tensorflow_backend
@@ -45,7 +45,7 @@ def fine_tune(
     *,
     recipe: Recipe | None = None,
     output: str | os.PathLike | None = None,
-    card: Facts | None = None,
+    card: ModelCardData | None = None,
     verbose: int | str = "auto",
 ) -> Result:
     """Trains a model on examples; at the end it has the weights of its best epoch.
@@ -70,9 +70,9 @@ def fine_tune(
 
     Raises:
         InputError: if the model cannot take texts, labels are missing, unknown or all the same,
-            the recipe does not suit the model, the card is no `Facts`, the output directory holds
-            something else or another run writes to it, the model could not be opened again once
-            it is written, or the loss becomes not a number.
+            the recipe does not suit the model, the card is no `ModelCardData`, the output directory
+            holds something else, another run writes to it, the model could not be opened again
+            once it is written, or the loss becomes not a number.
         CheckpointError: if the state of an interrupted run is damaged.
 
     Example:
@@ -86,8 +86,10 @@ def fine_tune(
     recipe = recipe or Recipe()
     job = job_of(model)
     check_model(model)
-    if not isinstance(card, Facts | None):
-        raise InputError(f"card must be Facts for the model's card, not a {type(card).__name__}.")
+    if not isinstance(card, ModelCardData | None):
+        raise InputError(
+            f"card must be ModelCardData for the model's card, not a {type(card).__name__}."
+        )
     _check_recipe(model, job, recipe)
     if output is not None:
         check_saveable(model)
@@ -100,7 +102,7 @@ def fine_tune(
     weights = job.weights(model, train, train_split.targets, recipe)
     given = {"training": train, "validation": validation, "test": test}
     splits = {name: examples for name, examples in given.items() if examples is not None}
-    write = partial(write_result, recipe=recipe, splits=splits, facts=card or Facts())
+    write = partial(write_result, recipe=recipe, splits=splits, card_data=card or ModelCardData())
 
     strategy = model.distribute_strategy
     plan_options = {

@@ -8,7 +8,7 @@ import yaml
 from huggingface_hub import ModelCard, metadata_load
 
 import keras_bert as kb
-from keras_bert.checkpoints.card import Facts, make_card, model_index, read_facts
+from keras_bert.checkpoints.card import ModelCardData, make_card, model_index, read_card_data
 from keras_bert.cli import main
 from keras_bert.tasks.registry import TASKS
 from tests.finetuning import tiny
@@ -78,8 +78,10 @@ def test_facts_are_told():
     model = classifier()
     metadata = {"license": "mit", "language": ["en", "no"], "datasets": ["our/mails"]}
     measured = model_index(model, {"test": ("mails.csv", metrics)})
-    facts = Facts(metadata | measured, {"Data": "Mails of *one* year.", "Thanks": "To all."})
-    card = ModelCard(make_card(model, facts=facts))
+    card_data = ModelCardData(
+        metadata | measured, {"Data": "Mails of *one* year.", "Thanks": "To all."}
+    )
+    card = ModelCard(make_card(model, card_data=card_data))
     assert (card.data.license, card.data.language) == ("mit", ["en", "no"])
     found = {r.metric_name: (r.metric_type, r.metric_value) for r in card.data.eval_results}
     assert found == {"accuracy": ("accuracy", 0.9123), "macro_f1": ("f1", 0.9)}
@@ -90,7 +92,7 @@ def test_facts_are_told():
     assert headings == ["Use", "Labels", "Data", "Limits", "Thanks"]
     assert "Not recorded here: recipe, metrics." in card.text
     assert "\n## Labels\n\nIn the order of the logits:\n\n```yaml\n- bad\n- good\n```" in card.text
-    limits = ModelCard(make_card(model, facts=Facts({}, {"Limits": "None."}))).text
+    limits = ModelCard(make_card(model, card_data=ModelCardData({}, {"Limits": "None."}))).text
     assert limits.count("## Limits") == 1
     assert "## Limits\n\nNone.\n" in limits
 
@@ -156,7 +158,7 @@ def test_what_a_person_wrote_stays(format, tmp_path, caplog):
         by_hand = by_hand if isinstance(by_hand, bytes) else by_hand.encode()
         readme.write_bytes(by_hand)
         caplog.clear()
-        kb.save(classifier(), tmp_path / "model", format, card=Facts({"license": "mit"}))
+        kb.save(classifier(), tmp_path / "model", format, card=ModelCardData({"license": "mit"}))
         assert readme.read_bytes() == by_hand
         assert "README.md was written by hand and stays" in caplog.text
         assert kb.load(tmp_path / "model").labels == ("bad", "good")
@@ -175,7 +177,11 @@ def test_formats_without_a_card(format, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "card", ["Mail \udc80.", Facts({"license": "mit\udc80"}, {"Data": "\ud800", "\udc80": "Mail."})]
+    "card",
+    [
+        "Mail \udc80.",
+        ModelCardData({"license": "mit\udc80"}, {"Data": "\ud800", "\udc80": "Mail."}),
+    ],
 )
 def test_lone_surrogates_are_replaced(card, tmp_path):
     for _ in range(2):  # the second time, the first card is read
@@ -185,7 +191,7 @@ def test_lone_surrogates_are_replaced(card, tmp_path):
 
 
 def test_what_is_no_card(tmp_path):
-    with pytest.raises(kb.InputError, match="its text, or Facts for it, not a dict"):
+    with pytest.raises(kb.InputError, match="its text, or ModelCardData for it, not a dict"):
         kb.save(tiny.encoder(), tmp_path / "model", card={"license": "mit"})
     assert not (tmp_path / "model").exists()
 
@@ -198,13 +204,13 @@ def convert(source, target, *options):
 def test_converting_takes_the_facts_along(tmp_path):
     model = classifier()
     measured = model_index(model, {"test": ("mails.csv", {"accuracy": 0.9})})
-    facts = Facts(
+    card_data = ModelCardData(
         {"license": "mit", **measured},
         {"Data": "Our mails.\n\n### Whose\n\nOurs.", "Thanks": "All."},
     )
-    kb.save(model, tmp_path / "native", card=facts)
+    kb.save(model, tmp_path / "native", card=card_data)
     there = convert(tmp_path / "native", tmp_path / "there", "--to", "huggingface")
-    assert there == make_card(model, "transformers", facts)
+    assert there == make_card(model, "transformers", card_data)
     back = convert(tmp_path / "there", tmp_path / "back", "--to", "native")
     assert back == (tmp_path / "native" / "README.md").read_text()
     kb.save(kb.load(tmp_path / "native"), tmp_path / "again")  # it may have been trained since
@@ -216,10 +222,10 @@ def test_converting_takes_the_facts_along(tmp_path):
 
 
 def test_converting_takes_the_limits_along_that_somebody_told(tmp_path):
-    facts = Facts({"license": "mit"}, {"Limits": "- It cannot tell irony."})
-    kb.save(classifier(), tmp_path / "told", card=facts)
+    card_data = ModelCardData({"license": "mit"}, {"Limits": "- It cannot tell irony."})
+    kb.save(classifier(), tmp_path / "told", card=card_data)
     written = convert(tmp_path / "told", tmp_path / "written", "--to", "huggingface")
-    assert written == make_card(classifier(), "transformers", facts)
+    assert written == make_card(classifier(), "transformers", card_data)
     kb.save(classifier(), tmp_path / "by-hand")
     readme = tmp_path / "by-hand" / "README.md"
     readme.write_text(readme.read_text().replace("## Limits\n\n", "## Limits\n\n- No irony.\n"))
@@ -249,5 +255,5 @@ FRONT = "---\nlicense: apache-2.0\nlanguage: {}\nlibrary_name: x\n---\n# Theirs\
 def test_of_other_cards_licence_and_language_are_taken(text, metadata, tmp_path):
     if text is not None:
         (tmp_path / "README.md").write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert read_facts(tmp_path) == Facts(metadata, {})
-    assert read_facts(tmp_path / "README.md") == Facts({}, {})  # no directory
+    assert read_card_data(tmp_path) == ModelCardData(metadata, {})
+    assert read_card_data(tmp_path / "README.md") == ModelCardData({}, {})  # no directory

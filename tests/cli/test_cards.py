@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard
 import keras_bert as kb
 from keras_bert.options import flatten
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.training.model_card import facts_of
+from keras_bert.pretraining.training.model_card import pretraining_card_data
 from keras_bert.pretraining.training.run_log import read_log
 
 
@@ -89,8 +89,8 @@ def test_measures_of_an_earlier_step_are_not_the_models(small):
     measured = {"training": rows["train"], "held-out": rows["validation"]}
     run = {"base_model": None, "steps": 9, "examples": 10, "measured": measured}
     model = kb.load(small / "run/model")
-    assert facts_of(model, config, step=6, **run).metadata["metrics"]
-    later = facts_of(model, config, step=8, **run)
+    assert pretraining_card_data(model, config, step=6, **run).metadata["metrics"]
+    later = pretraining_card_data(model, config, step=8, **run)
     assert later.metadata == {}
     assert "at step 8 of 9" in later.sections["Metrics"]
     assert read_table(later.sections["Metrics"])["held-out"]["step"] == 6
@@ -102,7 +102,7 @@ def test_measures_of_a_generator_are_not_the_models(small):
         options | {"objective": {"name": "rtd"}, "model": {"family": "electra"}}
     )
     held_out = {"mlm_accuracy": 0.2, "mlm_perplexity": 9.0, "rtd_accuracy": 0.9, "loss": 7.0}
-    facts = facts_of(
+    card_data = pretraining_card_data(
         kb.ReplacedTokenDetector(kb.load(small / "run/model", task="encoder")),
         config,
         base_model=None,
@@ -111,14 +111,14 @@ def test_measures_of_a_generator_are_not_the_models(small):
         examples=10,
         measured={"training": None, "held-out": {"step": 6, **held_out}},
     )
-    assert read_table(facts.sections["Metrics"])["held-out"] == {
+    assert read_table(card_data.sections["Metrics"])["held-out"] == {
         "step": 6,
         "mlm_accuracy (generator)": 0.2,
         "mlm_perplexity (generator)": 9.0,
         "rtd_accuracy": 0.9,
         "loss": 7.0,
     }
-    (result,) = facts.metadata["model-index"][0]["results"]
+    (result,) = card_data.metadata["model-index"][0]["results"]
     assert [metric["name"] for metric in result["metrics"]] == ["rtd_accuracy"]
 
 

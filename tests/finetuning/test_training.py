@@ -130,7 +130,10 @@ def one_class(data):
             "sequence_length is 33, but the model has 32",
         ),
         ({"recipe": lambda r: Recipe(metric="pearson")}, "not measured by 'pearson'"),
-        ({"card": lambda _: "A text."}, "card must be Facts for the model's card, not a str"),
+        (
+            {"card": lambda _: "A text."},
+            "card must be ModelCardData for the model's card, not a str",
+        ),
     ],
 )
 def test_what_cannot_be_trained(change, message):

@@ -25,7 +25,7 @@ from keras_bert.atomic import (
     replacing,
     written_with,
 )
-from keras_bert.checkpoints.card import Facts, write_card
+from keras_bert.checkpoints.card import ModelCardData, write_card
 from keras_bert.checkpoints.native import FILES, WEIGHTS, write_native
 from keras_bert.checkpoints.progress import PROGRESS, read_progress, write_progress
 from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors, save_tensors
@@ -53,14 +53,14 @@ class Snapshot:
     model: keras.Model
     tensors: Mapping[str, Mapping[str, np.ndarray]]
     progress: Mapping[str, Any]
-    card: Facts | None = None
+    card: ModelCardData | None = None
 
 
 def take_snapshot(
     model: keras.Model,
     optimizer: AdamW,
     progress: Mapping[str, Any],
-    card: Facts | None = None,
+    card: ModelCardData | None = None,
 ) -> Snapshot:
     """Copies what is to be saved.
 

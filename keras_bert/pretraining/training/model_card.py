@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_bert.checkpoints.card import Facts, block, model_index, table
+from keras_bert.checkpoints.card import ModelCardData, block, model_index, table
 from keras_bert.options import fields, flatten
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
@@ -21,7 +21,7 @@ _DATA = (
 _MEASURES = ("loss", "accuracy", "perplexity")
 
 
-def facts_of(
+def pretraining_card_data(
     model: keras.Model,
     config: PretrainingConfig,
     *,
@@ -30,7 +30,7 @@ def facts_of(
     steps: int,
     examples: int,
     measured: Mapping[str, Mapping[str, Any] | None],
-) -> Facts:
+) -> ModelCardData:
     """Corpus, recipe and losses.
 
     Args:
@@ -75,7 +75,7 @@ def facts_of(
     metadata = model_index(model, measures)
     if base_model:
         metadata["base_model"] = base_model
-    return Facts(metadata, sections)
+    return ModelCardData(metadata, sections)
 
 
 def _named(paths: str | list[str]) -> str | list[str]:

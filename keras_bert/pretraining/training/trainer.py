@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from keras_bert.atomic import locked
 from keras_bert.checkpoints import is_on_hub, save
-from keras_bert.checkpoints.card import Facts
+from keras_bert.checkpoints.card import ModelCardData
 from keras_bert.config import EncoderConfig
 from keras_bert.distribution.strategy import check_batch, make_strategy, profits_from_xla
 from keras_bert.distribution.workers import Workers
@@ -53,7 +53,7 @@ from keras_bert.pretraining.training.hooks import (
     make_bar,
 )
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.training.model_card import facts_of
+from keras_bert.pretraining.training.model_card import pretraining_card_data
 from keras_bert.pretraining.training.run_directory import (
     check_directory,
     claim_directory,
@@ -255,7 +255,7 @@ class Trainer:
         finished = self.step >= self.steps
         if finished and self.workers.is_chief:
             model = self.objective.kept(self.model)
-            save(model, self.directory / "model", card=self._facts(model))
+            save(model, self.directory / "model", card=self._card_data(model))
         self.workers.barrier()  # so that all have finished only if the chief has
         return finished
 
@@ -369,10 +369,10 @@ class Trainer:
         self.verification.wait()  # no checkpoint has learned from damaged records
         place = {"step": self.step, "epoch": self.epoch, "example": self.example}
         model = self.objective.kept(self.model)
-        return take_snapshot(model, self.optimizer, place, self._facts(model))
+        return take_snapshot(model, self.optimizer, place, self._card_data(model))
 
-    def _facts(self, model: keras.Model) -> Facts:
-        return facts_of(
+    def _card_data(self, model: keras.Model) -> ModelCardData:
+        return pretraining_card_data(
             model,
             self.config,
             base_model=self.base_model,
