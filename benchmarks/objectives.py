@@ -53,7 +53,7 @@ SIZES = {
     "initializer_range": 0.08,
 }
 TEACHER = SIZES | {"num_layers": 4}
-# The convolution beside the first layer, as the larger DeBERTa-v2 have it, sees neighbours at
+# The convolution beside the first layer, as the larger DeBERTa-v2 have it, sees neighbors at
 # once; the conjecture is that these tell replaced tokens, and that attention learns them late.
 REPLACED = SIZES | {"convolution_size": 3}
 COMMON = {

@@ -107,7 +107,7 @@ def draw(figure, name: str) -> None:
 
 
 def write(image: Image.Image, name: str) -> None:
-    """The picture, in 256 colours of its own."""
+    """The picture, in 256 colors of its own."""
     PICTURES.mkdir(exist_ok=True)
     small = image.convert("RGB").quantize(256, kmeans=3, dither=Image.Dither.NONE)
     small.save(PICTURES / name, optimize=True)

@@ -64,7 +64,7 @@ def _one_choice(model: Any, inputs: Tensors) -> Tensors:
 
 
 def _logits_and_tags(model: Any, inputs: Tensors) -> Tensors:
-    """With a random field and a tokenizer, which knows where words begin, there are tags.
+    """With a CRF and a tokenizer, which knows where words begin, there are tags.
 
     `tags` `[N, T]` int32 stand at the first tokens of words; elsewhere there is -1.
     """

@@ -90,7 +90,7 @@ def saved_model(
         `PretrainingModel`: `mlm_logits` `[N, T, V]`, `nsp_logits` `[N, 2]`.
         `TextEmbedder`: `embedding` `[N, H]`.
         `Encoder`: `sequence_output` `[N, T, H]` and, with a pooler, `pooled_output` `[N, H]`.
-        `TokenClassifier`: `logits` `[N, T, L]`; with a random field also `tags` `[N, T]` int32,
+        `TokenClassifier`: `logits` `[N, T, L]`; with a CRF also `tags` `[N, T]` int32,
             the best sequence of labels of the tokens that begin words, -1 at all other tokens.
             From text also the entities that `predict_text` finds, `[N, E]`, E being the largest
             number of them in a text: `entities`, `labels` string, `starts`, `ends` int32

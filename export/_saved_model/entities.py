@@ -114,7 +114,7 @@ def _likeliest_paths(crf: Any, logits: tf.Tensor, path: tf.Tensor) -> tuple[tf.T
     _, row, counts = tf.unique_with_counts(path)
     column = tf.range(tf.size(row)) - tf.gather(tf.cumsum(counts, exclusive=True), row)
     place = tf.stack([row, column], axis=1)
-    # The loops of the random field need something to go over.
+    # The loops of the CRF need something to go over.
     longest = tf.reduce_max(tf.concat([counts, [1]], axis=0))
     shape = tf.stack([tf.maximum(tf.size(counts), 1), longest])
     table = tf.scatter_nd(place, logits, tf.concat([shape, [crf.num_labels]], axis=0))

@@ -137,7 +137,7 @@ def points(model: Any, examples: Any, process: Process | None = None) -> float:
     """The official metric of a model, or of an artifact made of it, in points of 100.
 
     An artifact's outputs for the rows of the examples go through what turns the model's into
-    answers, windows, random field and all.
+    answers, windows, CRF and all.
 
     Args:
         model: a task with a preprocessor.

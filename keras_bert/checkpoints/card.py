@@ -126,7 +126,7 @@ def write_card(
 def read_card_data(directory: Path, model: keras.Model | None = None) -> ModelCardData:
     """What the card of a directory tells beside what its model does.
 
-    Of another author's card that is the licence and the language alone, as of a card of ours if
+    Of another author's card that is the license and the language alone, as of a card of ours if
     the model is going to be another task's.
 
     Args:
@@ -286,7 +286,7 @@ def _limits(
     """What follows from the configuration, and what nobody told."""
     limits = _own_limits(model, task)
     told = {
-        "licence": "license" in metadata,
+        "license": "license" in metadata,
         "languages": "language" in metadata,
         **{name.lower(): sections[name] for name in ("Data", "Recipe", "Metrics")},
     }

@@ -166,7 +166,7 @@ def read_model(
         table: the links; of several for one of our tensors, the first that the source has counts.
         source: the tensors. Those that nothing needs are logged as a warning.
         another_task: whether the source was saved for another task: then a classification head
-            is not taken over, and what is missing of heads and pooler is initialised at random,
+            is not taken over, and what is missing of heads and pooler is initialized at random,
             which is logged as a warning.
         chosen: whether the caller named the task: then heads that are left behind are only logged
             as information.
@@ -205,7 +205,7 @@ def read_model(
             )
     initialize_rest(model)
     if missing:
-        logger.warning("Not in the checkpoint, initialised at random: %s.", ", ".join(missing))
+        logger.warning("Not in the checkpoint, initialized at random: %s.", ", ".join(missing))
     heads = {link.theirs for link in table if not _ENCODER.match(link.ours)}
     left = unused & heads if chosen else set[str]()
     for level, names in ((logging.INFO, left), (logging.WARNING, unused - left)):

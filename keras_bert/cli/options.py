@@ -157,7 +157,7 @@ _RECIPE = (
         "--crf-rate",
         default=100.0,
         show_default=True,
-        help="The rate of a random field's transitions, as a multiple of the others'.",
+        help="The rate of a CRF's transitions, as a multiple of the others'.",
     ),
     click.option(
         "--frozen-layers",

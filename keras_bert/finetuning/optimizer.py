@@ -130,7 +130,7 @@ def layer_shares(model: Any, decay: float, crf_rate: float = 1.0) -> dict[str, f
 
     Howard and Ruder 2018 (https://arxiv.org/abs/1801.06146), section 3.2. The head, and the
     pooler, get 1, the highest layer of the encoder `decay`, and what is below the lowest layer
-    the least. The transitions of a random field, which begin at 0 and of which there are few, get
+    the least. The transitions of a CRF, which begin at 0 and of which there are few, get
     `crf_rate`.
 
     Returns:

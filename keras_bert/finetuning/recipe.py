@@ -21,7 +21,7 @@ class Recipe:
         global_clipnorm: largest norm of the gradient, or None.
         layer_decay: the rate of each layer as a share of the next higher one's (Howard and Ruder
             2018, https://arxiv.org/abs/1801.06146, section 3.2); 1 for the same rate everywhere.
-        crf_rate: the rate of a random field's transitions, as a multiple of the others'.
+        crf_rate: the rate of a CRF's transitions, as a multiple of the others'.
         frozen_layers: the embeddings and so many layers above them keep their weights; -1 freezes
             the embeddings alone.
         gradient_accumulation_steps: number of parts in which a batch is computed, to save memory.

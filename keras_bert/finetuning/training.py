@@ -64,7 +64,7 @@ def fine_tune(
             interrupted run leaves its best epoch. If it is started again, with the same recipe,
             model and data, it goes on after the last finished epoch, with the same result as if
             it had not been interrupted; with others, it begins anew.
-        card: what the model's card is to tell beside data, recipe and metrics: licence, language,
+        card: what the model's card is to tell beside data, recipe and metrics: license, language,
             the model that it began as.
         verbose: as in `fit`; "auto" is a progress bar on a terminal, else a line per epoch.
 

@@ -7,14 +7,14 @@ from keras import ops
 
 from keras_bert.layers.activations import ACTIVATION_FUNCTIONS
 from keras_bert.layers.configured import Configured
-from keras_bert.layers.documents import neighbours
+from keras_bert.layers.documents import neighbors
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TokenConvolution(Configured, keras.layers.Layer):
     """x → LayerNorm(y + activation(dropout(convolution(x)))), y being the first layer's output.
 
-    As in https://github.com/microsoft/DeBERTa, where it stands for what neighbouring pieces of a
+    As in https://github.com/microsoft/DeBERTa, where it stands for what neighboring pieces of a
     word say together.
     """
 
@@ -42,7 +42,7 @@ class TokenConvolution(Configured, keras.layers.Layer):
         document_ids: Any = None,
         training: bool | None = None,
     ) -> Any:
-        """Adds what the neighbours say.
+        """Adds what the neighbors say.
 
         Args:
             x: `[B, T, H]`, the first layer's input.
@@ -63,11 +63,11 @@ class TokenConvolution(Configured, keras.layers.Layer):
         return self.normalization(residual + x)
 
     def _within_documents(self, x: Any, document_ids: Any) -> Any:
-        """The convolution as a sum of products, one for each neighbour of the same document."""
+        """The convolution as a sum of products, one for each neighbor of the same document."""
         kernel = ops.cast(self.convolution.kernel, x.dtype)
         middle = self.config.convolution_size // 2
         result = ops.cast(self.convolution.bias, x.dtype)
         for index in range(self.config.convolution_size):
-            neighbour = neighbours(x, document_ids, index - middle)
-            result = result + ops.matmul(neighbour, kernel[index])
+            neighbor = neighbors(x, document_ids, index - middle)
+            result = result + ops.matmul(neighbor, kernel[index])
         return result

@@ -31,7 +31,7 @@ def first_of_document(x: Any, document_ids: Any) -> Any:
     return ops.matmul(ops.cast(one_hot, x.dtype), x)
 
 
-def neighbours(x: Any, document_ids: Any, distance: int) -> Any:
+def neighbors(x: Any, document_ids: Any, distance: int) -> Any:
     """At each position `x` `[B, T, H]` `distance` further on, 0 where that is another document."""
     length, pad = ops.shape(x)[1], abs(distance)
     start = pad + distance

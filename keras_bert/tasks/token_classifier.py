@@ -30,12 +30,12 @@ class TokenClassifier(Task):
         encoder: the encoder.
         num_labels: number of labels; may be left out where `labels` are given.
         labels: the labels' names, by id; default "0", "1", ...
-        crf: whether a linear-chain random field on the labels of words stands on top: `crf`, a
+        crf: whether a linear-chain CRF on the labels of words stands on top: `crf`, a
             `ConditionalRandomField` (None without).
-        scheme: how labels mark entities, "iob1", "iob2" or "bioes"; the random field then finds
+        scheme: how labels mark entities, "iob1", "iob2" or "bioes"; the CRF then finds
             only sequences that the scheme allows. None: they mean nothing to each other.
         continue_labels: whether fine-tuning labels all tokens of a word, the others as inside of
-            an entity that begins there; else, and with a random field, the first alone.
+            an entity that begins there; else, and with a CRF, the first alone.
         dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
@@ -98,7 +98,7 @@ class TokenClassifier(Task):
         return self.head(outputs["sequence_output"], training=training)
 
     def default_loss(self) -> keras.losses.Loss | None:
-        """The usual loss on the logits, or None with a random field, which is its own.
+        """The usual loss on the logits, or None with a CRF, which is its own.
 
         Targets are int32 `[B, T]`, `IGNORED` (-1) at tokens without a label.
         """
@@ -116,7 +116,7 @@ class TokenClassifier(Task):
     ) -> Any:
         """What training minimizes; called by Keras.
 
-        With a random field and no loss given to `compile`: minus the logarithm of the
+        With a CRF and no loss given to `compile`: minus the logarithm of the
         probability of a text's labels, the mean over the texts, each times its `sample_weight`
         `[B]`. Tokens that are `IGNORED` are passed over, as if they were not there.
         """
@@ -190,7 +190,7 @@ class TokenClassifier(Task):
     def tag_words(
         self, rows: Rows, words: Sequence[Words], logits: Sequence[np.ndarray]
     ) -> tuple[list[list[str]], list[np.ndarray]]:
-        """`windowed_words.tag_words` with the model's labels and random field."""
+        """`windowed_words.tag_words` with the model's labels and CRF."""
         return tag_words(rows, words, logits, self.labels, self.crf)
 
 

@@ -31,7 +31,7 @@ def tag_words(
     """Labels of the words of N texts.
 
     A word has the label of its first token, in the window in which that has most context. A
-    random field sees the words of a text one after the other, wherever windows end; only texts of
+    CRF sees the words of a text one after the other, wherever windows end; only texts of
     more than 1024 words are cut for it.
 
     Args:
@@ -81,7 +81,7 @@ def _likeliest(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _path(
     logits: np.ndarray, path: np.ndarray, crf: ConditionalRandomField
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same by the random field, for words that stand in the paths `[W]`, in their order."""
+    """The same by the CRF, for words that stand in the paths `[W]`, in their order."""
     ids, scores = np.zeros(len(path), int), np.zeros(len(path))
     _, begins, counts = np.unique(path, return_index=True, return_counts=True)
     order = np.argsort(counts, kind="stable")

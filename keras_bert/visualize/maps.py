@@ -10,7 +10,7 @@ from keras_bert.visualize.plotting import new_figure, write_legend
 
 _MOST_NAMES = 40  # texts up to which each is written beside its point
 _LONGEST_NAME = 36
-_COLORS = 10  # of matplotlib's cycle; beyond them labels share colours, but not shapes
+_COLORS = 10  # of matplotlib's cycle; beyond them labels share colors, but not shapes
 _SHAPES = "os^DvP*X"
 # Where a name may stand, in points from its point, and how it is aligned; the first is best.
 _PLACES = (
@@ -34,7 +34,7 @@ def embedding_map(
         vectors_or_model: vectors `[N, H]`; or a model that makes them: a `TextEmbedder`, or an
             `Encoder` or another task, whose tokens' mean is then taken.
         texts: the texts; up to 40 are written beside their points.
-        labels: N labels; the points of each have a colour of their own.
+        labels: N labels; the points of each have a color of their own.
 
     Returns:
         A `matplotlib.figure.Figure`; the axes say which share of the variance they hold.

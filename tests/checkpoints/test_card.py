@@ -131,7 +131,7 @@ def test_the_limits_are_those_of_the_model():
     assert "always" not in tagger  # O is none of its entities
     relative = tiny.encoder(position_input=False)
     assert "positions" not in limits(relative)
-    assert "Not recorded here: licence, languages, data, recipe, metrics." in limits(relative)
+    assert "Not recorded here: license, languages, data, recipe, metrics." in limits(relative)
 
 
 def test_equal_models_have_equal_cards(tmp_path):

@@ -52,7 +52,7 @@ def test_of_a_fine_tuned_model(small):
     assert accuracy.metric_value == pytest.approx(metrics["validation"]["accuracy"], abs=1e-4)
     assert card.data.metrics == ["accuracy", "f1", "matthews_correlation"]
     assert read_block(told["Labels"]) == ["blame", "praise"]
-    assert "Not recorded here: licence, languages.\n" in told["Limits"]
+    assert "Not recorded here: license, languages.\n" in told["Limits"]
 
 
 @pytest.mark.parametrize("place", ["model", "checkpoints/step-00000006"])

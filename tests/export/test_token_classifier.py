@@ -1,4 +1,4 @@
-"""A tagger with a random field decodes in every format as in Keras."""
+"""A tagger with a CRF decodes in every format as in Keras."""
 
 import itertools
 
@@ -26,7 +26,7 @@ def tagger(preprocessor):
 
 
 def keras_tags(model, ids, logits):
-    """Row by row without any mask: only what begins a word goes into the random field."""
+    """Row by row without any mask: only what begins a word goes into the CRF."""
     tags = np.full(ids["token_ids"].shape, IGNORED)
     for row, (token_ids, mask) in enumerate(
         zip(ids["token_ids"], ids["padding_mask"], strict=True)

@@ -62,7 +62,7 @@ def check_contents(wheel):
     if found.keys() != expected:
         sys.exit(f"{wheel.name}: missing or too much: {sorted(found.keys() ^ expected)}")
     if found[f"{described}/licenses/LICENSE"] != (ROOT / "LICENSE").read_bytes():
-        sys.exit(f"{wheel.name}: another licence")
+        sys.exit(f"{wheel.name}: another license")
     return len(found)
 
 

@@ -100,7 +100,7 @@ def test_a_head_that_is_missing_is_new(make, text_files, tmp_path, caplog):
     model, path = make(kb.SequenceClassifier, 2)
     started = built(options(path, text_files, tmp_path, objective="mlm"))
     assert_holds(started, model, "encoder/layer_")
-    lines = [r.getMessage() for r in caplog.records if "initialised at random" in r.getMessage()]
+    lines = [r.getMessage() for r in caplog.records if "initialized at random" in r.getMessage()]
     assert len(lines) == 1
     assert "masked_lm/bias" in lines[0]
 

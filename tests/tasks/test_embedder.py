@@ -79,7 +79,7 @@ def test_from_and_into_other_tasks(tmp_path, caplog):
     np.testing.assert_allclose(model(inputs), kb.TextEmbedder(encoder)(inputs), atol=1e-6)
     assert not caplog.text
     kb.load(tmp_path / "encoder", task="embedder", pooling="attention")
-    assert "initialised at random: pooling/score/kernel" in caplog.text
+    assert "initialized at random: pooling/score/kernel" in caplog.text
     kb.save(model, tmp_path / "embedder")
     assert isinstance(kb.load(tmp_path / "embedder", task="encoder"), kb.Encoder)
     assert kb.load(tmp_path / "embedder", task="classifier", num_labels=2).pooling == "pooled"

@@ -21,7 +21,7 @@ MINIMAL = {
 
 
 def train(**options):
-    """A model of the words in the licence, by the reference's own trainer."""
+    """A model of the words in the license, by the reference's own trainer."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(LICENSE.read_text("utf-8").splitlines()),

@@ -29,7 +29,7 @@ def targets(model: Any, examples: TaggedExamples, rows: Rows) -> PerToken:
     """The label of each word at its first token, where that has most context.
 
     If the model says so, the word's other tokens have it, too, but not the begin of an entity.
-    For a random field the words of an entity that does not lie in one window as a whole have
+    For a CRF the words of an entity that does not lie in one window as a whole have
     none, as no sequence of labels that its scheme allows begins or ends inside of an entity.
 
     Raises:
@@ -149,7 +149,7 @@ def _cut(tags: Iterable[Sequence[str]], row: np.ndarray) -> np.ndarray:
 
 
 def _loss(model: Any, rows: Rows, outputs: list[np.ndarray], values: np.ndarray) -> float:
-    """That of training: the mean over labelled tokens or, with a random field, over rows."""
+    """That of training: the mean over labelled tokens or, with a CRF, over rows."""
     counts = values != IGNORED
     if not counts.any():
         return 0.0

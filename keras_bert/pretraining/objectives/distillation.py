@@ -100,4 +100,4 @@ def copy_from_teacher(student: MaskedLanguageModel, teacher: MaskedLanguageModel
         else:
             variable.assign(value)
     if left:
-        logger.warning("Not taken from the teacher, initialised at random: %s.", ", ".join(left))
+        logger.warning("Not taken from the teacher, initialized at random: %s.", ", ".join(left))
