@@ -322,7 +322,7 @@ def test_max_predictions():
     [
         {"rate": 0.0},
         {"rate": 1.0},
-        {"predictions": 0},
+        {"max_predictions_per_seq": 0},
         {"unit": "sentence"},
         {"replacement": (0.8, 0.3)},
         {"replacement": (1.1, -0.1)},

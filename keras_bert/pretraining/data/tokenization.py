@@ -82,7 +82,7 @@ def tokenize(
     texts = _cut(iterate_lines(corpus), shard_size)
     with (
         processes(tokenizer, workers) as submit,
-        tqdm(sentence="B", unit_scale=True, disable=not progress) as bar,
+        tqdm(unit="B", unit_scale=True, disable=not progress) as bar,
     ):
         entries = _make_shards(directory, texts, submit, 2 * workers, bar)
     manifest = {
