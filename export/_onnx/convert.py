@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
-from keras_bert.export._runtimes import worker
+from keras_bert.export import worker
 from keras_bert.export.artifact_checks import Run, check, explaining, require
 from keras_bert.export.quantization import TOLERANCES, check_quantization
 from keras_bert.export.signatures import answers_of, ids_function

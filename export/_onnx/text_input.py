@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_bert.errors import InputError
-from keras_bert.export._runtimes.process import running
+from keras_bert.export.process import running
 from keras_bert.export.artifact_checks import ExportError, Run, explaining
 from keras_bert.export.signatures import WITHOUT_TEXT, input_names
 from keras_bert.layers.encoder import INPUTS

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
-from keras_bert.export._runtimes import worker
+from keras_bert.export import worker
 from keras_bert.export._tflite.metadata import Reader, reader_of, with_metadata
 from keras_bert.export._tflite.quantization import (
     Rows,

@@ -14,7 +14,7 @@ import numpy as np
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
 from keras_bert.export._onnx.convert import onnx
-from keras_bert.export._runtimes.process import Process, running
+from keras_bert.export.process import Process, running
 from keras_bert.export._tflite.convert import tflite
 from keras_bert.export._verify.signatures import Way, ways_into
 from keras_bert.export.artifact_checks import ExportError

@@ -11,7 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert.errors import InputError
-from keras_bert.export._runtimes.process import Process, megabytes, running
+from keras_bert.export.process import Process, megabytes, running
 from keras_bert.export._verify.accuracy import official_metric, points
 from keras_bert.export._verify.signatures import Way, output_names, ways_into
 from keras_bert.export._verify.speed import Speed, measure_speed

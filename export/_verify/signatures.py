@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keras_bert.errors import InputError
-from keras_bert.export._runtimes.process import Process
+from keras_bert.export.process import Process
 from keras_bert.export._saved_model.convert import NAMES
 from keras_bert.export.signatures import Arrays, ids_function
 from keras_bert.layers.encoder import INPUTS

@@ -12,7 +12,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert.atomic import SAVED
-from keras_bert.export._runtimes.process import running
+from keras_bert.export.process import running
 from tests.finetuning import tiny
 from tests.kills import Commands, Kill, kills
 from tests.marks import others_slow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert import InputError, export
-from keras_bert.export._runtimes.process import running
+from keras_bert.export.process import running
 from keras_bert.export._verify.accuracy import WRITERS, official_metric, points
 from keras_bert.export.artifact_checks import ExportError
 from keras_bert.finetuning import (

@@ -8,7 +8,7 @@ import pytest
 import keras_bert as kb
 from keras_bert import export
 from keras_bert.checkpoints.text_format import read_text_format
-from keras_bert.export._runtimes.process import running
+from keras_bert.export.process import running
 from tests.fixtures.text_format.make_added_tokens import HERE, texts_for
 
 from .conftest import TOKENS, make_model

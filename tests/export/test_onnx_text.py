@@ -9,7 +9,7 @@ import pytest
 import keras_bert as kb
 from keras_bert import InputError, export
 from keras_bert.export._onnx import text_input as onnx_text
-from keras_bert.export._runtimes.process import running
+from keras_bert.export.process import running
 
 from . import tokenizers
 from .conftest import TOKENS, make_model

@@ -8,7 +8,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert import export
-from keras_bert.export._runtimes.process import running
+from keras_bert.export.process import running
 from keras_bert.text.tokenizer import to_strings
 
 from . import tokenizers

@@ -6,8 +6,8 @@ import importlib
 import pytest
 
 from keras_bert import InputError, export
-from keras_bert.export._runtimes import worker
-from keras_bert.export._runtimes.process import Timing, running
+from keras_bert.export import worker
+from keras_bert.export.process import Timing, running
 from keras_bert.export._verify import speed
 from keras_bert.export._verify.comparison import Report, Row
 from keras_bert.export._verify.signatures import output_names, ways_into

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keras_bert import InputError, Preprocessor, export
-from keras_bert.export._runtimes.process import running
+from keras_bert.export.process import running
 from keras_bert.export._saved_model import text_signatures as serving_text
 from tests.text.test_loading import byte_pair, sentencepiece
 

@@ -5,7 +5,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert import InputError, export
-from keras_bert.export._runtimes import worker
+from keras_bert.export import worker
 from keras_bert.export._tflite.text_signatures import SIGNATURES, TOP_K
 from keras_bert.export.signatures import ANSWERS
 from keras_bert.families import FAMILIES

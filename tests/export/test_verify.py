@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from keras_bert import InputError, export
-from keras_bert.export._runtimes import worker
-from keras_bert.export._runtimes.process import running
+from keras_bert.export import worker
+from keras_bert.export.process import running
 from keras_bert.export._verify.signatures import ways_into
 from keras_bert.export.artifact_checks import ExportError
 

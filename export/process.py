@@ -15,7 +15,7 @@ import numpy as np
 
 from keras_bert.atomic import finish_interrupted
 from keras_bert.errors import InputError
-from keras_bert.export._runtimes import worker
+from keras_bert.export import worker
 from keras_bert.export.artifact_checks import ExportError
 from keras_bert.export.signatures import Arrays
 

@@ -1,1 +1,0 @@
-"""Artifacts in their own runtimes: TensorFlow, LiteRT, onnxruntime."""
