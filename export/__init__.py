@@ -14,6 +14,8 @@ The functions are imported when they are first used; they bring TensorFlow.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from keras_bert.export.formats import FORMATS
+
 if TYPE_CHECKING:
     from keras_bert.export._onnx.convert import onnx
     from keras_bert.export._saved_model.convert import saved_model
@@ -22,25 +24,22 @@ if TYPE_CHECKING:
     from keras_bert.export._verify.comparison import verify
     from keras_bert.export._verify.report_page import report
 
-__all__ = ["accept", "onnx", "report", "saved_model", "tflite", "verify"]
-
-_MODULES = {
+_FUNCTIONS = {
     "accept": "_verify.accuracy",
-    "onnx": "_onnx.convert",
     "report": "_verify.report_page",
-    "saved_model": "_saved_model.convert",
-    "tflite": "_tflite.convert",
     "verify": "_verify.comparison",
-}
+} | {name: f"_{name}.convert" for name in FORMATS}
+
+__all__ = ["accept", "onnx", "report", "saved_model", "tflite", "verify"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in _FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    function = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    function = getattr(importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}"), name)
     globals()[name] = function
     return function
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    return sorted(set(globals()) | set(_FUNCTIONS))

@@ -1,4 +1,4 @@
-"""An artifact that runs in a process of its own, as users of it will run it."""
+"""Runs an artifact in a process of its own, as its users run it."""
 
 import contextlib
 import dataclasses
@@ -13,20 +13,19 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from keras_bert.atomic import finish_interrupted
-from keras_bert.errors import InputError
 from keras_bert.export import worker
 from keras_bert.export.artifact_checks import ExportError
+from keras_bert.export.formats import format_of
 from keras_bert.export.signatures import Arrays
 
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """How long calls took.
+    """Time of repeated calls.
 
     Args:
-        milliseconds: their median.
-        spread: half the distance of their quartiles, as a share of that.
+        milliseconds: median of the calls.
+        spread: half the distance of the quartiles, as a share of the median.
     """
 
     milliseconds: float
@@ -37,13 +36,13 @@ class Process:
     """An artifact in its runtime, in a fresh process; made by `running`.
 
     Attributes:
-        path: of the artifact.
+        path: the artifact's path.
         popen: the process itself.
-        signatures: by name what they take and give; see `worker.Signatures`.
-        runtime: its package and version.
-        load_milliseconds: what loading took, once the runtime was imported.
-        peak: bytes that the process had more at once, by the end of its last request, than when
-            it had imported its runtime.
+        signatures: inputs and outputs of each signature; see `worker.Signatures`.
+        runtime: package and version of the runtime.
+        load_milliseconds: time to load the artifact after the runtime was imported.
+        peak: peak memory until the last request, in bytes beyond the memory of the imported
+            runtime.
     """
 
     def __init__(self, path: Path, process: subprocess.Popen, errors: BinaryIO):
@@ -56,21 +55,21 @@ class Process:
         self.peak = 0
 
     def run(self, signature: str, inputs: Arrays) -> dict[str, np.ndarray]:
-        """The outputs for named inputs.
+        """Returns the outputs for named inputs.
 
         Raises:
-            ExportError: if the runtime refuses them.
+            ExportError: if the runtime refuses the inputs.
         """
         outputs, _ = self.run_once(signature, inputs)
         return outputs
 
     def run_once(self, signature: str, inputs: Arrays) -> tuple[dict[str, np.ndarray], float]:
-        """The outputs, and how many milliseconds they took."""
+        """Returns the outputs and the milliseconds of the call."""
         reply = self._request(signature, inputs, 0)
         return reply, float(reply.pop("milliseconds"))
 
     def time(self, signature: str, inputs: Arrays, seconds: float) -> Timing:
-        """How long a call takes, which is repeated for some time, three times at least."""
+        """Measures a call by repeating it for some time, at least three times."""
         reply = self._request(signature, inputs, max(seconds, 1e-9))
         return Timing(float(reply["milliseconds"]), float(reply["spread"]))
 
@@ -90,26 +89,26 @@ class Process:
         if reply is None:
             self._errors.seek(0)
             lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-            reason = lines[-1][:300] if lines else "its process ended without a word"
+            reason = lines[-1][:300] if lines else "its process ended without a message"
             raise ExportError(f"{self.path} cannot be run: {reason}.")
         return reply
 
 
 @contextlib.contextmanager
 def running(path: str | os.PathLike, threads: int = 1) -> Iterator[Process]:
-    """An artifact in a process that ends with the block.
+    """Loads an artifact in a process that ends with the block.
 
     Args:
-        path: a directory with a SavedModel, a `.tflite` or an `.onnx` file.
-        threads: so many are used for computing.
+        path: an artifact of any format.
+        threads: number of threads for computing.
 
     Raises:
         InputError: if there is no artifact at the path.
-        ExportError: if it cannot be loaded.
+        ExportError: if the artifact cannot be loaded.
     """
-    path = artifact(path)
-    # -P: the folder of the script, in which there is an onnx.py, is no place to import from.
-    command = [sys.executable, "-P", worker.__file__, str(path), str(threads)]
+    path, format = Path(path), format_of(path)
+    # -P: modules beside the script, such as quantization.py, must not hide those of others.
+    command = [sys.executable, "-P", worker.__file__, str(format.runtime), str(path), str(threads)]
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     with (
         tempfile.TemporaryFile() as errors,
@@ -121,28 +120,11 @@ def running(path: str | os.PathLike, threads: int = 1) -> Iterator[Process]:
             yield Process(path, process, errors)
         finally:
             process.kill()
-            with contextlib.suppress(BrokenPipeError):  # of a request that nobody read
+            with contextlib.suppress(BrokenPipeError):  # by a request that nobody read
                 cast(BinaryIO, process.stdin).close()
 
 
-def artifact(path: str | os.PathLike) -> Path:
-    """The path of an artifact.
-
-    Raises:
-        InputError: if there is none.
-    """
-    finish_interrupted(path)
-    path, endings = Path(path), [ending for ending in worker.RUNTIMES if ending]
-    is_file = path.suffix in endings and path.is_file()
-    if not (is_file or (path / "saved_model.pb").is_file()):
-        raise InputError(
-            f"{path} is not an artifact: expected the directory of a SavedModel, or a file that "
-            f"ends in {' or '.join(endings)}."
-        )
-    return path
-
-
 def megabytes(path: Path) -> float:
-    """The size of an artifact on disk, 10^6 bytes each."""
+    """Returns the size of an artifact on disk, in units of 10^6 bytes."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file()) / 1e6

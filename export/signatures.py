@@ -248,6 +248,23 @@ def ids_of(model: Any, texts: Any, length: int | None = None) -> dict[str, np.nd
     return ids
 
 
+def set_length(model: Any, length: int | None) -> None:
+    """Sets the number of tokens that the model's texts are cut to, if a number is given.
+
+    Raises:
+        InputError: if the model takes fewer tokens.
+    """
+    if length is None:
+        return
+    if length > model.config.max_positions:
+        raise InputError(
+            f"The sequence length is {length}, but this model takes at most "
+            f"{model.config.max_positions} tokens."
+        )
+    if getattr(model, "preprocessor", None) is not None:
+        model.preprocessor = model.preprocessor.with_length(length)
+
+
 def filled_up(ids: Arrays, length: int | None) -> dict[str, np.ndarray]:
     """Ids `[N, T]` with padding up to a length, if one is given.
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -11,8 +12,9 @@ import numpy as np
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
-from keras_bert.export import worker
+from keras_bert.export._onnx import runtime
 from keras_bert.export.artifact_checks import Run, check, explaining, require
+from keras_bert.export.formats import ONNX
 from keras_bert.export.quantization import TOLERANCES, check_quantization
 from keras_bert.export.signatures import answers_of, ids_function
 
@@ -28,33 +30,36 @@ def onnx(
     quantize: str = "none",
     keep_float: Sequence[str] = (),
     text: bool = False,
-) -> None:
-    """Writes an ONNX file of which batch and sequence are free.
+) -> Path:
+    """Writes an ONNX file for any batch size and sequence length.
 
-    Inputs: `token_ids`, `segment_ids`, `padding_mask` int32 `[batch, sequence]`; outputs as
-    those of the SavedModel's `ids`, float32. A classifier's label names stand in the metadata
-    under `labels`, as a JSON list. Only operators of ONNX itself are used; weights have the names
-    that they have in the model.
+    The inputs are `token_ids`, `segment_ids`, `padding_mask` int32 `[batch, sequence]`. The
+    outputs are float32, as in the signature `ids` of a SavedModel. The metadata has a classifier's
+    label names under `labels`, as a JSON list. The file uses only operators of ONNX itself, and
+    its weights have the names of the model's weights.
 
-    With `text`, a classifier or an embedder takes strings, `text` `[batch]`, and a classifier also
-    gives `labels` `[batch, L]` and, of one label each, `label` `[batch]`. The tokenizer is that of
-    onnxruntime-extensions, whose library has to be registered where the file is opened (see
-    `text_input.py`). Where it is known to read texts in another way, a warning says so; the output
-    `token_ids` shows how.
+    With `text`, a classifier or an embedder takes strings, `text` `[batch]`. A classifier also
+    gives `labels` `[batch, L]` and, if a text has one label, `label` `[batch]`. The tokenizer comes
+    from onnxruntime-extensions; a program that opens the file registers its library (see
+    `text_input.py`). If this tokenizer reads some texts differently, a warning says so, and the
+    output `token_ids` shows it.
 
     Args:
         model: an `Encoder` or a task.
         path: the file, replaced if it exists.
-        opset: version of ONNX's operators. Before 18, layer normalization is several of them.
+        opset: version of ONNX's operators. Before 18, layer normalization is several operators.
         quantize: "none"; "float16" (weights in half precision); "dynamic" (weights in int8,
-            activations quantized while it runs).
+            activations quantized while the file runs).
         keep_float: layers that are not quantized, as parts of the names of their weights:
             "embeddings", "layer_0/attention", "*layer_norm".
-        text: whether texts go in.
+        text: whether the file takes texts.
+
+    Returns:
+        The file's path.
 
     Raises:
         InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
-        ExportError: if what was written does not give the model's answers in onnxruntime.
+        ExportError: if the file does not give the model's answers in onnxruntime.
     """
     check_arguments(model, opset, quantize=quantize, keep_float=keep_float, text=text)
     with replacing(path) as scratch:
@@ -75,6 +80,7 @@ def onnx(
                 named.write_bytes(proto.SerializeToString())
             onnx_text.compare_texts(model, run, named)
             named.replace(scratch)
+    return Path(path)
 
 
 def check_arguments(
@@ -85,7 +91,7 @@ def check_arguments(
     keep_float: Sequence[str] = (),
     text: bool = False,
 ) -> None:
-    """Refuses what `onnx`, whose arguments these are, could not write.
+    """Refuses arguments of `onnx` that are not possible.
 
     Raises:
         InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
@@ -93,11 +99,9 @@ def check_arguments(
     answers_of(model)
     for package in ("onnx", "tf2onnx", "onnxruntime", "onnxscript"):
         require(package, "onnx")
-    from keras_bert.export._onnx.quantization import QUANTIZATIONS
-
     if opset not in OPSETS:
         raise InputError(f"opset is {opset}; it can be {OPSETS[0]} to {OPSETS[-1]}.")
-    check_quantization(quantize, QUANTIZATIONS, keep_float)
+    check_quantization(quantize, ONNX.quantizations, keep_float)
     if text:
         require("onnxruntime_extensions", "onnx-text")
         from keras_bert.export._onnx.text_input import check_text
@@ -106,7 +110,7 @@ def check_arguments(
 
 
 def _convert(model: Any, opset: int, quantize: str, keep_float: Sequence[str]) -> Any:
-    """The ModelProto."""
+    """Converts the model to a quantized ModelProto."""
     import onnx_ir
     import tf2onnx
 
@@ -136,7 +140,8 @@ def _convert(model: Any, opset: int, quantize: str, keep_float: Sequence[str]) -
 def _share_tables(graph: Any) -> None:
     """Stores an embedding that is also an output matrix once, and transposes it in the graph.
 
-    The conversion folds the transposition into a second copy; the runtime does so when it loads.
+    The conversion writes the transposed matrix as a second copy, where the runtime transposes it
+    while it loads the file.
     """
     from onnx import helper, numpy_helper
 
@@ -150,6 +155,6 @@ def _share_tables(graph: Any) -> None:
 
 
 def onnx_runner(path: str | os.PathLike) -> Run:
-    """An ONNX file that takes ids as a function, on one thread."""
-    _, run = worker.loaded(path, ".onnx")
-    return lambda inputs: run("serving_default", inputs)
+    """Loads an ONNX file that takes ids; returns a function that runs it on one thread."""
+    _, run = runtime.prepare(os.fspath(path), 1)()
+    return lambda inputs: run(runtime.SIGNATURE, inputs)

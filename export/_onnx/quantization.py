@@ -80,7 +80,6 @@ _STORES: dict[str, Callable[[onnx_ir.Graph, onnx_ir.Value], None]] = {
     "float16": _store_half,
     "dynamic": _store_integers,
 }
-QUANTIZATIONS = ("none", *_STORES)
 
 
 def _quantized(

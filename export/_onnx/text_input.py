@@ -17,8 +17,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_bert.errors import InputError
-from keras_bert.export.process import running
 from keras_bert.export.artifact_checks import ExportError, Run, explaining
+from keras_bert.export.process import running
 from keras_bert.export.signatures import WITHOUT_TEXT, input_names
 from keras_bert.layers.encoder import INPUTS
 from keras_bert.tasks.registry import task_of

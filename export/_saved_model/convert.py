@@ -28,6 +28,7 @@ from keras_bert.export.artifact_checks import (
     explaining,
     reference,
 )
+from keras_bert.export.formats import INPUT_NAMES
 from keras_bert.export.signatures import (
     Weights,
     answers_of,
@@ -49,21 +50,6 @@ _EARLIER = written_with(
     *(f"assets/{name}" for name in TEXT_FILES),
 )
 
-NAMES: dict[str, dict[str, str]] = {
-    "keras_bert": {},
-    "huggingface": {
-        "token_ids": "input_ids",
-        "segment_ids": "token_type_ids",
-        "padding_mask": "attention_mask",
-    },
-    "tfhub": {
-        "token_ids": "input_word_ids",
-        "segment_ids": "input_type_ids",
-        "padding_mask": "input_mask",
-    },
-}
-"""What the inputs of the signature `ids` are called by others."""
-
 
 def saved_model(
     model: keras.Model,
@@ -72,7 +58,7 @@ def saved_model(
     version: int | None = None,
     names: str = "keras_bert",
     top_k: int = 5,
-) -> None:
+) -> Path:
     """Writes a SavedModel with the vocabulary inside and every weight once.
 
     Signatures, with N texts:
@@ -131,7 +117,7 @@ def saved_model(
     with replacing(target, owned=_EARLIER) as path:
         module = Weights(model)
         module.ids = ids_function(model)
-        signatures = {"ids": _renamed(module.ids, NAMES[names])}
+        signatures = {"ids": _renamed(module.ids, INPUT_NAMES[names])}
         preprocessor = getattr(model, "preprocessor", None)
         if preprocessor is not None:
             files = path.with_name("assets")
@@ -141,11 +127,12 @@ def saved_model(
             signatures |= text_functions(model, module.ids, top_k)
         with explaining("Writing the SavedModel"):
             tf.saved_model.save(module, str(path), signatures=signatures)
-        _describe(model, NAMES[names], path / DESCRIPTION)
+        _describe(model, INPUT_NAMES[names], path / DESCRIPTION)
         if preprocessor is not None:
             served = target.parent if target.name.isdecimal() else target
             _write_warm_up(path / WARM_UP, served.absolute().name, _requests(model))
-        _check(model, path, NAMES[names], top_k)
+        _check(model, path, INPUT_NAMES[names], top_k)
+    return target
 
 
 def check_arguments(
@@ -161,8 +148,8 @@ def check_arguments(
         InputError: if the model cannot be exported, or an argument is out of its range.
     """
     answers_of(model)
-    if names not in NAMES:
-        raise InputError(f"There are no names {names!r}; choose one of {', '.join(NAMES)}.")
+    if names not in INPUT_NAMES:
+        raise InputError(f"There are no names {names!r}; choose one of {', '.join(INPUT_NAMES)}.")
     if version is not None and version < 0:
         raise InputError(f"version is {version}, but must be 0 or more.")
     preprocessor = getattr(model, "preprocessor", None)

@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
 from keras_bert.export import worker
+from keras_bert.export._tflite import runtime
 from keras_bert.export._tflite.metadata import Reader, reader_of, with_metadata
 from keras_bert.export._tflite.quantization import (
     Rows,
@@ -33,6 +34,7 @@ from keras_bert.export.artifact_checks import (
     require,
     samples,
 )
+from keras_bert.export.formats import TFLITE
 from keras_bert.export.quantization import TOLERANCES, check_quantization
 from keras_bert.export.signatures import Arrays, Weights, answers_of, ids_function, ids_of
 from keras_bert.layers.encoder import INPUTS
@@ -52,7 +54,7 @@ def tflite(
     keep_float: Sequence[str] = (),
     text: bool = False,
     metadata: bool = False,
-) -> None:
+) -> Path:
     """Writes a TFLite file of a model, from ids or from texts.
 
     From ids it has the signature `serving_default` with the inputs `token_ids`, `segment_ids`,
@@ -108,13 +110,14 @@ def tflite(
     with replacing(path) as scratch:
         if text:
             _write_for_texts(model, scratch, quantize, sequence_length, batch_size)
-            return
+            return Path(path)
         reader = reader_of(model) if metadata else None
         if reader is not None:
             sequence_length = reader.length_of(model, sequence_length)
         shape = None if sequence_length is None else (batch_size or 1, sequence_length)
         rows = representative_rows(model, representative, shape) if quantize == "int8" else []
         _write_for_ids(model, scratch, quantize, shape, rows, keep_float, reader)
+    return Path(path)
 
 
 def check_arguments(
@@ -135,7 +138,7 @@ def check_arguments(
     """
     answers_of(model)
     require("ai_edge_litert.interpreter", "tflite")
-    check_quantization(quantize, TOLERANCES, keep_float)
+    check_quantization(quantize, TFLITE.quantizations, keep_float)
     _check_options(quantize, representative, keep_float, text, metadata)
     _check_shape(sequence_length, batch_size, model.config.max_positions, text, metadata)
     if text:
@@ -181,7 +184,7 @@ def _write_for_texts(
     with explaining("Converting to TFLite"), text_converter(functions, model) as converter:
         path.write_bytes(_converted(converter, quantize))
     with explaining("Loading the TFLite file"):
-        _, run = worker.loaded(path, ".tflite")
+        _, run = runtime.prepare(os.fspath(path), 1)()
     texts = tf.constant(np.resize(np.array(_TEXTS, object), batch or len(_TEXTS)))
     for signature, function in functions.items():
         names = [specification.name for specification in function.input_signature]
@@ -214,7 +217,7 @@ def tflite_runner(path: str | os.PathLike) -> Run:
 
     Where it takes so many texts at once, they are given to it so many at a time.
     """
-    signatures, run = worker.loaded(path, ".tflite")
+    signatures, run = runtime.prepare(os.fspath(path), 1)()
     run = worker.in_parts(run, signatures)
 
     def run_ids(inputs: Arrays) -> Arrays:

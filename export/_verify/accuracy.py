@@ -13,18 +13,14 @@ import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
-from keras_bert.export._onnx.convert import onnx
-from keras_bert.export.process import Process, running
-from keras_bert.export._tflite.convert import tflite
 from keras_bert.export._verify.signatures import Way, ways_into
 from keras_bert.export.artifact_checks import ExportError
+from keras_bert.export.formats import FORMATS
+from keras_bert.export.process import Process, running
 from keras_bert.export.signatures import filled_up
 from keras_bert.finetuning.evaluation import evaluate
 from keras_bert.finetuning.jobs import job_of
 from keras_bert.tasks.registry import FINE_TUNED, class_names, task_of
-
-WRITERS = {".tflite": tflite, ".onnx": onnx}
-"""Ending of a file's name to what writes it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,8 +78,9 @@ def accept(
         ExportError: if the drop is larger, or the file does not run; nothing was written then.
     """
     path, metric = Path(path), official_metric(model)
-    if path.suffix not in WRITERS:
-        raise InputError(f"{path} is no file to be judged: let it end in {' or '.join(WRITERS)}.")
+    formats = {format.ending: format for format in FORMATS.values() if format.ending}
+    if path.suffix not in formats:
+        raise InputError(f"{path} is no file to be judged: let it end in {' or '.join(formats)}.")
     if not max_drop >= 0:
         raise InputError(f"max_drop is {max_drop}, but must be 0 points or more.")
     expected = points(model, examples)
@@ -94,7 +91,7 @@ def accept(
         )
     with replacing(path) as scratch:
         candidate = scratch.with_name(f"candidate{path.suffix}")
-        WRITERS[path.suffix](model, candidate, **options)
+        formats[path.suffix].write(model, candidate, **options)
         with running(candidate) as process:
             found = points(model, examples, process)
         judgement = Judgement(metric, expected, found, len(examples))

@@ -11,14 +11,16 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert.errors import InputError
-from keras_bert.export.process import Process, megabytes, running
 from keras_bert.export._verify.accuracy import official_metric, points
 from keras_bert.export._verify.signatures import Way, output_names, ways_into
 from keras_bert.export._verify.speed import Speed, measure_speed
 from keras_bert.export.artifact_checks import difference, of_tokens, reference
+from keras_bert.export.process import Process, megabytes, running
 from keras_bert.export.signatures import Arrays, answers_of, ids_of, without_padding
+from keras_bert.tasks.registry import task_of
 
 BATCH_SIZES = (1, 8)
+_MOST_TEXTS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +116,7 @@ class _Case:
 def verify(
     model: keras.Model,
     paths: Sequence[str | os.PathLike],
-    texts: Any,
+    texts: Any = None,
     seconds: float = 1.0,
     *,
     examples: Any = None,
@@ -148,6 +150,7 @@ def verify(
     if not paths:
         raise InputError("There are no artifacts to verify; give at least one path.")
     metric = None if examples is None else official_metric(model)
+    texts = _texts_of(model, examples) if texts is None else texts
     with contextlib.ExitStack() as stack:
         processes = [stack.enter_context(running(path)) for path in paths]
         cases = [case for process in processes for case in _cases(model, process, texts)]
@@ -172,6 +175,19 @@ def verify(
     if metric is None:
         return Report(tuple(rows), count)
     return Report(tuple(rows), count, metric, points(model, examples), len(examples))
+
+
+def _texts_of(model: Any, examples: Any) -> Any:
+    """Returns the first texts of examples; of an embedder's pairs only the first texts.
+
+    Raises:
+        InputError: if there are no examples.
+    """
+    if examples is None:
+        raise InputError("There is nothing to compare on; give texts or examples.")
+    inputs = examples.take(range(min(len(examples), _MOST_TEXTS))).inputs
+    is_pair = isinstance(inputs, tuple) and task_of(model) == "embedder"
+    return inputs[0] if is_pair else inputs
 
 
 def _cases(model: Any, process: Process, texts: Any) -> list[_Case]:

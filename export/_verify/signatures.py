@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keras_bert.errors import InputError
+from keras_bert.export.formats import INPUT_NAMES
 from keras_bert.export.process import Process
-from keras_bert.export._saved_model.convert import NAMES
 from keras_bert.export.signatures import Arrays, ids_function
 from keras_bert.layers.encoder import INPUTS
 from keras_bert.text.tokenizer import to_strings
 
 _OURS = dict(zip(INPUTS, INPUTS, strict=True))
-_OURS |= {theirs: ours for names in NAMES.values() for ours, theirs in names.items()}
+_OURS |= {theirs: ours for names in INPUT_NAMES.values() for ours, theirs in names.items()}
 _TAKES = {  # names of inputs to what is given there
     ("text",): "text",
     ("text", "text_pair"): "text pair",

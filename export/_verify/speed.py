@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.export.process import Process, Timing, running
 from keras_bert.export._verify.signatures import Way
+from keras_bert.export.process import Process, Timing, running
 from keras_bert.export.signatures import Arrays, ids_of
 
 BATCHES = (1, 8, 32)

@@ -1,42 +1,36 @@
-"""keras-bert export."""
+"""Subcommand `export`: writes a model for other runtimes."""
 
-import importlib
-import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from keras_bert.atomic import remove_scratch
 from keras_bert.cli.data import is_default, reader, usable
 from keras_bert.cli.models import KINDS, task_of, to_measure
 from keras_bert.cli.options import AS_TASK, column_options
-from keras_bert.cli.outputs import OVERWRITE, check_output, is_onnx, is_report, is_tflite
+from keras_bert.cli.outputs import OVERWRITE, check_output, is_report
 from keras_bert.errors import InputError
+from keras_bert.export import formats
 
-FORMATS = {  # to how their weights can be stored
-    "saved_model": ("none",),
-    "tflite": ("none", "float16", "dynamic", "int8"),
-    "onnx": ("none", "float16", "dynamic"),
-}
-QUANTIZATIONS = tuple(dict.fromkeys(itertools.chain(*FORMATS.values())))
-NAMES = ("keras_bert", "huggingface", "tfhub")
-OPTIONS = {  # of which formats
-    "version": ("saved_model",),
-    "names": ("saved_model",),
-    "top_k": ("saved_model",),
-    "sequence_length": tuple(FORMATS),
-    "batch_size": ("tflite",),
-    "representative": ("tflite",),
-    "metadata": ("tflite",),
-    "keep_float": ("tflite", "onnx"),
-    "text": ("tflite", "onnx"),
-    "opset": ("onnx",),
-}
-ONE_FILE = {"tflite": is_tflite, "onnx": is_onnx}  # formats, to what tells their files
-MOST_TEXTS = 64  # of those to validate with, to compare outputs on
-PAGE = "report"
+REPORTS = ("report.md", "report.html")
+"""Files in a directory of artifacts that may be pages of an earlier report."""
+
+
+def _format_options(function: Callable) -> Callable:
+    """Adds the options of all formats."""
+    for option in reversed(formats.OPTIONS.values()):
+        kind: Any = option.type if option.type in (bool, int) else str
+        kind = click.IntRange(option.minimum) if option.minimum is not None else kind
+        settings = {
+            "type": click.Choice(option.choices) if option.choices else kind,
+            "is_flag": option.type is bool,
+            "multiple": option.type is list,
+            "metavar": option.metavar,
+            "help": option.help,
+        }
+        function = click.option(option.flag, **settings)(function)
+    return function
 
 
 @click.command("export")
@@ -45,52 +39,21 @@ PAGE = "report"
 @AS_TASK
 @click.option(
     "--format",
-    "formats",
+    "lists",
     multiple=True,
-    default=tuple(FORMATS),
+    default=tuple(formats.FORMATS),
     show_default=True,
     metavar="LIST",
     help="One or more of these, with commas between them or one at a time.",
 )
 @click.option(
     "--quantize",
-    type=click.Choice(QUANTIZATIONS),
+    type=click.Choice(tuple(formats.QUANTIZATIONS)),
     default="none",
     show_default=True,
-    help="How files store weights, where their format can: float16 and dynamic (int8) TFLite and "
-    "ONNX, int8 (activations, too) TFLite.",
+    help=f"How files store weights, if their format can: {formats.quantizations_help()}.",
 )
-@click.option(
-    "--representative",
-    metavar="FILE",
-    help="int8: some hundred typical texts, one a line, or two with a tab between.",
-)
-@click.option(
-    "--keep-float",
-    metavar="PATTERN",
-    multiple=True,
-    help="Layers that are not quantized, as part of their names; repeat it.",
-)
-@click.option("--text", is_flag=True, help="TFLite and ONNX files take texts instead of ids.")
-@click.option(
-    "--sequence-length",
-    type=click.IntRange(3),
-    metavar="TOKENS",
-    help="Length of all texts, and the only one that a TFLite file takes.",
-)
-@click.option(
-    "--batch-size", type=click.IntRange(1), metavar="TEXTS", help="So many a TFLite file takes."
-)
-@click.option("--metadata", is_flag=True, help="TFLite: labels and vocabulary for MediaPipe.")
-@click.option(
-    "--version",
-    type=click.IntRange(0),
-    metavar="NUMBER",
-    help="SavedModel: written to a directory of this name, as TensorFlow Serving wants it.",
-)
-@click.option("--names", type=click.Choice(NAMES), help="SavedModel: how inputs are called.")
-@click.option("--top-k", type=click.IntRange(1), help="SavedModel: tokens for each mask.")
-@click.option("--opset", type=int, help="ONNX: version of the operators.")
+@_format_options
 @click.option("--verify", metavar="FILE", help="Compare on texts, one a line; prints a table.")
 @click.option(
     "--validation",
@@ -114,7 +77,7 @@ def command(
     model: str,
     out: str,
     as_task: str | None,
-    formats: tuple[str, ...],
+    lists: tuple[str, ...],
     quantize: str,
     verify: str | None,
     validation: str | None,
@@ -125,112 +88,64 @@ def command(
 ) -> None:
     """Write a model for other runtimes.
 
-    MODEL is the directory of a model. OUT gets saved_model/, model.tflite and model.onnx; names of
-    files say what is special about them: model-int8.tflite, model-text.onnx.
+    MODEL is the directory of a model. OUT gets an artifact of each format, such as model.tflite.
+    Names of files say what is special about them: model-int8.tflite, model-text.onnx.
     """
-    chosen, directory = _formats(formats), Path(out)
-    exporting = {name: options.pop(name) for name in tuple(options) if name in OPTIONS}
+    chosen = formats.formats_named([name.strip() for text in lists for name in text.split(",")])
+    directory = Path(out)
+    pages = [Path(report), Path(report).with_suffix(".html")] if report else []
+    exporting = {name: options.pop(name) for name in formats.OPTIONS}
     given = {name: value for name, value in exporting.items() if not is_default(value)}
-    _check_options(chosen, quantize, given)
+    try:
+        formats.check_options(chosen, quantize, given)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
     _check_measuring(quantize, verify, validation, max_drop, report, options)
-    _check_directory(directory, report)
-    inputs = (model, verify, validation, given.get("representative"))
-    for format in set(chosen) & set(ONE_FILE):
-        artifact = directory / _file(format, quantize, bool(given.get("text")))
-        check_output(artifact, inputs, ONE_FILE[format], overwrite)
-    if report:
-        for page in (Path(report), Path(report).with_suffix(".html")):
-            check_output(page, inputs, is_report, overwrite)
-    if "representative" in given:
-        given["representative"] = _texts(given["representative"])
-    texts = _texts(verify) if verify else None
+    formats.check_directory(directory, [*REPORTS, *(page.name for page in pages)])
+    jobs = {format: format.arguments(quantize, given) for format in chosen}
+    paths = {format: directory / format.file_name(jobs[format]) for format in chosen}
+    files = {name: given[name] for name in given if formats.OPTIONS[name].type is Path}
+    inputs = (model, verify, validation, *files.values())
+    for format, path in paths.items():
+        check_output(path, inputs, format.is_content, overwrite)
+    for page in pages:
+        check_output(page, inputs, is_report, overwrite)
+    for arguments in jobs.values():
+        arguments |= {name: _read_texts(files[name]) for name in files if name in arguments}
+    texts = _read_texts(verify) if verify else None
 
     import keras_bert
     from keras_bert import export
+    from keras_bert.export._verify.accuracy import official_metric
+    from keras_bert.export._verify.report_page import check_page
+    from keras_bert.export.signatures import set_length
 
     if report:
-        from keras_bert.export._verify.report_page import check_page
-
         check_page(report)
     loaded: Any = keras_bert.load(model, task=task_of(model, as_task))
     examples = None
     if validation:
-        task = _task(loaded)
+        official_metric(loaded)  # refuses a model that has none
+        task = next(name for name, kind in KINDS.items() if kind.model == type(loaded).__name__)
         examples = reader(task, format=None, **options)(validation)
         loaded = to_measure(model, loaded, examples)
         examples = usable(examples, loaded, options["on_error"])
-        texts = texts or _inputs(task, examples.take(range(min(len(examples), MOST_TEXTS))))
-    _cut(loaded, given.get("sequence_length"))
-    jobs = {format: _arguments(format, quantize, given) for format in chosen}
-    for format, arguments in jobs.items():  # before the first of them is written
-        module = importlib.import_module(f"keras_bert.export._{format}.convert")
-        module.check_arguments(loaded, **arguments)
-
-    paths = []
+    set_length(loaded, given.get("sequence_length"))
+    for format, arguments in jobs.items():  # before the first artifact is written
+        format.check_arguments(loaded, **arguments)
     for format, arguments in jobs.items():
-        path = directory / _file(format, quantize, bool(given.get("text")))
         if examples is not None and "quantize" in arguments:
             drop = 0.5 if max_drop is None else max_drop
-            found = export.accept(loaded, path, examples, drop, **arguments)
-            click.echo(f"{path}: {found}")
+            found = export.accept(loaded, paths[format], examples, drop, **arguments)
+            click.echo(f"{paths[format]}: {found}")
         else:
-            getattr(export, format)(loaded, path, **arguments)
-            path = path / str(arguments["version"]) if "version" in arguments else path
-            click.echo(str(path))
-        paths.append(path)
+            paths[format] = format.write(loaded, paths[format], **arguments)
+            click.echo(str(paths[format]))
+    written = list(paths.values())
     if report:
-        click.echo(str(export.report(loaded, paths, texts, report, examples=examples)))
+        click.echo(str(export.report(loaded, written, texts, report, examples=examples)))
     elif verify:
-        click.echo(str(export.verify(loaded, paths, texts, examples=examples)))
-
-
-def _formats(lists: Iterable[str]) -> list[str]:
-    formats = [name.strip() for text in lists for name in text.split(",")]
-    for name in formats:
-        if name not in FORMATS:
-            raise InputError(
-                f"There is no format {name!r}; give one or more of {', '.join(FORMATS)} with "
-                "commas between them."
-            )
-    return list(dict.fromkeys(formats))
-
-
-def _arguments(format: str, quantize: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of what was given, what the function that writes a format takes."""
-    arguments = {name: value for name, value in given.items() if format in OPTIONS[name]}
-    if format != "tflite":  # elsewhere it is that of texts, not of ids
-        arguments.pop("sequence_length", None)
-    if _is_quantized(format, quantize):
-        return {"quantize": quantize, **arguments}
-    return {k: v for k, v in arguments.items() if k not in ("keep_float", "representative")}
-
-
-def _is_quantized(format: str, quantize: str) -> bool:
-    return quantize in FORMATS[format] and quantize != "none"
-
-
-def _check_options(chosen: Iterable[str], quantize: str, given: Mapping[str, Any]) -> None:
-    """Refuses options that no chosen format has, and those that need another."""
-    having = tuple(name for name, kinds in FORMATS.items() if quantize in kinds)
-    needed = {f"--quantize {quantize}": having}
-    needed |= {f"--{name.replace('_', '-')}": OPTIONS[name] for name in given}
-    for option, formats in needed.items():
-        if not set(formats) & set(chosen):
-            raise click.UsageError(
-                f"{option} is for {' and '.join(formats)}, which --format does not name."
-            )
-    if quantize == "none" and "keep_float" in given:
-        raise click.UsageError("--keep-float is for quantized files; add --quantize.")
-    if "keep_float" in given and quantize != "int8" and "tflite" in chosen:
-        raise click.UsageError(
-            f"--keep-float with --quantize {quantize} is for onnx alone: TFLite's converter lets "
-            "layers be chosen for int8."
-        )
-    if (quantize == "int8") != ("representative" in given):
-        raise click.UsageError(
-            "--quantize int8 and --representative FILE belong together: ranges are measured on "
-            "typical texts."
-        )
+        click.echo(str(export.verify(loaded, written, texts, examples=examples)))
 
 
 def _check_measuring(
@@ -241,7 +156,7 @@ def _check_measuring(
     report: str | None,
     columns: Mapping[str, Any],
 ) -> None:
-    """Refuses options that would say nothing."""
+    """Refuses options for measuring that would have no effect."""
     if validation is None:
         given = {name: value for name, value in columns.items() if name != "on_error"}
         for name, value in {"max_drop": max_drop, **given}.items():
@@ -256,68 +171,8 @@ def _check_measuring(
         raise click.UsageError("--report needs texts; add --verify FILE or --validation FILE.")
 
 
-def _check_directory(directory: Path, report: str | None) -> None:
-    """Refuses a place that holds something else than artifacts."""
-    if directory.exists() and not directory.is_dir():
-        raise InputError(f"{directory} is a file; name a directory for the artifacts.")
-    ours = {
-        _file(format, quantize, text)
-        for format, kinds in FORMATS.items()
-        for quantize in kinds
-        for text in (False, True)
-    }
-    pages = {PAGE, Path(report or PAGE).stem}
-    ours |= {f"{page}.{ending}" for page in pages for ending in ("md", "html")}
-    remove_scratch(directory)
-    others = sorted({path.name for path in directory.glob("*")} - ours)
-    if others:
-        raise InputError(
-            f"{directory} is not empty and holds more than artifacts, such as {others[0]!r}; "
-            "choose another directory."
-        )
-
-
-def _file(format: str, quantize: str, text: bool) -> str:
-    """The name of an artifact."""
-    if format not in OPTIONS["text"]:
-        return format
-    stored = quantize if _is_quantized(format, quantize) else ""
-    return f"{'-'.join(filter(None, ('model', 'text' if text else '', stored)))}.{format}"
-
-
-def _task(model: Any) -> str:
-    """The task of a model that can be measured.
-
-    Raises:
-        InputError: if it cannot.
-    """
-    from keras_bert.export._verify.accuracy import official_metric
-
-    official_metric(model)  # or there is none
-    return next(name for name, kind in KINDS.items() if kind.model == type(model).__name__)
-
-
-def _inputs(task: str, examples: Any) -> Any:
-    """The texts of examples; an embedder takes those of a pair one by one."""
-    inputs = examples.inputs
-    return inputs[0] if task == "similarity" and isinstance(inputs, tuple) else inputs
-
-
-def _cut(model: Any, length: int | None) -> None:
-    """Gives a model's texts another length."""
-    if length is None:
-        return
-    if length > model.config.max_positions:
-        raise InputError(
-            f"--sequence-length is {length}, but this model takes at most "
-            f"{model.config.max_positions} tokens."
-        )
-    if getattr(model, "preprocessor", None) is not None:
-        model.preprocessor = model.preprocessor.with_length(length)
-
-
-def _texts(path: str) -> Any:
-    """Lines of a file; two lists if each has two texts with a tab between."""
+def _read_texts(path: str) -> Any:
+    """Returns the lines of a file, or two lists if each line has two texts with a tab between."""
     from keras_bert.text.files import read_lines
 
     lines = [line for line in read_lines(path) if line]

@@ -6,9 +6,9 @@ import signal
 import pytest
 
 from keras_bert.atomic import replacing
-from keras_bert.cli.export import FORMATS, _check_directory
 from keras_bert.errors import InputError
-from keras_bert.export._onnx.quantization import QUANTIZATIONS
+from keras_bert.export._onnx.quantization import _STORES
+from keras_bert.export.formats import FORMATS, QUANTIZATIONS, check_directory
 from keras_bert.export.quantization import TOLERANCES
 from tests.kills import fork
 
@@ -105,8 +105,8 @@ def test_one_line_and_code_2(arguments, message, run, small):
 
 
 def test_the_command_knows_what_the_library_stores():
-    assert FORMATS["onnx"] == QUANTIZATIONS
-    assert FORMATS["tflite"] == tuple(TOLERANCES)
+    assert FORMATS["onnx"].quantizations == ("none", *_STORES)
+    assert FORMATS["tflite"].quantizations == tuple(TOLERANCES) == tuple(QUANTIZATIONS)
 
 
 @pytest.mark.slow
@@ -145,8 +145,8 @@ def test_scratch_of_a_killed_export_is_removed(tmp_path):
 
     assert fork(killed).code == -signal.SIGKILL
     assert any(tmp_path.iterdir())
-    _check_directory(tmp_path, None)
+    check_directory(tmp_path, [])
     assert not any(tmp_path.iterdir())
     (tmp_path / ".git").mkdir()
     with pytest.raises(InputError, match=r"holds more than artifacts, such as '\.git'"):
-        _check_directory(tmp_path, None)
+        check_directory(tmp_path, [])

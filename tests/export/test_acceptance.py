@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from keras_bert import InputError, export
-from keras_bert.export.process import running
-from keras_bert.export._verify.accuracy import WRITERS, official_metric, points
+from keras_bert.export._tflite import convert
+from keras_bert.export._verify.accuracy import official_metric, points
 from keras_bert.export.artifact_checks import ExportError
+from keras_bert.export.process import running
 from keras_bert.finetuning import (
     ChoiceExamples,
     QuestionExamples,
@@ -128,7 +129,8 @@ def test_accepted_and_refused(judged, tmp_path, monkeypatch):
     before = path.read_bytes()
 
     other = scramble(make_model(arguments={"labels": classifier.labels}), seed=9)
-    monkeypatch.setitem(WRITERS, ".tflite", lambda model, path: export.tflite(other, path))
+    write = export.tflite
+    monkeypatch.setattr(convert, "tflite", lambda model, path: write(other, path))
     message = (
         r"small.tflite is refused: accuracy \d+\.\d\d of 100, Keras 100.00, on 80 examples of "
         r"dev.csv, a drop of \d+\.\d\d where 0.5 is allowed; nothing was written"

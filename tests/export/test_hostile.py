@@ -16,9 +16,9 @@ import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import export
-from keras_bert.export.process import running
 from keras_bert.export._saved_model.text_signatures import same, text_signature
 from keras_bert.export.artifact_checks import ExportError
+from keras_bert.export.process import running
 
 from .conftest import make_model
 

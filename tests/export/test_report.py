@@ -7,11 +7,11 @@ import pytest
 
 from keras_bert import InputError, export
 from keras_bert.export import worker
-from keras_bert.export.process import Timing, running
 from keras_bert.export._verify import speed
 from keras_bert.export._verify.comparison import Report, Row
 from keras_bert.export._verify.signatures import output_names, ways_into
 from keras_bert.export._verify.speed import Speed, measure_speed
+from keras_bert.export.process import Timing, running
 
 from .conftest import make_model
 from .test_acceptance import TEXTS, texts

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from keras_bert import InputError, Preprocessor, export
-from keras_bert.export.process import running
 from keras_bert.export._saved_model import text_signatures as serving_text
+from keras_bert.export.process import running
 from tests.text.test_loading import byte_pair, sentencepiece
 
 from .conftest import HARD_TEXTS, make_model

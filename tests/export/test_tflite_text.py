@@ -5,7 +5,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert import InputError, export
-from keras_bert.export import worker
+from keras_bert.export._tflite import runtime
 from keras_bert.export._tflite.text_signatures import SIGNATURES, TOP_K
 from keras_bert.export.signatures import ANSWERS
 from keras_bert.families import FAMILIES
@@ -24,7 +24,7 @@ SOME = ["The film was good!", "", "bad é E\u0301 ﬁ 中 x.", "x" * 300]
 
 def written(model, folder, **options):
     export.tflite(model, folder / "a.tflite", text=True, **options)
-    _, run = worker.loaded(folder / "a.tflite", ".tflite")
+    _, run = runtime.prepare(str(folder / "a.tflite"), 1)()
 
     def answer(signature, columns):
         return run(signature, {name: to_strings(texts).numpy() for name, texts in columns.items()})

@@ -10,9 +10,10 @@ import pytest
 
 from keras_bert import InputError, export
 from keras_bert.export import worker
-from keras_bert.export.process import running
 from keras_bert.export._verify.signatures import ways_into
 from keras_bert.export.artifact_checks import ExportError
+from keras_bert.export.formats import SAVED_MODEL
+from keras_bert.export.process import running
 
 from .conftest import HARD_TEXTS, make_model, random_ids, scramble
 
@@ -142,7 +143,7 @@ def test_signatures_of_others_are_passed_over():
 def test_the_worker_knows_neither_keras_nor_this_package(artifacts):
     program = f"""
 import runpy, sys
-sys.argv = ["worker", {str(artifacts[0])!r}, "1"]
+sys.argv = ["worker", {str(SAVED_MODEL.runtime)!r}, {str(artifacts[0])!r}, "1"]
 runpy.run_path({worker.__file__!r}, run_name="__main__")
 assert "tensorflow" in sys.modules
 assert not [name for name in sys.modules if name.startswith(("keras.", "keras_bert."))]

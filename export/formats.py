@@ -1,0 +1,331 @@
+"""Registry of the export formats.
+
+A format is an entry of `FORMATS` and a private package with two modules:
+
+- `convert` has a function of the format's name, which writes an artifact and returns its path, and
+  `check_arguments`, which takes the same arguments but the path and refuses bad ones.
+- `runtime` runs an artifact. It has `PACKAGE`, which names the runtime, and `prepare`; `worker.py`
+  says what they are for.
+
+`keras_bert.export`, the command line, `verify`, `report` and the accuracy check read this registry.
+"""
+
+import dataclasses
+import importlib
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_bert.atomic import finish_interrupted, remove_scratch
+from keras_bert.errors import InputError
+
+INPUT_NAMES: dict[str, dict[str, str]] = {
+    "keras_bert": {},
+    "huggingface": {
+        "token_ids": "input_ids",
+        "segment_ids": "token_type_ids",
+        "padding_mask": "attention_mask",
+    },
+    "tfhub": {
+        "token_ids": "input_word_ids",
+        "segment_ids": "input_type_ids",
+        "padding_mask": "input_mask",
+    },
+}
+"""Names that other libraries give to the encoder's inputs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """An argument of a format's function, as the command line offers it.
+
+    Args:
+        name: name of the argument. The command line writes `keep_float` as `--keep-float`.
+        help: help text of the command line.
+        type: `bool` for a flag, `int`, `str`, `list` if the option may be repeated, or `Path` for
+            a file of texts.
+        metavar: the value's name in the help text.
+        minimum: lowest `int`.
+        choices: all values of a `str`.
+        quantizations: the only quantizations that use the option; if empty, the option does not
+            depend on the quantization.
+        required: whether these quantizations need the option.
+        for_texts: whether the command line also applies the option to the model's texts, so that
+            it is for every format.
+    """
+
+    name: str
+    help: str
+    type: Any
+    metavar: str | None = None
+    minimum: int | None = None
+    choices: tuple[str, ...] = ()
+    quantizations: tuple[str, ...] = ()
+    required: bool = False
+    for_texts: bool = False
+
+    @property
+    def flag(self) -> str:
+        """The option's name on the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """A format that models are exported to.
+
+    Args:
+        name: name of the function in `keras_bert.export` and, after "_", of the private package.
+        options: arguments of the function that the command line offers, without `quantize`.
+        quantizations: ways to store weights; "none" comes first.
+        ending: ending of the artifact's file name; "" if an artifact is a directory.
+        marker: a file within the directory that tells an artifact from other directories.
+        is_content: whether the bytes of a file are an artifact's; the command line replaces only
+            such files.
+    """
+
+    name: str
+    options: tuple[Option, ...]
+    quantizations: tuple[str, ...] = ("none",)
+    ending: str = ""
+    marker: str = ""
+    is_content: Callable[[bytes], bool] = bool
+
+    @property
+    def runtime(self) -> Path:
+        """The file that `worker.py` runs artifacts with."""
+        return Path(__file__).parent / f"_{self.name}" / "runtime.py"
+
+    def write(self, model: Any, path: str | os.PathLike, **arguments: Any) -> Path:
+        """Writes an artifact with the format's function and returns the artifact's path."""
+        return getattr(self._convert, self.name)(model, path, **arguments)
+
+    def check_arguments(self, model: Any, **arguments: Any) -> None:
+        """Refuses arguments that `write` could not use.
+
+        Raises:
+            InputError: if the model cannot be exported with these arguments.
+        """
+        self._convert.check_arguments(model, **arguments)
+
+    @property
+    def _convert(self) -> Any:
+        return importlib.import_module(f"{__package__}._{self.name}.convert")
+
+    def is_artifact(self, path: Path) -> bool:
+        """Whether there is an artifact at a path, by its name or its marker."""
+        return path.name.endswith(self.ending) and (path / self.marker).is_file()
+
+    def quantizes(self, quantize: str) -> bool:
+        """Whether the format stores weights in this way, and not as they are."""
+        return quantize != "none" and quantize in self.quantizations
+
+    def has(self, name: str) -> bool:
+        """Whether the format has an option of this name."""
+        return any(option.name == name for option in self.options)
+
+    def uses(self, name: str, quantize: str) -> bool:
+        """Whether the format has an option and uses it with a quantization."""
+        uses = {option.name: option.quantizations for option in self.options}
+        return name in uses and (not uses[name] or quantize in uses[name])
+
+    def arguments(self, quantize: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Selects the arguments of the format's function from the options of several formats."""
+        stored = {"quantize": quantize} if self.quantizes(quantize) else {}
+        return stored | {name: given[name] for name in given if self.uses(name, quantize)}
+
+    def file_name(self, arguments: Mapping[str, Any]) -> str:
+        """Returns the name of an artifact in a directory of artifacts: `model-text-int8.tflite`."""
+        if not self.ending:
+            return self.name
+        stored = arguments.get("quantize", "none")
+        parts = "model", "text" * bool(arguments.get("text")), stored * self.quantizes(stored)
+        return "-".join(filter(None, parts)) + self.ending
+
+
+_TEXT = Option("text", "TFLite and ONNX files take texts instead of ids.", bool)
+_KEEP_FLOAT = Option(
+    "keep_float",
+    "Layers that are not quantized, as part of their names; repeat it.",
+    list,
+    "PATTERN",
+)
+
+SAVED_MODEL = Format(
+    name="saved_model",
+    marker="saved_model.pb",
+    options=(
+        Option(
+            "version", "SavedModel: name of its directory for TensorFlow Serving.", int, "NUMBER", 0
+        ),
+        Option("names", "SavedModel: names of inputs.", str, choices=tuple(INPUT_NAMES)),
+        Option("top_k", "SavedModel: tokens for each mask.", int, minimum=1),
+    ),
+)
+TFLITE = Format(
+    name="tflite",
+    ending=".tflite",
+    is_content=lambda content: content[4:8] == b"TFL3",  # identifier of its flatbuffers
+    quantizations=("none", "float16", "dynamic", "int8"),
+    options=(
+        Option(
+            "representative",
+            "int8: some hundred typical texts, one a line, or two with a tab between.",
+            Path,
+            "FILE",
+            quantizations=("int8",),
+            required=True,
+        ),
+        dataclasses.replace(_KEEP_FLOAT, quantizations=("int8",)),
+        _TEXT,
+        Option(
+            "sequence_length",
+            "Length of all texts, and the only one that a TFLite file takes.",
+            int,
+            "TOKENS",
+            3,
+            for_texts=True,
+        ),
+        Option(
+            "batch_size", "TFLite: the only number of texts that a file takes.", int, "TEXTS", 1
+        ),
+        Option("metadata", "TFLite: labels and vocabulary for MediaPipe.", bool),
+    ),
+)
+ONNX = Format(
+    name="onnx",
+    ending=".onnx",
+    # A protobuf that begins with the version of its format and its producer.
+    is_content=lambda content: content[:1] == b"\x08" and content[2:3] == b"\x12",
+    quantizations=("none", "float16", "dynamic"),
+    options=(
+        dataclasses.replace(_KEEP_FLOAT, quantizations=("float16", "dynamic")),
+        _TEXT,
+        Option("opset", "ONNX: version of the operators.", int),
+    ),
+)
+
+FORMATS: dict[str, Format] = {format.name: format for format in (SAVED_MODEL, TFLITE, ONNX)}
+QUANTIZATIONS = {
+    "none": "float32",
+    "float16": "half precision",
+    "dynamic": "weights in int8",
+    "int8": "weights and activations in int8",
+}
+"""Ways to store weights, and what they are."""
+
+OPTIONS = {option.name: option for format in FORMATS.values() for option in format.options}
+"""Options of the command line by name; formats that share one differ only in `quantizations`."""
+
+
+def formats_named(names: Iterable[str]) -> list[Format]:
+    """Returns formats by their names, each once.
+
+    Raises:
+        InputError: if there is no such format.
+    """
+    for name in names:
+        if name not in FORMATS:
+            raise InputError(
+                f"There is no format {name!r}; give one or more of {', '.join(FORMATS)} with "
+                "commas between them."
+            )
+    return [FORMATS[name] for name in dict.fromkeys(names)]
+
+
+def quantizations_help() -> str:
+    """Returns the quantizations, what they are, and the formats that have them, in one line."""
+    return "; ".join(
+        f"{name} ({meaning}) in {_listed(f for f in FORMATS.values() if f.quantizes(name))}"
+        for name, meaning in QUANTIZATIONS.items()
+        if name != "none"
+    )
+
+
+def format_of(path: str | os.PathLike) -> Format:
+    """Returns the format of an artifact.
+
+    Raises:
+        InputError: if there is no artifact at the path.
+    """
+    finish_interrupted(path)
+    for format in FORMATS.values():
+        if format.is_artifact(Path(path)):
+            return format
+    markers = " or ".join(filter(None, (format.marker for format in FORMATS.values())))
+    endings = " or ".join(filter(None, (format.ending for format in FORMATS.values())))
+    raise InputError(
+        f"{path} is not an artifact: expected a directory with {markers}, or a file that ends in "
+        f"{endings}."
+    )
+
+
+def check_options(chosen: Collection[Format], quantize: str, given: Mapping[str, Any]) -> None:
+    """Refuses options of the command line that do not belong together.
+
+    Args:
+        chosen: the formats to write.
+        quantize: how files store weights.
+        given: values of the options that were given, by name.
+
+    Raises:
+        InputError: if no chosen format has an option, or an option is for another quantization.
+    """
+    every = FORMATS.values()
+    having = {f"--quantize {quantize}": [f for f in every if quantize in f.quantizations]}
+    having |= {
+        OPTIONS[name].flag: [format for format in every if format.has(name)]
+        for name in given
+        if not OPTIONS[name].for_texts
+    }
+    for flag, formats in having.items():
+        if not set(formats) & set(chosen):
+            raise InputError(f"{flag} is for {_listed(formats)}, which --format does not name.")
+    for name, option in OPTIONS.items():
+        if option.required:
+            if (quantize in option.quantizations) != (name in given):
+                raise InputError(
+                    f"--quantize {' or '.join(option.quantizations)} and {option.flag} "
+                    f"{option.metavar} belong together: {option.help}"
+                )
+        elif name in given and option.quantizations:
+            if quantize == "none":
+                raise InputError(f"{option.flag} is for quantized files; add --quantize.")
+            quantized = [f for f in every if f.has(name) and f.quantizes(quantize)]
+            using = [format for format in quantized if format.uses(name, quantize)]
+            if (set(quantized) - set(using)) & set(chosen):
+                raise InputError(
+                    f"{option.flag} with --quantize {quantize} is for {_listed(using)} alone."
+                )
+
+
+def check_directory(directory: Path, pages: Iterable[str]) -> None:
+    """Refuses a directory that holds something else than artifacts.
+
+    Args:
+        directory: where artifacts are to be written; it need not exist.
+        pages: names of other files that may be there.
+
+    Raises:
+        InputError: if the path is a file, or another file is in the directory.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory} is a file; name a directory for the artifacts.")
+    known = {
+        format.file_name({"quantize": quantize, "text": text})
+        for format in FORMATS.values()
+        for quantize in format.quantizations
+        for text in (False, True)
+    }
+    remove_scratch(directory)
+    others = sorted({path.name for path in directory.glob("*")} - known - set(pages))
+    if others:
+        raise InputError(
+            f"{directory} is not empty and holds more than artifacts, such as {others[0]!r}; "
+            "choose another directory."
+        )
+
+
+def _listed(formats: Iterable[Format]) -> str:
+    return " and ".join(format.name for format in formats)
