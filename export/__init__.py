@@ -5,7 +5,7 @@
     export.saved_model(model, "served/1")
     export.tflite(model, "model.tflite", quantize="dynamic")
     export.onnx(model, "model.onnx")
-    export.accept(model, "model-dynamic.onnx", examples, max_drop=0.5, quantize="dynamic")
+    export.check_accuracy(model, "model-dynamic.onnx", examples, max_drop=0.5, quantize="dynamic")
     print(export.verify(model, ["served/1", "model.tflite", "model.onnx"], texts))
 
 The functions are imported when they are first used; they bring TensorFlow.
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from keras_bert.export._onnx.convert import onnx
     from keras_bert.export._saved_model.convert import saved_model
     from keras_bert.export._tflite.convert import tflite
-    from keras_bert.export._verify.accuracy import accept
+    from keras_bert.export._verify.accuracy import check_accuracy
     from keras_bert.export._verify.comparison import verify
     from keras_bert.export._verify.report_page import report
 
 _FUNCTIONS = {
-    "accept": "_verify.accuracy",
+    "check_accuracy": "_verify.accuracy",
     "report": "_verify.report_page",
     "verify": "_verify.comparison",
 } | {name: f"_{name}.convert" for name in FORMATS}
 
-__all__ = ["accept", "onnx", "report", "saved_model", "tflite", "verify"]
+__all__ = ["check_accuracy", "onnx", "report", "saved_model", "tflite", "verify"]
 
 
 def __getattr__(name: str) -> Any:

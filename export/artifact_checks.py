@@ -1,4 +1,4 @@
-"""An artifact gives the model's answers, or it does not get its name."""
+"""Checks that an artifact gives the model's answers before its file is put into place."""
 
 import contextlib
 import functools
@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_bert import extras
 from keras_bert.errors import InputError, KerasBertError
-from keras_bert.export.signatures import Arrays, answers_of, input_names
+from keras_bert.export.signatures import Arrays, input_names, outputs_of
 
 Run = Callable[[Arrays], Arrays]
 
@@ -22,12 +22,12 @@ class ExportError(InputError):
 
 
 require = functools.partial(extras.require, purpose="An export")
-"""A package of an extra, by module and extra."""
+"""Imports a package of an extra, by module and extra."""
 
 
 @contextlib.contextmanager
 def explaining(action: str) -> Iterator[None]:
-    """Turns whatever a converter or runtime raises into one sentence."""
+    """Turns an error of a converter or runtime into one sentence."""
     try:
         yield
     except KerasBertError:
@@ -38,16 +38,16 @@ def explaining(action: str) -> Iterator[None]:
 
 
 def reference(model: keras.Model, inputs: Arrays) -> dict[str, np.ndarray]:
-    """The Keras model's own named outputs for `[N, T]` int32 arrays."""
-    outputs = answers_of(model).outputs(model, {name: inputs[name] for name in input_names(model)})
+    """Returns the Keras model's named outputs for `[N, T]` int32 arrays."""
+    outputs = outputs_of(model).outputs(model, {name: inputs[name] for name in input_names(model)})
     return {name: keras.ops.convert_to_numpy(value) for name, value in outputs.items()}
 
 
-def of_tokens(outputs: Arrays, mask: np.ndarray) -> dict[str, np.ndarray]:
-    """Outputs in which the vectors `[N, T, ...]` of padding, which mean nothing, are zeros.
+def zero_padding(outputs: Arrays, mask: np.ndarray) -> dict[str, np.ndarray]:
+    """Sets the vectors `[N, T, ...]` of padding to zero, since they mean nothing.
 
-    They are made of averages over nothing in particular, and the last bits of a model can move
-    them far. What is not finite stays.
+    They are averages over arbitrary tokens, and the last bits of a model can change them much.
+    Values that are not finite stay.
     """
 
     def kept(value: np.ndarray) -> np.ndarray:
@@ -59,9 +59,9 @@ def of_tokens(outputs: Arrays, mask: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def difference(expected: Arrays, actual: Arrays) -> float:
-    """The largest absolute difference; infinite if a name, a shape or a number is missing.
+    """Returns the largest absolute difference; infinite if a name, shape or number is missing.
 
-    That of choices, which are int32, does not count: it is no quantity.
+    Choices, which are int32, do not count: they are no quantities.
     """
     largest = 0.0
     for name, value in expected.items():
@@ -86,12 +86,12 @@ def check(
 
     Args:
         model: the Keras model.
-        artifact: what it is, for the message.
-        run: the artifact in its runtime: named int32 arrays `[N, T]` to named float32 arrays.
-        tolerance: the largest difference allowed, relative to the largest of the expected
-            values or to 1, whichever is larger.
-        batches: what it is run on; those of `samples` if none are given.
-        outputs: the only ones of the model that the artifact has, if it lacks some.
+        artifact: name of the artifact in messages.
+        run: runs the artifact, from named int32 arrays `[N, T]` to named float32 arrays.
+        tolerance: largest difference allowed, relative to the largest expected value or to 1,
+            whichever is larger.
+        batches: inputs to compare on; by default `samples`.
+        outputs: names of the artifact's outputs, if the artifact lacks some of the model's.
 
     Raises:
         ExportError: if the artifact does not run, or differs more.
@@ -112,16 +112,16 @@ def compare(
     tolerance: float,
     mask: np.ndarray | None = None,
 ) -> None:
-    """Lets an artifact's outputs pass if they are the model's; see `check`.
+    """Compares an artifact's outputs with the model's; see `check`.
 
-    Choices, which are int32, have to be the same unless weights were quantized. With the padding
-    mask `[N, T]`, vectors of padding are not compared.
+    Choices, which are int32, must be the same unless weights were quantized. With the padding mask
+    `[N, T]`, vectors of padding are not compared.
 
     Raises:
-        ExportError: if they differ by more than the tolerance allows.
+        ExportError: if outputs differ by more than the tolerance allows.
     """
     if mask is not None:
-        expected, actual = of_tokens(expected, mask), of_tokens(actual, mask)
+        expected, actual = zero_padding(expected, mask), zero_padding(actual, mask)
     sizes = [float(np.abs(x).max()) for x in expected.values() if x.dtype.kind == "f"]
     allowed = tolerance * max(1.0, *sizes)
     found = difference(expected, actual)
@@ -139,11 +139,11 @@ def compare(
 
 
 def samples(config: Any, shape: tuple[int, int] | None = None) -> list[dict[str, np.ndarray]]:
-    """Batches of random ids, int32 `[N, T]`, in which the first row is full, others are padded.
+    """Makes batches of random ids, int32 `[N, T]`; the first row has no padding.
 
     Args:
         config: an `EncoderConfig`.
-        shape: the only (N, T) that can be taken, if there is but one.
+        shape: the only (N, T) that the artifact takes; None for any.
     """
     generator = np.random.default_rng(0)
     batches = []

@@ -1,4 +1,4 @@
-"""What quantizing has in common for all formats: its names, and layers that stay as they are."""
+"""Quantization in all formats: tolerances, and layers that stay float32."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -7,8 +7,8 @@ from keras_bert.errors import InputError, closest
 from keras_bert.export.artifact_checks import FLOAT32_TOLERANCE
 
 TOLERANCES = {"none": FLOAT32_TOLERANCE, "float16": 0.02, "dynamic": 0.25, "int8": 0.5}
-"""Quantization to the difference that `check` allows. For the small types that is only a guard
-against nonsense: what they cost, `verify` finds on real texts."""
+"""Difference that `check` allows for each quantization. For the small types it only excludes broken
+files: `verify` measures the loss on real texts."""
 
 _COUNTED = r"(_\d+)?"  # Keras and TensorFlow count layers of one name
 
@@ -17,8 +17,8 @@ def check_quantization(quantize: str, known: Collection[str], keep_float: Sequen
     """Refuses a quantization that a format does not have.
 
     Raises:
-        InputError: if it is not one of those known, or `keep_float` is a single string or has
-            nothing to be kept from.
+        InputError: if the quantization is unknown, or `keep_float` is a single string or is given
+            without a quantization.
     """
     if quantize not in known:
         raise InputError(
@@ -32,13 +32,12 @@ def check_quantization(quantize: str, known: Collection[str], keep_float: Sequen
 
 
 def kept_float(layers: Sequence[str], places: Mapping[str, Sequence[str]]) -> list[str]:
-    """What belongs to layers that are not to be quantized.
+    """Returns the names that belong to layers that are not quantized.
 
     Args:
         layers: parts of places, with `*` for any part of a name: "embeddings",
             "layer_0/attention", "*layer_norm".
-        places: name to the places in the model that it has to do with, such as
-            "encoder/layer_0/attention/query/kernel".
+        places: places in the model of each name, such as "encoder/layer_0/attention/query/kernel".
 
     Returns:
         The names, in the order of `places` for each layer.
@@ -61,11 +60,14 @@ def kept_float(layers: Sequence[str], places: Mapping[str, Sequence[str]]) -> li
 
 
 def _pattern(layer: str) -> re.Pattern[str]:
-    """`layer_0/attention` finds `classifier/encoder/layer_0_1/attention_1/query/MatMul`."""
+    """Compiles a layer to a pattern for places.
+
+    `layer_0/attention` finds `classifier/encoder/layer_0_1/attention_1/query/MatMul`.
+    """
     parts = [re.escape(part).replace(r"\*", "[^/]*") for part in layer.strip("/").split("/")]
     return re.compile("(^|/)" + "/".join(part + _COUNTED for part in parts) + "(/|$)")
 
 
 def _parts(place: str) -> list[str]:
-    """The layers on the way to a place."""
+    """Returns the layers on the way to a place."""
     return [re.sub(r"(?<=.)_\d+$", "", part) for part in place.split("/")[:-1]]

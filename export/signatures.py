@@ -1,4 +1,4 @@
-"""What artifacts take and give: one table for all formats."""
+"""Inputs and outputs of artifacts: one table of tasks for all formats."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,20 +16,20 @@ Arrays = Mapping[str, np.ndarray]
 Tensors = dict[str, Any]
 
 WITHOUT_TEXT = "Leave out `text` and give the file ids, or take the SavedModel"
-"""Advice if a format cannot read the texts of a model."""
+"""Advice if a format cannot read a model's texts."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Answers:
-    """How the results of one task leave the model.
+class TaskOutputs:
+    """Outputs of a task in artifacts, as functions.
 
     Args:
-        outputs: (model, ids `[N, T]` int32 by name) to named tensors, float32 or, if they are
-            choices, int32; every format has these.
-        strings: (model, the named tensors) to further tensors of strings, for runtimes that
-            have strings.
-        decisions: (model, named arrays, padding mask `[N, T]`) to an array of discrete answers,
-            by which an artifact agrees with the model or not; None where there are none.
+        outputs: takes the model and ids `[N, T]` int32 by name; returns named tensors, float32 or,
+            for choices, int32. Every format has these outputs.
+        strings: takes the model and the named tensors; returns named tensors of strings, for
+            runtimes that have strings.
+        decisions: takes the model, named arrays and the padding mask `[N, T]`; returns an array of
+            discrete answers, in which an artifact and the model should agree, or None.
     """
 
     outputs: Callable[[Any, Tensors], Tensors]
@@ -40,7 +40,7 @@ class Answers:
 
 
 def _named(model: Any, inputs: Tensors) -> Tensors:
-    """The outputs of a model that names them itself."""
+    """Returns the outputs of a model that names its outputs."""
     return dict(model(inputs, training=False))
 
 
@@ -58,15 +58,15 @@ def _logits_and_scores(model: Any, inputs: Tensors) -> Tensors:
 
 
 def _one_choice(model: Any, inputs: Tensors) -> Tensors:
-    """Every choice is scored by itself, so an artifact scores a batch of them: `[N]`."""
+    """Scores a batch of choices, `[N]`, since each choice has its own score."""
     choices = {name: keras.ops.expand_dims(ids, 1) for name, ids in inputs.items()}
     return {"logits": keras.ops.squeeze(model(choices, training=False), 1)}
 
 
 def _logits_and_tags(model: Any, inputs: Tensors) -> Tensors:
-    """With a CRF and a tokenizer, which knows where words begin, there are tags.
+    """Returns logits and, with a CRF and a tokenizer that knows where words begin, tags.
 
-    `tags` `[N, T]` int32 stand at the first tokens of words; elsewhere there is -1.
+    `tags` `[N, T]` int32 is a label at the first token of each word, and -1 elsewhere.
     """
     logits = model(inputs, training=False)
     if model.crf is None or model.preprocessor is None:
@@ -75,7 +75,7 @@ def _logits_and_tags(model: Any, inputs: Tensors) -> Tensors:
 
 
 def _begins_word(model: Any, inputs: Tensors) -> Any:
-    """1 at the first tokens of words, else 0: `[N, T]` int32."""
+    """Marks the first tokens of words with 1, others with 0: `[N, T]` int32."""
     tokenizer, take = model.preprocessor.tokenizer, keras.ops.take
     vocabulary = tokenizer.vocabulary
     size = max(len(vocabulary), model.config.vocabulary_size)
@@ -83,14 +83,14 @@ def _begins_word(model: Any, inputs: Tensors) -> Any:
     continues[: len(vocabulary)] = tokenizer.is_continuation
     frame[[vocabulary.pad_id, vocabulary.cls_id, vocabulary.separator_id]] = 1
     continues, frame = take(continues, inputs["token_ids"]), take(frame, inputs["token_ids"])
-    # What follows begins a word whatever it is: byte pairs mark words by the space before them.
+    # The first token of a text begins a word, also without the space that marks words of byte pairs.
     after_frame = keras.ops.pad(frame[:, :-1], ((0, 0), (1, 0)))
     begins = keras.ops.maximum(1 - continues, after_frame)
     return begins * (1 - frame) * inputs["padding_mask"]
 
 
 def _label_names(model: Any, outputs: Tensors) -> Tensors:
-    """`labels` `[N, L]`, the names beside the scores; `label` `[N]`, the best one."""
+    """Returns `labels` `[N, L]`, the names beside the scores, and `label` `[N]`, the best."""
     if model.problem_type == "regression":
         return {}
     names = tf.constant(model.labels)
@@ -113,7 +113,7 @@ def _chosen_labels(
 
 
 def _best(*names: str) -> Callable[..., np.ndarray]:
-    """The index of the largest value per text, or per token that is not padding."""
+    """Makes a function that returns the index of the largest value per text or real token."""
 
     def decisions(model: Any, outputs: Mapping[str, np.ndarray], mask: np.ndarray) -> np.ndarray:
         best = (outputs[name].argmax(-1) for name in names)
@@ -132,30 +132,30 @@ def _replaced(model: Any, outputs: Mapping[str, np.ndarray], mask: np.ndarray) -
     return (outputs["logits"] > 0)[mask.astype(bool)]
 
 
-ANSWERS: dict[str, Answers] = {
-    "encoder": Answers(_named),
-    "masked_lm": Answers(_logits, decisions=_best("logits")),
-    "multiple_choice": Answers(_one_choice),
-    "next_sentence": Answers(_logits, decisions=_best("logits")),
-    "pretraining": Answers(_named, decisions=_best("mlm_logits", "nsp_logits")),
-    "replaced_token": Answers(_logits, decisions=_replaced),
-    "classifier": Answers(_logits_and_scores, _label_names, _chosen_labels),
-    "span_classifier": Answers(_named, decisions=_best("start_logits", "end_logits")),
-    "embedder": Answers(_embedding),
-    "token_classifier": Answers(_logits_and_tags, decisions=_best_tags),
+TASK_OUTPUTS: dict[str, TaskOutputs] = {
+    "encoder": TaskOutputs(_named),
+    "masked_lm": TaskOutputs(_logits, decisions=_best("logits")),
+    "multiple_choice": TaskOutputs(_one_choice),
+    "next_sentence": TaskOutputs(_logits, decisions=_best("logits")),
+    "pretraining": TaskOutputs(_named, decisions=_best("mlm_logits", "nsp_logits")),
+    "replaced_token": TaskOutputs(_logits, decisions=_replaced),
+    "classifier": TaskOutputs(_logits_and_scores, _label_names, _chosen_labels),
+    "span_classifier": TaskOutputs(_named, decisions=_best("start_logits", "end_logits")),
+    "embedder": TaskOutputs(_embedding),
+    "token_classifier": TaskOutputs(_logits_and_tags, decisions=_best_tags),
 }
 
 
-def answers_of(model: keras.Model) -> Answers:
-    """The row of the table for a model, and whether the model can be exported at all.
+def outputs_of(model: keras.Model) -> TaskOutputs:
+    """Returns the entry of the table for a model.
 
     Raises:
-        InputError: if it cannot, with the reason.
+        InputError: if the model cannot be exported, with the reason.
     """
-    answers = ANSWERS.get(task_of(model) or "")
+    answers = TASK_OUTPUTS.get(task_of(model) or "")
     if answers is None:
         raise InputError(
-            f"A {type(model).__name__} cannot be exported; give one of {class_names(ANSWERS)}."
+            f"A {type(model).__name__} cannot be exported; give one of {class_names(TASK_OUTPUTS)}."
         )
     if keras.backend.backend() != "tensorflow":
         raise InputError(
@@ -171,7 +171,7 @@ def answers_of(model: keras.Model) -> Answers:
 
 
 def input_names(model: keras.Model) -> tuple[str, ...]:
-    """The names of the model's inputs, `[N, T]` int32 each."""
+    """Returns the names of the model's inputs, `[N, T]` int32 each."""
     unused = {"segment_ids"} if model.config.num_segments <= 1 else set()
     return tuple(name for name in INPUTS if name not in unused)
 
@@ -183,16 +183,16 @@ def ids_function(
     inputs: Sequence[str] | None = None,
     outputs: Collection[str] | None = None,
 ) -> tf.types.experimental.PolymorphicFunction:
-    """The model as a graph from ids `[batch, length]` int32 to its named outputs float32.
+    """Makes a graph of the model, from ids `[batch, length]` int32 to named outputs float32.
 
     Args:
         model: the model.
-        batch: the only number of texts; None for any.
+        batch: the only batch size; None for any.
         length: the only number of tokens; None for any.
-        inputs: names of what goes in, be it used or not; by default `input_names`.
-        outputs: the only ones that come out; by default all.
+        inputs: names of the graph's inputs, also unused ones; by default `input_names`.
+        outputs: names of the outputs to keep; by default all.
     """
-    answers, used = answers_of(model), input_names(model)
+    answers, used = outputs_of(model), input_names(model)
     names = inputs or used
 
     @tf.function(
@@ -210,7 +210,7 @@ def ids_function(
 class Weights(tf.Module):
     """The model's weights, each once.
 
-    A Keras model that TensorFlow tracks is stored with two copies of every weight.
+    TensorFlow stores a tracked Keras model with two copies of every weight.
     """
 
     def __init__(self, model: keras.Model):
@@ -219,17 +219,17 @@ class Weights(tf.Module):
 
 
 def ids_of(model: Any, texts: Any, length: int | None = None) -> dict[str, np.ndarray]:
-    """`token_ids`, `segment_ids` and `padding_mask`, `[N, T]` int32; T is `length`, if given.
+    """Returns `token_ids`, `segment_ids` and `padding_mask`, `[N, T]` int32.
 
     Args:
-        model: whose preprocessor makes them.
-        texts: N texts; a tuple of two lists for pairs; or ids by name, of which `token_ids` are
-            enough: without a mask there is no padding.
-        length: what they are cut or filled up to.
+        model: the model; its preprocessor reads texts.
+        texts: N texts; a tuple of two lists for pairs; or ids by name. `token_ids` are enough:
+            without a mask there is no padding.
+        length: T, to which ids are cut or padded; None for the longest text.
 
     Raises:
-        InputError: if there are none, the model cannot take texts, or ids are longer or have other
-            shapes.
+        InputError: if there are no texts, the model cannot take texts, or ids are longer or have
+            other shapes.
     """
     if isinstance(texts, Mapping):
         ids = filled_up(_given(texts), length)
@@ -266,10 +266,10 @@ def set_length(model: Any, length: int | None) -> None:
 
 
 def filled_up(ids: Arrays, length: int | None) -> dict[str, np.ndarray]:
-    """Ids `[N, T]` with padding up to a length, if one is given.
+    """Pads ids `[N, T]` to a length, if it is given.
 
     Raises:
-        InputError: if they are longer.
+        InputError: if the ids are longer.
     """
     tokens = next(iter(ids.values())).shape[1]
     if length is not None and tokens > length:
@@ -279,7 +279,7 @@ def filled_up(ids: Arrays, length: int | None) -> dict[str, np.ndarray]:
 
 
 def without_padding(ids: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """Ids `[N, T]` without the columns at the end that are padding in every row; one stays."""
+    """Cuts columns of ids `[N, T]` that are padding in every row, but leaves one column."""
     lengths = tf.reduce_sum(ids["padding_mask"], axis=1)
     longest = tf.maximum(tf.reduce_max(lengths), 1)  # there may be no rows
     return {name: tf.convert_to_tensor(array)[:, :longest] for name, array in ids.items()}

@@ -16,7 +16,7 @@ from keras_bert.export._onnx import runtime
 from keras_bert.export.artifact_checks import Run, check, explaining, require
 from keras_bert.export.formats import ONNX
 from keras_bert.export.quantization import TOLERANCES, check_quantization
-from keras_bert.export.signatures import answers_of, ids_function
+from keras_bert.export.signatures import ids_function, outputs_of
 
 OPSETS = range(14, 19)  # what tf2onnx writes; the newest is the default
 _AXES = ("batch", "sequence")
@@ -96,7 +96,7 @@ def check_arguments(
     Raises:
         InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
     """
-    answers_of(model)
+    outputs_of(model)
     for package in ("onnx", "tf2onnx", "onnxruntime", "onnxscript"):
         require(package, "onnx")
     if opset not in OPSETS:

@@ -31,9 +31,9 @@ from keras_bert.export.artifact_checks import (
 from keras_bert.export.formats import INPUT_NAMES
 from keras_bert.export.signatures import (
     Weights,
-    answers_of,
     ids_function,
     input_names,
+    outputs_of,
     without_padding,
 )
 
@@ -147,7 +147,7 @@ def check_arguments(
     Raises:
         InputError: if the model cannot be exported, or an argument is out of its range.
     """
-    answers_of(model)
+    outputs_of(model)
     if names not in INPUT_NAMES:
         raise InputError(f"There are no names {names!r}; choose one of {', '.join(INPUT_NAMES)}.")
     if version is not None and version < 0:

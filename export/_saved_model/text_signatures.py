@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert.export._saved_model.entities import find_entities
 from keras_bert.export._saved_model.question_answering import answer_questions, best_spans
-from keras_bert.export.signatures import Arrays, answers_of, input_names, without_padding
+from keras_bert.export.signatures import Arrays, input_names, outputs_of, without_padding
 from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.tasks.registry import task_of
 
@@ -49,7 +49,7 @@ def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
         ids: the model as a function of ids.
         top_k: tokens for each mask.
     """
-    names, task = input_names(model), answers_of(model)
+    names, task = input_names(model), outputs_of(model)
 
     def answer(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
         inputs = without_padding(model.preprocessor(texts if len(texts) > 1 else texts[0]))

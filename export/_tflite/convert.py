@@ -36,7 +36,7 @@ from keras_bert.export.artifact_checks import (
 )
 from keras_bert.export.formats import TFLITE
 from keras_bert.export.quantization import TOLERANCES, check_quantization
-from keras_bert.export.signatures import Arrays, Weights, answers_of, ids_function, ids_of
+from keras_bert.export.signatures import Arrays, Weights, ids_function, ids_of, outputs_of
 from keras_bert.layers.encoder import INPUTS
 
 _ROWS_CHECKED = 8
@@ -136,7 +136,7 @@ def check_arguments(
     Raises:
         InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
     """
-    answers_of(model)
+    outputs_of(model)
     require("ai_edge_litert.interpreter", "tflite")
     check_quantization(quantize, TFLITE.quantizations, keep_float)
     _check_options(quantize, representative, keep_float, text, metadata)

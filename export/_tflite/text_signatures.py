@@ -17,8 +17,8 @@ from keras_bert.export.signatures import (
     WITHOUT_TEXT,
     Tensors,
     Weights,
-    answers_of,
     input_names,
+    outputs_of,
 )
 from keras_bert.tasks.registry import task_of
 from keras_bert.text.characters import follow
@@ -182,7 +182,7 @@ def _pack(
 
 
 def _run(model: Any, inputs: Tensors) -> Tensors:
-    answers = answers_of(model)
+    answers = outputs_of(model)
     outputs = answers.outputs(model, {name: inputs[name] for name in input_names(model)})
     return outputs | answers.strings(model, outputs)
 

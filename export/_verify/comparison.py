@@ -1,4 +1,4 @@
-"""Every artifact in its own runtime, against the Keras model, on given texts."""
+"""Runs artifacts in their runtimes and compares them with the Keras model on given texts."""
 
 import contextlib
 import dataclasses
@@ -12,11 +12,11 @@ from tqdm import tqdm
 
 from keras_bert.errors import InputError
 from keras_bert.export._verify.accuracy import official_metric, points
-from keras_bert.export._verify.signatures import Way, output_names, ways_into
+from keras_bert.export._verify.signatures import Signature, output_names, signatures_for
 from keras_bert.export._verify.speed import Speed, measure_speed
-from keras_bert.export.artifact_checks import difference, of_tokens, reference
+from keras_bert.export.artifact_checks import difference, reference, zero_padding
 from keras_bert.export.process import Process, megabytes, running
-from keras_bert.export.signatures import Arrays, answers_of, ids_of, without_padding
+from keras_bert.export.signatures import Arrays, ids_of, outputs_of, without_padding
 from keras_bert.tasks.registry import task_of
 
 BATCH_SIZES = (1, 8)
@@ -25,19 +25,19 @@ _MOST_TEXTS = 64
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What was found out about one way into one artifact.
+    """Comparison of one signature of an artifact with the Keras model.
 
     Args:
-        artifact: its path.
+        artifact: path of the artifact.
         takes: "text", "text pair" or "ids".
-        runtime: what it ran in, with its version.
-        megabytes: its size on disk, 10^6 bytes each.
-        difference: the largest absolute difference of any output to the Keras model's.
-        agreement: percentage of the discrete answers (labels, tokens) that are the same; None
-            if the task has none.
-        milliseconds: batch size to the median latency on the texts, on one thread.
-        points: the task's metric, of 100, on labelled examples, if there were any.
-        speed: latencies of all kinds and memory, if they were to be measured.
+        runtime: package and version of the runtime.
+        megabytes: size on disk, in units of 10^6 bytes.
+        difference: largest absolute difference of any output from the Keras model's.
+        agreement: percentage of equal discrete answers (labels, tokens); None if the task has no
+            discrete answers.
+        milliseconds: median latency on the texts by batch size, on one thread.
+        points: the task's metric on labelled examples, in points of 100, if it was measured.
+        speed: latencies by shape and memory, if they were measured.
     """
 
     artifact: str
@@ -53,14 +53,14 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The rows and what they are about; `str` makes a table.
+    """Comparison of several artifacts; `str` makes a table.
 
     Args:
-        rows: one for each way into each artifact.
+        rows: one row for each signature of each artifact.
         texts: number of texts that the artifacts were compared on.
         metric: name of the task's metric, if it was measured.
-        points: that of the Keras model, of 100.
-        examples: number of examples it was measured on.
+        points: the Keras model's metric, in points of 100.
+        examples: number of examples that the metric was measured on.
     """
 
     rows: tuple[Row, ...]
@@ -102,12 +102,12 @@ class Report:
 
 @dataclasses.dataclass
 class _Case:
-    """One row while it is being filled."""
+    """A row while it is being filled."""
 
     process: Process
-    way: Way
-    inputs: Arrays  # all texts, as this way takes them
-    ids: Arrays  # the same as ids, for the reference
+    signature: Signature
+    inputs: Arrays  # all texts, as the signature takes them
+    ids: Arrays  # all texts as ids, for the Keras model
     difference: float = 0.0
     same: int = 0
     decisions: int = 0
@@ -122,31 +122,30 @@ def verify(
     examples: Any = None,
     speed: bool = False,
 ) -> Report:
-    """Runs artifacts where they are to run, and compares them with the model.
+    """Runs artifacts in their runtimes and compares them with the model.
 
-    Each runs in a fresh process that has neither this package nor Keras: a SavedModel in
-    TensorFlow with tensorflow-text's operators, from text and from ids; a `.tflite` file in
-    ai-edge-litert and an `.onnx` file in onnxruntime, from what they take.
+    Each artifact runs in a fresh process without this package and without Keras. A SavedModel runs
+    in TensorFlow with tensorflow-text's operators, a `.tflite` file in ai-edge-litert, and an
+    `.onnx` file in onnxruntime.
 
     Args:
         model: the model that the artifacts were made from.
         paths: directories of SavedModels, `.tflite` and `.onnx` files.
         texts: a list of N strings; a tuple of two such lists for pairs; or, for a model without
-            preprocessor, ids `[N, T]` int32 by name.
-        seconds: how long to measure each latency.
-        examples: labelled ones, on which the task's metric is measured.
-        speed: whether to measure latencies of several shapes, throughput, start and memory, too,
-            which takes minutes.
+            preprocessor, ids `[N, T]` int32 by name. None takes the first texts of `examples`.
+        seconds: time to measure each latency.
+        examples: labelled examples to measure the task's metric on.
+        speed: whether to measure latencies of several shapes, throughput, start and memory, too.
+            This takes minutes.
 
     Returns:
-        One row for each artifact; for a SavedModel one for each way into it.
+        One row for each artifact. A SavedModel has a row for each signature that takes the texts.
 
     Raises:
-        InputError: if there are no texts, a path is not an artifact, or the model has no metric
-            that could be measured.
+        InputError: if there are no texts, a path is not an artifact, or the model has no metric.
         ExportError: if an artifact cannot be run.
     """
-    answers_of(model)
+    outputs_of(model)
     if not paths:
         raise InputError("There are no artifacts to verify; give at least one path.")
     metric = None if examples is None else official_metric(model)
@@ -157,17 +156,16 @@ def verify(
         _compare(model, cases)
         rows = [_row(case, seconds) for case in cases]
         if metric is not None:
-            found = [points(model, examples, process) for process in processes]
-            of_process = dict(zip(processes, found, strict=True))
+            found = {process: points(model, examples, process) for process in processes}
             rows = [
-                dataclasses.replace(row, points=of_process[case.process])
+                dataclasses.replace(row, points=found[case.process])
                 for row, case in zip(rows, cases, strict=True)
             ]
     if speed:
         bar = tqdm(zip(rows, cases, strict=True), "Measuring speed", len(rows), disable=None)
         rows = [
             dataclasses.replace(
-                row, speed=measure_speed(model, case.process.path, case.way, texts, seconds)
+                row, speed=measure_speed(model, case.process.path, case.signature, texts, seconds)
             )
             for row, case in bar
         ]
@@ -192,31 +190,33 @@ def _texts_of(model: Any, examples: Any) -> Any:
 
 def _cases(model: Any, process: Process, texts: Any) -> list[_Case]:
     cases = []
-    for way in ways_into(process, output_names(model), texts):
-        ids = ids_of(model, texts, way.length)
-        cases.append(_Case(process, way, way.inputs(texts, ids), ids))
+    for signature in signatures_for(process, output_names(model), texts):
+        ids = ids_of(model, texts, signature.length)
+        cases.append(_Case(process, signature, signature.inputs(texts, ids), ids))
     return cases
 
 
 def _compare(model: Any, cases: Sequence[_Case]) -> None:
-    """Fills in how far the artifacts are from the model, some texts at a time."""
-    decisions = answers_of(model).decisions
+    """Fills in the differences between artifacts and model, for some texts at a time."""
+    decisions = outputs_of(model).decisions
     for start in range(0, len(cases[0].ids["token_ids"]), max(BATCH_SIZES)):
         part = slice(start, start + max(BATCH_SIZES))
-        by_length: dict[int, dict[str, np.ndarray]] = {}  # ids are the same then
+        by_length: dict[int, dict[str, np.ndarray]] = {}  # ids of one length are the same
         for case in cases:
             inputs = {name: array[part] for name, array in case.inputs.items()}
-            actual = case.process.run(case.way.signature, inputs)
+            actual = case.process.run(case.signature.name, inputs)
             whole = {name: array[part] for name, array in case.ids.items()}
-            for ids in (whole, without_padding(whole)):  # of texts, some leave out the rest
+            for ids in (whole, without_padding(whole)):  # some artifacts leave out padding
                 length = ids["token_ids"].shape[1]
                 if length not in by_length:
                     by_length[length] = reference(model, ids)
-                expected = {k: v for k, v in by_length[length].items() if k in case.way.outputs}
+                expected = {
+                    k: v for k, v in by_length[length].items() if k in case.signature.outputs
+                }
                 if all(k in actual and actual[k].shape == v.shape for k, v in expected.items()):
                     break
             mask = np.asarray(ids["padding_mask"])
-            found = difference(of_tokens(expected, mask), of_tokens(actual, mask))
+            found = difference(zero_padding(expected, mask), zero_padding(actual, mask))
             case.difference = max(case.difference, found)
             if len(expected) < len(by_length[length]):
                 continue
@@ -224,7 +224,7 @@ def _compare(model: Any, cases: Sequence[_Case]) -> None:
             if of_model is None:
                 continue
             case.decisions += of_model.size
-            if np.isfinite(found):  # or shapes may be others
+            if np.isfinite(found):  # else the shapes may differ
                 of_artifact = decisions(model, actual, mask)
                 case.same += int((of_model == of_artifact).sum())
 
@@ -232,11 +232,11 @@ def _compare(model: Any, cases: Sequence[_Case]) -> None:
 def _row(case: _Case, seconds: float) -> Row:
     def milliseconds(size: int) -> float:
         inputs = {k: np.resize(v, (size, *v.shape[1:])) for k, v in case.inputs.items()}
-        return case.process.time(case.way.signature, inputs, seconds).milliseconds
+        return case.process.time(case.signature.name, inputs, seconds).milliseconds
 
     return Row(
         artifact=str(case.process.path),
-        takes=case.way.takes,
+        takes=case.signature.takes,
         runtime=case.process.runtime,
         megabytes=megabytes(case.process.path),
         difference=case.difference,

@@ -1,4 +1,4 @@
-"""A page about artifacts: how exact, how good, how large, how fast."""
+"""Writes a page about artifacts: differences, metric, size and speed."""
 
 import datetime
 import html
@@ -17,18 +17,11 @@ from keras_bert.export._verify.speed import BATCHES, THREADS, USUAL
 
 
 class _Table(NamedTuple):
-    """What Markdown and HTML show alike; the first two columns are names."""
+    """A table for Markdown and HTML; the first two columns are names."""
 
     title: str
     header: list[str]
     rows: list[list[str]]
-
-
-class _Chart(NamedTuple):
-    """A bar for each row that has a value."""
-
-    title: str
-    value: Callable[[Row], float | None]
 
 
 def report(
@@ -40,22 +33,22 @@ def report(
     examples: Any = None,
     seconds: float = 1.0,
 ) -> Report:
-    """Writes what `verify` finds out, speed and all, as a Markdown page and an HTML one.
+    """Writes the results of `verify`, with speed, as a Markdown page and an HTML page.
 
     Args:
         model: the model that the artifacts were made from.
-        paths: of the artifacts.
-        texts: what they are compared on; see `verify`.
-        page: the Markdown file, which ends in `.md`; the HTML page beside it ends in `.html`.
+        paths: paths of the artifacts.
+        texts: texts to compare the artifacts on; see `verify`.
+        page: the Markdown file, which ends in `.md`. The HTML page beside it ends in `.html`.
             Both are replaced if they exist.
-        examples: labelled ones, on which the task's metric is measured.
-        seconds: how long to measure each latency.
+        examples: labelled examples to measure the task's metric on.
+        seconds: time to measure each latency.
 
     Returns:
-        What is on the page.
+        The comparison on the page.
 
     Raises:
-        InputError: if the page has another ending, or as `verify`.
+        InputError: if the page has another ending, or `verify` refuses the arguments.
         ExportError: if an artifact cannot be run.
     """
     page = check_page(page)
@@ -75,7 +68,7 @@ def report(
 
 
 def check_page(page: str | os.PathLike) -> Path:
-    """The path of a page.
+    """Checks the path of a page, and returns it.
 
     Raises:
         InputError: if it has another ending.
@@ -87,7 +80,7 @@ def check_page(page: str | os.PathLike) -> Path:
 
 
 def _notes(found: Report, examples: Any, before: str, after: str) -> list[str]:
-    """The circumstances, without which figures say little."""
+    """Returns sentences on how the numbers were measured."""
     runtimes = sorted({row.runtime for row in found.rows})
     quality = []
     if found.metric:
@@ -98,7 +91,7 @@ def _notes(found: Report, examples: Any, before: str, after: str) -> list[str]:
         *quality,
         "Latency: median of the calls of one process on one thread; ids are without padding. "
         "Spread: half the distance of the quartiles as a share of the median, the largest of an "
-        "artifact's latencies: how far the machine lets these figures be trusted.",
+        "artifact's latencies: it shows how noisy the machine was.",
         f"Throughput: in batches of {shape[0]} with {shape[1]} tokens each, where the artifact "
         "takes them. Cold start: loading and the first answer, in a fresh process that has "
         "imported the runtime. Memory: the peak of that process beyond what it had then.",
@@ -204,7 +197,7 @@ def _html(title: str, notes: Sequence[str], tables: Sequence[_Table], found: Rep
 
     body = [
         f"<h1>{html.escape(title)}</h1>",
-        *(_bars(chart, found.rows) for chart in _CHARTS),
+        *(_bars(name, value_of, found.rows) for name, value_of in _CHARTS.items()),
         *map(table, tables),
         "<h2>How</h2>",
         *(f"<p>{html.escape(note)}</p>" for note in notes),
@@ -219,16 +212,16 @@ def _usual_latency(row: Row) -> float | None:
     return None if timing is None else timing.milliseconds
 
 
-_CHARTS = (
-    _Chart("Megabytes on disk", lambda row: row.megabytes),
-    _Chart(f"Milliseconds for one text of {USUAL} tokens, one thread", _usual_latency),
-)
-_BAR, _NAMES, _WIDTH = 26, 260, 820  # pixels: of a bar, for the names, of the whole
+_CHARTS: dict[str, Callable[[Row], float | None]] = {
+    "Megabytes on disk": lambda row: row.megabytes,
+    f"Milliseconds for one text of {USUAL} tokens, one thread": _usual_latency,
+}
+_BAR, _NAMES, _WIDTH = 26, 260, 820  # pixels of a bar, of the names, of the whole chart
 
 
-def _bars(chart: _Chart, rows: Sequence[Row]) -> str:
-    """A drawing of bars, or nothing where there are none."""
-    bars = [(" ".join(_name(row)), chart.value(row)) for row in rows]
+def _bars(title: str, value_of: Callable[[Row], float | None], rows: Sequence[Row]) -> str:
+    """Draws a bar for each row that has a value; returns "" without any."""
+    bars = [(" ".join(_name(row)), value_of(row)) for row in rows]
     known = [(name, value) for name, value in bars if value is not None]
     if not known:
         return ""
@@ -243,5 +236,5 @@ def _bars(chart: _Chart, rows: Sequence[Row]) -> str:
             f"{value:.2f}</text>"
         )
     size = f'width="{_WIDTH}" height="{len(known) * _BAR}" font-size="13"'
-    caption = f"<figcaption>{html.escape(chart.title)}</figcaption>"
+    caption = f"<figcaption>{html.escape(title)}</figcaption>"
     return f"<figure>{caption}<svg {size}>{''.join(drawn)}</svg></figure>"

@@ -1,7 +1,6 @@
-"""The ways into an artifact."""
+"""Signatures of an artifact: what they take, and how they get it."""
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,26 +13,27 @@ from keras_bert.text.tokenizer import to_strings
 
 _OURS = dict(zip(INPUTS, INPUTS, strict=True))
 _OURS |= {theirs: ours for names in INPUT_NAMES.values() for ours, theirs in names.items()}
-_TAKES = {  # names of inputs to what is given there
+_TAKES = {
     ("text",): "text",
     ("text", "text_pair"): "text pair",
     ("question", "context"): "text pair",
 }
+"""Names of text inputs to the kind of texts."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
+class Signature:
     """A signature of an artifact that gives outputs of the model.
 
     Args:
-        signature: its name.
+        name: name of the signature.
         takes: "text", "text pair" or "ids".
-        columns: names of its inputs, those of the texts in their order.
-        shape: of each of them; what is free is -1.
-        outputs: names of what it gives.
+        columns: names of the inputs; text inputs stand in the order of the texts.
+        shape: shape of each input, with -1 for a free size.
+        outputs: names of the outputs.
     """
 
-    signature: str
+    name: str
     takes: str
     columns: tuple[str, ...]
     shape: tuple[int, ...]
@@ -41,16 +41,16 @@ class Way:
 
     @property
     def length(self) -> int | None:
-        """The only number of tokens that it takes; None: any, or as many as the text has."""
+        """The only number of tokens; None if it is free, or the artifact takes texts."""
         return self.shape[1] if self.takes == "ids" and self.shape[1] > 0 else None
 
     @property
     def batch(self) -> int | None:
-        """The only number of texts that it takes at once, or None for any."""
+        """The only batch size, or None if it is free."""
         return self.shape[0] if self.shape[0] > 0 else None
 
     def inputs(self, texts: Any, ids: Arrays) -> Arrays:
-        """Texts, and the same as ids `[N, T]` by our names, to what the signature takes."""
+        """Selects the signature's inputs from texts and from their ids `[N, T]`."""
         if self.takes == "ids":
             return {name: ids[_OURS[name]] for name in self.columns}
         several = texts if isinstance(texts, tuple) else (texts,)
@@ -58,45 +58,46 @@ class Way:
         return dict(zip(self.columns, strings, strict=True))
 
 
-def ways_into(process: Process, outputs: Iterable[str], texts: Any) -> list[Way]:
-    """The ways by which an artifact takes given texts, pairs of texts, or ids.
+def signatures_for(process: Process, outputs: Iterable[str], texts: Any) -> list[Signature]:
+    """Returns the signatures of an artifact that take given texts, pairs of texts, or ids.
 
     Args:
-        process: in which it runs.
-        outputs: names of the model's outputs; signatures that give none of them answer in a form
-            of their own, and are left out.
-        texts: texts, a tuple of two lists of them, or ids by name.
+        process: the artifact's process.
+        outputs: names of the model's outputs. A signature without any of them is left out.
+        texts: texts, a tuple of two lists of texts, or ids by name.
 
     Raises:
-        InputError: if there is none.
+        InputError: if no signature takes them.
     """
     kinds = {"ids"}
     if not isinstance(texts, Mapping):
         kinds.add("text pair" if isinstance(texts, tuple) else "text")
-    ways = [
-        way
-        for way in itertools.starmap(_way, process.signatures.items())
-        if way is not None and way.takes in kinds and way.outputs & set(outputs)
+    signatures = [
+        signature
+        for name, description in process.signatures.items()
+        if (signature := _read(name, description)) is not None
+        and signature.takes in kinds
+        and signature.outputs & set(outputs)
     ]
-    if not ways:
+    if not signatures:
         raise InputError(
             f"{process.path} cannot be compared: it has no signature from "
             f"{' or '.join(sorted(kinds))} to outputs of the model."
         )
-    return sorted(ways, key=lambda way: way.takes, reverse=True)
+    return sorted(signatures, key=lambda signature: signature.takes, reverse=True)
 
 
-def _way(name: str, signature: Mapping[str, Any]) -> Way | None:
-    """A signature, if it takes something that is known here."""
-    inputs = signature["inputs"]
+def _read(name: str, description: Mapping[str, Any]) -> Signature | None:
+    """Reads a signature; returns None if it takes neither texts nor ids."""
+    inputs = description["inputs"]
     columns = next((names for names in _TAKES if set(names) == set(inputs)), tuple(inputs))
     takes = _TAKES.get(columns, "ids")
     if not columns or (takes == "ids" and not _OURS.keys() >= inputs.keys()):
         return None
-    return Way(name, takes, columns, tuple(inputs[columns[0]]), frozenset(signature["outputs"]))
+    shape, outputs = tuple(inputs[columns[0]]), frozenset(description["outputs"])
+    return Signature(name, takes, columns, shape, outputs)
 
 
 def output_names(model: Any) -> set[str]:
-    """The names of a model's outputs in all formats."""
-    shapes = ids_function(model).get_concrete_function().structured_outputs
-    return set(shapes)
+    """Returns the names of a model's outputs in all formats."""
+    return set(ids_function(model).get_concrete_function().structured_outputs)

@@ -136,7 +136,7 @@ def command(
     for format, arguments in jobs.items():
         if examples is not None and "quantize" in arguments:
             drop = 0.5 if max_drop is None else max_drop
-            found = export.accept(loaded, paths[format], examples, drop, **arguments)
+            found = export.check_accuracy(loaded, paths[format], examples, drop, **arguments)
             click.echo(f"{paths[format]}: {found}")
         else:
             paths[format] = format.write(loaded, paths[format], **arguments)

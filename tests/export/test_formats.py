@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_bert import export
 from keras_bert.export._onnx.convert import onnx_runner
 from keras_bert.export._tflite.convert import tflite_runner
-from keras_bert.export.signatures import ANSWERS
+from keras_bert.export.signatures import TASK_OUTPUTS
 from keras_bert.families import FAMILIES
 from keras_bert.tasks.registry import TASKS as REGISTRY
 from tests.marks import others_slow
@@ -59,7 +59,7 @@ def models():
 
 def test_the_table_of_outputs_knows_every_task():
     assert set(OUTPUTS) == set(TASKS)
-    assert set(ANSWERS) == set(REGISTRY)
+    assert set(TASK_OUTPUTS) == set(REGISTRY)
 
 
 @pytest.mark.parametrize("kind", FORMATS)

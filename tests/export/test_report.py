@@ -9,12 +9,12 @@ from keras_bert import InputError, export
 from keras_bert.export import worker
 from keras_bert.export._verify import speed
 from keras_bert.export._verify.comparison import Report, Row
-from keras_bert.export._verify.signatures import output_names, ways_into
+from keras_bert.export._verify.signatures import output_names, signatures_for
 from keras_bert.export._verify.speed import Speed, measure_speed
 from keras_bert.export.process import Timing, running
 
 from .conftest import make_model
-from .test_acceptance import TEXTS, texts
+from .test_accuracy import TEXTS, texts
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +105,9 @@ def test_speed_of_texts_and_of_one_shape(classifier, tmp_path):
         ("one.tflite", "ids", {(1, 12)}),
     ):
         with running(tmp_path / path) as process:
-            ways = ways_into(process, output_names(classifier), list(TEXTS))
-        way = next(way for way in ways if way.takes == takes)
-        found = measure_speed(classifier, tmp_path / path, way, list(TEXTS), seconds=1e-3)
+            signatures = signatures_for(process, output_names(classifier), list(TEXTS))
+        signature = next(signature for signature in signatures if signature.takes == takes)
+        found = measure_speed(classifier, tmp_path / path, signature, list(TEXTS), seconds=1e-3)
         assert set(found.latencies) == shapes
         assert all(timing.milliseconds > 0 for timing in found.latencies.values())
 

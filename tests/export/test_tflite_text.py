@@ -7,7 +7,7 @@ import keras_bert as kb
 from keras_bert import InputError, export
 from keras_bert.export._tflite import runtime
 from keras_bert.export._tflite.text_signatures import SIGNATURES, TOP_K
-from keras_bert.export.signatures import ANSWERS
+from keras_bert.export.signatures import TASK_OUTPUTS
 from keras_bert.families import FAMILIES
 from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.text.tokenizer import to_strings
@@ -37,7 +37,7 @@ def close(actual, expected):
 
 
 def test_the_table_knows_every_task():
-    assert set(SIGNATURES) == set(ANSWERS)
+    assert set(SIGNATURES) == set(TASK_OUTPUTS)
 
 
 def test_classifier(classifier, tmp_path):
@@ -119,7 +119,7 @@ def test_fill_mask(task, preprocessor, tmp_path):
 def test_other_tasks(task, preprocessor, tmp_path):
     model = make_model(task, preprocessor=preprocessor)
     model.preprocessor = preprocessor  # an encoder's, too
-    run, answers = written(model, tmp_path), ANSWERS[task]
+    run, answers = written(model, tmp_path), TASK_OUTPUTS[task]
     for signature in SIGNATURES[task]:
         found = run(signature.name, dict.fromkeys(signature.inputs, SOME))
         texts = SOME if len(signature.inputs) == 1 else (SOME, SOME)

@@ -10,7 +10,7 @@ import pytest
 
 from keras_bert import InputError, export
 from keras_bert.export import worker
-from keras_bert.export._verify.signatures import ways_into
+from keras_bert.export._verify.signatures import signatures_for
 from keras_bert.export.artifact_checks import ExportError
 from keras_bert.export.formats import SAVED_MODEL
 from keras_bert.export.process import running
@@ -133,11 +133,11 @@ def test_signatures_of_others_are_passed_over():
     of_ids = {"inputs": {"input_ids": [-1, 16]}, "outputs": ["logits"]}
     of_pixels = {"inputs": {"pixel_values": [1, 3, 8, 8]}, "outputs": ["logits"]}
     without = {"inputs": {}, "outputs": ["logits"]}
-    (way,) = ways_into(process(a=of_pixels, b=of_ids, c=without), ["logits"], ["a"])
-    assert (way.signature, way.takes, way.length) == ("b", "ids", 16)
+    (signature,) = signatures_for(process(a=of_pixels, b=of_ids, c=without), ["logits"], ["a"])
+    assert (signature.name, signature.takes, signature.length) == ("b", "ids", 16)
     for others in ({}, {"a": of_pixels}, {"c": without}):
         with pytest.raises(InputError, match="a.tflite cannot be compared: it has no signature"):
-            ways_into(process(**others), ["logits"], ["a"])
+            signatures_for(process(**others), ["logits"], ["a"])
 
 
 def test_the_worker_knows_neither_keras_nor_this_package(artifacts):

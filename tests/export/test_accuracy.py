@@ -122,10 +122,10 @@ def judged(preprocessor):
 def test_accepted_and_refused(judged, tmp_path, monkeypatch):
     classifier, right = judged
     path = tmp_path / "small.tflite"
-    judgement = export.accept(classifier, path, right, 10, quantize="float16")
-    assert judgement.model == 100
-    assert judgement.drop <= 10
-    assert str(judgement).startswith("accuracy ")
+    check = export.check_accuracy(classifier, path, right, 10, quantize="float16")
+    assert check.model == 100
+    assert check.drop <= 10
+    assert str(check).startswith("accuracy ")
     before = path.read_bytes()
 
     other = scramble(make_model(arguments={"labels": classifier.labels}), seed=9)
@@ -136,7 +136,7 @@ def test_accepted_and_refused(judged, tmp_path, monkeypatch):
         r"dev.csv, a drop of \d+\.\d\d where 0.5 is allowed; nothing was written"
     )
     with pytest.raises(ExportError, match=message) as error:
-        export.accept(classifier, path, right)
+        export.check_accuracy(classifier, path, right)
     assert "\n" not in str(error.value)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["small.tflite"]
@@ -175,21 +175,21 @@ def test_bad_arguments(judged, tmp_path):
     with pytest.raises(
         InputError, match="This MaskedLanguageModel has no metric on labelled examples"
     ):
-        export.accept(make_model("masked_lm"), tmp_path / "a.onnx", right)
+        export.check_accuracy(make_model("masked_lm"), tmp_path / "a.onnx", right)
     with pytest.raises(InputError, match="let it end in .tflite or .onnx"):
-        export.accept(classifier, tmp_path / "served", right)
+        export.check_accuracy(classifier, tmp_path / "served", right)
     with pytest.raises(InputError, match="max_drop is -1, but must be 0 points or more"):
-        export.accept(classifier, tmp_path / "a.onnx", right, -1)
+        export.check_accuracy(classifier, tmp_path / "a.onnx", right, -1)
     with pytest.raises(InputError, match=r"dev.csv, line 0: the label 'perhaps' is unknown"):
-        export.accept(classifier, tmp_path / "a.onnx", texts(["perhaps"] * len(TEXTS)))
+        export.check_accuracy(classifier, tmp_path / "a.onnx", texts(["perhaps"] * len(TEXTS)))
     with pytest.raises(InputError, match="There is no quantization 'int4'"):
-        export.accept(classifier, tmp_path / "a.tflite", right, quantize="int4")
+        export.check_accuracy(classifier, tmp_path / "a.tflite", right, quantize="int4")
     regression = make_model(
         arguments={"num_labels": 1, "problem_type": "regression"},
         preprocessor=classifier.preprocessor,
     )
     with pytest.raises(InputError, match="On dev.csv, pearson of the model is not a number"):
-        export.accept(regression, tmp_path / "a.tflite", texts(["1"] * len(TEXTS)))
+        export.check_accuracy(regression, tmp_path / "a.tflite", texts(["1"] * len(TEXTS)))
     assert not list(tmp_path.iterdir())
 
 
