@@ -1,4 +1,4 @@
-"""Models leave for other runtimes: SavedModel, TFLite, ONNX, each checked before it is named.
+"""Exports models to SavedModel, TFLite and ONNX, and checks each artifact in its runtime.
 
     from keras_bert import export
 
@@ -8,7 +8,7 @@
     export.check_accuracy(model, "model-dynamic.onnx", examples, max_drop=0.5, quantize="dynamic")
     print(export.verify(model, ["served/1", "model.tflite", "model.onnx"], texts))
 
-The functions are imported when they are first used; they bring TensorFlow.
+The functions are imported when they are first used, since they import TensorFlow.
 """
 
 import importlib

@@ -83,7 +83,7 @@ def _begins_word(model: Any, inputs: Tensors) -> Any:
     continues[: len(vocabulary)] = tokenizer.is_continuation
     frame[[vocabulary.pad_id, vocabulary.cls_id, vocabulary.separator_id]] = 1
     continues, frame = take(continues, inputs["token_ids"]), take(frame, inputs["token_ids"])
-    # The first token of a text begins a word, also without the space that marks words of byte pairs.
+    # A text's first token begins a word, also without the space that marks words of byte pairs.
     after_frame = keras.ops.pad(frame[:, :-1], ((0, 0), (1, 0)))
     begins = keras.ops.maximum(1 - continues, after_frame)
     return begins * (1 - frame) * inputs["padding_mask"]

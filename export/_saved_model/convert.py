@@ -1,4 +1,4 @@
-"""SavedModel: texts in, answers out, for TensorFlow Serving and everything that loads it."""
+"""Writes a SavedModel from texts to answers, for TensorFlow Serving and TensorFlow."""
 
 import json
 import os
@@ -37,7 +37,7 @@ from keras_bert.export.signatures import (
     without_padding,
 )
 
-# Beside the model's own files, where the format leaves room for others'.
+# Files in the folder that the format leaves to other programs.
 DESCRIPTION = "assets.extra/keras_bert.json"
 WARM_UP = "assets.extra/tf_serving_warmup_requests"
 _EARLIER = written_with(
@@ -68,49 +68,53 @@ def saved_model(
         `question_answer` of a `SpanClassifier`: `question` and `context`, `[N]` string each;
         `fill_mask` of a `MaskedLanguageModel` or `PretrainingModel`: `text` `[N]` string.
 
-    A model without preprocessor has `ids` alone. Outputs, float32 unless said otherwise:
+    A model without preprocessor has only `ids`. Outputs are float32 unless said otherwise:
         `SequenceClassifier`: `logits`, `scores` `[N, L]`; `labels` `[N, L]` string, the names
-            beside the scores; for single labels also `label` `[N]` string, the best. The string
-            outputs belong to the signatures that take text, and a regression has none.
+            beside the scores; for single labels also `label` `[N]` string, the best. Only
+            signatures that take text have string outputs, and a regression has no string output.
         `MaskedLanguageModel`: `logits` `[N, T, V]`.
         `PretrainingModel`: `mlm_logits` `[N, T, V]`, `nsp_logits` `[N, 2]`.
         `TextEmbedder`: `embedding` `[N, H]`.
         `Encoder`: `sequence_output` `[N, T, H]` and, with a pooler, `pooled_output` `[N, H]`.
         `TokenClassifier`: `logits` `[N, T, L]`; with a CRF also `tags` `[N, T]` int32,
             the best sequence of labels of the tokens that begin words, -1 at all other tokens.
-            From text also the entities that `predict_text` finds, `[N, E]`, E being the largest
-            number of them in a text: `entities`, `labels` string, `starts`, `ends` int32
-            (characters of the text), `scores`; in texts of fewer the rest is "" or -1.
-        `SpanClassifier`: `start_logits`, `end_logits` `[N, T]`; of `question_answer` instead what
-            `predict_text` answers: `answer` `[N]` string, `start`, `end` `[N]` int32 (characters
-            of the context), `score` `[N]`; no answer is "", 0, 0.
-        `fill_mask`: for each of at most M masks in a text the likeliest tokens, `tokens`
-            `[N, M, top_k]` string, and their probabilities, `scores`; the rest is "" or -1.
+            From text also the entities of `predict_text`, `[N, E]`, with E the largest number of
+            entities in a text: `entities`, `labels` string, `starts`, `ends` int32 (characters of
+            the text), `scores`. A text with fewer entities is padded with "" and -1.
+        `SpanClassifier`: `start_logits`, `end_logits` `[N, T]`. `question_answer` instead gives
+            the answer of `predict_text`: `answer` `[N]` string, `start`, `end` `[N]` int32
+            (characters of the context), `score` `[N]`; no answer is "", 0, 0.
+        `fill_mask`: the likeliest tokens for each of at most M masks in a text, `tokens`
+            `[N, M, top_k]` string, and their probabilities, `scores`, padded with "" and -1.
         `NextSentencePredictor`: `logits` `[N, 2]`; `MultipleChoice`: `logits` `[N]`, one for
             each pair of a question and a choice.
 
-    Entities are found, and questions answered, in texts of any length, through windows as in
-    Keras; all other outputs see the first `sequence_length` tokens. From texts T is the number of
-    tokens of the longest.
+    Texts with entities, and contexts of questions, may have any length, through windows as in
+    Keras. All other outputs see the first `sequence_length` tokens. With texts, T is the number of
+    tokens of the longest text.
 
-    To load it, a process needs TensorFlow and `import tensorflow_text`. TensorFlow Serving replays
-    the requests of `assets.extra/tf_serving_warmup_requests` when it loads the model.
+    A process that loads the SavedModel needs TensorFlow and `import tensorflow_text`. TensorFlow
+    Serving replays the requests of `assets.extra/tf_serving_warmup_requests` when it loads the
+    model.
 
     Args:
         model: an `Encoder` or a task.
-        directory: where to; an earlier SavedModel of ours there is replaced. TensorFlow Serving
-            wants a number as the directory's name.
-        version: that number: the model is written to the directory of this name in `directory`,
-            which is the model's base path then, and may hold other versions.
-        names: how the inputs of `ids` are called: "keras_bert", "huggingface" (`input_ids`,
+        directory: the directory to write. An earlier SavedModel of this package is replaced.
+            TensorFlow Serving wants a number as the directory's name.
+        version: number of the model. It is written to the directory of this name in `directory`,
+            which is then the model's base path and may hold other versions.
+        names: names of the inputs of `ids`: "keras_bert", "huggingface" (`input_ids`,
             `token_type_ids`, `attention_mask`) or "tfhub" (`input_word_ids`, `input_type_ids`,
             `input_mask`).
         top_k: tokens for each mask.
 
+    Returns:
+        The SavedModel's directory.
+
     Raises:
         InputError: if the model cannot be exported, an argument is out of its range, or the
             directory holds something else.
-        ExportError: if what was written does not give the model's answers.
+        ExportError: if the SavedModel does not give the model's answers.
     """
     check_arguments(model, version=version, names=names, top_k=top_k)
     target = Path(directory) if version is None else Path(directory) / str(version)
@@ -142,7 +146,7 @@ def check_arguments(
     names: str = "keras_bert",
     top_k: int = 5,
 ) -> None:
-    """Refuses what `saved_model`, whose arguments these are, could not write.
+    """Refuses arguments of `saved_model` that are not possible.
 
     Raises:
         InputError: if the model cannot be exported, or an argument is out of its range.
@@ -158,7 +162,7 @@ def check_arguments(
 
 
 def _requests(model: Any) -> list[tuple[str, dict[str, list[str]]]]:
-    """One for every signature that takes texts."""
+    """Makes a request for each signature that takes texts."""
     requests = [
         ("serving_default", {"text": SENTENCES}),
         ("text_pair", {"text": SENTENCES, "text_pair": SENTENCES}),
@@ -170,7 +174,7 @@ def _requests(model: Any) -> list[tuple[str, dict[str, list[str]]]]:
 
 
 def _renamed(ids: Any, names: Mapping[str, str]) -> Any:
-    """A function of ids whose inputs have other names."""
+    """Wraps a function of ids so that its inputs have other names."""
     specifications = [
         tf.TensorSpec(spec.shape, spec.dtype, name=names.get(spec.name, spec.name))
         for spec in ids.input_signature
@@ -205,7 +209,7 @@ def _check(model: Any, path: Path, names: Mapping[str, str], top_k: int) -> None
             outputs = run(own.name, dict(zip(own.inputs, columns, strict=True)))
         if not same(own.predict(model, columns, top_k), own.read(outputs), FLOAT32_TOLERANCE):
             raise ExportError(
-                f"The SavedModel's {own.name} answers otherwise than the model; nothing was "
+                f"The SavedModel's {own.name} and the model give different answers; nothing was "
                 "written."
             )
 
@@ -222,10 +226,10 @@ def _describe(model: keras.Model, names: Mapping[str, str], path: Path) -> None:
     path.write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-# Requests that TensorFlow Serving replays when it loads a model, so that no user waits for it.
+# TensorFlow Serving replays requests when it loads a model, so that no user waits for the start.
 #
-# The file is a TFRecord of `PredictionLog` messages. All needed fields hold bytes, so they are
-# written here, field by field, without the server's package. The field numbers are those of
+# The file is a TFRecord of `PredictionLog` messages. All needed fields hold bytes, so this module
+# writes them field by field, without the server's package. The field numbers come from
 # `prediction_log.proto`, `predict.proto` and `model.proto` in
 # https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis.
 
@@ -238,12 +242,12 @@ _KEY, _VALUE = 1, 2  # an entry of a map
 def _write_warm_up(
     path: Path, model: str, requests: Sequence[tuple[str, Mapping[str, Sequence[str]]]]
 ) -> None:
-    """Writes the requests.
+    """Writes the requests that TensorFlow Serving replays.
 
     Args:
-        path: of the file.
-        model: the name under which it is served.
-        requests: for each the signature's name, and N texts for each of its inputs.
+        path: path of the file.
+        model: name that the model is served under.
+        requests: the signature's name, and N texts for each of its inputs.
     """
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
@@ -261,11 +265,11 @@ def _prediction_log(model: str, signature: str, inputs: Mapping[str, Sequence[st
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A field of bytes: number and type, length, content."""
+    """Encodes a field of bytes: number and type, length, content."""
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits to a byte, the lowest first; all but the last have the eighth set."""
+    """Encodes a number with seven bits in a byte, the lowest first; the eighth bit goes on."""
     low, high = value & 0x7F, value >> 7
     return bytes([low | 0x80]) + _varint(high) if high else bytes([low])

@@ -1,4 +1,4 @@
-"""Texts in, entities out, in a graph: `TokenClassifier.predict_text`."""
+"""Finds the entities of texts in a graph, as `TokenClassifier.predict_text` does."""
 
 from typing import Any
 
@@ -13,22 +13,22 @@ from keras_bert.text.words.in_graph import split_words
 
 Tensors = dict[str, tf.Tensor]
 FILLING: dict[str, Any] = {"entities": "", "labels": "", "starts": -1, "ends": -1, "scores": -1.0}
-"""What stands in rows of fewer entities than the longest, by the output's name."""
+"""Padding of rows with fewer entities than the longest row, by the output's name."""
 
 
 def find_entities(model: Any, ids: Any, names: tuple[str, ...], texts: tf.Tensor) -> Tensors:
-    """The entities of texts of any length.
+    """Finds the entities of texts of any length.
 
     Args:
         model: a `TokenClassifier`.
         ids: the model as a function of ids.
-        names: of its inputs.
+        names: names of the function's inputs.
         texts: strings `[N]`.
 
     Returns:
-        What `ids` returns for the first window of each text; then `[N, E]`, E being the largest
-        number of entities in a text: `entities` and `labels` string, `starts` and `ends` int32
-        (characters), `scores` float32, in the others filled up with `FILLING`.
+        The outputs of `ids` for the first window of each text, and the entities `[N, E]`, with E
+        the largest number of entities in a text: `entities` and `labels` string, `starts` and
+        `ends` int32 (characters), `scores` float32. Rows are padded with `FILLING`.
     """
     shown = windows(model.preprocessor, texts)
     outputs = through(ids, [shown.inputs[name] for name in names])
@@ -71,7 +71,10 @@ def find_entities(model: Any, ids: Any, names: tuple[str, ...], texts: tf.Tensor
 def _first_tokens(
     shown: Windows, characters: Characters, starts: tf.Tensor, ends: tf.Tensor
 ) -> tf.Tensor:
-    """`words.first_tokens`: indices `[W]` int64 of tokens in all windows, -1 for none."""
+    """Returns each word's first token, as `words.first_tokens` does.
+
+    The indices `[W]` int64 count tokens of all windows; a word without token has -1.
+    """
     tokens = tf.where(tf.reshape(shown.most_context, [-1]))[:, 0]
     before_text = tf.gather(characters.begins, shown.owners)[:, tf.newaxis]
     token_starts, token_ends = (
@@ -87,9 +90,9 @@ def _first_tokens(
 def _tag_words(
     model: Any, tokens: tf.Tensor, logits: tf.Tensor, splits: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """`windowed_words.tag_words`: labels int32 and probabilities, `[W]` each.
+    """Returns labels int32 and probabilities, `[W]` each, as `windowed_words.tag_words` does.
 
-    A word without token has the label L, which is not the model's.
+    A word without token has the label L, which the model does not have.
     """
     known = tf.where(tokens >= 0)
     logits = tf.gather(logits, tf.gather_nd(tokens, known))
@@ -110,11 +113,11 @@ def _tag_words(
 
 
 def _likeliest_paths(crf: Any, logits: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Labels and their probabilities, `[K]`, of words that stand in the paths `[K]`, in order."""
+    """Returns labels and their probabilities, `[K]`, of words in the paths `[K]`, in order."""
     _, row, counts = tf.unique_with_counts(path)
     column = tf.range(tf.size(row)) - tf.gather(tf.cumsum(counts, exclusive=True), row)
     place = tf.stack([row, column], axis=1)
-    # The loops of the CRF need something to go over.
+    # The loops of the CRF need at least one step.
     longest = tf.reduce_max(tf.concat([counts, [1]], axis=0))
     shape = tf.stack([tf.maximum(tf.size(counts), 1), longest])
     table = tf.scatter_nd(place, logits, tf.concat([shape, [crf.num_labels]], axis=0))
@@ -126,11 +129,11 @@ def _likeliest_paths(crf: Any, logits: tf.Tensor, path: tf.Tensor) -> tuple[tf.T
 
 
 def _reading(labels: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """How `spans_of` reads tags: two tables, of which the last entry is for words without token.
+    """Makes two tables from `spans_of`; their last entries are for words without token.
 
     Returns:
-        The entity's label of each tag, "" outside, string `[L + 1]`; and whether the column's
-        tag goes on with the entity of the row's, bool `[L + 1, L + 1]`.
+        Label of each tag's entity, "" outside, string `[L + 1]`; and whether the tag of a column
+        continues the entity of the row's tag, bool `[L + 1, L + 1]`.
     """
     tags = (*labels, OUTSIDE)
     names = ["".join(label for label, _, _ in spans_of([tag])) for tag in tags]

@@ -1,4 +1,4 @@
-"""Questions and contexts in, answers out, in a graph: `SpanClassifier.predict_text`."""
+"""Answers questions from contexts in a graph, as `SpanClassifier.predict_text` does."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,18 +17,18 @@ Tensors = dict[str, tf.Tensor]
 def answer_questions(
     model: Any, spans: Any, names: tuple[str, ...], questions: tf.Tensor, contexts: tf.Tensor
 ) -> Tensors:
-    """Answers to questions, from contexts of any length.
+    """Answers questions from contexts of any length.
 
     Args:
         model: a `SpanClassifier`.
-        spans: what `best_spans` returned for it.
-        names: of the inputs of the model.
+        spans: the function of `best_spans`.
+        names: names of the model's inputs.
         questions: strings `[N]`.
         contexts: strings `[N]`.
 
     Returns:
         `answer` string, `start` and `end` int32 (characters of the context), `score` float32,
-        `[N]` each; no answer is "", 0, 0 and its probability.
+        `[N]` each. No answer is "", 0, 0 and its probability.
     """
     shown = windows(model.preprocessor, contexts, questions)
     arrays = [shown.inputs[name] for name in names]
@@ -49,7 +49,7 @@ def answer_questions(
     null = tf.where(null_counts, null_scores, -np.inf)[:, tf.newaxis]
     probabilities = tf.nn.softmax(tf.concat([scores, null], axis=1))
 
-    best = tf.searchsorted(answers.owners, tf.range(count))  # the first of each
+    best = tf.searchsorted(answers.owners, tf.range(count))  # first answer of each question
     texts, starts, ends = (
         tf.gather(tf.concat([values, [none]], axis=0), best)
         for values, none in ((answers.texts, ""), (answers.starts, 0), (answers.ends, 0))
@@ -63,11 +63,11 @@ def answer_questions(
 
 
 def best_spans(ids: Any, names: tuple[str, ...]) -> Callable[..., Tensors]:
-    """The model as a function of windows `[R, T]` to their best spans.
+    """Makes a function from windows `[R, T]` to their best spans.
 
-    Its inputs are those of `ids`, int32; then, bool, where an answer may begin and where it may
-    end. Its outputs are `scores`, `first` and `last` token of the best `N_BEST` spans
-    `[R, N_BEST]`, the scores being -inf where there are fewer, and `null_scores` `[R]`.
+    Its inputs are the int32 inputs of `ids`, and two bool masks: tokens that may begin and tokens
+    that may end an answer. Its outputs are `scores`, `first` and `last` token of the best `N_BEST`
+    spans `[R, N_BEST]`, and `null_scores` `[R]`. The score of a missing span is -inf.
     """
     kinds = [tf.int32] * len(names) + [tf.bool] * 2
 
@@ -95,21 +95,21 @@ def best_spans(ids: Any, names: tuple[str, ...]) -> Callable[..., Tensors]:
 
 
 class _Spans(NamedTuple):
-    """X candidates; those of one context stand together, the best first."""
+    """X candidates; candidates of one context stand together, the best first."""
 
     owners: tf.Tensor
-    """Which question they are for, int32 `[X]`."""
+    """Index of each candidate's question, int32 `[X]`."""
     scores: tf.Tensor
     texts: tf.Tensor
     starts: tf.Tensor
     """Characters of the context, int32 `[X]`."""
     ends: tf.Tensor
     ranks: tf.Tensor
-    """0 for the best of a context, int32 `[X]`."""
+    """Rank in the context, from 0, int32 `[X]`."""
 
 
 def _candidates(shown: Windows, found: Tensors, characters: Characters) -> _Spans:
-    """All that could be answers, without white space around them."""
+    """Returns all possible answers, without white space around them."""
     place = tf.where(found["scores"] > -np.inf)  # row and rank
     row = place[:, 0]
     scores, first, last = (tf.gather_nd(found[name], place) for name in ("scores", "first", "last"))
@@ -129,7 +129,7 @@ def _candidates(shown: Windows, found: Tensors, characters: Characters) -> _Span
 
 
 def _different(spans: _Spans) -> _Spans:
-    """The best spans of different texts, none of them empty; so many as are kept."""
+    """Keeps the `N_BEST` best spans of each context with different texts that are not empty."""
     spans = _chosen(spans, tf.not_equal(spans.texts, ""))
     with_owner = tf.strings.join([tf.strings.as_string(spans.owners), ":", spans.texts])
     distinct, index = tf.unique(with_owner)
@@ -145,7 +145,7 @@ def _chosen(spans: _Spans, mask: tf.Tensor) -> _Spans:
 
 
 def _sorted(*keys: tf.Tensor) -> tf.Tensor:
-    """The order `[X]` by the last key, where that is equal by the one before, and so on."""
+    """Returns the order `[X]` by the last key, then by the key before it, and so on."""
     order = tf.range(tf.size(keys[0]))
     for key in keys:
         order = tf.gather(order, tf.argsort(tf.gather(key, order), stable=True))

@@ -1,6 +1,7 @@
-"""Signatures that take texts and give what `predict_text` gives: one table of tasks."""
+"""Builds the signatures from texts to the answers of `predict_text`: one table of tasks."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.tasks.registry import task_of
 
 Columns = Sequence[Sequence[str]]
+Tensors = dict[str, tf.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,24 +23,20 @@ class TextSignature:
     """A signature from texts to answers.
 
     Args:
-        name: of the signature.
-        inputs: names of its inputs, strings `[N]` each.
-        graph: (model, its function of ids, `top_k`) to a function of the inputs.
-        predict: (model, texts of each input, `top_k`) to N answers of Keras.
-        read: the signature's outputs as arrays to the same N answers.
-        sample: (model) to texts for each input on which both can be compared.
+        name: name of the signature.
+        inputs: names of the inputs, strings `[N]` each.
+        graph: takes the model, its function of ids, and `top_k`; returns a function of the inputs.
+        predict: takes the model, the texts of each input, and `top_k`; returns N answers of Keras.
+        read: takes the signature's outputs as arrays; returns the same N answers.
+        sample: takes the model; returns texts for each input to compare both on.
     """
 
     name: str
     inputs: tuple[str, ...]
-    graph: Callable[[Any, Any, int], Callable[..., dict[str, tf.Tensor]]]
+    graph: Callable[[Any, Any, int], Callable[..., Tensors]]
     predict: Callable[[Any, Columns, int], list[Any]]
     read: Callable[[Arrays], list[Any]]
     sample: Callable[[Any], list[list[str]]]
-
-    def function(self, model: Any, ids: Any, top_k: int) -> Any:
-        """The `tf.function` of a model."""
-        return text_function(self.graph(model, ids, top_k), self.inputs)
 
 
 def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
@@ -51,7 +49,7 @@ def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
     """
     names, task = input_names(model), outputs_of(model)
 
-    def answer(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer(*texts: tf.Tensor) -> Tensors:
         inputs = without_padding(model.preprocessor(texts if len(texts) > 1 else texts[0]))
         outputs = ids(*(inputs[name] for name in names))
         return outputs | task.strings(model, outputs)
@@ -62,16 +60,15 @@ def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
     }
     own = text_signature(model)
     if own is not None:
-        functions[own.name] = own.function(model, ids, top_k)
+        functions[own.name] = text_function(own.graph(model, ids, top_k), own.inputs)
     return functions
 
 
-def text_function(graph: Callable[..., dict[str, tf.Tensor]], names: Sequence[str]) -> Any:
-    """A `tf.function` of texts, strings `[N]` of each name; of other shapes they are an error.
+def text_function(graph: Callable[..., Tensors], names: Sequence[str]) -> Any:
+    """Makes a `tf.function` of texts, strings `[N]` of each name, that refuses other shapes.
 
-    The graph has to see to that: runtimes do not look at the shape in a signature, and
-    tensorflow-text's operators crash on a single string, which TensorFlow Serving makes of
-    `{"inputs": {"text": "..."}}`.
+    The graph checks the shapes, since runtimes do not. TensorFlow Serving makes a single string of
+    `{"inputs": {"text": "..."}}`, on which tensorflow-text's operators would crash.
     """
     return tf.function(
         lambda *texts: graph(*(tf.ensure_shape(text, [None]) for text in texts)),
@@ -80,28 +77,9 @@ def text_function(graph: Callable[..., dict[str, tf.Tensor]], names: Sequence[st
     )
 
 
-def _entities(model: Any, ids: Any, top_k: int) -> Callable[..., dict[str, tf.Tensor]]:
-    def entity_function(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        return find_entities(model, ids, input_names(model), text)
-
-    return entity_function
-
-
-def _answers(model: Any, ids: Any, top_k: int) -> Callable[..., dict[str, tf.Tensor]]:
+def _answer_function(model: Any, ids: Any, top_k: int) -> Callable[..., Tensors]:
     names = input_names(model)
-    spans = best_spans(ids, names)
-
-    def answer_function(question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
-        return answer_questions(model, spans, names, question, context)
-
-    return answer_function
-
-
-def _masks(model: Any, ids: Any, top_k: int) -> Callable[..., dict[str, tf.Tensor]]:
-    def mask_function(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        return fill_masks(model, top_k, text)
-
-    return mask_function
+    return functools.partial(answer_questions, model, best_spans(ids, names), names)
 
 
 def _read_entities(outputs: Arrays) -> list[Any]:
@@ -143,7 +121,7 @@ SENTENCES = ["Text in, answers out.", ""]
 _ENTITIES = TextSignature(
     "serving_default",
     ("text",),
-    _entities,
+    lambda model, ids, top_k: functools.partial(find_entities, model, ids, input_names(model)),
     lambda model, columns, top_k: [found["entities"] for found in model.predict_text(columns[0])],
     _read_entities,
     lambda model: [SENTENCES],
@@ -151,7 +129,7 @@ _ENTITIES = TextSignature(
 _ANSWERS = TextSignature(
     "question_answer",
     ("question", "context"),
-    _answers,
+    _answer_function,
     lambda model, columns, top_k: [
         {name: answer[name] for name in ("answer", "start", "end", "score")}
         for answer in model.predict_text(tuple(columns))
@@ -162,7 +140,7 @@ _ANSWERS = TextSignature(
 _MASKS = TextSignature(
     "fill_mask",
     ("text",),
-    _masks,
+    lambda model, ids, top_k: functools.partial(fill_masks, model, top_k),
     lambda model, columns, top_k: fill_mask(model, columns[0], top_k),
     _read_masks,
     lambda model: [[f"{mask} in, {mask} out." for mask in [model.preprocessor.vocabulary.mask]]],
@@ -177,14 +155,14 @@ SIGNATURES: dict[str, TextSignature] = {
 
 
 def text_signature(model: Any) -> TextSignature | None:
-    """The row of the table for a model, if it has one and the model takes texts."""
+    """Returns the table's entry for a model with a preprocessor, if there is an entry."""
     if getattr(model, "preprocessor", None) is None:
         return None
     return SIGNATURES.get(task_of(model) or "")
 
 
 def same(expected: Any, actual: Any, tolerance: float) -> bool:
-    """Whether answers are the same, and their scores almost."""
+    """Whether answers are the same, with scores within a tolerance."""
     if isinstance(expected, float):
         return abs(expected - actual) <= tolerance
     if isinstance(expected, dict):
@@ -198,20 +176,17 @@ def same(expected: Any, actual: Any, tolerance: float) -> bool:
     return bool(expected == actual)
 
 
-Tensors = dict[str, tf.Tensor]
-
-
 def fill_masks(model: Any, top_k: int, texts: tf.Tensor) -> Tensors:
-    """The likeliest tokens for every mask of texts.
+    """Predicts the likeliest tokens for every mask of texts.
 
     Args:
         model: a `MaskedLanguageModel` or `PretrainingModel`.
         top_k: tokens for each mask.
-        texts: strings `[N]`; masks beyond the model's length are cut off with the rest.
+        texts: strings `[N]`; masks beyond the model's length are cut off.
 
     Returns:
-        `tokens` string and `scores` float32 `[N, M, top_k]`, M being the largest number of masks
-        in a text; in texts of fewer, and of none, the rest are "" and -1.
+        `tokens` string and `scores` float32 `[N, M, top_k]`, with M the largest number of masks in
+        a text. Texts with fewer masks are padded with "" and -1.
     """
     preprocessor = model.preprocessor
     vocabulary, readable = preprocessor.vocabulary, preprocessor.tokenizer.readable
@@ -221,7 +196,7 @@ def fill_masks(model: Any, top_k: int, texts: tf.Tensor) -> Tensors:
     counts = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
     places = tf.cast(tf.where(is_mask)[:, 1], tf.int32)
     positions = tf.RaggedTensor.from_row_lengths(places, counts, validate=False).to_tensor()
-    # The head needs one position or more.
+    # The head needs at least one position.
     missing = tf.maximum(1 - tf.shape(positions)[1], 0)
     positions = tf.pad(positions, tf.stack([[0, 0], tf.stack([0, missing])]))
     outputs = model({**inputs, "masked_positions": positions}, training=False)  # [N, M, V]

@@ -1,7 +1,7 @@
-"""Long texts as overlapping windows, in a graph.
+"""Splits long texts into overlapping windows, in a graph.
 
-The rows are those of `keras_bert.text.rows.arrange` with the overlap "auto", padded to one length;
-there they are made of a whole corpus without padding, here of one request.
+`keras_bert.text.rows.arrange` with the overlap "auto" makes the same rows for a whole corpus,
+without padding. Here the rows belong to one request and are padded to one length.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_bert.text.characters import row_ids
 from keras_bert.text.rows import LONGEST_FIRST
 
-_ROWS_AT_ONCE = 32  # through the model, which bounds the memory that a long text takes
+_ROWS_AT_ONCE = 32  # rows in a step of the model, to bound the memory for a long text
 
 
 class Windows(NamedTuple):
@@ -21,24 +21,24 @@ class Windows(NamedTuple):
     inputs: dict[str, tf.Tensor]
     """`token_ids`, `segment_ids` and `padding_mask`, int32 `[R, T]`."""
     owners: tf.Tensor
-    """The text that each is of, int32 `[R]`."""
+    """Index of each window's text, int32 `[R]`."""
     first: tf.Tensor
-    """The first window of each text, int32 `[N]`."""
+    """Index of each text's first window, int32 `[N]`."""
     starts: tf.Tensor
-    """Characters of the (second) text, int32 `[R, T]`, -1 where there is none of it."""
+    """First character of each token in the (second) text, int32 `[R, T]`; -1 for other tokens."""
     ends: tf.Tensor
-    """The same, exclusive."""
+    """Character after each token, int32 `[R, T]`; -1 for other tokens."""
     most_context: tf.Tensor
-    """In the one window where a token has most context, bool `[R, T]`."""
+    """Whether a token has most context in this window, bool `[R, T]`."""
 
 
 def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None = None) -> Windows:
-    """Windows on texts `[N]`, or on the second texts of pairs.
+    """Splits texts `[N]`, or the second texts of pairs, into windows.
 
     Args:
-        preprocessor: the model's.
-        texts: what is seen through windows, strings `[N]`.
-        first_texts: what stands before it in every window, cut to `LONGEST_FIRST` tokens and to
+        preprocessor: the model's preprocessor.
+        texts: texts to split, strings `[N]`.
+        first_texts: texts that stand first in every window, cut to `LONGEST_FIRST` tokens and to
             half of the room.
     """
     tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
@@ -66,13 +66,13 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
     begins, size = begins[:, tf.newaxis], size[:, tf.newaxis]
 
     def column(values: tf.Tensor) -> tf.Tensor:
-        """Values of texts `[N]` for their windows: `[R, 1]`."""
+        """Repeats values of texts `[N]` for their windows: `[R, 1]`."""
         return tf.gather(tf.cast(values, tf.int32), owners)[:, tf.newaxis]
 
     start = column(segment_start)
     longest = tf.reduce_max(tf.pad(start + size, [[0, 1], [0, 0]]))  # there may be no windows
     position = tf.range(longest + 1)[tf.newaxis]  # [1, T], with the last separator
-    place = position - start  # in the window
+    place = position - start  # among the tokens of the text in the window
     inside = (place >= 0) & (place < size)
     source = column(ids.row_starts()) + begins + place
     in_first = (position > 0) & (position <= column(kept))
@@ -93,7 +93,7 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
 
 
 def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any) -> tf.Tensor:
-    """Values `[tokens]` at the places `source`, where there are any, else others: `[R, T]`."""
+    """Picks values `[tokens]` at the places `source`, or other values elsewhere: `[R, T]`."""
     values = tf.concat([tf.cast(values, tf.int32), [0]], axis=0)  # there may be no tokens
     return tf.where(where, tf.gather(values, tf.where(where, source, 0)), otherwise)
 
@@ -101,9 +101,10 @@ def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any
 def _most_context(
     place: tf.Tensor, size: tf.Tensor, inside: tf.Tensor, source: tf.Tensor, count: tf.Tensor
 ) -> tf.Tensor:
-    """`rows._most_context`, `[R, T]`, where `inside` says that a token is one of the text.
+    """Marks the window with most context for each token, `[R, T]`.
 
-    What counts is the nearer edge, then the window's size, then which comes first.
+    `inside` marks tokens of the text. The distance to the nearer edge counts first, then the
+    window's size, then the window's position.
     """
     rows = tf.size(size, tf.int64)
     nearer = tf.minimum(place, size - 1 - place)
@@ -116,11 +117,12 @@ def _most_context(
 def through(
     function: Callable[..., dict[str, tf.Tensor]], inputs: Sequence[tf.Tensor]
 ) -> dict[str, tf.Tensor]:
-    """Outputs of a function of rows, which are given to it some at a time.
+    """Runs a function on some rows at a time, and joins its outputs.
 
     Args:
-        function: a `tf.function` with an input signature, of tensors `[R, ...]` to such.
-        inputs: any number of rows, also none.
+        function: a `tf.function` with an input signature, from tensors `[R, ...]` to tensors
+            `[R, ...]`.
+        inputs: any number of rows, also 0.
     """
     named = function.get_concrete_function().structured_outputs  # type: ignore[attr-defined]
     steps = tf.maximum(-(-tf.shape(inputs[0])[0] // _ROWS_AT_ONCE), 1)
@@ -141,6 +143,6 @@ def through(
 
 
 def row_of(splits: tf.Tensor) -> tf.Tensor:
-    """The row of each value, int32, of splits `[N + 1]`."""
+    """Returns the row of each value, int32, for splits `[N + 1]`."""
     ragged = tf.RaggedTensor.from_row_splits(tf.range(splits[-1]), splits, validate=False)
     return tf.cast(row_ids(ragged), tf.int32)
