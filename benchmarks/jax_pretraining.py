@@ -103,12 +103,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     batch = random_batch(
         OBJECTIVES["mlm+nsp"], VOCABULARY, batch_size, length, max_predictions_per_seq
     )
-    run, facts = SIDES[options.measure].prepare(config, batch, options)
+    run, details = SIDES[options.measure].prepare(config, batch, options)
     run(3)
     began = time.perf_counter()
     loss = run(options.steps)
     seconds = (time.perf_counter() - began) / options.steps
-    return {"batch": batch_size, "seconds": seconds, "loss": loss, **facts}
+    return {"batch": batch_size, "seconds": seconds, "loss": loss, **details}
 
 
 def prepare_ours(

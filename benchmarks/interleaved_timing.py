@@ -1,7 +1,7 @@
-"""Sides of a comparison, each a process of its own, measured in turns within one call.
+"""Measures the sides of a comparison in turns, each in a process of its own.
 
-A side prints one line of JSON at the end: `tokens` that are no padding, the `seconds` and
-`processor_seconds` that they took and, where it is of interest, all `cells`, padding included.
+A side prints one line of JSON at its end: `tokens` without padding, their `seconds` and
+`processor_seconds` and, optionally, all `cells` with padding.
 """
 
 import json
@@ -14,7 +14,7 @@ import sys
 def run_in_turns(
     sides: dict[str, list[str]], rounds: int, threads: int
 ) -> dict[str, list[dict[str, float]]]:
-    """By side, what its command measured in each round; every other round is in reverse order."""
+    """Returns each side's measurements by round; every other round is in reverse order."""
     runs = {side: [] for side in sides}
     for number in range(rounds):
         for side in sides if number % 2 == 0 else reversed(sides):
@@ -32,18 +32,18 @@ def _measure(side: str, command: list[str], threads: int) -> dict[str, float]:
 
 
 def speeds(runs: dict, side: str, seconds: str = "seconds") -> list[float]:
-    """Tokens per second of each round, on the wall or with "processor_seconds"."""
+    """Returns the tokens per second of each round, by `seconds` or "processor_seconds"."""
     return [once["tokens"] / once[seconds] for once in runs[side]]
 
 
 def ratio(runs: dict, ours: str, theirs: str, seconds: str = "seconds") -> float:
-    """How much faster one side is than another in the same round, the median of the rounds."""
+    """Returns the median over rounds of one side's speed divided by another side's."""
     pairs = zip(*(speeds(runs, side, seconds) for side in (ours, theirs)), strict=True)
     return statistics.median(a / b for a, b in pairs)
 
 
 def table(runs: dict, ours: str = "keras_bert") -> list[str]:
-    """Speeds of all sides, and how they compare with ours."""
+    """Returns lines of a table with the speed of each side, and ours relative to it."""
     padded = all("cells" in once for side in runs for once in runs[side])
     lines = [
         f"| side |{' padding |' if padded else ''} real tokens/s, median | lowest, highest "
@@ -65,7 +65,7 @@ def table(runs: dict, ours: str = "keras_bert") -> list[str]:
 
 
 def use_threads(count: int) -> None:
-    """For TensorFlow, in the process of a side."""
+    """Sets TensorFlow's threads in the process of a side."""
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(count)
