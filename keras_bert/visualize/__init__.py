@@ -1,4 +1,4 @@
-"""To see what a model does: its attention, the map of its vectors, the curves of its training.
+"""Shows a model's attention, a map of its vectors, and the curves of its training.
 
 The names below are imported when they are first used.
 """
@@ -16,15 +16,7 @@ _MODULES = {
     "pretraining_curves": "curves",
 }
 
-__all__ = [
-    "Attention",
-    "attention",
-    "embedding_map",
-    "plot_confusion",
-    "plot_curves",
-    "plot_runs",
-    "pretraining_curves",
-]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

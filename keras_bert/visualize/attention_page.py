@@ -1,4 +1,4 @@
-"""Which token attends to which: the attention of every head, on a page that needs no network."""
+"""Shows the attention of every head on a page that needs no network."""
 
 import base64
 import html
@@ -17,18 +17,18 @@ from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import INPUTS, Encoder
 
-_LEVELS = 255  # of a weight in the page: a byte
+_LEVELS = 255  # levels of a weight in the page, which is a byte
 
 
 class Token(NamedTuple):
     """A token on the page.
 
     Args:
-        text: the token as a reader knows it (`##ing`, ` the`).
+        text: the token's text (`##ing`, ` the`).
         segment: 0 for the first text, 1 for the second.
-        special: whether it stands around texts (`[CLS]`, `[SEP]`), not in one.
-        start: its first character in its text; 0 if it is special.
-        end: the character after its last; 0 if it is special.
+        special: whether the token stands around texts (`[CLS]`, `[SEP]`).
+        start: the token's first character in its text; 0 for a special token.
+        end: the character after the token's last one; 0 for a special token.
     """
 
     text: str
@@ -40,15 +40,15 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """What every head of a model makes of a text; shows itself in a notebook.
+    """Attention of every head of a model for a text; shows itself in a notebook.
 
     Args:
-        title: what the model is.
+        title: title of the page, which describes the model.
         texts: one text, or two.
         tokens: the T tokens.
-        weights: `[L, N, T, T]` float32, of L layers and N heads; rows are the tokens that attend,
-            and sum to 1.
-        num_cut: tokens of the texts that were beyond the model's length.
+        weights: attention `[L, N, T, T]` float32 of L layers and N heads. Rows are the attending
+            tokens, and sum to 1.
+        num_cut: number of tokens beyond the model's length, which were cut.
     """
 
     title: str
@@ -58,7 +58,7 @@ class Attention:
     num_cut: int = 0
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes the page, one file that needs no other.
+        """Writes the page as one file.
 
         Raises:
             InputError: if the folder does not exist.
@@ -71,7 +71,7 @@ class Attention:
             new.write_text(self.to_html(), "utf-8")
 
     def to_html(self) -> str:
-        """The page."""
+        """Returns the page as HTML."""
         data = {
             "title": self.title,
             "texts": self.texts,
@@ -79,7 +79,7 @@ class Attention:
             "weights": [[_packed(head) for head in layer] for layer in self.weights],
             "cut": self.num_cut,
         }
-        # No text ends the element, whatever stands in it; all else is ASCII.
+        # Without "<", no text can end the script element. All other characters are ASCII.
         data_text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
         page = _file("attention.html")
         for name in ("theme.css", "attention.css"):
@@ -90,7 +90,7 @@ class Attention:
         return page.replace(">null</script>", f">{data_text}</script>")
 
     def _repr_html_(self) -> str:
-        # A document of its own, which cannot reach into the notebook.
+        # A separate document, which has no access to the notebook.
         style = "width: 100%; height: 760px; border: 0"
         return (
             f'<iframe title="Attention" sandbox="allow-scripts" style="{style}" '
@@ -101,17 +101,17 @@ class Attention:
 def attention(
     model: Any, text: str, second_text: str | None = None, *, sequence_length: int | None = None
 ) -> Attention:
-    """Asks every head of a model which token of a text attends to which.
+    """Computes the attention of every head of a model for a text.
 
     Args:
         model: an `Encoder` or a task with a preprocessor.
         text: the text; `[MASK]` in it is the mask.
-        second_text: what stands behind the separator, if the text is the first of a pair.
-        sequence_length: to how many tokens longer texts are cut; None for the preprocessor's.
+        second_text: the second text of a pair, behind the separator.
+        sequence_length: number of tokens that longer texts are cut to; None for the preprocessor's.
 
     Raises:
         InputError: if the model has no attention or no preprocessor, a text is empty, the length
-            is more than the model has positions, or the weights are no numbers.
+            exceeds the model's positions, or the weights are not finite.
 
     Example:
         >>> page = visualize.attention(model, "She sat by the river bank.")
@@ -152,7 +152,7 @@ def attention(
 def _prepare(
     preprocessor: Any, texts: Sequence[str], sequence_length: int
 ) -> tuple[tuple[Token, ...], dict[str, np.ndarray], int]:
-    """The tokens, the encoder's inputs `[1, T]` without padding, and how many tokens were cut."""
+    """Returns tokens, inputs `[1, T]` without padding, and the number of cut tokens."""
     batch = tuple([each] for each in texts)
     tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
     sizes = [
@@ -162,7 +162,7 @@ def _prepare(
         if not size:
             raise InputError(f"The {name}, {each[:50]!r}, has no token; write a word or more.")
 
-    # Some families give both texts one segment id; the page is to know them apart.
+    # Some families give both texts one segment id, but the page distinguishes the texts.
     apart = type(preprocessor)(
         tokenizer, sequence_length, separators_in_pair=preprocessor.separators_in_pair
     )
@@ -181,7 +181,7 @@ def _prepare(
 
 
 def _packed(weights: np.ndarray) -> str:
-    """The weights `[T, T]` of a head as bytes, in base64."""
+    """Encodes the weights `[T, T]` of a head as bytes in base64."""
     return base64.b64encode(np.rint(weights * _LEVELS).astype(np.uint8).tobytes()).decode()
 
 

@@ -1,4 +1,4 @@
-"""Curves of runs as a picture, from their logs."""
+"""Draws the curves of pretraining runs from their logs."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +23,13 @@ def plot_runs(
     """Writes `pretraining_curves` to a picture.
 
     Args:
-        runs: as for `pretraining_curves`, like `measures` and `levels`.
-        path: of the picture; its ending says the format, for instance `.png`.
-        measures: see there.
-        levels: see there.
+        runs: the runs; see `pretraining_curves`.
+        path: the picture's path; its ending is the format, such as `.png`.
+        measures: the panels; see `pretraining_curves`.
+        levels: horizontal lines; see `pretraining_curves`.
 
     Raises:
-        InputError: as there, and if the ending is of no picture.
+        InputError: if `pretraining_curves` refuses the arguments, or the ending is not a picture's.
         StorageError: if a file cannot be written.
     """
     check_picture(path)
@@ -45,10 +45,10 @@ def pretraining_curves(
     """Draws a panel for every measure: training as a line, held-out text as points.
 
     Args:
-        runs: the output directory of a run, finished or not, several of them, or what to call
-            each to its directory.
+        runs: the output directory of a run, finished or not; several directories; or directories
+            by name of the run.
         measures: the panels; None means all losses and accuracies in the logs.
-        levels: measure to names of values that are drawn as horizontal lines, say of a baseline.
+        levels: for each measure, values by name to draw as horizontal lines, such as a baseline's.
 
     Returns:
         A `matplotlib.figure.Figure`.
@@ -74,7 +74,7 @@ def pretraining_curves(
 
 
 def named_runs(runs: Runs) -> dict[str, str | os.PathLike]:
-    """Runs by the names of their directories or, if two have one name, by their whole paths."""
+    """Names runs after their directories or, if two have the same name, after their paths."""
     if isinstance(runs, Mapping):
         return dict(runs)
     directories = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
@@ -101,7 +101,7 @@ def _read(directory: Path) -> list[dict[str, Any]]:
 
 
 def _panels(logs: Iterable[Any], wanted: Sequence[str] | None) -> list[str]:
-    """The measures that were wanted or, without any, losses and accuracies as they appear."""
+    """Returns the wanted measures or, by default, all losses and accuracies of the logs."""
     found = {
         name: None
         for log in logs

@@ -1,4 +1,4 @@
-"""Pictures of a fine-tuning: learning curves, and which labels are taken for which."""
+"""Draws the learning curves and the confusion matrix of a fine-tuning."""
 
 import math
 import os
@@ -11,7 +11,7 @@ from keras_bert.errors import InputError
 from keras_bert.visualize.plotting import new_figure, panels, save_figure
 
 _VALIDATION = "validation_"
-_MOST_NUMBERS = 40  # classes up to which a count still fits into its cell
+_MOST_NUMBERS = 40  # largest number of classes whose counts fit into their cells
 _LONGEST_NAME = 28
 
 
@@ -20,12 +20,12 @@ def plot_curves(history: Sequence[Mapping[str, Any]], path: str | os.PathLike) -
 
     Args:
         history: an entry per epoch, as in `Result.history` and `history.jsonl`: `epoch` and
-            numbers by name; what begins with `validation_` is drawn beside the training's.
-        path: of the picture; its ending says the format, for instance `.png`.
+            numbers by name. Names with `validation_` share a panel with the training's numbers.
+        path: the picture's path; its ending is the format, such as `.png`.
 
     Raises:
-        InputError: if there is nothing to draw, matplotlib is not installed, the ending is of no
-            picture.
+        InputError: if there is nothing to draw, matplotlib is not installed, or the ending is not
+            a picture's.
         StorageError: if a file cannot be written.
     """
     curves = _curves(history)
@@ -52,27 +52,27 @@ def plot_confusion(
     labels: Sequence[str],
     path: str | os.PathLike,
 ) -> None:
-    """Draws which label was predicted how often for which.
+    """Draws a confusion matrix.
 
-    A row is a true label, a column a predicted one. Colours are shares of the row, so that rare
-    labels are seen; numbers are counts.
+    A row is a true label, a column a predicted label. Colors are shares of the row, so that rare
+    labels are visible. Numbers are counts.
 
     Args:
         targets: N true labels.
-        predictions: N predicted ones.
+        predictions: N predicted labels.
         labels: all labels, in the order of rows and columns.
-        path: of the picture; its ending says the format, for instance `.png`.
+        path: the picture's path; its ending is the format, such as `.png`.
 
     Raises:
-        InputError: if a label is not among `labels`, matplotlib is not installed, the ending is
-            of no picture.
+        InputError: if a label is not among `labels`, matplotlib is not installed, or the ending is
+            not a picture's.
         StorageError: if a file cannot be written.
     """
     counts = confusion_matrix(targets, predictions, labels)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     names = [_shortened(label) for label in labels]
     longest = max(map(len, names))
-    # Inches: a cell must hold its largest number, the margin the longest name.
+    # In inches: the largest number must fit into a cell, the longest name into the margin.
     cell = max(0.34, 0.1 * len(f"{counts.max()}"), 0.9 - 0.08 * len(names))
     side = cell * len(names) + 0.075 * longest
     figure = new_figure(figsize=(side + 2.2, side + 1.1))
@@ -95,7 +95,7 @@ def plot_confusion(
 def confusion_matrix(
     targets: Sequence[str], predictions: Sequence[str], labels: Sequence[str]
 ) -> np.ndarray:
-    """Counts int64 `[L, L]`: row the true label, column the predicted one.
+    """Counts pairs of true label (row) and predicted label (column), int64 `[L, L]`.
 
     Raises:
         InputError: if a label is not among `labels`.
@@ -111,7 +111,7 @@ def confusion_matrix(
 
 
 def _curves(history: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """Name to points, without what is no number; the loss first."""
+    """Returns the points of each finite number by name; the loss comes first."""
     curves: dict[str, list[tuple[int, float]]] = {}
     for entry in history:
         for name, value in entry.items():

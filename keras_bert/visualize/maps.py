@@ -1,4 +1,4 @@
-"""A map of texts: near each other are those whose vectors are."""
+"""Draws a map of texts, on which similar vectors are near each other."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,11 +8,11 @@ import numpy as np
 from keras_bert.errors import InputError
 from keras_bert.visualize.plotting import new_figure, write_legend
 
-_MOST_NAMES = 40  # texts up to which each is written beside its point
+_MOST_NAMES = 40  # largest number of texts that are written beside their points
 _LONGEST_NAME = 36
-_COLORS = 10  # of matplotlib's cycle; beyond them labels share colors, but not shapes
+_COLORS = 10  # size of matplotlib's cycle; further labels share colors, but not shapes
 _SHAPES = "os^DvP*X"
-# Where a name may stand, in points from its point, and how it is aligned; the first is best.
+# Offset of a name from its point, and its alignment; the best place comes first.
 _PLACES = (
     ((6, 0), "left", "center"),
     ((-6, 0), "right", "center"),
@@ -28,16 +28,16 @@ _PLACES = (
 def embedding_map(
     vectors_or_model: Any, texts: Sequence[str], labels: Sequence[Any] | None = None
 ) -> Any:
-    """Draws N texts as points: their vectors' first two principal components.
+    """Draws N texts as points at the first two principal components of their vectors.
 
     Args:
-        vectors_or_model: vectors `[N, H]`; or a model that makes them: a `TextEmbedder`, or an
-            `Encoder` or another task, whose tokens' mean is then taken.
+        vectors_or_model: vectors `[N, H]`; a `TextEmbedder`; or an `Encoder` or another task,
+            whose vector of a text is the mean of its tokens.
         texts: the texts; up to 40 are written beside their points.
-        labels: N labels; the points of each have a color of their own.
+        labels: N labels; each label has a color and a shape.
 
     Returns:
-        A `matplotlib.figure.Figure`; the axes say which share of the variance they hold.
+        A `matplotlib.figure.Figure`; the axes show their share of the variance.
 
     Raises:
         InputError: if there are less than two texts, vectors or labels are not one for each
@@ -82,11 +82,11 @@ def embedding_map(
 
 
 def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first two principal components of N vectors `[N, H]`.
+    """Computes the first two principal components of N vectors `[N, H]`.
 
     Returns:
-        Coordinates float64 `[N, 2]`, the same in each run: of each direction the largest entry is
-        positive; and the share of the variance that either has, `[2]`.
+        Coordinates float64 `[N, 2]`, and each component's share of the variance, `[2]`. Signs are
+        the same in each run: the largest entry of each direction is positive.
     """
     centred = np.asarray(vectors, "float64") - np.mean(vectors, axis=0, dtype="float64")
     left, sizes, directions = np.linalg.svd(centred, full_matrices=False)
@@ -132,14 +132,14 @@ def _shortened(text: str) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """As matplotlib can write it, which refuses lone surrogates."""
+    """Joins the lines of a text, and replaces lone surrogates, which matplotlib refuses."""
     return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
 def _write_names(figure: Any, axis: Any, points: np.ndarray, names: list[str]) -> None:
-    """Writes each name where it covers least of points and of the names before it."""
+    """Writes each name where it covers the least of points and of earlier names."""
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # what is measured now stays so
+    figure.set_layout_engine("none")  # keeps the measured places
     pixels = axis.transData.transform(points)
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in pixels]
     frame = axis.get_window_extent().extents
@@ -157,7 +157,7 @@ def _placed(text: Any, place: Any) -> Any:
 
 
 def _covered(text: Any, place: Any, taken: Sequence[Any], frame: Any) -> float:
-    """Square pixels of others that a name covers there, or of itself that are cut off."""
+    """Counts the square pixels that a name covers at a place, and its own that are cut off."""
     x0, y0, x1, y1 = _placed(text, place)
     inside = _overlap((x0, y0, x1, y1), frame)
     return (x1 - x0) * (y1 - y0) - inside + sum(_overlap((x0, y0, x1, y1), box) for box in taken)

@@ -1,4 +1,4 @@
-"""Figures of matplotlib, which is asked for only when there is something to draw."""
+"""Draws with matplotlib, which is imported only when there is something to draw."""
 
 import io
 import os
@@ -12,10 +12,10 @@ from keras_bert.extras import require
 
 
 def new_figure(**options: Any) -> Any:
-    """A `matplotlib.figure.Figure` that notebooks show; without pyplot, hence no global state.
+    """Makes a `matplotlib.figure.Figure` that notebooks show, without pyplot's global state.
 
     Args:
-        **options: of its constructor.
+        **options: arguments of the figure's constructor.
 
     Raises:
         InputError: if matplotlib is not installed.
@@ -27,7 +27,7 @@ def new_figure(**options: Any) -> Any:
 
 
 def panels(count: int, height: float) -> tuple[Any, list[Any]]:
-    """A figure of some panels, three in a row, of so many inches; and their axes."""
+    """Makes a figure with three panels in a row, of a height in inches; returns the axes, too."""
     columns = min(count, 3)
     rows = -(-count // columns)
     figure = new_figure(figsize=(4.5 * columns, height * rows))
@@ -40,9 +40,10 @@ def panels(count: int, height: float) -> tuple[Any, list[Any]]:
 
 
 def write_legend(place: Any, handles: Sequence[Any], names: Sequence[str], **options: Any) -> None:
-    """A legend of a figure or of its axes, with names that matplotlib would not write as they are.
+    """Adds a legend to a figure or its axes, with any names.
 
-    It leaves out those that begin with "_", so they come later, and sets formulas between "$".
+    matplotlib leaves out names that begin with "_" and reads "$" as a formula, so the names are set
+    after the legend is made.
     """
     legend = place.legend(handles, [str(number) for number in range(len(names))], **options)
     for entry, name in zip(legend.get_texts(), names, strict=True):
@@ -50,20 +51,20 @@ def write_legend(place: Any, handles: Sequence[Any], names: Sequence[str], **opt
 
 
 def check_picture(path: str | os.PathLike) -> None:
-    """Finds out before hours of work, not after them, whether a picture can be drawn.
+    """Checks, before hours of work, that a picture can be drawn.
 
     Raises:
-        InputError: if matplotlib is not installed, or the ending is of no picture.
+        InputError: if matplotlib is not installed, or it cannot draw pictures with this ending.
     """
     if _format(path) not in new_figure().canvas.get_supported_filetypes():
         raise InputError(f"{path} is not the name of a picture: let it end in .png.")
 
 
 def save_figure(figure: Any, path: str | os.PathLike) -> None:
-    """Writes a picture; its ending says the format.
+    """Writes a picture in the format of its ending.
 
     Raises:
-        InputError: as `check_picture`.
+        InputError: if `check_picture` refuses the path.
         StorageError: if a file cannot be written.
     """
     check_picture(path)
