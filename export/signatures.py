@@ -29,7 +29,7 @@ class TaskOutputs:
         strings: takes the model and the named tensors; returns named tensors of strings, for
             runtimes that have strings.
         decisions: takes the model, named arrays and the padding mask `[N, T]`; returns an array of
-            discrete answers, in which an artifact and the model should agree, or None.
+            discrete answers that should be the same in an artifact and in the model, or None.
     """
 
     outputs: Callable[[Any, Tensors], Tensors]

@@ -1,4 +1,4 @@
-"""ONNX: ids or texts in, answers out, for servers and browsers."""
+"""Writes an ONNX file from ids or texts to answers, for servers and browsers."""
 
 import json
 import os
@@ -66,8 +66,8 @@ def onnx(
         with explaining("Converting to ONNX"):
             proto = _convert(model, opset, quantize, keep_float)
             scratch.write_bytes(proto.SerializeToString())
-        # A converter that lacks an operator writes an invalid file and reports success; only
-        # the runtime finds out.
+        # A converter that lacks an operator writes an invalid file and reports success. Only the
+        # runtime detects it.
         with explaining("Loading the ONNX file"):
             run = onnx_runner(scratch)
         check(model, "ONNX file", run, TOLERANCES[quantize])

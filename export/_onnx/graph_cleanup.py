@@ -1,4 +1,4 @@
-"""From the graph that tf2onnx writes to a short one, with names that a reader knows."""
+"""Shortens the graph that tf2onnx writes, and names its nodes after the model's layers."""
 
 import logging
 import re
@@ -16,11 +16,12 @@ from keras_bert.export._onnx.rewrite_rules import DERIVED, RULES, constant_of
 
 
 def clean(proto: onnx.ModelProto, weights: dict[str, np.ndarray]) -> onnx_ir.Model:
-    """Makes a graph short, and names what is in it.
+    """Shortens a graph, and names its nodes and constants.
 
     Args:
-        proto: what tf2onnx wrote, with inputs `[batch, sequence]`.
-        weights: the model's by their names, `layer_0/attention/query/kernel`, which constants get.
+        proto: the graph of tf2onnx, with inputs `[batch, sequence]`.
+        weights: the model's weights by name, such as `layer_0/attention/query/kernel`. Constants
+            of the graph get these names.
 
     Raises:
         LookupError: if tf2onnx wrote an operator that ONNX does not have.
@@ -33,7 +34,7 @@ def clean(proto: onnx.ModelProto, weights: dict[str, np.ndarray]) -> onnx_ir.Mod
     name_weights(model.graph, weights)
     fix_shapes(model.graph)
     common.RemoveUnusedNodesPass()(model)
-    while RULES.apply_to_model(model):  # one makes room for another
+    while RULES.apply_to_model(model):  # one rule makes another possible
         pass
     _deduplicate(model)
     name_rest(model.graph, weights)
@@ -41,14 +42,14 @@ def clean(proto: onnx.ModelProto, weights: dict[str, np.ndarray]) -> onnx_ir.Mod
 
 
 def tidy(model: onnx_ir.Model) -> None:
-    """Removes what is not used any more, and puts the rest in order."""
+    """Removes unused nodes and operator sets, and sorts the other nodes."""
     common.RemoveUnusedNodesPass()(model)
     common.RemoveUnusedOpsetsPass()(model)
     common.TopologicalSortPass()(model)
 
 
 def _eliminate_identities(model: onnx_ir.Model) -> None:
-    """Removes them all but those between two outputs, of which the pass would lose one."""
+    """Removes identities, but not between two outputs, where the pass would lose an output."""
     twins = [
         node
         for node in model.graph
@@ -63,7 +64,7 @@ def _eliminate_identities(model: onnx_ir.Model) -> None:
 
 
 def _deduplicate(model: onnx_ir.Model) -> None:
-    """Removes what is there twice, and notes about what was rewritten."""
+    """Removes duplicate constants and nodes, and the notes of the rewriter."""
     _eliminate_identities(model)
     for step in (
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
@@ -73,7 +74,7 @@ def _deduplicate(model: onnx_ir.Model) -> None:
     ):
         step(model)
     tidy(model)
-    # Shapes of what lies between are those of before.
+    # Shapes of inner values are outdated.
     for node in model.graph.all_nodes():
         for value in node.outputs:
             if not value.is_graph_output():
@@ -85,7 +86,7 @@ _CONVERTED = re.compile(r"(__\d+)?(:\d+)?$")  # what tf2onnx puts after a name
 
 
 def name_weights(graph: onnx_ir.Graph, weights: dict[str, np.ndarray]) -> None:
-    """Gives constants that are weights of the model their names there."""
+    """Names constants that are weights of the model after these weights."""
     names: dict[bytes, list[str]] = {}
     for name, weight in weights.items():
         names.setdefault(_content(weight), []).append(name)
@@ -101,7 +102,7 @@ def _content(array: np.ndarray) -> bytes:
 
 
 def name_rest(graph: onnx_ir.Graph, weights: Collection[str]) -> None:
-    """Names nodes after the layer that they belong to, and their results after them."""
+    """Names nodes after their layers, and results after their nodes."""
     for name, value in list(graph.initializers.items()):
         if name.rstrip(DERIVED) not in graph.initializers:
             value.name = name.rstrip(DERIVED)
@@ -142,9 +143,9 @@ _LARGEST = 2**31 - 1
 
 
 def with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The same with the symbolic shapes of everything, as far as they can be told.
+    """Adds symbolic shapes of all values whose shapes can be inferred.
 
-    Loops, and what depends on them, are left out: the inference does not take them.
+    Loops and nodes that depend on them are left out, since the inference does not support loops.
     """
     known = onnx.ModelProto()
     known.CopyFrom(proto)
@@ -160,7 +161,7 @@ def with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
     del known.graph.output[:]
     known.graph.output.extend(outputs)
     logging.getLogger(symbolic_shape_infer.__name__).setLevel(logging.ERROR)
-    # Its `infer_shapes` leaves a file in the working directory where it does not know everything.
+    # `infer_shapes` would leave a file in the working directory if a shape is unknown.
     inference = symbolic_shape_infer.SymbolicShapeInference(_LARGEST, True, False, 0)
     inference._preprocess(known)
     while inference.run_:
@@ -171,7 +172,7 @@ def with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def fix_shapes(graph: onnx_ir.Graph) -> None:
-    """Lets every `Reshape` whose result is known have a constant, or the shape of the inputs."""
+    """Gives each `Reshape` with a known result a constant shape, or the shape of the inputs."""
     shapes: dict[tuple[int | str, ...], onnx_ir.Value] = {}
     for node in list(graph):
         if node.op_type != "Reshape" or node.outputs[0].shape is None:
@@ -195,7 +196,7 @@ def _size(size: Any) -> int | str:
 
 
 def _inputs_shape(graph: onnx_ir.Graph, rest: Iterable[Any]) -> onnx_ir.Value:
-    """The sizes `[batch, sequence, *rest]`, computed at the beginning of the graph."""
+    """Computes the sizes `[batch, sequence, *rest]` at the beginning of the graph."""
     shape = onnx_ir.node("Shape", [graph.inputs[0]])
     nodes = [shape]
     if rest:

@@ -1,9 +1,10 @@
-"""Smaller weights in an ONNX graph: float16, or int8 with activations quantized while it runs.
+"""Stores an ONNX graph's weights as float16, or as int8 with activations quantized at run time.
 
-The integer products are those of onnxruntime's `quantize_dynamic`, but for two things. That tool
-has one scale for all activations; here their rows have scales of their own where they need them.
-And it quantizes a table of embeddings with a single scale and leaves one that is also an output
-matrix as it is; here every row has a scale of its own, for both uses.
+The integer products are those of onnxruntime's `quantize_dynamic`, with two differences:
+
+- `quantize_dynamic` has one scale for all activations. Here their rows have scales where needed.
+- `quantize_dynamic` has one scale for a table of embeddings, and does not quantize a table that is
+  also an output matrix. Here every row of a table has a scale, for both uses.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -14,7 +15,7 @@ import onnx_ir
 
 from keras_bert.export.quantization import kept_float
 
-_FEWEST = 16  # rows and columns: less is neither large nor slow
+_FEWEST = 16  # rows and columns: a smaller matrix is neither large nor slow
 _LEAST = 1e-12  # instead of 0, for which there is no scale
 _FLOAT32 = onnx_ir.DataType.FLOAT
 
@@ -28,7 +29,7 @@ def store(
         model: changed in place.
         quantize: "float16" or "dynamic"; "none" does nothing.
         weights: names of all weights of the model.
-        keep_float: layers that stay as they are, as parts of these names.
+        keep_float: layers that stay float32, as parts of these names.
 
     Raises:
         InputError: if there is no such layer.
@@ -45,7 +46,7 @@ def store(
 
 
 def _is_large(value: onnx_ir.Value) -> bool:
-    """Whether it is a matrix of float32 that is worth it."""
+    """Whether a value is a matrix of float32 that is worth quantizing."""
     tensor = value.const_value
     if tensor is None or tensor.dtype != _FLOAT32 or len(tensor.shape) != 2:
         return False
@@ -53,7 +54,7 @@ def _is_large(value: onnx_ir.Value) -> bool:
 
 
 def _store_half(graph: onnx_ir.Graph, matrix: onnx_ir.Value) -> None:
-    """In float16, and computed with in float32: runtimes convert it while they load."""
+    """Stores a matrix in float16 for products in float32; runtimes convert it while they load."""
     users, name = list(matrix.uses()), matrix.name
     half = _constant(graph, f"{name}:float16", _array(matrix).astype("float16"))
     (whole,) = _insert(graph, graph[0], "Cast", [half], f"{name}_Cast", to=_FLOAT32.value)
@@ -62,7 +63,7 @@ def _store_half(graph: onnx_ir.Graph, matrix: onnx_ir.Value) -> None:
 
 
 def _store_integers(graph: onnx_ir.Graph, matrix: onnx_ir.Value) -> None:
-    """In int8, where it is a factor of a product or a table of rows."""
+    """Stores a matrix in int8 where it is a factor of a product or a table of rows."""
     for node, index in list(matrix.uses()):
         if node.op_type == "MatMul" and index == 1:
             _replace_product(graph, node, *_quantized(graph, matrix, axis=0))
@@ -85,7 +86,7 @@ _STORES: dict[str, Callable[[onnx_ir.Graph, onnx_ir.Value], None]] = {
 def _quantized(
     graph: onnx_ir.Graph, matrix: onnx_ir.Value, axis: int
 ) -> tuple[onnx_ir.Value, onnx_ir.Value]:
-    """A matrix as int8, and the scales of its columns (axis 0) or rows (axis 1), `[N]`."""
+    """Returns a matrix as int8, and the scales of its columns (axis 0) or rows (axis 1), `[N]`."""
     name = f"{matrix.name}:int8"
     if name not in graph.initializers:
         array = _array(matrix)
@@ -100,11 +101,11 @@ def _quantized(
 def _replace_product(
     graph: onnx_ir.Graph, node: onnx_ir.Node, integers: onnx_ir.Value, scale: onnx_ir.Value
 ) -> None:
-    """x W as (x in uint8) (W in int8) · (scale of x) (scales of W).
+    """Computes x W as (x in uint8) (W in int8) · (scale of x) (scales of W).
 
-    What a layer normalization made has one scale; its rows are alike. In other values single rows
-    are many times as large as the rest, which would be left with few integers, and with those of
-    the rows beside them in the batch; each row is divided by its largest value there.
+    The output of a layer normalization has one scale, since its rows are alike. In other values
+    some rows are many times as large as the rest, which would get few integers with one scale.
+    So each row is divided by its largest value.
     """
     x, name = node.inputs[0], node.name
     assert x is not None
@@ -117,7 +118,7 @@ def _replace_product(
         (sizes,) = _insert(graph, node, "Abs", [x], f"{x.name}_absolute")
         last, zeroth, first = (_number(graph, [axis], "int64") for axis in (-1, 0, 1))
         (most,) = _insert(graph, node, "ReduceMax", [sizes, last], f"{x.name}_most", keepdims=1)
-        # Of no rows at all, onnxruntime leaves all columns.
+        # Without rows, onnxruntime would return all columns.
         (one,) = _insert(graph, node, "Slice", [most, zeroth, first, last], f"{x.name}_column")
         least = _number(graph, _LEAST, "float32")
         (largest,) = _insert(graph, node, "Max", [one, least], f"{x.name}_largest")
@@ -128,7 +129,7 @@ def _replace_product(
     (number,) = _insert(graph, node, "Cast", [total], f"{name}_Cast", to=_FLOAT32.value)
     (scales,) = _insert(graph, node, "Mul", [row_scale, scale], f"{name}_scale")
     (product,) = _insert(graph, node, "Mul", [number, scales], f"{name}_product")
-    if largest is not None:  # were it among the scales, onnxruntime would take it for one number
+    if largest is not None:  # among the scales, onnxruntime would take it for a scalar
         (product,) = _insert(graph, node, "Mul", [product, largest], f"{name}_rows")
     _replace(graph, node, product)
 
@@ -136,7 +137,7 @@ def _replace_product(
 def _replace_lookup(
     graph: onnx_ir.Graph, node: onnx_ir.Node, integers: onnx_ir.Value, scale: onnx_ir.Value
 ) -> None:
-    """Rows of integers, each times its scale."""
+    """Looks up rows of integers and multiplies each row by its scale."""
     beside = f"{scale.name}_column"
     column = graph.initializers.get(beside) or _constant(graph, beside, _array(scale)[:, None])
     ids, name = node.inputs[1], node.name
@@ -157,7 +158,7 @@ def _insert(
     outputs: int = 1,
     **attributes: Any,
 ) -> Sequence[onnx_ir.Value]:
-    """The results of a new node, or of the one of this name that another product needed, too."""
+    """Returns the results of a new node, or of a node of this name that another product added."""
     for use in inputs[0].uses():
         if use.node.name == name:
             return use.node.outputs
@@ -169,7 +170,7 @@ def _insert(
 
 
 def _replace(graph: onnx_ir.Graph, node: onnx_ir.Node, value: onnx_ir.Value) -> None:
-    """Lets a value stand where the node's only result stood."""
+    """Replaces the node's only result by a value."""
     if node.outputs[0].is_graph_output():
         value.name, node.outputs[0].name = node.outputs[0].name, f"{node.name}_float32"
         value.shape, value.type = node.outputs[0].shape, node.outputs[0].type
@@ -178,7 +179,7 @@ def _replace(graph: onnx_ir.Graph, node: onnx_ir.Node, value: onnx_ir.Value) -> 
 
 
 def _number(graph: onnx_ir.Graph, number: Any, kind: str) -> onnx_ir.Value:
-    """A constant of the arithmetic, which all products share."""
+    """Returns a number as a constant, which all products share."""
     name = f"{kind}_{number}"
     return graph.initializers.get(name) or _constant(graph, name, np.array(number, kind))
 

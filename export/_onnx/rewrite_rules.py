@@ -1,10 +1,10 @@
-"""What the conversion leaves behind in an ONNX graph, and what stands there instead.
+"""Rewrites an ONNX graph so that onnxruntime can fuse its operators.
 
 tf2onnx writes layer normalization, GELU and lookups as many small operators that onnxruntime does
-not put together. `RULES` is a table of such leftovers, which `onnxscript` finds and replaces: each
-has a pattern, what replaces it, and when. Arguments after `op` are values of the graph, by the
-names that all three give them; operands stand in the order in which tf2onnx has them. The tokens
-of a batch stay one matrix, so that onnxruntime makes each dense layer one `Gemm`.
+not fuse. `RULES` is a table of rules for `onnxscript`. A rule has a pattern, a replacement and a
+condition. Their arguments after `op` are values of the graph, with the same names in all three.
+Operands have the order of tf2onnx. The tokens of a batch stay one matrix, so that onnxruntime makes
+each dense layer one `Gemm`.
 """
 # mypy: disable-error-code="no-untyped-def"
 
@@ -17,7 +17,7 @@ import onnx_ir
 from onnxscript import rewriter
 
 DERIVED = "~"
-"""After the name of a weight, of what is made of it."""
+"""Suffix of a constant that was computed from a weight, after the weight's name."""
 
 _ALL = 2**31 - 1  # an index beyond every end
 _Rule = tuple[Callable, Callable, Callable]
@@ -25,14 +25,14 @@ _SQRT_2 = math.sqrt(2)
 
 
 def constant_of(value: onnx_ir.Value | None) -> np.ndarray | None:
-    """A constant's numbers."""
+    """Returns the numbers of a constant; None for other values."""
     if value is None or value.const_value is None:
         return None
     return value.const_value.numpy()
 
 
 def _vector(op: Any, value: onnx_ir.Value) -> onnx_ir.Value:
-    """A constant `[1, ..., H]` as `[H]`."""
+    """Returns a constant `[1, ..., H]` as `[H]`."""
     array = value.const_value.numpy()  # type: ignore[union-attr]
     if array.ndim == 1:
         return value
@@ -44,7 +44,7 @@ def _vector(op: Any, value: onnx_ir.Value) -> onnx_ir.Value:
 
 
 def _last(shape: onnx_ir.Value) -> int | None:
-    """The last size that a `Reshape` asks for, if it is one whose sizes are not zeros."""
+    """Returns the last size of a `Reshape`, if its sizes are known and not zero."""
     sizes, node = constant_of(shape), shape.producer()
     if node is not None and node.op_type == "Concat":  # the inputs' sizes, and these
         sizes = constant_of(node.inputs[-1])
@@ -52,7 +52,7 @@ def _last(shape: onnx_ir.Value) -> int | None:
 
 
 def _matrix(value: onnx_ir.Value) -> tuple[int | None, int | None]:
-    """The rank and the number of columns of a value, None where they are not known."""
+    """Returns the rank and the number of columns of a value; None for unknown ones."""
     if value.shape is not None:
         last = value.shape[-1] if len(value.shape) else None
         return len(value.shape), last if isinstance(last, int) else None
@@ -62,13 +62,13 @@ def _matrix(value: onnx_ir.Value) -> tuple[int | None, int | None]:
     rank, columns = _matrix(node.inputs[0])
     if node.op_type == "MatMul" and node.inputs[1] is not None:
         return rank, _matrix(node.inputs[1])[1]
-    # Of these, the first input is as large as the result.
+    # For these operators, the first input is as large as the result.
     alike = ("Add", "Div", "Erf", "LayerNormalization", "Mul")
     return (rank, columns) if node.op_type in alike else (None, None)
 
 
 def _layer_norm() -> _Rule:
-    """Keras' moments and TensorFlow's batch normalization, to one `LayerNormalization`."""
+    """Replaces Keras' moments and TensorFlow's batch normalization by `LayerNormalization`."""
 
     def pattern(op, x, axes, epsilon, gamma, beta):
         mean = op.ReduceMean(x, axes)
@@ -101,12 +101,12 @@ def _numbers(op: Any) -> list[Any]:
 
 
 def _erf_gelu(op: Any, x: Any, root: Any, one: Any, half: Any) -> Any:
-    """0.5 x (1 + erf(x / √2))."""
+    """Computes 0.5 x (1 + erf(x / √2))."""
     return op.Mul(op.Mul(x, op.Add(op.Erf(op.Div(x, root)), one)), half)
 
 
 def _gelu() -> _Rule:
-    """GELU in the order in which onnxruntime looks for it."""
+    """Orders the operators of GELU so that onnxruntime can fuse them."""
 
     def pattern(op, x):
         return op.Mul(op.Mul(0.5, x), op.Add(1.0, op.Erf(op.Mul(x, 1 / _SQRT_2))))
@@ -118,7 +118,7 @@ def _gelu() -> _Rule:
 
 
 def _lookup() -> _Rule:
-    """Indices that count from the end where they are negative, which `Gather` does by itself."""
+    """Removes the conversion of negative indices, which `Gather` counts from the end by itself."""
 
     def pattern(op, table, ids, rows, zero, axis):
         negative = op.Less(op.Cast(ids), zero)
@@ -143,7 +143,7 @@ def _lookup() -> _Rule:
 
 
 def _one_hot_product() -> _Rule:
-    """One row of a small table for each token, without a matrix in between."""
+    """Removes the reshaping before the product of one-hot vectors and a small table."""
 
     def pattern(op, ids, depth, values, before, table, after):
         one_hot = op.OneHot(ids, depth, values, _allow_other_attributes=True)
@@ -156,7 +156,7 @@ def _one_hot_product() -> _Rule:
 
 
 def _bias_before_reshape() -> _Rule:
-    """A dense layer's bias beside its product, for onnxruntime to make both one `Gemm`."""
+    """Moves a dense layer's bias beside its product, so that onnxruntime makes both one `Gemm`."""
 
     def pattern(op, x, kernel, shape, bias):
         return op.Add(op.Reshape(op.MatMul(x, kernel), shape), bias)
@@ -172,7 +172,7 @@ def _bias_before_reshape() -> _Rule:
 
 
 def _gelu_before_reshape() -> _Rule:
-    """What treats every row alike comes before a `Reshape` of rows, not after it."""
+    """Moves GELU before a `Reshape` of rows, since it treats every row alike."""
 
     def pattern(op, x, shape):
         return _erf_gelu(op, op.Reshape(x, shape), *_NUMBERS)
@@ -184,7 +184,7 @@ def _gelu_before_reshape() -> _Rule:
 
 
 def _normalization_before_reshape() -> _Rule:
-    """The same for layer normalization, whose rows have to stay whole."""
+    """Moves layer normalization before a `Reshape` that keeps its rows whole."""
 
     def pattern(op, x, shape, gamma, beta, axis, epsilon):
         rows = op.Reshape(x, shape)
@@ -202,7 +202,7 @@ def _normalization_before_reshape() -> _Rule:
 
 
 def _reshape_twice() -> _Rule:
-    """The second of two says it all, as none of them has zeros."""
+    """Removes the first of two `Reshape`s, if the sizes of the second are not zero."""
 
     def pattern(op, x, first, second):
         return op.Reshape(op.Reshape(x, first), second)
@@ -217,7 +217,7 @@ def _reshape_twice() -> _Rule:
 
 
 def _reshape_to_itself() -> _Rule:
-    """Rows of a matrix `[-1, H]` that has H columns already."""
+    """Removes a `Reshape` to `[-1, H]` of a matrix that has H columns already."""
 
     def pattern(op, x, shape):
         return op.Reshape(x, shape)
@@ -236,7 +236,7 @@ def _reshape_to_itself() -> _Rule:
 
 
 def _scaled_product() -> _Rule:
-    """The scale of queries as part of their weights, unless those have other uses."""
+    """Multiplies the weights of queries by their scale, unless the weights have other uses."""
 
     def pattern(op, x, kernel, bias, scale):
         return op.Mul(op.Add(op.MatMul(x, kernel), bias), scale)
@@ -257,7 +257,7 @@ def _scaled_product() -> _Rule:
 
 
 def _first_token() -> _Rule:
-    """The vector of `[CLS]`."""
+    """Takes the vector of `[CLS]` with one `Gather`."""
 
     def pattern(op, x):
         return op.Squeeze(op.Slice(x, [0, 0], [_ALL, 1], [0, 1]), [1])
@@ -285,7 +285,7 @@ _TABLE: dict[str, Callable[[], _Rule]] = {
     "reshape twice": _reshape_twice,
     "reshape to itself": _reshape_to_itself,
 }
-_SHARED = {"reshape twice"}  # where what is left out may have other uses
+_SHARED = {"reshape twice"}  # rules whose removed nodes may have other uses
 RULES = rewriter.RewriteRuleSet(
     [
         rewriter.RewriteRule(*rule(), name=name, remove_nodes=name not in _SHARED)

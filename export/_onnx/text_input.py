@@ -1,9 +1,10 @@
-"""Texts in, answers out, in an ONNX file: the tokenizers are those of onnxruntime-extensions.
+"""Adds a tokenizer of onnxruntime-extensions to an ONNX file, so that it takes texts.
 
-They are not ours. WordPiece there strips accents of few letters, keeps control characters, and
-keeps the pieces of a word before the one that is missing, where BERT makes the whole word unknown;
-`tests/export/test_onnx_text.py` counts what that comes to. Whoever opens such a file registers the
-library, `SessionOptions.register_custom_ops_library(onnxruntime_extensions.get_library_path())`.
+These tokenizers differ from ours. WordPiece there strips accents of few letters and keeps control
+characters. If a piece of a word is missing, it keeps the pieces before it, where BERT makes the
+whole word unknown; `tests/export/test_onnx_text.py` counts the differences. A program that opens
+such a file registers the library:
+`SessionOptions.register_custom_ops_library(onnxruntime_extensions.get_library_path())`.
 """
 
 import json
@@ -17,6 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_bert.errors import InputError
+from keras_bert.export._onnx import runtime
 from keras_bert.export.artifact_checks import ExportError, Run, explaining
 from keras_bert.export.process import running
 from keras_bert.export.signatures import WITHOUT_TEXT, input_names
@@ -26,28 +28,26 @@ from keras_bert.tasks.registry import task_of
 logger = logging.getLogger(__name__)
 
 DOMAIN = "ai.onnx.contrib"
-SIGNATURE = "serving_default"  # of an ONNX file in a process of ours
 _ONE, _PIECES = "one_text", "pieces"  # strings [1] to ids [n] int64
 _TEXTS = ["Text in, answers out.", "", "a", "Ein Café, \u4e2d\u6587!", "\u0219i \u011f \u0301"]
-_LONGEST_WORD = 100  # of their WordPiece
+_LONGEST_WORD = 100  # characters that the library's WordPiece takes
 _LABELS = ("single_label", "multi_label")
 
 
 def with_text(proto: onnx.ModelProto, model: Any) -> onnx.ModelProto:
-    """A file of ids as one that takes `text` `[batch]`.
+    """Lets a file take `text` `[batch]` instead of ids.
 
-    Texts are cut to the preprocessor's length and filled up to the longest of the batch; what they
-    were read as is the output `token_ids`. A `SequenceClassifier` also has `labels` `[batch, L]`
-    and, of one label each, `label` `[batch]`.
+    Texts are cut to the preprocessor's length and padded to the longest text of the batch. Their
+    ids are the output `token_ids`. A `SequenceClassifier` also gives `labels` `[batch, L]` and, if
+    a text has one label, `label` `[batch]`.
 
     Args:
-        proto: the file; its tensors `token_ids`, `segment_ids` and `padding_mask` are not inputs
-            any more.
-        model: with a preprocessor.
+        proto: the file, changed in place. `token_ids`, `segment_ids` and `padding_mask` become
+            inner tensors.
+        model: a model with a preprocessor.
 
     Raises:
-        InputError: if the library cannot read texts as the model does, or the task's answers mean
-            nothing without the tokens.
+        InputError: if the library has no such tokenizer.
     """
     graph = proto.graph
     nodes, constants = reading(model)
@@ -72,20 +72,20 @@ def with_text(proto: onnx.ModelProto, model: Any) -> onnx.ModelProto:
 
 
 def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
-    """Sees that texts which become the model's ids get the answers of these ids.
+    """Checks that texts with the model's ids get the answers of these ids.
 
     The file runs in a process of its own: beside TensorFlow, the library's SentencePiece crashes.
 
     Raises:
-        ExportError: if they do not.
+        ExportError: if the answers differ.
     """
     tried = [*_TEXTS, _long_word(model.preprocessor.tokenizer)]
     texts = np.array([text.encode() for text in tried], object)
     ids = {name: np.asarray(value) for name, value in model.preprocessor(tried).items()}
     with explaining("Running the ONNX file on texts"), running(path) as process:
-        read = process.run(SIGNATURE, {"text": texts})["token_ids"]
+        read = process.run(runtime.SIGNATURE, {"text": texts})["token_ids"]
         same = (read == ids["token_ids"][:, : read.shape[1]]).all(axis=1)
-        answers = process.run(SIGNATURE, {"text": texts[same]})
+        answers = process.run(runtime.SIGNATURE, {"text": texts[same]})
         length = ids["padding_mask"][same].sum(axis=1).max()
         expected = from_ids({name: ids[name][same, :length] for name in input_names(model)})
         for name, value in expected.items():
@@ -93,18 +93,18 @@ def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
                 raise ExportError(f"{name} of texts are not those of their ids")
     if not same.all():
         logger.warning(
-            "onnxruntime-extensions reads some texts otherwise than the model, such as %r; "
+            "onnxruntime-extensions reads some texts differently from the model, such as %r; "
             "their answers differ.",
             next(text for text, equal in zip(tried, same, strict=True) if not equal),
         )
 
 
 def _long_word(tokenizer: Any) -> str:
-    """One that is unknown to either our WordPiece or theirs, if their limits are not the same."""
+    """Makes a word that only one of both WordPieces knows, if their limits differ."""
     return "x" * (1 + min(_LONGEST_WORD, getattr(tokenizer, "max_characters_per_word", 1)))
 
 
-# What a tokenizer is there.
+# Nodes of each kind of tokenizer.
 
 
 def _wordpiece(tokenizer: Any) -> list[onnx.NodeProto]:
@@ -173,10 +173,14 @@ def _refusal(reason: str) -> str:
 
 
 def check_text(model: Any) -> None:
-    """Refuses a model that cannot be in such a file, before it is converted."""
+    """Refuses a model that an ONNX file cannot take texts for.
+
+    Raises:
+        InputError: if the task or the tokenizer does not allow it.
+    """
     if task_of(model) not in ("classifier", "embedder"):
         kind = type(model).__name__
-        raise InputError(_refusal(f"what a {kind} answers is about tokens, or pairs of texts"))
+        raise InputError(_refusal(f"a {kind}'s answers are about tokens, or pairs of texts"))
     if getattr(model, "preprocessor", None) is None:
         raise InputError(_refusal("it has no preprocessor"))
     tokenizer = model.preprocessor.tokenizer
@@ -186,11 +190,11 @@ def check_text(model: Any) -> None:
     _KINDS[tokenizer.kind](tokenizer)
 
 
-# How texts become the model's inputs: one by one, as the operators take them for pairs otherwise.
+# Texts become inputs one by one, since the operators take two texts for a pair.
 
 
 def reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Nodes from `text` `[batch]` to ids, int32 `[batch, T]` by name, and their constants."""
+    """Makes nodes from `text` `[batch]` to ids, int32 `[batch, T]` by name, and their constants."""
     preprocessor = model.preprocessor
     vocabulary, length = preprocessor.vocabulary, preprocessor.sequence_length
     node = helper.make_node
@@ -248,7 +252,7 @@ def reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
 
 
 def _label_names(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Names of labels beside a classifier's scores."""
+    """Makes nodes for the names of labels beside a classifier's scores."""
     if task_of(model) != "classifier" or model.problem_type not in _LABELS:
         return [], []
     node = helper.make_node

@@ -1,4 +1,4 @@
-"""TFLite: ids or texts in, answers out, for phones and everything else that runs LiteRT."""
+"""Writes a TFLite file from ids or texts to answers, for phones and other LiteRT programs."""
 
 import os
 from collections.abc import Sequence
@@ -57,45 +57,49 @@ def tflite(
 ) -> Path:
     """Writes a TFLite file of a model, from ids or from texts.
 
-    From ids it has the signature `serving_default` with the inputs `token_ids`, `segment_ids`,
-    `padding_mask` int32; outputs are those of the SavedModel's `ids`, float32. Only TFLite's
-    built-in operators are used.
+    A file from ids has the signature `serving_default` with the inputs `token_ids`, `segment_ids`,
+    `padding_mask` int32. Its outputs are float32, as in the signature `ids` of a SavedModel. It
+    uses only TFLite's built-in operators.
 
-    With `text`, strings `[N]` go in; tensorflow-text's operators have to be registered where the
-    file is opened (see `text_signatures.py`). Signatures by task:
-        `serving_default`: `text`; `text_pair`: `text`, `text_pair`. Outputs as from ids; of a
-            `SequenceClassifier` also `labels` `[N, L]` and, of one label each, `label` `[N]`; of a
-            `TokenClassifier` also `starts` and `ends` `[N, T]` int32, the characters (code points)
-            of each token, -1 for special tokens and padding.
+    With `text`, the inputs are strings `[N]`. A program that opens the file registers
+    tensorflow-text's operators (see `text_signatures.py`). Signatures by task:
+        `serving_default`: `text`; `text_pair`: `text`, `text_pair`. The outputs are those from
+            ids. A `SequenceClassifier` also gives `labels` `[N, L]` and, if a text has one label,
+            `label` `[N]`. A `TokenClassifier` also gives `starts` and `ends` `[N, T]` int32, the
+            characters (code points) of each token, -1 for special tokens and padding.
         `question_answer` of a `SpanClassifier`: `question`, `context` to `start_logits`,
             `end_logits`, and `starts`, `ends` in the context, which is cut to fit.
         `fill_mask` of a `MaskedLanguageModel` or `PretrainingModel`: the texts `before` and `after`
-            a mask to `tokens` `[N, 5]` string and `scores`; "" and -1 where it does not fit in.
+            a mask to `tokens` `[N, 5]` string and `scores`; "" and -1 if the mask does not fit.
 
     Args:
         model: an `Encoder` or a task.
         path: the file, replaced if it exists.
         quantize: "none"; "float16" (weights in half precision); "dynamic" (weights in int8,
-            activations quantized while it runs); "int8" (both in int8, from ids alone).
-        sequence_length: None lets ids be of any shape `[N, T]`; a number L fixes it to
-            `[batch_size, L]`, for delegates that want static shapes. From texts, and with
+            activations quantized while the file runs); "int8" (both in int8, only from ids).
+        sequence_length: number of tokens L, which fixes the shape of ids to `[batch_size, L]` for
+            delegates that want static shapes; None allows any shape `[N, T]`. With `text` or
             `metadata`, T is always fixed: to L, or to the preprocessor's length.
-        batch_size: 1 where ids have a fixed length. From texts None means any number.
-        representative: for "int8", some hundred typical texts, a tuple of two lists of them for
-            pairs, or ids `[N, T]` by name: on these, ranges are measured.
-        keep_float: for "int8", layers that stay float32, by parts of their names: "embeddings",
-            "layer_0/attention", "*layer_norm"; "layer_*/add" are the sums with what goes past them.
-        text: whether texts go in; for a WordPiece, and for a SentencePiece with a unigram model if
-            nobody has to know where tokens stand.
-        metadata: whether labels and vocabulary are in the file, with what MediaPipe's
-            `TextClassifier` and `TextEmbedder` and the Task Library's `BertQuestionAnswerer` want
-            to know: for `SequenceClassifier` (whose only output is `scores` then), `TextEmbedder`
-            and `SpanClassifier`, the latter with 384 tokens, all with a WordPiece. The tokenizers
-            there lower ASCII and keep accents.
+        batch_size: the only batch size; 1 by default if ids have a fixed length. With `text`, None
+            allows any number.
+        representative: for "int8", inputs to measure ranges on: some hundred typical texts, a tuple
+            of two lists of texts for pairs, or ids `[N, T]` by name.
+        keep_float: for "int8", layers that stay float32, as parts of their names: "embeddings",
+            "layer_0/attention", "*layer_norm"; "layer_*/add" are the residual sums.
+        text: whether the file takes texts. The tokenizer must be a WordPiece or, if the task does
+            not need positions of tokens, a SentencePiece with a unigram model.
+        metadata: whether the file has labels, vocabulary and a description for MediaPipe's
+            `TextClassifier` and `TextEmbedder` and the Task Library's `BertQuestionAnswerer`. The
+            model must be a `SequenceClassifier`, whose only output is then `scores`, a
+            `TextEmbedder`, or a `SpanClassifier` with 384 tokens. The tokenizer must be a
+            WordPiece. The tokenizers on phones lowercase only ASCII and keep accents.
+
+    Returns:
+        The file's path.
 
     Raises:
         InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
-        ExportError: if what was written does not give the model's answers.
+        ExportError: if the file does not give the model's answers.
     """
     check_arguments(
         model,
@@ -131,7 +135,7 @@ def check_arguments(
     text: bool = False,
     metadata: bool = False,
 ) -> None:
-    """Refuses what `tflite`, whose arguments these are, could not write.
+    """Refuses arguments of `tflite` that are not possible.
 
     Raises:
         InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
@@ -158,7 +162,7 @@ def _write_for_ids(
 ) -> None:
     source = with_mask_value(model) if quantize == "int8" else model
     batch, length = shape or (None, None)
-    # MediaPipe counts three inputs, whatever the model uses.
+    # MediaPipe expects three inputs, also if the model uses fewer.
     inputs, outputs = (None, None) if reader is None else (INPUTS, tuple(reader.outputs))
     function = ids_function(source, batch, length, inputs, outputs)
     with explaining("Converting to TFLite"):
@@ -213,9 +217,9 @@ def _converted(
 
 
 def tflite_runner(path: str | os.PathLike) -> Run:
-    """A TFLite file that takes ids as a function, on one thread.
+    """Loads a TFLite file that takes ids; returns a function that runs it on one thread.
 
-    Where it takes so many texts at once, they are given to it so many at a time.
+    The function takes any number of texts, also if the file has a fixed batch size.
     """
     signatures, run = runtime.prepare(os.fspath(path), 1)()
     run = worker.in_parts(run, signatures)

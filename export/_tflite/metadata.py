@@ -1,7 +1,7 @@
-"""What MediaPipe and the Task Library read in a TFLite file: which tensor is what, and the files.
+"""Adds the metadata that MediaPipe and the Task Library read in a TFLite file.
 
-The description is a flatbuffer of its own (`metadata_schema.fbs` of MediaPipe) within the model's;
-labels and vocabulary stand in a ZIP archive behind it, so that `unzip` shows them.
+A description of the tensors is a flatbuffer (`metadata_schema.fbs` of MediaPipe) within the
+model's flatbuffer. Labels and vocabulary are a ZIP archive behind it, so that `unzip` shows them.
 """
 
 import io
@@ -24,8 +24,8 @@ _MODEL_FORMAT, _FORMAT, _FORMAT_NAME = b"TFL3", b"M001", "TFLITE_METADATA"
 _INPUTS = {"token_ids": "ids", "segment_ids": "segment_ids", "padding_mask": "mask"}
 _SPECIAL = {"cls": "[CLS]", "separator": "[SEP]", "unknown": "[UNK]"}
 
-# There, ASCII alone is lowered, white space is that of ASCII, accents and control characters stay,
-# ideographs are words, and longer words than 100 bytes are unknown.
+# These readers lowercase only ASCII, split only at ASCII white space, keep accents and control
+# characters, make each ideograph a word, and do not know words of more than 100 bytes.
 _AFFECTED: dict[str, Callable[[Any], bool]] = {
     "capital letters": lambda tokenizer: not tokenizer.lowercase,
     "letters beyond ASCII": lambda tokenizer: tokenizer.lowercase,
@@ -34,16 +34,16 @@ _AFFECTED: dict[str, Callable[[Any], bool]] = {
     "control characters or white space beyond ASCII": lambda tokenizer: True,
     "long words (there, of more than 100 bytes)": lambda tokenizer: True,
 }
-"""Kinds of texts that are read otherwise there, if a WordPiece has such options."""
+"""Kinds of texts that these readers read differently, by the options of a WordPiece."""
 
 
 class Reader(NamedTuple):
-    """A task's reader on a phone.
+    """A class on phones that runs a task.
 
     Args:
-        name: its class there.
-        outputs: those of our outputs that it wants, by the names that it looks for.
-        length: the only number of tokens that it takes; None where it asks the file.
+        name: name of the class.
+        outputs: names that the class gives to the model's outputs.
+        length: the only number of tokens that the class takes; None if the file says it.
     """
 
     name: str
@@ -51,10 +51,10 @@ class Reader(NamedTuple):
     length: int | None = None
 
     def length_of(self, model: Any, wanted: int | None) -> int:
-        """How many tokens a model's file takes.
+        """Returns the number of tokens that a model's file takes.
 
         Raises:
-            InputError: if the reader, the model and the wish do not go together.
+            InputError: if the reader or the model takes another number.
         """
         if self.length is not None and wanted not in (None, self.length):
             raise InputError(
@@ -81,10 +81,10 @@ READERS: dict[str, Reader] = {
 
 
 def reader_of(model: Any) -> Reader:
-    """The row of the table for a model.
+    """Returns the reader for a model.
 
     Raises:
-        InputError: if nothing on a phone reads such a model, its vocabulary or its labels.
+        InputError: if no reader knows the task, the vocabulary or the labels.
     """
     reader = READERS.get(task_of(model) or "")
     if reader is None:
@@ -117,14 +117,14 @@ def reader_of(model: Any) -> Reader:
 
 
 def with_metadata(content: bytes, model: Any, reader: Reader) -> bytes:
-    """A file of the outputs that the reader wants, with the description and the files.
+    """Adds the description, labels and vocabulary to a file, and leaves other outputs out.
 
-    A warning tells which texts are read otherwise there.
+    A warning names the texts that the reader reads differently.
     """
     tokenizer = model.preprocessor.tokenizer
     logger.warning(
-        "MediaPipe and the Task Library read some texts otherwise than this model's tokenizer, and "
-        "answer otherwise for them: texts with %s.",
+        "MediaPipe and the Task Library read some texts differently from the model's tokenizer, so "
+        "their answers differ: texts with %s.",
         ", ".join(kind for kind, is_affected in _AFFECTED.items() if is_affected(tokenizer)),
     )
     schema = require("ai_edge_litert.schema_py_generated", "tflite")
@@ -141,7 +141,7 @@ def with_metadata(content: bytes, model: Any, reader: Reader) -> bytes:
 
 
 def _tensors(tree: Any) -> tuple[list[str], list[str]]:
-    """Our names of the inputs and of the outputs, in the order in which the model has them."""
+    """Returns our names of the inputs and outputs, in the model's order."""
     (signature,), graph = tree.signatureDefs, tree.subgraphs[0]
 
     def names(tensors: Any, order: Any) -> list[str]:
@@ -152,7 +152,7 @@ def _tensors(tree: Any) -> tuple[list[str], list[str]]:
 
 
 def _attach(schema: Any, tree: Any, description: bytes) -> None:
-    """Puts the description where readers look for it."""
+    """Adds the description to the model's metadata."""
     buffer = schema.BufferT()
     buffer.data = np.frombuffer(description, np.uint8)
     tree.buffers.append(buffer)
@@ -162,17 +162,17 @@ def _attach(schema: Any, tree: Any, description: bytes) -> None:
 
 
 def _with_files(content: bytes, files: Mapping[str, list[str]]) -> bytes:
-    """Text files, one entry a line, in an archive behind the content."""
+    """Appends an archive with text files, one entry on each line."""
     file = io.BytesIO(content)
     with zipfile.ZipFile(file, "a") as archive:
         for name, lines in files.items():
-            # A date that does not change, so that neither does the file.
+            # A fixed date, so that the same model gives the same file.
             info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             archive.writestr(info, "".join(f"{line}\n" for line in lines).encode())
     return file.getvalue()
 
 
-# The schema: fields of its tables by name, as numbers; a union takes two, its kind and its value.
+# The schema's tables: number of each field by name. A union has two fields, its kind and its value.
 _SCHEMA = {
     "AssociatedFile": {"name": 0, "description": 1, "type": 2},
     "Content": {"kind": 0, "properties": 1},
@@ -190,7 +190,7 @@ _OLDEST_PARSER = "1.1.0"  # that knows BertTokenizerOptions
 
 
 class _Table(dict):
-    """Fields of a table of the schema, by name."""
+    """Fields by name of one of the schema's tables."""
 
     def __init__(self, kind: str, /, **fields: Any) -> None:
         super().__init__(fields)
@@ -198,7 +198,7 @@ class _Table(dict):
 
 
 def _description(reader: Reader, inputs: list[str], outputs: list[str], has_labels: bool) -> bytes:
-    """The description of a model as a flatbuffer."""
+    """Makes the description of a model as a flatbuffer."""
 
     def file(name: str, kind: int) -> _Table:
         return _Table("AssociatedFile", name=name, type=kind)
@@ -222,7 +222,7 @@ def _description(reader: Reader, inputs: list[str], outputs: list[str], has_labe
 
 
 def _write(builder: flatbuffers.Builder, value: Any) -> int:
-    """A string, a list of tables or a table; what is within it is written before it."""
+    """Writes a string, a list of tables, or a table after its contents; returns the offset."""
     if isinstance(value, str):
         return builder.CreateString(value)
     if isinstance(value, list):

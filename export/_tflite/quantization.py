@@ -1,4 +1,4 @@
-"""Full int8: weights and activations, with ranges seen on representative texts.
+"""Quantizes weights and activations to int8, with ranges measured on representative texts.
 
 Jacob et al. 2017, https://arxiv.org/abs/1712.05877.
 """
@@ -17,7 +17,7 @@ from keras_bert.export.signatures import ids_of
 from keras_bert.layers.encoder import Encoder
 
 MASK_VALUE = -100.0
-"""What hides padding in the graph of integers, where one scale has to fit it and the logits."""
+"""Attention mask in the graph of integers, where the mask and the logits share a scale."""
 
 Rows = list[dict[str, np.ndarray]]
 
@@ -25,18 +25,18 @@ Rows = list[dict[str, np.ndarray]]
 def representative_rows(
     model: Any, representative: Any, shape: tuple[int, int] | None = None
 ) -> Rows:
-    """What the model is to see while ranges are measured.
+    """Makes the model's inputs on which ranges are measured.
 
     Args:
         model: the model.
         representative: texts; a tuple of two lists of texts for pairs; or ids `[N, T]` by name.
-        shape: the only one that the file will take.
+        shape: the only (batch size, number of tokens) of the file; None if they are free.
 
     Returns:
-        All three inputs, int32 of that shape or `[1, T]`.
+        The model's three inputs for each batch, int32 of that shape or `[1, T]`.
 
     Raises:
-        InputError: if there is nothing in it, or the model cannot read texts.
+        InputError: if there are no texts, or the model cannot read texts.
     """
     if representative is None:
         raise InputError(
@@ -52,7 +52,7 @@ def representative_rows(
 
 
 def with_mask_value(model: Any, value: float = MASK_VALUE) -> Any:
-    """A copy of the model with another mask value, with the same weights."""
+    """Copies the model with its weights, but with another mask value."""
     name = getattr(model, "encoder", model).name
     encoder = Encoder(model.config.replace(mask_value=value), name=name)
     if isinstance(model, Encoder):
@@ -66,11 +66,11 @@ def with_mask_value(model: Any, value: float = MASK_VALUE) -> Any:
 
 
 def quantized(converter: Any, rows: Rows, keep_float: Sequence[str] = ()) -> bytes:
-    """The content of a file of integers.
+    """Returns the content of a TFLite file with integer weights and activations.
 
     Args:
         converter: a `tf.lite.TFLiteConverter` of a function of ids.
-        rows: all inputs of the function, by which ranges are measured.
+        rows: all inputs of the function, to measure ranges on.
         keep_float: layers that stay float32, as `tflite` takes them.
 
     Raises:
@@ -95,10 +95,10 @@ def quantized(converter: Any, rows: Rows, keep_float: Sequence[str] = ()) -> byt
 
 
 def _places(content: bytes) -> dict[str, list[str]]:
-    """The name of each operator's result, and the places in the model it has to do with.
+    """Returns the places in the model of each operator's result, by the result's name.
 
-    The converter calls a result after the operation that gave it, or several that it made one
-    of; that of a signature has no such name, but the operator's weights have.
+    The converter names a result after the operations that it replaced. An output of a signature
+    has another name; then the names of the operator's weights tell the place.
     """
     schema = require("ai_edge_litert.schema_py_generated", "tflite")
     model = schema.Model.GetRootAsModel(content, 0)

@@ -1,7 +1,7 @@
-"""Texts in, answers out, in a TFLite file: its operators are TFLite's and tensorflow-text's.
+"""Builds signatures from texts to answers, with the operators of TFLite and tensorflow-text.
 
-The tokenizers run there as they run in TensorFlow, so the answers are the model's. A program that
-opens such a file registers the operators, `tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS`.
+The tokenizers run as in TensorFlow, so the answers are the model's. A program that opens such a
+file registers the operators, `tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS`.
 """
 
 import contextlib
@@ -28,13 +28,14 @@ TOP_K = 5
 """Tokens for a mask."""
 
 
-class Signature(NamedTuple):
-    """A way into the file.
+class TextSignature(NamedTuple):
+    """A signature from texts to answers.
 
     Args:
-        name: of the signature.
-        inputs: names of its inputs, strings `[N]` each.
-        answer: (model, tokenizer for phones, sequence length, the inputs) to the outputs.
+        name: name of the signature.
+        inputs: names of the inputs, strings `[N]` each.
+        answer: takes the model, its tokenizer for phones, the sequence length and the inputs;
+            returns the outputs.
     """
 
     name: str
@@ -43,13 +44,13 @@ class Signature(NamedTuple):
 
 
 class PhoneTokenizer:
-    """A tokenizer's part that TFLite has operators for.
+    """The part of a tokenizer that TFLite has operators for.
 
     Args:
-        tokenizer: that of a model.
+        tokenizer: a model's tokenizer.
 
     Raises:
-        InputError: if TFLite has not what it needs.
+        InputError: if TFLite lacks operators for the tokenizer.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -64,15 +65,15 @@ class PhoneTokenizer:
         self.has_offsets = tokenizer.kind == "wordpiece"
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Ids int32 `[N, (tokens)]` of texts `[N]`."""
+        """Returns ids int32 `[N, (tokens)]` of texts `[N]`."""
         if self._tokenizer.kind == "wordpiece":
             return self._tokenizer.tokenize(texts)
-        # The operator has no bounds on what it reads at once but single precision; see its class.
+        # The length of a text is limited only by the operator's single precision; see its class.
         pieces = self._tokenizer.fast_operation.tokenize(texts)
         return pieces.with_values(tf.gather(self._tokenizer.ids_of_pieces, pieces.values))
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
-        """The same, and the characters (code points) of each token, from and to."""
+        """Returns ids, and each token's first character (code point) and the one after its last."""
         normalized, byte_map = self._tokenizer.normalizer.normalize_with_offsets(texts)
         ids, starts, ends = self._tokenizer.pieces(normalized)
         return ids, *_in_characters(texts, byte_map, starts, ends)
@@ -81,7 +82,7 @@ class PhoneTokenizer:
 def _in_characters(
     texts: tf.Tensor, byte_map: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """`text.characters.to_characters` by operators that TFLite has."""
+    """Computes `text.characters.to_characters` with operators that TFLite has."""
     import tensorflow_text as tf_text
 
     data = tf_text.ByteSplitter().split(texts)
@@ -107,11 +108,11 @@ _REASONS: dict[str, Callable[[Any], str]] = {
     "sentencepiece": _sentencepiece_reason,
     "byte_pair": lambda tokenizer: "its BytePair tokenizer has no operators in TFLite",
 }
-"""Why a kind of tokenizer cannot be in a file; "" if it can."""
+"""Reason why a kind of tokenizer cannot be in a file; "" if it can."""
 
 
 def phone_tokenizer(model: Any) -> PhoneTokenizer:
-    """What splits the texts in a model's file.
+    """Makes the tokenizer for the file of a model.
 
     Raises:
         InputError: if there is no preprocessor, or TFLite cannot run its tokenizer.
@@ -134,20 +135,20 @@ def phone_tokenizer(model: Any) -> PhoneTokenizer:
 def text_functions(
     model: Any, length: int | None = None, batch: int | None = None
 ) -> dict[str, Any]:
-    """Functions from texts to answers, by signature.
+    """Makes functions from texts to answers, by name of the signature.
 
     Args:
         model: a model with preprocessor.
-        length: tokens of every text, by default the preprocessor's; what is longer is cut.
-        batch: texts at once, None for any number.
+        length: number of tokens of every text, by default the preprocessor's. Longer texts are cut.
+        batch: the only batch size; None for any.
 
     Raises:
-        InputError: as `phone_tokenizer`.
+        InputError: if TFLite cannot run the model's tokenizer.
     """
     tokenizer = phone_tokenizer(model)
     length = length or model.preprocessor.sequence_length
 
-    def function(signature: Signature) -> Any:
+    def function(signature: TextSignature) -> Any:
         def answer(*texts: tf.Tensor) -> Tensors:
             return signature.answer(model, tokenizer, length, *texts)
 
@@ -163,7 +164,7 @@ def text_functions(
 def _pack(
     model: Any, segments: Sequence[tf.RaggedTensor], length: int, offsets: Sequence[Any] = ()
 ) -> tuple[Tensors, Tensors]:
-    """Segments of ids as the model's inputs, and their starts and ends in the last segment."""
+    """Packs segments of ids into the model's inputs; also packs offsets of the last segment."""
     preprocessor, vocabulary = model.preprocessor, model.preprocessor.vocabulary
     packed = layout(segments, length, preprocessor.separators_in_pair)
     special = (vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id)
@@ -188,15 +189,15 @@ def _run(model: Any, inputs: Tensors) -> Tensors:
 
 
 def _answers(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
-    """What the signature of ids gives, and the names of labels."""
+    """Returns the outputs of the signature from ids, and the names of labels."""
     inputs, _ = _pack(model, [tokenizer.tokenize(text) for text in texts], length)
     return _run(model, inputs)
 
 
 def _located(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
-    """With where the tokens stand in the last of the texts: `starts`, `ends` `[N, T]` int32.
+    """Adds the tokens' positions in the last text: `starts`, `ends` `[N, T]` int32.
 
-    They count characters (code points) and are -1 for all other tokens.
+    They count characters (code points). All other tokens have -1.
     """
     if not tokenizer.has_offsets:
         return _answers(model, tokenizer, length, *texts)
@@ -209,9 +210,9 @@ def _located(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tens
 def _filled(
     model: Any, tokenizer: PhoneTokenizer, length: int, before: tf.Tensor, after: tf.Tensor
 ) -> Tensors:
-    """The likeliest tokens of a mask between two texts: `tokens`, `scores` `[N, TOP_K]`.
+    """Predicts the likeliest tokens of a mask between two texts: `tokens`, `scores` `[N, TOP_K]`.
 
-    They are "" and -1 where the text before the mask leaves no room for it.
+    They are "" and -1 if the text before the mask leaves no room for the mask.
     """
     vocabulary = tokenizer.vocabulary
     left, right = tokenizer.tokenize(before), tokenizer.tokenize(after)
@@ -232,7 +233,7 @@ def _filled(
 
 
 def _around(left: tf.RaggedTensor, token: int, right: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Ids `[N, (tokens)]` of two texts with a token between them."""
+    """Joins two texts of ids with a token between them, `[N, (tokens)]`."""
     lefts, rights = (tf.cast(x.row_lengths(), tf.int32) for x in (left, right))
     splits = tf.concat([[0], tf.cumsum(lefts + rights + 1)], axis=0)
     row = _row_ids(splits)
@@ -248,24 +249,24 @@ def _around(left: tf.RaggedTensor, token: int, right: tf.RaggedTensor) -> tf.Rag
 
 
 def _row_ids(splits: tf.Tensor) -> tf.Tensor:
-    """The row of each value, int32, of splits `[N + 1]`."""
+    """Returns the row of each value, int32, for splits `[N + 1]`."""
     splits = tf.cast(splits, tf.int32)
     begins = splits[1:-1, tf.newaxis]
     steps = tf.scatter_nd(begins, tf.ones_like(begins[:, 0]), splits[-1:] + 1)
     return tf.cumsum(steps)[:-1]
 
 
-def _one(answer: Callable[..., Tensors]) -> Signature:
-    return Signature("serving_default", ("text",), answer)
+def _one(answer: Callable[..., Tensors]) -> TextSignature:
+    return TextSignature("serving_default", ("text",), answer)
 
 
-def _two(answer: Callable[..., Tensors]) -> Signature:
-    return Signature("text_pair", ("text", "text_pair"), answer)
+def _two(answer: Callable[..., Tensors]) -> TextSignature:
+    return TextSignature("text_pair", ("text", "text_pair"), answer)
 
 
-_FILL = Signature("fill_mask", ("before", "after"), _filled)
+_FILL = TextSignature("fill_mask", ("before", "after"), _filled)
 
-SIGNATURES: dict[str, tuple[Signature, ...]] = {
+SIGNATURES: dict[str, tuple[TextSignature, ...]] = {
     "encoder": (_one(_answers), _two(_answers)),
     "masked_lm": (_FILL,),
     "multiple_choice": (_two(_answers),),
@@ -273,7 +274,7 @@ SIGNATURES: dict[str, tuple[Signature, ...]] = {
     "pretraining": (_FILL, _two(_answers)),
     "replaced_token": (_one(_located),),
     "classifier": (_one(_answers), _two(_answers)),
-    "span_classifier": (Signature("question_answer", ("question", "context"), _located),),
+    "span_classifier": (TextSignature("question_answer", ("question", "context"), _located),),
     "embedder": (_one(_answers),),
     "token_classifier": (_one(_located),),
 }
@@ -281,7 +282,7 @@ SIGNATURES: dict[str, tuple[Signature, ...]] = {
 
 @contextlib.contextmanager
 def text_converter(functions: Mapping[str, Any], model: Any) -> Iterator[Any]:
-    """A `tf.lite.TFLiteConverter` of functions of texts, each a signature of its own."""
+    """Makes a `tf.lite.TFLiteConverter` of functions of texts, one signature for each function."""
     module = Weights(model)
     for name, function in functions.items():
         setattr(module, name, function)

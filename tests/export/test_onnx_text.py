@@ -52,7 +52,7 @@ def test_a_warning_where_words_are_read_otherwise(tmp_path, preprocessor, caplog
     model = make_model("embedder", preprocessor=preprocessor)
     with caplog.at_level(logging.WARNING):
         export.onnx(model, tmp_path / "a.onnx", text=True, quantize="dynamic")
-    assert "reads some texts otherwise than the model" in caplog.text
+    assert "reads some texts differently from the model" in caplog.text
 
 
 @pytest.mark.parametrize(("limit", "is_told"), [(100, False), (200, True)])
@@ -61,14 +61,14 @@ def test_a_warning_where_words_may_be_longer(limit, is_told, tmp_path, caplog, m
     tokenizer = kb.WordPiece(kb.Vocabulary(TOKENS), max_characters_per_word=limit)
     model = make_model("embedder", preprocessor=kb.Preprocessor(tokenizer, 24))
     export.onnx(model, tmp_path / "a.onnx", text=True)
-    assert ("reads some texts otherwise than the model, such as 'xxx" in caplog.text) == is_told
+    assert ("reads some texts differently from the model, such as 'xxx" in caplog.text) == is_told
 
 
 def test_what_is_not_possible(tmp_path, preprocessor):
     for model, reason in (
         (
             make_model("token_classifier", preprocessor=preprocessor),
-            "a TokenClassifier answers is about",
+            "a TokenClassifier's answers are about",
         ),
         (make_model("embedder"), "it has no preprocessor"),
     ):
