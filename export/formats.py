@@ -42,17 +42,15 @@ class Option:
 
     Args:
         name: name of the argument. The command line writes `keep_float` as `--keep-float`.
-        help: help text of the command line.
+        help: help text.
         type: `bool` for a flag, `int`, `str`, `list` if the option may be repeated, or `Path` for
             a file of texts.
         metavar: the value's name in the help text.
-        minimum: lowest `int`.
-        choices: all values of a `str`.
-        quantizations: the only quantizations that use the option; if empty, the option does not
-            depend on the quantization.
+        minimum: lowest value.
+        choices: all values; any if empty.
+        quantizations: the only quantizations that use the option; all if empty.
         required: whether these quantizations need the option.
-        for_texts: whether the command line also applies the option to the model's texts, so that
-            it is for every format.
+        for_texts: whether the option also applies to the model's texts, whatever the format.
     """
 
     name: str

@@ -143,8 +143,36 @@ def check_arguments(
     outputs_of(model)
     require("ai_edge_litert.interpreter", "tflite")
     check_quantization(quantize, TFLITE.quantizations, keep_float)
-    _check_options(quantize, representative, keep_float, text, metadata)
-    _check_shape(sequence_length, batch_size, model.config.max_positions, text, metadata)
+    if quantize != "int8" and (representative is not None or keep_float):
+        name = "keep_float" if keep_float else "representative"
+        raise InputError(
+            f"{name} is for quantize='int8': with {quantize!r} the converter measures nothing and "
+            "lets no layer be chosen."
+        )
+    if text and quantize == "int8":
+        raise InputError(
+            "A file that takes texts cannot be quantized to 'int8', since the converter does not "
+            "run tensorflow-text's operators to measure ranges; choose 'dynamic', or leave out "
+            "`text`."
+        )
+    if text and metadata:
+        raise InputError(
+            "metadata is for programs that tokenize by themselves and give the file ids; leave out "
+            "`text` or `metadata`."
+        )
+    longest = model.config.max_positions
+    if sequence_length is not None and not 1 <= sequence_length <= longest:
+        raise InputError(
+            f"sequence_length is {sequence_length}, but this model takes 1 to {longest} tokens."
+        )
+    if batch_size is not None and batch_size < 1:
+        raise InputError(f"batch_size is {batch_size}, but must be 1 or more.")
+    if metadata and batch_size not in (None, 1):
+        raise InputError(
+            f"batch_size is {batch_size}, but readers of metadata give one text at once."
+        )
+    if batch_size is not None and sequence_length is None and not text and not metadata:
+        raise InputError("A batch_size fixes shapes, and so needs a sequence_length, too.")
     if text:
         phone_tokenizer(model)
     if metadata:
@@ -230,42 +258,3 @@ def tflite_runner(path: str | os.PathLike) -> Run:
         return run("serving_default", {name: inputs.get(name, unused) for name in names})
 
     return run_ids
-
-
-def _check_options(
-    quantize: str, representative: Any, keep_float: Any, text: bool, metadata: bool
-) -> None:
-    if quantize != "int8" and (representative is not None or keep_float):
-        name = "keep_float" if keep_float else "representative"
-        raise InputError(
-            f"{name} is for quantize='int8': with {quantize!r} the converter measures nothing and "
-            "lets no layer be chosen."
-        )
-    if text and quantize == "int8":
-        raise InputError(
-            "A file that takes texts cannot be quantized to 'int8', since the converter does not "
-            "run tensorflow-text's operators to measure ranges; choose 'dynamic', or leave out "
-            "`text`."
-        )
-    if text and metadata:
-        raise InputError(
-            "metadata is for programs that tokenize by themselves and give the file ids; leave out "
-            "`text` or `metadata`."
-        )
-
-
-def _check_shape(
-    length: int | None, batch: int | None, longest: int, text: bool, metadata: bool
-) -> None:
-    if length is not None and not 1 <= length <= longest:
-        raise InputError(
-            f"sequence_length is {length}, but this model takes 1 to {longest} tokens."
-        )
-    if batch is None:
-        return
-    if batch < 1:
-        raise InputError(f"batch_size is {batch}, but must be 1 or more.")
-    if metadata and batch != 1:
-        raise InputError(f"batch_size is {batch}, but readers of metadata give one text at once.")
-    if length is None and not text and not metadata:
-        raise InputError("A batch_size fixes shapes, and so needs a sequence_length, too.")

@@ -134,7 +134,11 @@ def with_metadata(content: bytes, model: Any, reader: Reader) -> bytes:
     files = {VOCABULARY: list(model.preprocessor.vocabulary.tokens)}
     if labels:
         files[LABELS] = labels
-    _attach(schema, tree, _description(reader, inputs, outputs, bool(labels)))
+    buffer, entry = schema.BufferT(), schema.MetadataT()
+    buffer.data = np.frombuffer(_description(reader, inputs, outputs, bool(labels)), np.uint8)
+    entry.name, entry.buffer = _FORMAT_NAME, len(tree.buffers)
+    tree.buffers.append(buffer)
+    tree.metadata = [*(tree.metadata or []), entry]
     builder = flatbuffers.Builder(len(content) + 4096)
     builder.Finish(tree.Pack(builder), _MODEL_FORMAT)
     return _with_files(bytes(builder.Output()), files)
@@ -149,16 +153,6 @@ def _tensors(tree: Any) -> tuple[list[str], list[str]]:
         return [by_index[index] for index in order]
 
     return names(signature.inputs, graph.inputs), names(signature.outputs, graph.outputs)
-
-
-def _attach(schema: Any, tree: Any, description: bytes) -> None:
-    """Adds the description to the model's metadata."""
-    buffer = schema.BufferT()
-    buffer.data = np.frombuffer(description, np.uint8)
-    tree.buffers.append(buffer)
-    entry = schema.MetadataT()
-    entry.name, entry.buffer = _FORMAT_NAME, len(tree.buffers) - 1
-    tree.metadata = [*(tree.metadata or []), entry]
 
 
 def _with_files(content: bytes, files: Mapping[str, list[str]]) -> bytes:

@@ -1,10 +1,9 @@
 """Accuracy check: a file is written only if the task's metric stays within the limit."""
 
-import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -165,8 +164,13 @@ def _from_ids(
         inputs = signature.inputs(None, filled_up(batch, signature.length))
         return _model_outputs(model, process.run(signature.name, inputs))
 
-    with _no_longer_than(model, signature.length):
+    preprocessor = model.preprocessor
+    if signature.length is not None and signature.length < preprocessor.sequence_length:
+        model.preprocessor = preprocessor.with_length(signature.length)
+    try:
         return evaluate(model, examples, batch_size=_BATCH_SIZE, run=run)
+    finally:
+        model.preprocessor = preprocessor
 
 
 def _from_texts(
@@ -196,15 +200,3 @@ def _model_outputs(model: Any, outputs: dict[str, np.ndarray]) -> Any:
         return outputs[name]
     with np.errstate(divide="ignore"):  # scores in int8 may be 0 or 1
         return _LOGITS[model.problem_type](outputs[name])
-
-
-@contextlib.contextmanager
-def _no_longer_than(model: Any, length: int | None) -> Iterator[None]:
-    """Limits the number of tokens of the model's texts within the block."""
-    preprocessor = model.preprocessor
-    if length is not None and length < preprocessor.sequence_length:
-        model.preprocessor = preprocessor.with_length(length)
-    try:
-        yield
-    finally:
-        model.preprocessor = preprocessor
