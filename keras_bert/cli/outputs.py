@@ -106,16 +106,6 @@ def is_picture(content: bytes) -> bool:
     return b"atplotlib" in content
 
 
-def is_tflite(content: bytes) -> bool:
-    """Whether the file has the identifier of TFLite's flatbuffers."""
-    return content[4:8] == b"TFL3"
-
-
-def is_onnx(content: bytes) -> bool:
-    """Whether the file begins with the version and the producer of an ONNX model."""
-    return content[:1] == b"\x08" and content[2:3] == b"\x12"
-
-
 def is_attention_page(content: bytes) -> bool:
     """Whether the page has the title and the place for the heads."""
     return b"<title>Attention</title>" in content and b'id="heads"' in content
