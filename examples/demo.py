@@ -81,7 +81,7 @@ def main() -> None:
     say("Fine-tuning", "from the same encoder to a detector of prompt injections")
     detector = make_detector(folder, arguments.epochs)
 
-    say("Export", "each file is run and compared before it gets its name")
+    say("Export", "each file is run and compared before it is put into place")
     paths = export_all(detector, folder / "artifacts")
     test = read_examples(folder / "data" / "test.csv")
     table = export.verify(detector, list(paths.values()), list(test.texts))

@@ -1,4 +1,4 @@
-"""A quantized file gets its name if the task's metric bears it."""
+"""A quantized file is written if the task's metric stays within the limit."""
 
 import dataclasses
 from types import SimpleNamespace
