@@ -30,7 +30,7 @@ _FUNCTIONS = {
     "verify": "_verify.comparison",
 } | {name: f"_{name}.convert" for name in FORMATS}
 
-__all__ = ["check_accuracy", "onnx", "report", "saved_model", "tflite", "verify"]
+__all__ = sorted(_FUNCTIONS)
 
 
 def __getattr__(name: str) -> Any:

@@ -164,7 +164,7 @@ def _check_measuring(
                 raise click.UsageError(f"--{name.replace('_', '-')} is for --validation FILE.")
     elif quantize == "none" and not verify and not report:
         raise click.UsageError(
-            "--validation judges quantized files, and is measured by --verify and --report; add "
+            "--validation checks quantized files, and is measured by --verify and --report; add "
             "--quantize or one of them."
         )
     if report and not (verify or validation):

@@ -54,7 +54,7 @@ CASES = {
     "columns of nothing": ([*EXPORT, "--text-column", "a"], "--text-column is for --validation"),
     "a judge without a case": (
         [*EXPORT, "--validation", "opinions.csv"],
-        "--validation judges quantized files",
+        "--validation checks quantized files",
     ),
     "a page about nothing": ([*EXPORT, "--report", "page.md"], "--report needs texts"),
     "a page of another kind": (
