@@ -30,7 +30,7 @@ _FUNCTIONS = {
     "verify": "_verify.comparison",
 } | {name: f"_{name}.convert" for name in FORMATS}
 
-__all__ = sorted(_FUNCTIONS)
+__all__ = ["check_accuracy", "onnx", "report", "saved_model", "tflite", "verify"]
 
 
 def __getattr__(name: str) -> Any:
