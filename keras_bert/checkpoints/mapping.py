@@ -21,7 +21,7 @@ from keras_bert.checkpoints.variables import (
 )
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError
-from keras_bert.families.head import Row
+from keras_bert.families import Row
 
 logger = logging.getLogger(__name__)
 

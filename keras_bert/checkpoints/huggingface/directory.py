@@ -47,8 +47,7 @@ from keras_bert.checkpoints.safetensors import SafetensorsFiles, read_index, sav
 from keras_bert.checkpoints.tasks import check_expressible, stored_task, task_name
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError, InputError
-from keras_bert.families import FAMILIES
-from keras_bert.families.head import Row
+from keras_bert.families import FAMILIES, Row
 from keras_bert.tasks.registry import LANGUAGE_MODELS
 
 logger = logging.getLogger(__name__)
