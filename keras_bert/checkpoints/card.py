@@ -20,8 +20,7 @@ import keras
 import yaml
 
 import keras_bert
-from keras_bert.checkpoints.tasks import task_name
-from keras_bert.checkpoints.variables import saved_weights
+from keras_bert.checkpoints.variables import saved_weights, task_name
 from keras_bert.errors import InputError
 from keras_bert.surrogates import without_surrogates
 from keras_bert.tasks.registry import TASKS

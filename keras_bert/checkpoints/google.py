@@ -11,6 +11,7 @@ pytorch.py and its token dropping sibling) and of KerasNLP (tools/checkpoint_con
 """
 
 import contextlib
+import functools
 import math
 import os
 import re
@@ -22,43 +23,35 @@ import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.directories import earlier_save
+from keras_bert.checkpoints.contents import (
+    Contents,
+    check_expressible,
+    has_pooler,
+    needs_pooler,
+    stored_task,
+)
+from keras_bert.checkpoints.directories import replaceable_files
+from keras_bert.checkpoints.files import read_json, write_json
 from keras_bert.checkpoints.huggingface.config import (
     read_arguments,
     read_encoder,
     write_arguments,
 )
-from keras_bert.checkpoints.huggingface.directory import has_pooler
-from keras_bert.checkpoints.json_files import read_json, write_json
-from keras_bert.checkpoints.mapping import (
-    HEADS_BIAS,
-    HEADS_IN,
-    HEADS_OUT,
-    SAME,
-    TRANSPOSED,
-    links,
-    write_model,
-)
-from keras_bert.checkpoints.tasks import check_expressible, needs_pooler, stored_task, task_name
+from keras_bert.checkpoints.mapping import KERAS_KINDS, SAME, TRANSPOSED, links, write_model
+from keras_bert.checkpoints.variables import task_name
 from keras_bert.errors import CheckpointError, InputError, StorageError
 from keras_bert.families import bert
 
 CONFIGURATION, VOCABULARY, WEIGHTS = "bert_config.json", "vocab.txt", "bert_model.ckpt"
-_EARLIER = earlier_save(
-    CONFIGURATION,
-    lambda values: isinstance(values, dict) and "hidden_size" in values,
-    (CONFIGURATION, VOCABULARY, f"{WEIGHTS}.index", f"{WEIGHTS}.data-00000-of-00001"),
+_EARLIER = functools.partial(
+    replaceable_files,
+    marker=CONFIGURATION,
+    is_known=lambda values: isinstance(values, dict) and "hidden_size" in values,
+    files=(CONFIGURATION, VOCABULARY, f"{WEIGHTS}.index", f"{WEIGHTS}.data-00000-of-00001"),
 )
 
-KINDS = {
-    "dense": (("/kernel", "/kernel", SAME), ("/bias", "/bias", SAME)),
-    "norm": (("/gamma", "/gamma", SAME), ("/beta", "/beta", SAME)),
-    "table": (("", "", SAME),),
-    "vector": (("", "", SAME),),
+KINDS = KERAS_KINDS | {
     "output": (("/kernel", "output_weights", TRANSPOSED), ("/bias", "output_bias", SAME)),
-    "heads_in": (("/kernel", "/kernel", HEADS_IN), ("/bias", "/bias", HEADS_BIAS)),
-    "heads_out": (("/kernel", "/kernel", HEADS_OUT), ("/bias", "/bias", SAME)),
 }
 
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu"}

@@ -7,7 +7,6 @@ import keras
 
 from keras_bert.errors import CheckpointError, InputError, first_sentence
 
-SUFFIX = ".keras"
 _MOST_EXPANSION, _ALWAYS_ALLOWED = 10, 2**24
 """Keras does not compress; a file that was compressed again holds weights, which hardly shrink."""
 

@@ -4,6 +4,7 @@ KerasHub is an optional dependency. Its encoder has the tanh approximation of GE
 epsilon of 1e-12, its masked language model head the exact GELU and 1e-5.
 """
 
+import functools
 import logging
 import os
 from collections.abc import Iterable
@@ -14,18 +15,11 @@ import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.directories import earlier_save
-from keras_bert.checkpoints.json_files import read_json
-from keras_bert.checkpoints.mapping import (
-    HEADS_BIAS,
-    HEADS_IN,
-    HEADS_OUT,
-    SAME,
-    links,
-    write_model,
-)
-from keras_bert.checkpoints.tasks import check_expressible, task_name
+from keras_bert.checkpoints.contents import Contents, check_expressible
+from keras_bert.checkpoints.directories import replaceable_files
+from keras_bert.checkpoints.files import read_json
+from keras_bert.checkpoints.mapping import KERAS_KINDS, SAME, links, write_model
+from keras_bert.checkpoints.variables import task_name
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.extras import require
 from keras_bert.families import bert
@@ -33,14 +27,7 @@ from keras_bert.layers.encoder import Encoder
 
 logger = logging.getLogger(__name__)
 
-KINDS = {
-    "dense": (("/kernel", "/kernel", SAME), ("/bias", "/bias", SAME)),
-    "norm": (("/gamma", "/gamma", SAME), ("/beta", "/beta", SAME)),
-    "table": (("", "/embeddings", SAME),),
-    "vector": (("", "", SAME),),
-    "heads_in": (("/kernel", "/kernel", HEADS_IN), ("/bias", "/bias", HEADS_BIAS)),
-    "heads_out": (("/kernel", "/kernel", HEADS_OUT), ("/bias", "/bias", SAME)),
-}
+KINDS = KERAS_KINDS | {"table": (("", "/embeddings", SAME),)}
 
 _FIELDS = {
     "vocabulary_size": "vocabulary_size",
@@ -67,10 +54,11 @@ _PREPROCESSORS = {
 _WEIGHTS = ("model.weights.h5", "model.weights.json")
 _CONFIGURATION, _TASK, _TOKENIZER = "config.json", "task.json", "tokenizer.json"
 _MARKER = "metadata.json"
-_EARLIER = earlier_save(
-    _MARKER,
-    lambda values: isinstance(values, dict) and "keras_version" in values,
-    (
+_EARLIER = functools.partial(
+    replaceable_files,
+    marker=_MARKER,
+    is_known=lambda values: isinstance(values, dict) and "keras_version" in values,
+    files=(
         _MARKER,
         _CONFIGURATION,
         _TASK,

@@ -6,6 +6,7 @@ README.md              the model card
 preprocessor.json, vocab.txt    the text format, if the model has a preprocessor
 """
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,12 +18,10 @@ import keras_bert
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import README, Card, write_card
 from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.directories import TEXT_FILES, earlier_save
-from keras_bert.checkpoints.json_files import read_json, write_json
+from keras_bert.checkpoints.directories import TEXT_FILES, replaceable_files
+from keras_bert.checkpoints.files import SafetensorsFiles, read_json, save_tensors, write_json
 from keras_bert.checkpoints.mapping import SAME, Link
-from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
-from keras_bert.checkpoints.tasks import task_arguments, task_name
-from keras_bert.checkpoints.variables import saved_weights
+from keras_bert.checkpoints.variables import saved_weights, task_arguments, task_name
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.tasks.registry import TASKS
@@ -32,10 +31,11 @@ FORMAT_VERSION = 1
 FILES = (CONFIGURATION, WEIGHTS, PREPROCESSOR, README, *TEXT_FILES)
 """Names of all files that `save_native` can write."""
 
-_EARLIER = earlier_save(
-    CONFIGURATION,
-    lambda values: isinstance(values, dict) and values.get("format") == "keras_bert",
-    FILES,
+_EARLIER = functools.partial(
+    replaceable_files,
+    marker=CONFIGURATION,
+    is_known=lambda values: isinstance(values, dict) and values.get("format") == "keras_bert",
+    files=FILES,
 )
 
 

@@ -1,8 +1,8 @@
 """DeBERTa-v2 and -v3 (He et al. 2021, https://arxiv.org/abs/2111.09543).
 
 Buckets of distances grow logarithmically. The weights of the content project relative positions,
-too. The large models of v2 have a convolution beside the first layer. v3 is pretrained with replaced
-tokens. transformers calls both v2. Sizes as published in github.com/microsoft/DeBERTa.
+too. The large models of v2 have a convolution beside the first layer. v3 is pretrained with
+replaced tokens. transformers calls both v2. Sizes as published in github.com/microsoft/DeBERTa.
 """
 
 from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from keras_bert.checkpoints.tasks import encoder_config
+from keras_bert.checkpoints.contents import encoder_config
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES

@@ -5,6 +5,7 @@ modules.json                 what is computed, one after the other, and where ea
 sentence_bert_config.json    the longest text
 """
 
+import functools
 import logging
 import os
 from collections.abc import Iterator
@@ -17,9 +18,9 @@ import keras
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import Card, write_card
 from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.directories import earlier_save
+from keras_bert.checkpoints.directories import replaceable_files
+from keras_bert.checkpoints.files import read_json, read_json_if_there, write_json
 from keras_bert.checkpoints.huggingface.directory import FILES, open_hugging_face, save_hugging_face
-from keras_bert.checkpoints.json_files import read_json, read_json_if_there, write_json
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.tasks.embedder import TextEmbedder
 
@@ -31,10 +32,11 @@ _FLAG = "pooling_mode_"
 _FLAGS = {"mean": "pooling_mode_mean_tokens", "first": "pooling_mode_cls_token"}
 _NAMES = {"mean": "mean", "cls": "first"}  # newer releases
 _SUPPORTED = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
-_EARLIER = earlier_save(
-    MODULES,
-    lambda values: isinstance(values, list) and bool(values) and all(map(_is_module, values)),
-    (MODULES, LENGTH, f"1_Pooling/{CONFIGURATION}", *FILES),
+_EARLIER = functools.partial(
+    replaceable_files,
+    marker=MODULES,
+    is_known=lambda x: isinstance(x, list) and bool(x) and all(map(_is_module, x)),
+    files=(MODULES, LENGTH, f"1_Pooling/{CONFIGURATION}", *FILES),
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from keras_bert.checkpoints.json_files import write_json
+from keras_bert.checkpoints.files import write_json
 from keras_bert.checkpoints.text_format import byte_pair, sentencepiece, wordpiece
 from keras_bert.checkpoints.text_format.files import (
     ADDED,

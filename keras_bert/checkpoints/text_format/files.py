@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from keras_bert.checkpoints.json_files import read_json_if_there
+from keras_bert.checkpoints.files import read_json_if_there
 from keras_bert.errors import CheckpointError
 from keras_bert.families import FAMILIES
 from keras_bert.text.added_tokens import AddedToken
