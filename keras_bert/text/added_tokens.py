@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -65,13 +65,6 @@ class AddedToken:
                     f"{name} of the added token {self.content!r} is {value!r}, "
                     "but must be true or false."
                 )
-
-
-def to_added_tokens(tokens: Sequence[AddedToken | Mapping[str, Any]]) -> tuple[AddedToken, ...]:
-    """Added tokens from their dictionaries, as a configuration holds them."""
-    return tuple(
-        token if isinstance(token, AddedToken) else AddedToken(**token) for token in tokens
-    )
 
 
 class _Parts(NamedTuple):

@@ -5,8 +5,7 @@ from collections import Counter
 import pytest
 
 from keras_bert.errors import InputError
-from keras_bert.text.wordpiece.normalization import load_normalizer
-from keras_bert.text.wordpiece.tokenizer import WordPiece
+from keras_bert.text.wordpiece.tokenizer import WordPiece, load_normalizer
 from keras_bert.text.wordpiece.training import count_words, learn_pieces, learn_vocabulary
 
 TEXT = "The cats sat, the cat sits.\nThe rats sit; É\u0301lan!\n\n中国 the cats\n" * 20

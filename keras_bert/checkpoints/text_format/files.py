@@ -12,8 +12,8 @@ from keras_bert.checkpoints.files import read_json_if_there
 from keras_bert.errors import CheckpointError
 from keras_bert.families import FAMILIES
 from keras_bert.text.added_tokens import AddedToken
-from keras_bert.text.loading import usual_special_tokens
 from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.vocabulary import usual_special_tokens
 
 TOKENIZER, OPTIONS = "tokenizer.json", "tokenizer_config.json"
 SPECIAL_TOKENS, ADDED = "special_tokens_map.json", "added_tokens.json"

@@ -40,7 +40,7 @@ from keras_bert.text.character_map import write_character_map
 from keras_bert.text.characters import row_ids
 from keras_bert.text.sentencepiece.model import SentencePieceModel, SentencePieceOperation
 from keras_bert.text.tokenizer import Tokenizer
-from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.vocabulary import Vocabulary, usual_special_tokens
 
 _NOT_IN_TEXT = "\x01"  # no character of the bytes' alphabet
 _LONGEST_WHOLE_WORD = 100  # bytes; longer ones are merged each time
@@ -70,6 +70,7 @@ class BytePair(Tokenizer):
     """
 
     kind = "byte_pair"
+    file_name = TOKENS_NAME
     in_files = ("vocabulary", "merges")
     keeps_spaces = True
     trims_offsets = True
@@ -260,28 +261,30 @@ class BytePair(Tokenizer):
         write_merges(Path(directory) / MERGES_NAME, self.merges)
 
     @classmethod
-    def load(
+    def from_file(
         cls,
-        directory: str | os.PathLike,
+        file: str | os.PathLike,
         *,
         special_tokens: Mapping[str, str] | None = None,
         **options: Any,
     ) -> BytePair:
-        """The tokenizer of a `vocab.json` and a `merges.txt`.
+        """Opens a `vocab.json` with `merges.txt` beside it; see `Tokenizer.from_file`.
 
         A vocabulary whose tokens are single bytes needs no `merges.txt`.
 
         Raises:
             InputError: if a file is missing or damaged, or the two do not fit together.
         """
-        path = Path(directory) / TOKENS_NAME
+        path = Path(file)
+        if path.name != TOKENS_NAME:
+            raise InputError(f"{path} must be called {TOKENS_NAME}, with merges.txt beside it.")
         tokens = read_tokens(path)
-        special = set((special_tokens or {}).values())
-        needs_merges = any(len(t) > 1 and t not in special for t in tokens)
+        special = dict(special_tokens or usual_special_tokens(set(tokens)))
+        needs_merges = any(len(t) > 1 and t not in special.values() for t in tokens)
         merges_path = path.with_name(MERGES_NAME)
         merges = read_merges(merges_path) if needs_merges or merges_path.exists() else []
         try:
-            return cls(Vocabulary(tokens, **(special_tokens or {})), merges, **options)
+            return cls(Vocabulary(tokens, **special), merges, **options)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 

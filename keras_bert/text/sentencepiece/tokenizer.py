@@ -41,7 +41,7 @@ from keras_bert.text.sentencepiece.model import (
     SentencePieceOperation,
 )
 from keras_bert.text.tokenizer import Tokenizer
-from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.vocabulary import Vocabulary, usual_special_tokens
 from keras_bert.text.words import begins_word
 
 MODEL_NAME = "spiece.model"
@@ -100,6 +100,7 @@ class SentencePiece(Tokenizer):
     """
 
     kind = "sentencepiece"
+    file_name = MODEL_NAME
     in_files = ("model",)
 
     def __init__(
@@ -303,17 +304,30 @@ class SentencePiece(Tokenizer):
             new.write_bytes(self.model)
 
     @classmethod
-    def load(cls, directory: str | os.PathLike, **options: Any) -> SentencePiece:
-        """The tokenizer of a directory's `spiece.model`.
+    def from_file(
+        cls,
+        file: str | os.PathLike,
+        *,
+        special_tokens: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> SentencePiece:
+        """Opens a model file; see `Tokenizer.from_file`.
 
-        Raises:
-            InputError: if it is missing or damaged.
+        If the file has no mask token, `last_tokens` adds the mask token to the vocabulary.
         """
-        path = Path(directory) / MODEL_NAME
         try:
-            return cls(path.read_bytes(), **options)
+            model = Path(file).read_bytes()
         except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+            raise InputError(f"{file} cannot be read: {error.strerror}.") from None
+        if special_tokens is None or "last_tokens" not in options:
+            try:
+                pieces = set(SentencePieceModel.from_bytes(model).pieces)
+            except InputError as error:
+                raise InputError(f"{file}: {error}") from None
+            special_tokens = special_tokens or usual_special_tokens(pieces)
+            mask = special_tokens.get("mask", "[MASK]")
+            options = {"last_tokens": [] if mask in pieces else [mask], **options}
+        return cls(model, special_tokens=special_tokens, **options)
 
 
 def _places(words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -24,7 +24,7 @@ from keras_bert.errors import InputError
 from keras_bert.extras import require
 from keras_bert.text.files import iterate_lines
 from keras_bert.text.vocabulary import CONTINUATION, Vocabulary
-from keras_bert.text.wordpiece.normalization import load_normalizer, split_words
+from keras_bert.text.wordpiece.tokenizer import load_normalizer, split_words
 
 _SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _LINES_PER_BATCH = 4096

@@ -87,12 +87,12 @@ def first_tokens(rows: Rows, words: Sequence[Words]) -> np.ndarray:
     """
     counts = [len(spans) for spans in words]
     starts, ends = np.array([*itertools.chain(*words)], np.int64).reshape(-1, 2).T
-    tokens = np.flatnonzero(rows.flat["most_context"])
+    tokens = np.flatnonzero(rows.flat["is_max_context"])
     token_starts, token_ends = (rows.flat[name][tokens] for name in ("starts", "ends"))
     # All texts one after the other, as if they were one.
     size = max(ends.max(initial=0), token_ends.max(initial=0)) + 1
     shift = size * np.repeat(np.arange(len(words)), counts)
-    token_shift = size * np.repeat(rows.owners.astype(np.int64), rows.lengths)[tokens]
+    token_shift = size * np.repeat(rows.sample_ids.astype(np.int64), rows.lengths)[tokens]
     word = np.searchsorted(ends + shift, token_starts + token_shift, side="right")
     known = word < len(ends)
     tokens, word, token_ends = tokens[known], word[known], (token_ends + token_shift)[known]
