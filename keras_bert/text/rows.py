@@ -63,7 +63,7 @@ class Rows:
         return {name: values[inside] for name, values in self.flat.items()}
 
     def order_by_length(self) -> np.ndarray:
-        """Returns the indices of rows, longest first, int64 `[R]`; equally long rows stay in order."""
+        """Returns the indices of rows, int64 `[R]`, longest first, otherwise in order."""
         return np.argsort(-self.lengths, kind="stable")
 
     def padded(

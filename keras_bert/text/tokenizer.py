@@ -212,9 +212,7 @@ class Tokenizer(abc.ABC):
     @functools.cached_property
     def _normalized_cutter(self) -> TokenCutter | None:
         tokens = [token for token in self.added_tokens if token.normalized]
-        tokens.sort(
-            key=lambda token: not token.special
-        )  # special tokens come first if forms are equal
+        tokens.sort(key=lambda token: not token.special)  # the first of equal forms counts
         if not tokens:
             return None
         with tf.init_scope():
