@@ -72,15 +72,15 @@ _EARLIER = functools.partial(
 
 
 def from_keras_hub(model: Any, task: str | None = None, **options: Any) -> keras.Model:
-    """A model with the weights of a `BertBackbone`, `BertTextClassifier` or `BertMaskedLM`.
+    """Makes a model with the weights of a `BertBackbone`, `BertTextClassifier` or `BertMaskedLM`.
 
     Args:
-        model: KerasHub's model. Its preprocessor comes along.
+        model: KerasHub's model. Its preprocessor is converted, too.
         task: as in `keras_bert.load`.
         **options: as in `keras_bert.load`, for instance `labels`, which KerasHub does not keep.
 
     Raises:
-        InputError: if it is another model, or one that cannot be expressed here.
+        InputError: if the model is another one or cannot be expressed here.
 
     Example:
         >>> backbone = keras_hub.models.BertBackbone.from_preset("bert_base_en_uncased")
@@ -90,9 +90,9 @@ def from_keras_hub(model: Any, task: str | None = None, **options: Any) -> keras
 
 
 def to_keras_hub(model: keras.Model) -> Any:
-    """KerasHub's model with the weights of an `Encoder`, classifier or masked language model.
+    """Makes KerasHub's model from an `Encoder`, a classifier or a masked language model.
 
-    Names of labels are not kept. KerasHub has one rate of dropout: that of the hidden states.
+    KerasHub keeps no names of labels, and uses the dropout rate of hidden states for attention.
 
     Raises:
         InputError: if KerasHub cannot express the model, or is not installed.
@@ -123,12 +123,12 @@ def to_keras_hub(model: keras.Model) -> Any:
 
 
 def is_keras_hub(directory: Path) -> bool:
-    """Whether a directory looks like a preset of KerasHub."""
+    """Returns whether a directory looks like a preset of KerasHub."""
     return any((directory / name).is_file() for name in _WEIGHTS)
 
 
 def open_keras_hub(directory: Path) -> Contents:
-    """What a preset of KerasHub holds.
+    """Returns the contents of a KerasHub preset.
 
     Raises:
         CheckpointError: if a file is missing or damaged, or the preset is not one of BERT.
@@ -157,8 +157,8 @@ def save_keras_hub(model: keras.Model, directory: str | os.PathLike) -> None:
     """Writes a preset, complete or not at all.
 
     Raises:
-        InputError: if KerasHub cannot express the model or is not installed, the directory holds
-            something else.
+        InputError: if KerasHub cannot express the model or is not installed, or the directory
+            holds something else.
         StorageError: if a file cannot be written.
     """
     live = to_keras_hub(model)
@@ -170,22 +170,22 @@ def save_keras_hub(model: keras.Model, directory: str | os.PathLike) -> None:
 
 
 class _LiveModel:
-    """The weights of a model in memory, by their paths."""
+    """Weights of a model in memory by their paths."""
 
     def __init__(self, model: Any):
         self._name = type(model).__name__
         self._weights = {variable.path: variable for variable in model.weights}
 
     def names(self) -> Iterable[str]:
-        """The paths of all weights."""
+        """Returns the paths of all weights."""
         return self._weights.keys()
 
     def read(self, name: str) -> np.ndarray:
-        """One weight."""
+        """Returns a weight by its path."""
         return keras.ops.convert_to_numpy(self._weights[name])
 
     def where(self, name: str) -> str:
-        """The class of the model."""
+        """Returns the class of the model."""
         return f"The {self._name}"
 
 

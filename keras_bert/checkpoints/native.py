@@ -1,4 +1,4 @@
-"""Our own directory: configuration, weights and text format, each in a file one can read.
+"""This package's own directory: configuration, weights and text format in readable files.
 
 keras_bert.json        format version, class and configuration of the model
 weights.safetensors    weights by the names of `saved_weights`
@@ -52,7 +52,7 @@ def save_native(model: keras.Model, directory: str | os.PathLike, card: Card = N
 
 
 def write_native(model: keras.Model, path: Path, tensors: Mapping[str, Any] | None = None) -> None:
-    """Writes the model's files into a new directory, with these weights if they are given."""
+    """Writes the model's files into a new directory, with `tensors` for its weights if given."""
     path.mkdir()
     save_tensors(saved_weights(model) if tensors is None else tensors, path / WEIGHTS)
     preprocessor = getattr(model, "preprocessor", None)
@@ -62,12 +62,12 @@ def write_native(model: keras.Model, path: Path, tensors: Mapping[str, Any] | No
 
 
 def is_native(directory: Path) -> bool:
-    """Whether a directory looks like one of ours."""
+    """Returns whether a directory looks like a directory of this package."""
     return (directory / CONFIGURATION).is_file()
 
 
 def open_native(directory: Path) -> Contents:
-    """What a directory that `save_native` wrote holds.
+    """Returns the contents of a directory that `save_native` wrote.
 
     Raises:
         CheckpointError: if a file is missing or damaged.

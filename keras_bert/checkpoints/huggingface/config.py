@@ -1,4 +1,4 @@
-"""The `config.json` of Hugging Face's transformers, both ways."""
+"""`config.json` of Hugging Face's transformers: reading and writing."""
 
 import logging
 from collections.abc import Mapping
@@ -129,17 +129,17 @@ def read_encoder(
     names: Mapping[str, str],
     activations: Mapping[str, str] = ACTIVATIONS,
 ) -> EncoderConfig:
-    """Our configuration from `config.json` or `bert_config.json`.
+    """Makes our configuration from `config.json` or `bert_config.json`.
 
     Args:
         path: the file, for messages.
-        values: what is in it.
-        traits: the fields that make the family.
+        values: its content.
+        traits: fields that make the family.
         names: our fields to theirs.
         activations: their names of activations to ours.
 
     Raises:
-        CheckpointError: if one is missing or not supported.
+        CheckpointError: if a field is missing or not supported.
     """
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise CheckpointError(
@@ -196,14 +196,14 @@ def read_arguments(
     *,
     outputs: int | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns arguments of the task's constructor, and why others cannot be read, by name.
+    """Returns arguments of the task's constructor, and errors of other arguments by name.
 
     Args:
         path: the file, for messages.
-        values: what is in it.
-        task: the name of the task.
-        dropout: the field with the rate before the logits, or "".
-        outputs: number of logits that the weights of a classification head have, if known.
+        values: its content.
+        task: name of the task.
+        dropout: field with the rate before the logits, or "".
+        outputs: number of logits in the weights of a classification head, if known.
     """
     arguments: dict[str, Any] = {}
     faults: dict[str, str] = {}
@@ -261,7 +261,7 @@ def _read_labels(values: Mapping[str, Any], outputs: int | None) -> tuple[str, .
 
 
 def write_configuration(model: keras.Model, task: str, family: ModuleType) -> dict[str, Any]:
-    """The `config.json` of a model; the inverse of all that reads one.
+    """Returns the `config.json` of a model.
 
     Raises:
         InputError: if transformers has no such model.
@@ -291,7 +291,7 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
 
 
 def write_arguments(model: keras.Model, task: str, dropout: str = "") -> dict[str, Any]:
-    """The inverse of `read_arguments`."""
+    """Returns the fields that `read_arguments` reads."""
     values: dict[str, Any] = {}
     if dropout:
         values[dropout] = model.dropout

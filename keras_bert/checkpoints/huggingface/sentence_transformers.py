@@ -1,8 +1,8 @@
-"""Directories of sentence-transformers: one of transformers, and how its tokens become a vector.
+"""Directories of sentence-transformers: a directory of transformers with pooling.
 
-modules.json                 what is computed, one after the other, and where each is described
-1_Pooling/config.json        from vectors of tokens to one of the text
-sentence_bert_config.json    the longest text
+modules.json                 the modules, in order, and their folders
+1_Pooling/config.json        pooling of token vectors
+sentence_bert_config.json    length of the longest text
 """
 
 import functools
@@ -41,17 +41,17 @@ _EARLIER = functools.partial(
 
 
 def is_sentence_transformers(directory: Path) -> bool:
-    """Whether a directory looks like one of sentence-transformers."""
+    """Returns whether a directory looks like a directory of sentence-transformers."""
     return (directory / MODULES).is_file()
 
 
 def open_sentence_transformers(directory: Path) -> Contents:
-    """What a directory of sentence-transformers holds: a `TextEmbedder`, if one is asked for.
+    """Returns the contents of a directory of sentence-transformers.
 
-    Else it opens as the `Encoder` that its `config.json` names.
-
-    Modules or a pooling that a `TextEmbedder` does not have are a fault only where one is wanted.
-    A cross-encoder, which has no other modules, opens as its `config.json` says.
+    By default, the directory opens as the `Encoder` that its `config.json` names; with
+    `task="embedder"` as a `TextEmbedder`. Only a `TextEmbedder` fails if it cannot have the modules
+    or the pooling. A cross-encoder, which has no other modules, opens as the task in its
+    `config.json`.
 
     Raises:
         CheckpointError: if a file is missing or damaged.
@@ -107,10 +107,10 @@ def open_sentence_transformers(directory: Path) -> Contents:
 def save_sentence_transformers(
     model: keras.Model, directory: str | os.PathLike, card: Card = None
 ) -> None:
-    """Writes a directory that sentence-transformers opens, with its card, complete or not at all.
+    """Writes a directory for sentence-transformers with its card, complete or not at all.
 
     Raises:
-        InputError: if sentence-transformers has no such model, the directory holds something
+        InputError: if sentence-transformers has no such model, or the directory holds something
             else.
         StorageError: if a file cannot be written.
     """
@@ -173,7 +173,7 @@ def _read_modules(directory: Path) -> tuple[list[str], list[Path]]:
 
 
 def _read_poolings(path: Path) -> list[str]:
-    """The poolings that are asked for, by our names where we have them."""
+    """Returns the requested poolings by our names, or by theirs if we have none."""
     values = read_json(path)
     modes = values.get("pooling_mode")
     if isinstance(modes, (str, list)):
@@ -185,7 +185,7 @@ def _read_poolings(path: Path) -> list[str]:
 
 
 def _read_options(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Returns the file with the options of the first module, and what is in it."""
+    """Returns the file with the options of the first module, and its content."""
     # Older releases name the file by the family.
     path = next(iter(sorted(folder.glob("sentence_*_config.json"))), folder / LENGTH)
     return path, read_json_if_there(path)
@@ -201,7 +201,7 @@ def _cut(preprocessor: Any, values: dict[str, Any], max_positions: int) -> Any:
 
 @contextmanager
 def _lent(encoder: Any, preprocessor: Any) -> Iterator[None]:
-    """The encoder has the preprocessor in the block."""
+    """Gives the encoder the preprocessor within the block."""
     before, encoder.preprocessor = encoder.preprocessor, preprocessor
     try:
         yield
