@@ -1,11 +1,11 @@
 """Byte-level byte-pair encoding in the graph: RoBERTa, DeBERTa v1, GPT-2's vocabularies.
 
-Texts are split into words (`splitting.py`) and a word's bytes are merged pair by pair, always
-the pair that was learned first (Sennrich et al., 2016, https://arxiv.org/abs/1508.07909; Radford et
-al., 2019). The merging is done by tf.text's SentencePiece operation, with a model made of the
-merges: a piece for each token, the order of the merges as its score. It is by far the slowest
-step, so it gets each different word of a batch once, and only those that are not one token. What
-comes before it is done once for each different chunk between spaces.
+Texts are split into words (`splitting.py`). A word's bytes are merged pair by pair, always the pair
+that was learned first (Sennrich et al., 2016, https://arxiv.org/abs/1508.07909; Radford et al.,
+2019). tf.text's SentencePiece operation merges, with a model that has a piece for each token and
+the order of the merges as scores. Merging is the slowest step, so each different word of a batch is
+merged once, and only if it is not one token. The steps before it run once for each different chunk
+between spaces.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import Vocabulary, usual_special_tokens
 
 _NOT_IN_TEXT = "\x01"  # no character of the bytes' alphabet
-_LONGEST_WHOLE_WORD = 100  # bytes; longer ones are merged each time
+_LONGEST_WHOLE_WORD = 100  # bytes; longer words are always merged
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -56,13 +56,12 @@ class BytePair(Tokenizer):
         <tf.RaggedTensor [[262, 263], [264, 263]]>
 
     Args:
-        vocabulary: the tokens, in the alphabet of `files.py`. A byte without a token
-            becomes the unknown one.
-        merges: pairs of tokens to join, the first to be joined first; none for a vocabulary of
-            single bytes.
-        add_prefix_space: put a space before a text that has none there, so that its first word is
-            like the others.
-        mask_takes_space: as of `Tokenizer`; its tokens begin with a space.
+        vocabulary: tokens in the alphabet of `files.py`. A byte without a token becomes the unknown
+            token.
+        merges: pairs of tokens to join, in their order; none for a vocabulary of single bytes.
+        add_prefix_space: whether to put a space before a text without one, so its first word is
+            like other words.
+        mask_takes_space: as in `Tokenizer`.
         added_tokens: as in `Tokenizer`.
 
     Raises:
@@ -105,7 +104,7 @@ class BytePair(Tokenizer):
             unknown_id=self.vocabulary.unknown_id,
             control=[piece for piece in pieces if piece.startswith(_NOT_IN_TEXT)],
             kind="bpe",
-            character_map=write_character_map({_NOT_IN_TEXT: _NOT_IN_TEXT}),  # none is logged
+            character_map=write_character_map({_NOT_IN_TEXT: _NOT_IN_TEXT}),  # avoids a log
             add_dummy_prefix=False,
             remove_extra_whitespaces=False,
             escape_whitespaces=False,
@@ -119,7 +118,7 @@ class BytePair(Tokenizer):
         self._build_whole_words(pieces)
 
     def _build_whole_words(self, pieces: Sequence[str]) -> None:
-        """A dictionary of the words that merge into one token: `FastWordpieceTokenizer` is one."""
+        """Makes a dictionary of words that are one token, by `FastWordpieceTokenizer`."""
         short = [piece for piece in pieces if len(piece.encode()) <= _LONGEST_WHOLE_WORD]
         counts = self._merger.tokenize(short).row_lengths().numpy()
         words = [piece for piece, count in zip(short, counts, strict=True) if count == 1]
@@ -136,9 +135,10 @@ class BytePair(Tokenizer):
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
-        """Whether each token does not begin with a space, if any token does: bool `[V]`.
+        """Whether each token continues a word, bool `[V]`.
 
-        Special and added tokens do not continue a word.
+        A token continues a word if it does not begin with a space. Special and added tokens do not
+        continue a word. If no token begins with a space, no token continues a word.
         """
         tokens, special = self.vocabulary.tokens, self.tokens_beyond_text
         starts = np.array([token.startswith(SPACE) for token in tokens])
@@ -159,7 +159,7 @@ class BytePair(Tokenizer):
         of_chunks, chunk_lengths = self._spans(distinct, pieces, data)
         spans = tf.gather(of_chunks, index)
 
-        # Where a chunk begins in its text; a prefix is no character of it.
+        # First character of each chunk in its text, which does not include the prefix.
         chunk_lengths = tf.gather(chunk_lengths, index)
         chunk_begins = tf.cumsum(chunk_lengths, exclusive=True)
         text_begins = tf.gather(tf.pad(chunk_begins, [[0, 1]]), chunks.row_starts())
@@ -171,8 +171,7 @@ class BytePair(Tokenizer):
         start, end = tf.maximum(start + begins, 0), end + begins
         leading = tf.gather(self._leading, piece)  # spaces
         trailing = tf.gather(self._trailing, piece)
-        # Hugging Face leaves out the spaces of a token (`trim_offsets`), but one that may
-        # be the prefix.
+        # Hugging Face leaves out a token's spaces (`trim_offsets`), except a possible prefix.
         if self.add_prefix_space:
             leading = tf.where((start == 0) & (leading == 1), 0, leading)
         start = tf.minimum(start + leading, end)
@@ -186,9 +185,9 @@ class BytePair(Tokenizer):
     def _spans(
         self, texts: tf.Tensor, pieces: tf.RaggedTensor, data: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Ids in the model, starts and ends `[N, (tokens), 3]`, and lengths of the texts `[N]`.
+        """Returns ids in the model, starts and ends `[N, (tokens), 3]`, and texts' lengths `[N]`.
 
-        All int32, and in characters.
+        All are int32. Starts, ends and lengths count characters.
         """
         begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
         characters = tf.pad(tf.cumsum(begins_character), [[1, 0]])  # before each byte
@@ -196,14 +195,14 @@ class BytePair(Tokenizer):
         text_ends = tf.gather(characters, tf.cumsum(tf.strings.length(texts)))
         lengths = tf.gather(self._lengths, pieces.values)
         end_bytes = tf.cumsum(lengths)
-        starts = tf.gather(characters, end_bytes - lengths + 1) - 1  # of the character it is in
+        starts = tf.gather(characters, end_bytes - lengths + 1) - 1  # start of its character
         ends = tf.gather(characters, end_bytes)
         before_text = tf.gather(text_begins, row_ids(pieces))
         spans = tf.stack([pieces.values, starts - before_text, ends - before_text], axis=1)
         return pieces.with_values(spans), text_ends - text_begins
 
     def _with_prefix(self, texts: tf.Tensor) -> tf.Tensor:
-        """Texts `[N]` with a space before those that are to have one."""
+        """Returns texts `[N]` with the prefix space, if the tokenizer adds one."""
         if not self.add_prefix_space:
             return texts
         has_one = tf.strings.regex_full_match(texts, r"( (?s:.*))?")
@@ -213,14 +212,14 @@ class BytePair(Tokenizer):
         return pieces.with_values(tf.gather(self._ids, pieces.values))
 
     def _pieces(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Ids in the model `[N, (tokens)]`, and the bytes of all texts, uint8."""
+        """Returns ids in the model `[N, (tokens)]`, and the bytes of all texts, uint8."""
         words = split_words(texts)
         distinct, index = tf.unique(in_alphabet(words.values))
         pieces = words.with_values(tf.gather(self._merge(distinct), index))
         return pieces.merge_dims(1, 2), words.flat_values
 
     def _merge(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """Ids in the model int32 `[W, (tokens)]` of words `[W]` in the bytes' alphabet."""
+        """Returns ids in the model int32 `[W, (tokens)]` of words `[W]` in the bytes' alphabet."""
         whole = tf.gather(self._whole_word_ids, self._whole_words.tokenize(words).values)
         is_whole = whole >= 0
         merged = self._merger.tokenize(tf.where(is_whole, "", words))
@@ -233,11 +232,11 @@ class BytePair(Tokenizer):
         return [token_bytes(token) for token in self.vocabulary.tokens]
 
     def readable(self, token_id: int) -> str:
-        """A token as text, its spaces as spaces; bytes that are no character are `\ufffd`."""
+        """Returns a token as text; bytes that are not a character become `\ufffd`."""
         return token_bytes(self.vocabulary.tokens[token_id]).decode(errors="replace")
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, ready for JSON; the vocabulary and the merges are in it."""
+        """Returns the constructor's arguments, vocabulary and merges included, ready for JSON."""
         return {
             "vocabulary": list(self.vocabulary.tokens),
             "special_tokens": self.vocabulary.special_tokens,
@@ -249,7 +248,7 @@ class BytePair(Tokenizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> BytePair:
-        """The tokenizer that `get_config` describes."""
+        """Makes the tokenizer from the dictionary of `get_config`."""
         config = dict(config)
         vocabulary = Vocabulary(config.pop("vocabulary"), **config.pop("special_tokens"))
         merges = [merge.split(" ") for merge in config.pop("merges")]
@@ -290,7 +289,7 @@ class BytePair(Tokenizer):
 
 
 def in_alphabet(words: tf.RaggedTensor) -> tf.Tensor:
-    """Words `[W]` in the alphabet of `files.py`, of their bytes `[W, (bytes)]`."""
+    """Returns words `[W]` in the alphabet of `files.py` for their bytes `[W, (bytes)]`."""
     code_points = tf.gather(BYTE_CODE_POINTS, tf.cast(words.values, tf.int32))
     return tf.strings.unicode_encode(words.with_values(code_points), "UTF-8")
 
