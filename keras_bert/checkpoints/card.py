@@ -194,7 +194,11 @@ def model_index(
     results: list[dict[str, Any]] = []
     for split, (data, metrics) in measured.items():
         values = [
-            {"type": _metric_type(name), "value": round(value, 4), "name": name}
+            {
+                "type": next((kind for end, kind in _TYPES.items() if name.endswith(end)), name),
+                "value": round(value, 4),
+                "name": name,
+            }
             for name, value in metrics.items()
             if not name.endswith("loss") and math.isfinite(value)
         ]
@@ -239,10 +243,6 @@ def _is_untouched(path: Path) -> bool:
     text = path.read_text("utf-8", errors="replace")
     mark = _MARK_PATTERN.search(text)
     return mark is not None and mark[1] == _digest(text[: mark.start()])
-
-
-def _metric_type(name: str) -> str:
-    return next((kind for end, kind in _TYPES.items() if name.endswith(end)), name)
 
 
 def _summary(model: keras.Model) -> str:

@@ -80,13 +80,14 @@ class Contents(NamedTuple):
                 encoder = encoder | {"pooler": True}
         config = encoder_config(encoder, self.place)
         check_layers(self.table, self.source, config.num_distinct_layers)
-        arguments = {"preprocessor": self.preprocessor} | arguments
-        arguments["preprocessor"] = _usable(
-            arguments["preprocessor"], config.vocabulary_size, self.place
-        )
-        arguments |= options
-        if "preprocessor" in options:
-            _check_vocabulary(options["preprocessor"], config.vocabulary_size, self.place)
+        rows, given = config.vocabulary_size, options.get("preprocessor")
+        own = arguments.get("preprocessor", self.preprocessor)
+        arguments = {**arguments, "preprocessor": _usable(own, rows, self.place), **options}
+        if given is not None and len(given.vocabulary) > rows:
+            raise CheckpointError(
+                f"{self.place}: the vocabulary has {len(given.vocabulary)} tokens, but the token "
+                f"embedding has only {rows} rows."
+            )
         return build_model(task or self.task, config, arguments, str(self.place))
 
     def load(self, task: str | None = None, **options: Any) -> keras.Model:
@@ -123,15 +124,6 @@ def _usable(preprocessor: Any, vocabulary_size: int, place: Path) -> Any:
         )
         return None
     return preprocessor
-
-
-def _check_vocabulary(preprocessor: Any, vocabulary_size: int, place: Path) -> None:
-    """Checks that the token embedding has a row for each token."""
-    if preprocessor is not None and len(preprocessor.vocabulary) > vocabulary_size:
-        raise CheckpointError(
-            f"{place}: the vocabulary has {len(preprocessor.vocabulary)} tokens, but the token "
-            f"embedding has only {vocabulary_size} rows."
-        )
 
 
 def encoder_config(fields: Mapping[str, Any], place: Path) -> EncoderConfig:

@@ -22,7 +22,7 @@ from keras_bert.checkpoints.directories import TEXT_FILES, replaceable_files
 from keras_bert.checkpoints.files import SafetensorsFiles, read_json, save_tensors, write_json
 from keras_bert.checkpoints.mapping import SAME, Link
 from keras_bert.checkpoints.variables import saved_weights, task_arguments, task_name
-from keras_bert.errors import CheckpointError, InputError
+from keras_bert.errors import CheckpointError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.tasks.registry import TASKS
 
@@ -58,7 +58,16 @@ def write_native(model: keras.Model, path: Path, tensors: Mapping[str, Any] | No
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None:
         preprocessor.save(path)
-    write_json(_describe(model), path / CONFIGURATION)
+    encoder = model if isinstance(model, Encoder) else model.encoder
+    description = {
+        "format": "keras_bert",
+        "format_version": FORMAT_VERSION,
+        "keras_bert_version": keras_bert.__version__,
+        "task": task_name(model),
+        "arguments": task_arguments(model),
+        "encoder": encoder.config.to_dict(),
+    }
+    write_json(description, path / CONFIGURATION)
 
 
 def is_native(directory: Path) -> bool:
@@ -93,22 +102,8 @@ def _read_preprocessor(directory: Path) -> Any:
 
     try:
         return Preprocessor.load(directory)
-    except InputError:
-        raise
-    except (OSError, TypeError, ValueError) as error:
+    except OSError as error:
         raise CheckpointError(f"{path} is not a preprocessor's configuration: {error}.") from error
-
-
-def _describe(model: keras.Model) -> dict[str, Any]:
-    encoder = model if isinstance(model, Encoder) else model.encoder
-    return {
-        "format": "keras_bert",
-        "format_version": FORMAT_VERSION,
-        "keras_bert_version": keras_bert.__version__,
-        "task": task_name(model),
-        "arguments": task_arguments(model),
-        "encoder": encoder.config.to_dict(),
-    }
 
 
 def _read_description(directory: Path) -> dict[str, Any]:

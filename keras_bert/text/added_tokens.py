@@ -119,7 +119,7 @@ class TokenCutter:
         self._covers_space = covers_space
 
     def around(self, texts: tf.Tensor, tokenize: Callable[[tf.Tensor], Pieces]) -> Pieces:
-        """Tokenizes texts `[N]`; `tokenize` is called with the text between the found tokens."""
+        """Cuts tokens out of texts `[N]`; `tokenize` splits the text between them."""
         parts = self._cut(texts)
         return _insert(parts, *tokenize(parts.plain.values))
 

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
@@ -35,27 +35,18 @@ class Vocabulary:
             missing.
     """
 
-    tokens: tuple[str, ...]
+    tokens: Sequence[str]
+    _: KW_ONLY
     pad: str = "[PAD]"
     unknown: str = "[UNK]"
     cls: str = "[CLS]"
     separator: str = "[SEP]"
     mask: str = "[MASK]"
 
-    def __init__(
-        self,
-        tokens: Sequence[str],
-        *,
-        pad: str = "[PAD]",
-        unknown: str = "[UNK]",
-        cls: str = "[CLS]",
-        separator: str = "[SEP]",
-        mask: str = "[MASK]",
-    ) -> None:
-        special = {"pad": pad, "unknown": unknown, "cls": cls, "separator": separator, "mask": mask}
-        for name, value in {"tokens": tuple(tokens), **special}.items():
-            object.__setattr__(self, name, value)
-        _check(self.tokens, tuple(special.values()), source="The vocabulary", item="token")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tokens", tuple(self.tokens))
+        special = tuple(self.special_tokens.values())
+        _check(self.tokens, special, source="The vocabulary", item="token")
 
     @staticmethod
     def from_file(path: str | os.PathLike, **special_tokens: str) -> Vocabulary:
@@ -165,7 +156,7 @@ def is_continuation(token: str) -> bool:
 
 
 def _check(
-    tokens: tuple[str, ...], special: tuple[str, ...], *, source: str, item: str, first: int = 0
+    tokens: Sequence[str], special: tuple[str, ...], *, source: str, item: str, first: int = 0
 ) -> None:
     seen: dict[str, int] = {}
     for number, token in enumerate(tokens, start=first):

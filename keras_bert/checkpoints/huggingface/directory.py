@@ -6,7 +6,7 @@ A family's file in `keras_bert.families` has transformers' names of fields and t
 import functools
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -107,7 +107,8 @@ def open_hugging_face(directory: Path) -> Contents:
     spelled: Callable[[str], str] = str
     if tensorflow_classes.is_tensorflow(weights.names()):
         kinds, spelled = KINDS | tensorflow_classes.KINDS, tensorflow_classes.pytorch_name
-        fixed = {"tie_word_embeddings": True, **_fixed_in_tensorflow(family)}
+        # The TensorFlow classes do not read these fields.
+        fixed = {"tie_word_embeddings": True, **getattr(family, "HUGGING_FACE_TENSORFLOW", {})}
         values = explained(path, given | fixed, family)
     encoder = read_encoder(path, values, family.TRAITS, family.HUGGING_FACE_CONFIG)
     tied = values.get("tie_word_embeddings") is not False
@@ -211,11 +212,6 @@ def _family_to_write(model: keras.Model) -> ModuleType:
             f"but the position_offset is {config.position_offset}."
         )
     return family
-
-
-def _fixed_in_tensorflow(family: ModuleType) -> Mapping[str, Any]:
-    """Returns fields of the configuration that the TensorFlow classes do not read."""
-    return getattr(family, "HUGGING_FACE_TENSORFLOW", {})
 
 
 def _check_adapter(directory: Path) -> None:

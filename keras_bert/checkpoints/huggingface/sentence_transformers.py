@@ -61,7 +61,7 @@ def open_sentence_transformers(directory: Path) -> Contents:
     if kinds == ["Transformer"]:  # a cross-encoder: its head is in the model
         return contents._replace(place=directory)
     contents = contents._replace(
-        place=directory, task="embedder", unless_asked="encoder", faults={}
+        place=directory, task="embedder", unless_asked="encoder", arguments={}, faults={}
     )
     if kinds not in _SUPPORTED:
         fault = (
@@ -69,7 +69,7 @@ def open_sentence_transformers(directory: Path) -> Contents:
             "Transformer, Pooling and perhaps Normalize here. The encoder alone can be loaded "
             'with task="encoder".'
         )
-        return contents._replace(arguments={}, faults={"task": fault})
+        return contents._replace(faults={"task": fault})
     path = folders[1] / CONFIGURATION
     poolings = _read_poolings(path)
     if poolings not in [[name] for name in _FLAGS]:
@@ -77,7 +77,7 @@ def open_sentence_transformers(directory: Path) -> Contents:
             f"{path}: the pooling {' and '.join(poolings) or 'none'} is not supported; only the "
             'mean or the first token (cls) is. The encoder alone can be loaded with task="encoder".'
         )
-        return contents._replace(arguments={}, faults={"task": fault})
+        return contents._replace(faults={"task": fault})
     prompt = read_json_if_there(directory / OPTIONS).get("default_prompt_name")
     if prompt:
         logger.warning(
@@ -85,8 +85,9 @@ def open_sentence_transformers(directory: Path) -> Contents:
             directory / OPTIONS,
             prompt,
         )
-    # The length is for this task alone: the encoder may take longer texts.
-    path, values = _read_options(folders[0])
+    # Older releases name the file by the family.
+    path = next(iter(sorted(folders[0].glob("sentence_*_config.json"))), folders[0] / LENGTH)
+    values = read_json_if_there(path)
     preprocessor = contents.preprocessor
     if preprocessor is not None:
         if values.get("do_lower_case") and not getattr(preprocessor.tokenizer, "lowercase", False):
@@ -94,8 +95,11 @@ def open_sentence_transformers(directory: Path) -> Contents:
                 f"{path}: do_lower_case is not supported, since the tokenizer keeps the case. The "
                 'encoder alone can be loaded with task="encoder".'
             )
-            return contents._replace(arguments={}, faults={"task": fault})
-        preprocessor = _cut(preprocessor, values, contents.encoder["max_positions"])
+            return contents._replace(faults={"task": fault})
+        length = values.get("max_seq_length")
+        # The encoder itself may take longer texts.
+        if isinstance(length, int) and 2 < length <= contents.encoder["max_positions"]:
+            preprocessor = preprocessor.with_length(length)
     arguments = {
         "pooling": poolings[0],
         "normalize": "Normalize" in kinds,
@@ -182,21 +186,6 @@ def _read_poolings(path: Path) -> list[str]:
     ours = {flag: name for name, flag in _FLAGS.items()}
     flags = (name for name, value in values.items() if name.startswith(_FLAG) and value)
     return [ours.get(flag, flag.removeprefix(_FLAG)) for flag in flags]
-
-
-def _read_options(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Returns the file with the options of the first module, and its content."""
-    # Older releases name the file by the family.
-    path = next(iter(sorted(folder.glob("sentence_*_config.json"))), folder / LENGTH)
-    return path, read_json_if_there(path)
-
-
-def _cut(preprocessor: Any, values: dict[str, Any], max_positions: int) -> Any:
-    """Returns the preprocessor with the length that the options name."""
-    length = values.get("max_seq_length")
-    if not isinstance(length, int) or not 2 < length <= max_positions:
-        return preprocessor
-    return preprocessor.with_length(length)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -271,7 +271,7 @@ class TextFiles:
         return token
 
 
-def model_tokens(tokenizer: Tokenizer) -> tuple[str, ...]:
+def model_tokens(tokenizer: Tokenizer) -> Sequence[str]:
     """Returns the vocabulary without the tokens that were added at its end."""
     tokens = tokenizer.vocabulary.tokens
     added = {token.content for token in tokenizer.added_tokens if not token.in_model}

@@ -86,7 +86,13 @@ class BytePair(Tokenizer):
         super().__init__(vocabulary, mask_takes_space=mask_takes_space, added_tokens=added_tokens)
         self.merges = tuple((first, second) for first, second in merges)
         self.add_prefix_space = add_prefix_space
-        _check(self.merges, vocabulary)
+        for first, second in self.merges:
+            for token in (first, second, first + second):
+                if token not in vocabulary:
+                    raise InputError(
+                        f"The merge {first} {second} needs {token!r}, which is not in the "
+                        "vocabulary: use the vocabulary and the merges of one and the same model."
+                    )
         with tf.init_scope():  # constants outlive a graph around this call
             self._build()
 
@@ -148,7 +154,8 @@ class BytePair(Tokenizer):
         chunks = cut_at_spaces(self._with_prefix(texts))
         distinct, index = tf.unique(chunks.values, tf.int64)
         pieces, _ = self._pieces(restore_spaces(distinct))
-        return chunks.with_values(tf.gather(self._ids_of(pieces), index)).merge_dims(1, 2)
+        ids = pieces.with_values(tf.gather(self._ids, pieces.values))
+        return chunks.with_values(tf.gather(ids, index)).merge_dims(1, 2)
 
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
         prefixed = self._with_prefix(texts)
@@ -207,9 +214,6 @@ class BytePair(Tokenizer):
             return texts
         has_one = tf.strings.regex_full_match(texts, r"( (?s:.*))?")
         return tf.where(has_one, texts, tf.strings.join([" ", texts]))
-
-    def _ids_of(self, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
-        return pieces.with_values(tf.gather(self._ids, pieces.values))
 
     def _pieces(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns ids in the model `[N, (tokens)]`, and the bytes of all texts, uint8."""
@@ -292,13 +296,3 @@ def in_alphabet(words: tf.RaggedTensor) -> tf.Tensor:
     """Returns words `[W]` in the alphabet of `files.py` for their bytes `[W, (bytes)]`."""
     code_points = tf.gather(BYTE_CODE_POINTS, tf.cast(words.values, tf.int32))
     return tf.strings.unicode_encode(words.with_values(code_points), "UTF-8")
-
-
-def _check(merges: Sequence[tuple[str, str]], vocabulary: Vocabulary) -> None:
-    for first, second in merges:
-        missing = [token for token in (first, second, first + second) if token not in vocabulary]
-        if missing:
-            raise InputError(
-                f"The merge {first} {second} needs {missing[0]!r}, which is not in the vocabulary: "
-                "use the vocabulary and the merges of one and the same model."
-            )

@@ -363,7 +363,7 @@ def _suits_fast_operation(model: SentencePieceModel) -> bool:
     """Returns whether the faster operation returns the same ids as the other one.
 
     It knows unigram models without bytes and without user-defined pieces. It treats ASCII's white
-    space as a space, so the map must do so, too.
+    space as a space, so the map must turn it into a space.
     """
     changed = read_character_map(model.character_map, 1)
     return (

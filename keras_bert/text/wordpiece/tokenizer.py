@@ -93,26 +93,21 @@ class WordPiece(Tokenizer):
         self.unlike_words = CJK if split_cjk else ""
         self.max_characters_per_word = max_characters_per_word
         with tf.init_scope():  # constants outlive a graph around this call
-            self._build()
-
-    def _build(self) -> None:
-        self.normalizer = load_normalizer(
-            lowercase=self.lowercase, strip_accents=self.strip_accents
-        )
-        self._wordpiece = tf_text.FastWordpieceTokenizer(
-            [self._as_matched(token, index) for index, token in enumerate(self.vocabulary.tokens)],
-            suffix_indicator=CONTINUATION,
-            max_bytes_per_word=_MOST_BYTES_PER_CHARACTER * self.max_characters_per_word,
-            token_out_type=tf.int32,
-            unknown_token=self._as_matched(self.vocabulary.unknown, self.vocabulary.unknown_id),
-            no_pretokenization=not self.split_cjk,
-        )
-        self._limit_words = _WordLimit(
-            self.vocabulary.tokens,
-            self.is_continuation,
-            self.vocabulary.unknown_id,
-            self.max_characters_per_word,
-        )
+            self.normalizer = load_normalizer(lowercase=lowercase, strip_accents=self.strip_accents)
+            self._wordpiece = tf_text.FastWordpieceTokenizer(
+                [self._as_matched(token, index) for index, token in enumerate(vocabulary.tokens)],
+                suffix_indicator=CONTINUATION,
+                max_bytes_per_word=_MOST_BYTES_PER_CHARACTER * max_characters_per_word,
+                token_out_type=tf.int32,
+                unknown_token=self._as_matched(vocabulary.unknown, vocabulary.unknown_id),
+                no_pretokenization=not split_cjk,
+            )
+            self._limit_words = _WordLimit(
+                vocabulary.tokens,
+                self.is_continuation,
+                vocabulary.unknown_id,
+                max_characters_per_word,
+            )
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
