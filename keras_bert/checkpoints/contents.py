@@ -39,7 +39,7 @@ class Contents(NamedTuple):
         preprocessor: a `Preprocessor`, or None.
         source: the tensors.
         table: links from our names to the tensors' names, for one more layer than there is.
-        faults: reasons why the saved task cannot be built, by the option that would replace the
+        errors: reasons why the saved task cannot be built, by the option that would replace the
             faulty value, or by "task". Other tasks can be built.
         unless_asked: task to build by default, if not the saved one.
     """
@@ -51,7 +51,7 @@ class Contents(NamedTuple):
     preprocessor: Any
     source: TensorSource
     table: Sequence[Link]
-    faults: Mapping[str, str] = MappingProxyType({})
+    errors: Mapping[str, str] = MappingProxyType({})
     unless_asked: str | None = None
 
     def build(self, task: str | None = None, **options: Any) -> keras.Model:
@@ -68,9 +68,9 @@ class Contents(NamedTuple):
         """
         check_task(task)
         task = task or self.unless_asked
-        faults = [fault for option, fault in self.faults.items() if option not in options]
-        if faults and task in (None, self.task):
-            raise CheckpointError(faults[0])
+        errors = [message for option, message in self.errors.items() if option not in options]
+        if errors and task in (None, self.task):
+            raise CheckpointError(errors[0])
         arguments, encoder = self.arguments, self.encoder
         if task not in (None, self.task):
             keep = ("tied",) if {task, self.task} <= LANGUAGE_MODELS else ()

@@ -61,7 +61,7 @@ def write_json(value: Mapping[str, Any] | Sequence[Any], path: Path) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-class KeptFile:
+class OpenFile:
     """A file that stays open, even if another file takes its name.
 
     Args:
@@ -166,7 +166,7 @@ def read_index(index: Path) -> dict[Path, list[str]]:
 class _Place(NamedTuple):
     """Place, type and shape of a tensor in a safetensors file."""
 
-    file: KeptFile
+    file: OpenFile
     kind: str
     shape: tuple[int, ...]
     start: int
@@ -228,14 +228,14 @@ def _places(path: Path) -> dict[str, _Place]:
     if not path.is_file():
         raise CheckpointError(f"{path} is missing; the checkpoint is not complete.")
     try:
-        kept = KeptFile(path)
+        opened = OpenFile(path)
         with safe_open(path, framework="np"):  # checks everything
             pass
-        header, start = read_header(kept.file)
+        header, start = read_header(opened.file)
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path} is not a readable safetensors file: {error}.") from error
     return {
-        name: _Place(kept, x["dtype"], tuple(x["shape"]), start + x["data_offsets"][0])
+        name: _Place(opened, x["dtype"], tuple(x["shape"]), start + x["data_offsets"][0])
         for name, x in header.items()
         if name != "__metadata__"
     }

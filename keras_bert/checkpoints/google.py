@@ -92,7 +92,7 @@ def open_google(path: Path) -> Contents:
     if task == "classifier":
         outputs = len(np.atleast_1d(source.read("output_bias")))
         values = {"id2label": {str(i): str(i) for i in range(outputs)}} | values
-    arguments, faults = read_arguments(configuration, values, task, _dropout(task), outputs=outputs)
+    arguments, errors = read_arguments(configuration, values, task, _dropout(task), outputs=outputs)
     return Contents(
         place=path,
         task=task,
@@ -101,7 +101,7 @@ def open_google(path: Path) -> Contents:
         preprocessor=_read_preprocessor(directory, values, encoder.max_positions),
         source=source,
         table=table,
-        faults=faults,
+        errors=errors,
     )
 
 

@@ -100,9 +100,9 @@ def explained(path: Path, values: Mapping[str, Any], family: ModuleType) -> dict
         if second in given:
             given[name] = given[second]
     given = {**family.HUGGING_FACE_DEFAULTS, **given}
-    fault = unsupported(path, given, family.HUGGING_FACE_FIXED)
-    if fault:
-        raise CheckpointError(fault)
+    message = unsupported(path, given, family.HUGGING_FACE_FIXED)
+    if message:
+        raise CheckpointError(message)
     try:
         return dict(getattr(family, "from_hugging_face", dict)(given))
     except ValueError as error:
@@ -206,14 +206,14 @@ def read_arguments(
         outputs: number of logits in the weights of a classification head, if known.
     """
     arguments: dict[str, Any] = {}
-    faults: dict[str, str] = {}
+    errors: dict[str, str] = {}
     if dropout and values.get(dropout) is not None:
         arguments["dropout"] = values[dropout]
     if task in ("classifier", "token_classifier"):
         try:
             arguments["labels"] = _read_labels(values, outputs)
         except InputError as error:
-            faults["labels"] = f"{path}: {error} Correct the file, or load with labels=[...]."
+            errors["labels"] = f"{path}: {error} Correct the file, or load with labels=[...]."
     if task == "classifier":
         names = {theirs: ours for ours, theirs in _PROBLEM_TYPES.items()}
         default = "regression" if len(arguments.get("labels", ())) == 1 else "single_label"
@@ -221,11 +221,11 @@ def read_arguments(
         if theirs in names:
             arguments["problem_type"] = names[theirs]
         else:
-            faults["problem_type"] = (
+            errors["problem_type"] = (
                 f"{path}: problem_type {theirs!r} is not one of {', '.join(names)}. Correct the "
                 f"file, or load with problem_type={default!r}."
             )
-    return arguments, faults
+    return arguments, errors
 
 
 def _read_labels(values: Mapping[str, Any], outputs: int | None) -> tuple[str, ...]:

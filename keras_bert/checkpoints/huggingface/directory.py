@@ -123,11 +123,11 @@ def open_hugging_face(directory: Path) -> Contents:
     encoder = encoder.replace(pooler=head.pooled or has_pooler(table, names))
     bias = next((link for link in table if link.ours == "classifier/logits/bias"), None)
     outputs = len(source.read(bias.theirs)) if bias and bias.theirs in names else None
-    arguments, faults = read_arguments(path, values, task, head.dropout, outputs=outputs)
+    arguments, errors = read_arguments(path, values, task, head.dropout, outputs=outputs)
     arguments |= head.arguments
-    fault = unsupported(path, values, head.fixed)
-    if fault:
-        faults["task"] = f'{fault} The encoder alone can be loaded with task="encoder".'
+    message = unsupported(path, values, head.fixed)
+    if message:
+        errors["task"] = f'{message} The encoder alone can be loaded with task="encoder".'
     if task in LANGUAGE_MODELS:
         arguments["tied"] = source.tied
     if task in ("multiple_choice", "token_classifier") and not head.dropout:
@@ -146,7 +146,7 @@ def open_hugging_face(directory: Path) -> Contents:
         preprocessor=_preprocessor(directory, encoder.max_positions),
         source=source,
         table=table,
-        faults=faults,
+        errors=errors,
     )
 
 

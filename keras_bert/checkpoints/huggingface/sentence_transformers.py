@@ -61,23 +61,23 @@ def open_sentence_transformers(directory: Path) -> Contents:
     if kinds == ["Transformer"]:  # a cross-encoder: its head is in the model
         return contents._replace(place=directory)
     contents = contents._replace(
-        place=directory, task="embedder", unless_asked="encoder", arguments={}, faults={}
+        place=directory, task="embedder", unless_asked="encoder", arguments={}, errors={}
     )
     if kinds not in _SUPPORTED:
-        fault = (
+        message = (
             f"{directory / MODULES} lists the modules {', '.join(kinds)}; an embedder is "
             "Transformer, Pooling and perhaps Normalize here. The encoder alone can be loaded "
             'with task="encoder".'
         )
-        return contents._replace(faults={"task": fault})
+        return contents._replace(errors={"task": message})
     path = folders[1] / CONFIGURATION
     poolings = _read_poolings(path)
     if poolings not in [[name] for name in _FLAGS]:
-        fault = (
+        message = (
             f"{path}: the pooling {' and '.join(poolings) or 'none'} is not supported; only the "
             'mean or the first token (cls) is. The encoder alone can be loaded with task="encoder".'
         )
-        return contents._replace(faults={"task": fault})
+        return contents._replace(errors={"task": message})
     prompt = read_json_if_there(directory / OPTIONS).get("default_prompt_name")
     if prompt:
         logger.warning(
@@ -91,11 +91,11 @@ def open_sentence_transformers(directory: Path) -> Contents:
     preprocessor = contents.preprocessor
     if preprocessor is not None:
         if values.get("do_lower_case") and not getattr(preprocessor.tokenizer, "lowercase", False):
-            fault = (
+            message = (
                 f"{path}: do_lower_case is not supported, since the tokenizer keeps the case. The "
                 'encoder alone can be loaded with task="encoder".'
             )
-            return contents._replace(faults={"task": fault})
+            return contents._replace(errors={"task": message})
         length = values.get("max_seq_length")
         # The encoder itself may take longer texts.
         if isinstance(length, int) and 2 < length <= contents.encoder["max_positions"]:
