@@ -68,11 +68,11 @@ def compare(task: str, options: argparse.Namespace, folder: Path) -> dict:
     model = model_of(plan, options.weights, train)
     job = job_of(model)
     # Without texts in windows: theirs overlap by another number of tokens.
-    owners, counts = np.unique(job.rows(model, train).owners, return_counts=True)
-    owners = owners[counts == 1]
+    sample_ids, counts = np.unique(job.rows(model, train).sample_ids, return_counts=True)
+    sample_ids = sample_ids[counts == 1]
     # Epochs of whole batches: the Trainer is given all of them as one.
-    count = len(owners) // size * size if options.whole else options.steps * size
-    chosen = owners[data.chosen(len(owners), count)].tolist()
+    count = len(sample_ids) // size * size if options.whole else options.steps * size
+    chosen = sample_ids[data.chosen(len(sample_ids), count)].tolist()
     train = train.take(chosen)
     rows = job.rows(model, train)
     weights, head = folder / "model", None

@@ -78,7 +78,7 @@ def in_process(arguments, cores):
 
 def tokenized(vocabulary, text, output):
     from keras_bert.pretraining.data.tokenization import MEGABYTE, tokenize
-    from keras_bert.text.loading import load_tokenizer
+    from keras_bert.text.tokenizer import load_tokenizer
 
     options = {"workers": 1, "shard_size": 8 * MEGABYTE, "progress": False}
     return tokenize(text, load_tokenizer(vocabulary), output, **options)

@@ -26,7 +26,7 @@ _HOMES = {
     "from_keras_hub": "checkpoints.keras_hub",
     "learn_vocabulary": "text.wordpiece.training",
     "load": "checkpoints",
-    "load_tokenizer": "text.loading",
+    "load_tokenizer": "text.tokenizer",
     "save": "checkpoints",
     "to_keras_hub": "checkpoints.keras_hub",
 } | {task.class_name: task.module for task in TASKS.values()}

@@ -1,6 +1,7 @@
 """One configuration describes every encoder of every family."""
 
 import dataclasses
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from keras_bert.errors import InputError, closest
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 
-_PRESETS: dict[str, dict[str, Any]] = {}
+_PRESETS: ChainMap[str, Mapping[str, Any]] = ChainMap()
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -213,12 +214,12 @@ class EncoderConfig:
                 f"There is no preset {name!r}.{closest(name, _PRESETS)}"
                 f" The presets are {', '.join(_PRESETS)}."
             )
-        return cls.from_dict(_PRESETS[name] | changes)
+        return cls.from_dict({**_PRESETS[name], **changes})
 
 
 def register_presets(presets: Mapping[str, Mapping[str, Any]]) -> None:
-    """Makes the sizes of a family known to `EncoderConfig.preset`."""
-    _PRESETS.update({name: dict(values) for name, values in presets.items()})
+    """Makes published sizes known to `EncoderConfig.preset`."""
+    _PRESETS.maps.append(presets)  # type: ignore[arg-type]
 
 
 def check_options(

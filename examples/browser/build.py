@@ -23,7 +23,7 @@ import keras_bert as kb
 from keras_bert import export
 from keras_bert.atomic import replacing, written_with
 from keras_bert.errors import InputError, KerasBertError
-from keras_bert.text.wordpiece.normalization import load_normalizer
+from keras_bert.text.wordpiece.tokenizer import load_normalizer
 
 HERE = Path(__file__).parent
 THEME = Path(kb.__file__).parent / "visualize" / "theme.css"

@@ -22,7 +22,7 @@ from keras_bert.export.signatures import (
 )
 from keras_bert.tasks.registry import task_of
 from keras_bert.text.characters import follow
-from keras_bert.text.packing import layout
+from keras_bert.text.preprocessor import layout
 
 TOP_K = 5
 """Tokens for a mask."""

@@ -1,80 +1,93 @@
 """Models from files and to files."""
 
+import importlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 
 from keras_bert.checkpoints.card import Card
-from keras_bert.checkpoints.contents import Contents
+from keras_bert.checkpoints.contents import Contents, check_saveable
 from keras_bert.checkpoints.directories import open_consistently
-from keras_bert.checkpoints.google import is_google, open_google, save_google
 from keras_bert.checkpoints.hub import download
-from keras_bert.checkpoints.huggingface.directory import (
-    is_hugging_face,
-    open_hugging_face,
-    save_hugging_face,
-)
-from keras_bert.checkpoints.huggingface.sentence_transformers import (
-    is_sentence_transformers,
-    open_sentence_transformers,
-    save_sentence_transformers,
-)
-from keras_bert.checkpoints.keras_file import SUFFIX, open_keras_file
-from keras_bert.checkpoints.keras_hub import is_keras_hub, open_keras_hub, save_keras_hub
-from keras_bert.checkpoints.native import is_native, open_native, save_native
-from keras_bert.checkpoints.tasks import check_saveable
 from keras_bert.errors import CheckpointError, InputError, closest
 
 
 class Format(NamedTuple):
-    """A kind of directory: how to know it, open it and write it."""
+    """Format of a directory; its module is imported when it is needed.
 
-    fits: Callable[[Path], bool]
-    open: Callable[[Path], Contents]
-    save: Callable[..., None]
+    Args:
+        module: module below this package with the functions `is_NAME`, `open_NAME` and `save_NAME`.
+        name: end of the functions' names.
+        has_card: whether a save writes a model card.
+    """
+
+    module: str
+    name: str
+    has_card: bool = False
+
+    def _call(self, verb: str, *args: Any) -> Any:
+        module = importlib.import_module(f"{__name__}.{self.module}")
+        return getattr(module, f"{verb}_{self.name}")(*args)
+
+    def fits(self, path: Path) -> bool:
+        """Returns whether a directory has the format."""
+        return self._call("is", path)
+
+    def open(self, path: Path) -> Contents:
+        """Returns the contents of a directory; reads no weight."""
+        return self._call("open", path)
+
+    def save(self, model: keras.Model, directory: str | os.PathLike, card: Card) -> None:
+        """Writes a model into a directory."""
+        self._call("save", model, directory, *[card][: self.has_card])
 
 
-FORMATS = {  # the first that fits opens a directory
-    "native": Format(is_native, open_native, save_native),
-    "google": Format(is_google, open_google, save_google),
-    "keras-hub": Format(is_keras_hub, open_keras_hub, save_keras_hub),
+FORMATS = {  # the first format that fits opens a directory
+    "native": Format("native", "native", has_card=True),
+    "google": Format("google", "google"),
+    "keras-hub": Format("keras_hub", "keras_hub"),
     "sentence-transformers": Format(
-        is_sentence_transformers, open_sentence_transformers, save_sentence_transformers
+        "huggingface.sentence_transformers", "sentence_transformers", has_card=True
     ),
-    "huggingface": Format(is_hugging_face, open_hugging_face, save_hugging_face),
+    "huggingface": Format("huggingface.directory", "hugging_face", has_card=True),
 }
-WITH_CARD = ("native", "huggingface", "sentence-transformers")
 
 
 def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> keras.Model:
-    """Opens a model, whoever wrote it.
+    """Opens a model of this package or of another library.
 
     Args:
-        path: a directory that `save` wrote; a directory of Hugging Face's transformers or of
-            sentence-transformers, or the name of one on its hub, "google-bert/bert-base-uncased";
-            one of Google's TF1 checkpoints or TF Model Garden's TF2 checkpoints, with
-            `bert_config.json`; a KerasHub preset; or a `.keras` file.
+        path: one of these:
+            a directory that `save` wrote;
+            a directory of Hugging Face's transformers or of sentence-transformers;
+            a model's name on the Hugging Face Hub, "google-bert/bert-base-uncased";
+            a TF1 checkpoint of Google or a TF2 checkpoint of TF Model Garden, with
+            `bert_config.json`;
+            a KerasHub preset;
+            a `.keras` file.
         task: "encoder", "classifier", "embedder", "masked_lm", "multiple_choice",
             "next_sentence", "pretraining", "replaced_token", "span_classifier" or
-            "token_classifier", to put the encoder into another model than the saved one. Weights
-            that the checkpoint lacks are initialized at random and logged as a warning.
-        **options: arguments of the model's constructor, for instance `labels=["no", "yes"]`,
-            `dtype="mixed_bfloat16"`; they replace the saved ones.
+            "token_classifier"; puts the encoder into this model in place of the saved one. Weights
+            that the checkpoint lacks are initialized at random, and a warning lists them.
+        **options: arguments of the model's constructor, for instance `labels=["no", "yes"]` or
+            `dtype="mixed_bfloat16"`. They replace the saved arguments.
 
     Returns:
         An `Encoder` or a task. Its `preprocessor` is set if the checkpoint has a vocabulary.
 
     Raises:
-        CheckpointError: if a file is missing, damaged, pickled or does not fit the configuration.
+        CheckpointError: if a file is missing, damaged or pickled, or does not fit the
+            configuration.
         InputError: if the task or an option is unknown.
 
     Example:
         >>> classifier = keras_bert.load("run/model", task="classifier", labels=["no", "yes"])
     """
-    if Path(path).suffix == SUFFIX and Path(path).is_file():
+    if Path(path).suffix == ".keras" and Path(path).is_file():
+        from keras_bert.checkpoints.keras_file import open_keras_file
+
         return open_keras_file(Path(path))
     return open_checkpoint(path)[1].load(task, **options)
 
@@ -87,25 +100,28 @@ def save(
 ) -> None:
     """Writes a model, complete or not at all.
 
-    The first three formats come with a model card, `README.md`. One that a person wrote or
-    changed stays as it is when a model is saved over it, which is logged.
+    The first three formats have a model card, `README.md`. If a person wrote or changed the card in
+    the directory, the card stays, and a warning says so.
 
-    LoRA adapters of `layer.enable_lora` are added to the weights that they adapt; the model itself
-    keeps them apart.
+    LoRA adapters of `layer.enable_lora` are added to the saved weights that they adapt. The model
+    itself does not change.
 
     Args:
         model: an `Encoder` or a task.
-        directory: where to; an earlier model there is replaced.
-        format: "native"; "huggingface", which transformers opens; "sentence-transformers", for
-            an embedder; "google", Google's TF1 checkpoint with `bert_config.json`; "keras-hub",
-            a KerasHub preset.
+        directory: directory to write. An earlier model in it is replaced.
+        format: one of these:
+            "native";
+            "huggingface", for transformers;
+            "sentence-transformers", for an embedder;
+            "google", Google's TF1 checkpoint with `bert_config.json`;
+            "keras-hub", a KerasHub preset.
         card: `keras_bert.checkpoints.card.ModelCardData` for the model card, or the card's whole
-            text. A loaded model does not keep the data of the card beside it, because the model may
-            have been trained since. `keras-bert convert` takes the data along.
+            text. A loaded model does not keep its card's data, because it may be trained further.
+            `keras-bert convert` keeps the data.
 
     Raises:
         InputError: if the format is unknown, has no card or cannot express the model, the model
-            is of a subclass or quantized, the directory holds something else.
+            is of a subclass or quantized, or the directory holds something else.
         StorageError: if a file cannot be written.
     """
     if format not in FORMATS:
@@ -114,25 +130,23 @@ def save(
             f"The formats are {', '.join(FORMATS)}."
         )
     check_saveable(model)
-    if format in WITH_CARD:
-        FORMATS[format].save(model, directory, card)
-    elif card is None:
-        FORMATS[format].save(model, directory)
-    else:
+    if card is not None and not FORMATS[format].has_card:
         raise InputError(f"The format {format!r} has no model card; leave card out.")
+    FORMATS[format].save(model, directory, card)
 
 
 def is_on_hub(path: str | os.PathLike) -> bool:
-    """Whether this is nothing here, so that `load` takes it for a name on the Hugging Face Hub."""
+    """Returns whether `load` looks for a path on the Hugging Face Hub: no such file exists."""
     here = Path(path)
     return not here.exists() and not any(format.fits(here) for format in FORMATS.values())
 
 
 def open_checkpoint(path: str | os.PathLike) -> tuple[str, Contents]:
-    """The format of a checkpoint, a key of `FORMATS`, and what it holds; no weight is read.
+    """Returns the format of a checkpoint, a key of `FORMATS`, and its contents; reads no weight.
 
     Raises:
-        CheckpointError: if it is not complete, or not of any format, or replaced all the time.
+        CheckpointError: if the checkpoint is not complete, has no known format, or is replaced
+            each time.
     """
     opened = open_consistently(Path(path), lambda: _open(Path(path)))
     if opened:

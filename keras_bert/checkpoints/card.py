@@ -1,8 +1,8 @@
-"""The model card: README.md beside the weights, as model hubs expect it.
+"""Model card: README.md beside the weights, as model hubs expect it.
 
-First YAML between two lines of dashes, for the hub, then Markdown, for people. What a card says
-follows from the model, or was told; what is not known is left out. It names no date and no place,
-so equal models have equal cards.
+The card has YAML for the hub between two lines of dashes, then Markdown for people. Its content
+comes from the model and from `ModelCardData`. A card has no date and no path, so equal models have
+equal cards.
 """
 
 import hashlib
@@ -20,8 +20,7 @@ import keras
 import yaml
 
 import keras_bert
-from keras_bert.checkpoints.tasks import task_name
-from keras_bert.checkpoints.variables import saved_weights
+from keras_bert.checkpoints.variables import saved_weights, task_name
 from keras_bert.errors import InputError
 from keras_bert.surrogates import without_surrogates
 from keras_bert.tasks.registry import TASKS
@@ -37,10 +36,10 @@ class ModelCardData:
     """Data of a model card that do not follow from the model.
 
     Args:
-        metadata: for the hub, under its names: `license`, `language`, `base_model`, `datasets`,
-            `model-index` (see `model_index`), ...
-        sections: heading to Markdown, such as "Data", "Recipe" and "Metrics". One of a heading
-            that the card has anyway takes its place; others come at the end.
+        metadata: the hub's metadata: `license`, `language`, `base_model`, `datasets`,
+            `model-index` (see `model_index`) and so on.
+        sections: headings to Markdown, such as "Data", "Recipe" and "Metrics". They replace the
+            card's sections with the same headings. Other sections come at the end.
 
     Example:
         >>> card_data = ModelCardData({"license": "mit"}, {"Data": "Our mails of one year."})
@@ -52,18 +51,18 @@ class ModelCardData:
 
 
 Card: TypeAlias = str | ModelCardData | None
-"""The whole text, what to put into it, or nothing but what the model says."""
+"""Whole text of a card, data for a card, or None for a card with the model's data alone."""
 
 
 def make_card(
     model: keras.Model, library: str = LIBRARY, card_data: ModelCardData | None = None
 ) -> str:
-    """The text of a model's card.
+    """Returns the text of a model's card.
 
     Args:
         model: an `Encoder` or a task.
-        library: whose format the directory has, by the hub's name.
-        card_data: what is known beside the model.
+        library: the hub's name of the library whose format the directory has.
+        card_data: data that do not follow from the model.
     """
     card_data, task = card_data or ModelCardData(), task_name(model)
     metadata: dict[str, Any] = {"library_name": library}
@@ -97,18 +96,18 @@ def write_card(
 ) -> None:
     """Writes a model's card.
 
-    What a person wrote or changed is not lost: it stays, which is logged, unless it is replaced
-    by another whole text. Lone surrogates become U+FFFD, as in texts.
+    A card that a person wrote or changed stays, and a warning says so. Only a whole text replaces
+    it. Lone surrogates become U+FFFD.
 
     Args:
-        directory: where to.
+        directory: directory to write to.
         model: an `Encoder` or a task.
-        library: as of `make_card`.
-        card: the text, or what to put into it.
-        earlier: the directory that this one is going to replace.
+        library: as in `make_card`.
+        card: the whole text, or data for the card.
+        earlier: directory that `directory` will replace.
 
     Raises:
-        InputError: if the card is neither.
+        InputError: if the card is of another type.
     """
     if not isinstance(card, Card):
         raise InputError(
@@ -124,14 +123,14 @@ def write_card(
 
 
 def read_card_data(directory: Path, model: keras.Model | None = None) -> ModelCardData:
-    """What the card of a directory tells beside what its model does.
+    """Reads the data of a directory's card that do not follow from its model.
 
-    Of another author's card that is the license and the language alone, as of a card of ours if
-    the model is going to be another task's.
+    Keeps only the license and language of a card that this package did not write, or if no `model`
+    is given.
 
     Args:
-        directory: of a model; nothing is known where it has no card that can be read.
-        model: the model in the directory, if the data must be of the same task.
+        directory: directory of a model. A missing or unreadable card has no data.
+        model: the model in the directory, if the data are for a model of the same task.
     """
     try:
         text = (directory / README).read_text("utf-8")
@@ -154,18 +153,18 @@ def read_card_data(directory: Path, model: keras.Model | None = None) -> ModelCa
 
 
 def title(model: keras.Model) -> str:
-    """What a card calls a model."""
+    """Returns the title of a model's card."""
     return f"{type(model).__name__} ({model.config.family})"
 
 
 def to_yaml(value: Any) -> str:
-    """A value as YAML; what is no number, text, list or mapping becomes text."""
+    """Returns a value as YAML. Values that are not numbers, lists or mappings become text."""
     plain = json.loads(json.dumps(value, default=str))
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=88)
 
 
 def block(value: Any) -> str:
-    """A value as a block of YAML in Markdown, which nothing in it ends."""
+    """Returns a value as a YAML block in Markdown, with a fence that is not in the value."""
     text = to_yaml(value)
     inside = re.findall("^ *(`{3,})$", text, flags=re.MULTILINE)
     fence = max(["```", *(f"{ticks}`" for ticks in inside)], key=len)
@@ -173,7 +172,7 @@ def block(value: Any) -> str:
 
 
 def table(columns: Mapping[str, Mapping[str, float]]) -> str:
-    """Numbers by column and row as a table in Markdown."""
+    """Returns numbers by column and row as a table in Markdown."""
     names = dict.fromkeys(name for column in columns.values() for name in column)
     rows = [["", *columns], ["---"] * (len(columns) + 1)]
     for name in names:
@@ -185,17 +184,21 @@ def table(columns: Mapping[str, Mapping[str, float]]) -> str:
 def model_index(
     model: keras.Model, measured: Mapping[str, tuple[str, Mapping[str, float]]]
 ) -> dict[str, Any]:
-    """Metadata for what was measured; losses, which are no metrics of a hub's, are left out.
+    """Returns the hub's metadata for measured metrics, without losses.
 
     Args:
-        model: what was measured.
-        measured: split, such as "test", to the data's name and the metrics.
+        model: the measured model.
+        measured: splits, such as "test", to the name of the data and the metrics.
     """
     task = task_name(model)
     results: list[dict[str, Any]] = []
     for split, (data, metrics) in measured.items():
         values = [
-            {"type": _metric_type(name), "value": round(value, 4), "name": name}
+            {
+                "type": next((kind for end, kind in _TYPES.items() if name.endswith(end)), name),
+                "value": round(value, 4),
+                "name": name,
+            }
             for name, value in metrics.items()
             if not name.endswith("loss") and math.isfinite(value)
         ]
@@ -210,7 +213,7 @@ def model_index(
 
 
 _LASTING = ("license", "license_name", "license_link", "language")
-_TYPES = {  # ends of our names to the hub's
+_TYPES = {  # ends of our metrics' names to the hub's names
     "accuracy": "accuracy",
     "f1": "f1",
     "matthews": "matthews_correlation",
@@ -226,7 +229,7 @@ _MARK_PATTERN = re.compile(re.escape(_MARK).replace(r"\{\}", "([0-9a-f]{16})") +
 
 
 def _is_said(value: Any) -> bool:
-    """Whether these are words: YAML takes `no`, unquoted, for false."""
+    """Returns whether a value is text: YAML reads `no` without quotes as false."""
     values = value if isinstance(value, list) else [value]
     return bool(values) and all(isinstance(each, str) for each in values)
 
@@ -236,14 +239,10 @@ def _digest(text: str) -> str:
 
 
 def _is_untouched(path: Path) -> bool:
-    """Whether a card is as it was written here."""
+    """Returns whether nobody changed a card since this package wrote it."""
     text = path.read_text("utf-8", errors="replace")
     mark = _MARK_PATTERN.search(text)
     return mark is not None and mark[1] == _digest(text[: mark.start()])
-
-
-def _metric_type(name: str) -> str:
-    return next((kind for end, kind in _TYPES.items() if name.endswith(end)), name)
 
 
 def _summary(model: keras.Model) -> str:
@@ -283,14 +282,14 @@ def _labels(model: keras.Model) -> str:
 def _limits(
     model: keras.Model, task: str, metadata: Mapping[str, Any], sections: Mapping[str, str]
 ) -> str:
-    """What follows from the configuration, and what nobody told."""
+    """Returns the model's limits, and a list of missing data."""
     limits = _own_limits(model, task)
-    told = {
+    recorded = {
         "license": "license" in metadata,
         "languages": "language" in metadata,
         **{name.lower(): sections[name] for name in ("Data", "Recipe", "Metrics")},
     }
-    unknown = [name for name, known in told.items() if not known]
+    unknown = [name for name, known in recorded.items() if not known]
     if unknown:
         limits.append(f"{_UNKNOWN}{', '.join(unknown)}.")
     return "\n".join(f"- {limit}" for limit in limits)
@@ -300,7 +299,7 @@ _UNKNOWN = "Not recorded here: "
 
 
 def _follows(limits: str, model: keras.Model) -> bool:
-    """Whether limits of a card are those of the model, and nobody added any."""
+    """Returns whether all limits of a card follow from the model."""
     own = _own_limits(model, task_name(model))
     said = (line.removeprefix("- ") for line in limits.splitlines())
     return all(line in own or line.startswith(_UNKNOWN) for line in said)

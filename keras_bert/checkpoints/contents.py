@@ -1,17 +1,27 @@
-"""What a checkpoint holds, whatever its format, and the model that comes of it."""
+"""Contents of a checkpoint in any format, the model they make, and models that fit a format."""
 
+import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 import keras
 
 from keras_bert.checkpoints.mapping import Link, TensorSource, check_layers, read_model
-from keras_bert.checkpoints.tasks import build_model, encoder_config, needs_pooler
-from keras_bert.errors import CheckpointError
-from keras_bert.tasks.registry import LANGUAGE_MODELS, check_task
+from keras_bert.checkpoints.variables import (
+    named_variables,
+    saved_weights,
+    task_arguments,
+    task_name,
+    without_weights,
+)
+from keras_bert.config import EncoderConfig
+from keras_bert.errors import CheckpointError, InputError
+from keras_bert.families import FAMILIES
+from keras_bert.layers.encoder import Encoder
+from keras_bert.tasks.registry import LANGUAGE_MODELS, TASKS, check_task
 
 logger = logging.getLogger(__name__)
 
@@ -19,19 +29,19 @@ GIVE_PREPROCESSOR = "give it one with load(..., preprocessor=...)"
 
 
 class Contents(NamedTuple):
-    """A checkpoint before any weight is read.
+    """Contents of a checkpoint before any weight is read.
 
     Args:
         place: the directory or file, for messages.
-        task: the name of the task that was saved.
-        encoder: fields of the `EncoderConfig`, of which there may be defaults.
-        arguments: of that task's constructor.
+        task: name of the saved task.
+        encoder: fields of the `EncoderConfig`; others have their defaults.
+        arguments: arguments of the saved task's constructor.
         preprocessor: a `Preprocessor`, or None.
         source: the tensors.
-        table: the links from our names to those of the tensors, for one more layer than there is.
-        faults: why that task cannot be built, though others can, each under the option that
-            replaces what is at fault; under "task" if no option does.
-        unless_asked: the task that is built where none is asked for, if not the saved one.
+        table: links from our names to the tensors' names, for one more layer than there is.
+        errors: reasons why the saved task cannot be built, by the option that would replace the
+            faulty value, or by "task". Other tasks can be built.
+        unless_asked: task to build by default, if not the saved one.
     """
 
     place: Path
@@ -41,15 +51,15 @@ class Contents(NamedTuple):
     preprocessor: Any
     source: TensorSource
     table: Sequence[Link]
-    faults: Mapping[str, str] = MappingProxyType({})
+    errors: Mapping[str, str] = MappingProxyType({})
     unless_asked: str | None = None
 
     def build(self, task: str | None = None, **options: Any) -> keras.Model:
-        """The model without weights: shapes and names only.
+        """Makes the model without weights: shapes and names only.
 
         Args:
             task: a key of `TASKS`; default: `unless_asked` or the saved one.
-            **options: arguments of the constructor that replace the saved ones.
+            **options: arguments of the constructor; they replace the saved arguments.
 
         Raises:
             CheckpointError: if the configuration is not valid or of another number of layers,
@@ -58,9 +68,9 @@ class Contents(NamedTuple):
         """
         check_task(task)
         task = task or self.unless_asked
-        faults = [fault for option, fault in self.faults.items() if option not in options]
-        if faults and task in (None, self.task):
-            raise CheckpointError(faults[0])
+        errors = [message for option, message in self.errors.items() if option not in options]
+        if errors and task in (None, self.task):
+            raise CheckpointError(errors[0])
         arguments, encoder = self.arguments, self.encoder
         if task not in (None, self.task):
             keep = ("tied",) if {task, self.task} <= LANGUAGE_MODELS else ()
@@ -70,17 +80,18 @@ class Contents(NamedTuple):
                 encoder = encoder | {"pooler": True}
         config = encoder_config(encoder, self.place)
         check_layers(self.table, self.source, config.num_distinct_layers)
-        arguments = {"preprocessor": self.preprocessor} | arguments
-        arguments["preprocessor"] = _usable(
-            arguments["preprocessor"], config.vocabulary_size, self.place
-        )
-        arguments |= options
-        if "preprocessor" in options:
-            _check_vocabulary(options["preprocessor"], config.vocabulary_size, self.place)
+        rows, given = config.vocabulary_size, options.get("preprocessor")
+        own = arguments.get("preprocessor", self.preprocessor)
+        arguments = {**arguments, "preprocessor": _usable(own, rows, self.place), **options}
+        if given is not None and len(given.vocabulary) > rows:
+            raise CheckpointError(
+                f"{self.place}: the vocabulary has {len(given.vocabulary)} tokens, but the token "
+                f"embedding has only {rows} rows."
+            )
         return build_model(task or self.task, config, arguments, str(self.place))
 
     def load(self, task: str | None = None, **options: Any) -> keras.Model:
-        """The model with its weights; arguments and errors as in `keras_bert.load`."""
+        """Makes the model with its weights; arguments and errors as in `keras_bert.load`."""
         model = self.build(task, **options)
         another = (task or self.unless_asked) not in (None, self.task)
         read_model(model, self.table, self.source, another_task=another, chosen=task is not None)
@@ -90,7 +101,7 @@ class Contents(NamedTuple):
 def _usable(preprocessor: Any, vocabulary_size: int, place: Path) -> Any:
     """Returns the checkpoint's own preprocessor, or None if the embedding lacks rows for it.
 
-    The mask alone may have no row: a text needs no mask.
+    The mask token may lack a row, because a text needs no mask.
     """
     if preprocessor is None:
         return None
@@ -115,10 +126,156 @@ def _usable(preprocessor: Any, vocabulary_size: int, place: Path) -> Any:
     return preprocessor
 
 
-def _check_vocabulary(preprocessor: Any, vocabulary_size: int, place: Path) -> None:
-    """There may be rows that no token has, but no token without a row."""
-    if preprocessor is not None and len(preprocessor.vocabulary) > vocabulary_size:
-        raise CheckpointError(
-            f"{place}: the vocabulary has {len(preprocessor.vocabulary)} tokens, but the token "
-            f"embedding has only {vocabulary_size} rows."
+def encoder_config(fields: Mapping[str, Any], place: Path) -> EncoderConfig:
+    """Makes the configuration of a checkpoint's encoder.
+
+    Raises:
+        CheckpointError: if a field is wrong or missing, or the family is unknown.
+    """
+    try:
+        config = EncoderConfig.from_dict(fields)
+    except InputError as error:
+        raise CheckpointError(f"{place}: {error}") from error
+    if config.family not in FAMILIES:
+        raise CheckpointError(f"{place}: there is no family {config.family!r}.")
+    return config
+
+
+def build_model(
+    task: str, encoder: EncoderConfig, arguments: dict[str, Any], place: str
+) -> keras.Model:
+    """Makes a model without weights, for `read_model`.
+
+    Args:
+        task: a key of `TASKS`.
+        encoder: the encoder's configuration.
+        arguments: arguments of the task's constructor; `dtype` goes to the encoder.
+        place: the checkpoint, for messages.
+
+    Raises:
+        InputError: if an argument is unknown or wrong.
+    """
+    arguments = dict(arguments)
+    try:
+        with without_weights():
+            model = Encoder(encoder, dtype=arguments.pop("dtype", None))
+            if task != "encoder":
+                return TASKS[task].model_class(model, **arguments)
+        model.preprocessor = arguments.pop("preprocessor", None)
+        if arguments:
+            raise InputError(f"An encoder has no option {sorted(arguments)[0]!r}.")
+        return model
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{place}: {error}.") from error
+
+
+def stored_task(table: Iterable[Link], names: Container[str], ambiguous: str = "encoder") -> str:
+    """Returns the task whose head a checkpoint has.
+
+    Args:
+        table: links of the tensors.
+        names: names of the tensors.
+        ambiguous: task to return if several tasks have this head.
+    """
+    heads = {link.ours.partition("/")[0] for link in table if link.theirs in names} - {"encoder"}
+    if "replaced_token" in heads:  # beside it, a masked language model is the generator
+        heads.discard("masked_lm")
+    tasks = [name for name, task in TASKS.items() if heads and set(task.heads) == heads]
+    return ambiguous if len(tasks) > 1 else next(iter(tasks), "encoder")
+
+
+def has_pooler(table: Iterable[Link], names: Container[str]) -> bool:
+    """Returns whether a tensor of the encoder's pooler is among the names."""
+    return any(link.theirs in names for link in table if link.ours.startswith("encoder/pooler"))
+
+
+def needs_pooler(task: str, family: str | None) -> bool:
+    """Returns whether a task of a family takes the pooler's output."""
+    head = FAMILIES[family or "bert"].HUGGING_FACE_TASKS.get(task)
+    return TASKS[task].pooled or (head is not None and head.pooled)
+
+
+def check_saveable(model: keras.Model) -> None:
+    """Checks that the configuration and the weights describe the model completely.
+
+    Raises:
+        InputError: if the model is of a subclass, or its weights do not fit its configuration, as
+            after `quantize`.
+    """
+    task = task_name(model)
+    if task != "encoder":
+        task_name(model.encoder)
+    described = build_model(task, model.config, task_arguments(model), "the model")
+    expected = {name: tuple(v.shape) for name, v in named_variables(described).items()}
+    found = {name: tuple(v.shape) for name, v in saved_weights(model).items()}
+    if other := sorted(dict(found.items() ^ expected.items())):
+        raise InputError(
+            f"Cannot save this {type(model).__name__}: its weight {other[0]} is not as the "
+            "configuration makes it. If the model was quantized, save it before, and quantize "
+            "the exported file."
         )
+
+
+def check_expressible(
+    model: keras.Model,
+    library: str,
+    family: ModuleType,
+    fields: Container[str],
+    tasks: Iterable[str],
+    encoder: Mapping[str, tuple] = MappingProxyType({}),
+    head: Mapping[str, tuple] = MappingProxyType({}),
+) -> None:
+    """Checks that another library's code computes the same numbers for a model.
+
+    Args:
+        model: the model.
+        library: name of the library, for messages.
+        family: family of the library's code.
+        fields: fields of the configuration that the library can read. Other fields must have the
+            family's values.
+        tasks: tasks of the library.
+        encoder: fields of the configuration to the library's possible values.
+        head: attributes of the task to the library's possible values. A task need not have them.
+
+    Raises:
+        InputError: if the library cannot express the model.
+    """
+    task, config = task_name(model), model.config
+    if task not in tasks:
+        advice = '; write it as "sentence-transformers"' if task == "embedder" else ""
+        raise InputError(f"{library} has no {TASKS[task].class_name} of this family{advice}.")
+    fixed = {
+        field.name: (family.TRAITS.get(field.name, field.default),)
+        for field in dataclasses.fields(EncoderConfig)
+        if field.name not in fields and field.name not in _WITHOUT_INFLUENCE
+    }
+    if "embedding_size" in fixed:
+        fixed["embedding_size"] = (config.hidden_size,)
+    pooling = "pooled" if needs_pooler(task, config.family) else "first"
+    head = {"pooling": (pooling,)} | dict(head)
+    for owner, allowed in ((config, fixed | dict(encoder)), (model, head)):
+        for name, values in allowed.items():
+            value = getattr(owner, name, values[0])
+            if value not in values:
+                whose = "encoder" if owner is config else TASKS[task].class_name
+                raise InputError(
+                    f"{library} cannot express this {whose}: its {name} is {value!r}, but "
+                    f"{' or '.join(map(repr, values))} is all that can be said there."
+                )
+    for name in ("num_segments", "position_offset"):
+        if name in fields and not getattr(config, name) and family.TRAITS.get(name, 1):
+            raise InputError(f"{library} cannot express an encoder whose {name} is 0.")
+
+
+# Fields that do not influence a trained encoder's outputs.
+_WITHOUT_INFLUENCE = {
+    "attention_dropout",
+    "classifier_dropout",
+    "classifier_input_dropout",
+    "hidden_dropout",
+    "initializer_range",
+    "mask_value",
+    "pooler",
+}

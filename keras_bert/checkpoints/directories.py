@@ -1,8 +1,8 @@
-"""Reads directories into which another process may be saving, and names what a save may replace.
+"""Directories that another process may be saving into, and the files that a save may replace.
 
-A save replaces the files of a directory one by one (`keras_bert.atomic`). Readers therefore open
-all files between two looks at the directory, again if it has changed, and keep weights open: an
-open file stays what it was when another one takes its name.
+A save replaces the files of a directory one by one (`keras_bert.atomic`). A reader therefore opens
+all files between two looks at the directory. If the directory has changed, the reader opens them
+again. Weights stay open, because an open file keeps its content when another takes its name.
 """
 
 import contextlib
@@ -11,19 +11,16 @@ import logging
 import os
 import re
 import time
-import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
-from keras_bert.atomic import SAVED, Owned, finish_interrupted, not_ours
+from keras_bert.atomic import SAVED, finish_interrupted, not_ours
 from keras_bert.errors import CheckpointError, InputError
 
 _ATTEMPTS = 100
 _READ = re.compile(r"\.(json|safetensors|h5|txt|model|index|data-[\w-]+)$")
-"""Names of files that a format reads; a log beside them may grow."""
+"""Names of files that a format reads. A log beside them may grow."""
 
 TEXT_FILES = (
     "merges.txt",
@@ -35,7 +32,7 @@ TEXT_FILES = (
 )
 """Names of the tokenizers' own files, of all kinds."""
 
-# Each of these would change the model that the directory opens as, here or in another library.
+# With one of these files, the directory would open as another model, here or in another library.
 _CONTRADICTING = (
     "keras_bert.json",
     "modules.json",
@@ -45,7 +42,7 @@ _CONTRADICTING = (
     "model_*.weights.h5",
     "adapter_config.json",
 )
-# These are passed over beside the weights that a save writes.
+# Readers ignore these files beside the weights that a save writes.
 _OTHER_WEIGHTS = (
     "*.safetensors.index.json",
     "pytorch_model*.bin",
@@ -89,41 +86,10 @@ def open_consistently(path: Path, open_files: Callable[[], Opened]) -> Opened:
     )
 
 
-class KeptFile:
-    """A file that is opened once, whatever takes its name later.
-
-    Args:
-        path: the file.
-
-    Raises:
-        OSError: if it cannot be opened.
-    """
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.file = open(path, "rb")  # noqa: SIM115
-        weakref.finalize(self, self.file.close)
-        self._before = self._size_and_time()
-
-    def array(self, dtype: Any, start: int, shape: Sequence[int]) -> np.ndarray:
-        """Returns a read-only view of a part of the file.
-
-        Raises:
-            CheckpointError: if the file was written since it was opened.
-        """
-        if self._size_and_time() != self._before:
-            raise CheckpointError(f"{self.path} was changed while it was read; load it again.")
-        return np.memmap(self.file, dtype, "r", start, tuple(shape))
-
-    def _size_and_time(self) -> tuple[int, int]:
-        status = os.fstat(self.file.fileno())
-        return status.st_size, status.st_mtime_ns
-
-
 def _state(directory: Path) -> dict[str, tuple[int, ...]]:
-    """Returns what changes when a save replaces or writes a file that a format reads.
+    """Returns inode, size and times of the files that a format reads.
 
-    Of hidden files, only a save that is being put into place counts.
+    The only hidden file in it is a save that is being put into place.
     """
     state: dict[str, tuple[int, ...]] = {}
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
@@ -136,42 +102,40 @@ def _state(directory: Path) -> dict[str, tuple[int, ...]]:
     return state
 
 
-def earlier_save(marker: str, is_known: Callable[[Any], bool], files: Collection[str]) -> Owned:
-    """Returns an `Owned` for the directories of a format.
+def replaceable_files(
+    directory: Path, *, marker: str, is_known: Callable[[Any], bool], files: Collection[str]
+) -> Collection[str]:
+    """Returns the names of all files in a directory that a save may replace.
 
     A new repository holds only hidden files, a card and a license. A model may be saved into it.
 
     Args:
+        directory: the directory of an earlier save.
         marker: name of the file that every save in the format writes.
         is_known: whether the content of the marker, read as JSON, belongs to the format.
         files: relative names of all files that a save in the format can write.
+
+    Raises:
+        InputError: if the directory holds something else.
     """
-
-    def owned(directory: Path) -> Collection[str]:
-        _check_nothing_contradicts(directory, files)
-        if not (directory / marker).exists():
-            shown = {path.name for path in directory.iterdir() if path.name[0] != "."}
-            if not shown <= _OF_ANY_REPOSITORY:
-                raise not_ours(directory)
-        elif not is_known(_content(directory / marker)):
-            raise InputError(
-                f"{directory / marker} describes no model, so the files beside it may not be "
-                "replaced; choose another directory or remove this file first."
-            )
-        for name in _there(directory, _OTHER_WEIGHTS):
-            logger.warning("%s stays, but does not hold the new weights.", directory / name)
-        return files
-
-    return owned
-
-
-def _check_nothing_contradicts(directory: Path, files: Collection[str]) -> None:
     others = [name for name in _there(directory, _CONTRADICTING) if name not in files]
     if others:
         raise InputError(
             f"{directory} holds {', '.join(others)}, which would contradict the new model; "
             "choose another directory or remove these files first."
         )
+    if not (directory / marker).exists():
+        shown = {path.name for path in directory.iterdir() if path.name[0] != "."}
+        if not shown <= _OF_ANY_REPOSITORY:
+            raise not_ours(directory)
+    elif not is_known(_content(directory / marker)):
+        raise InputError(
+            f"{directory / marker} describes no model, so the files beside it may not be "
+            "replaced; choose another directory or remove this file first."
+        )
+    for name in _there(directory, _OTHER_WEIGHTS):
+        logger.warning("%s stays, but does not hold the new weights.", directory / name)
+    return files
 
 
 def _there(directory: Path, patterns: Collection[str]) -> list[str]:

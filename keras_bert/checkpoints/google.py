@@ -1,16 +1,17 @@
 """TensorFlow checkpoints of BERT: Google's own code (TF1) and TF Model Garden (TF2).
 
-A directory holds `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*`. In
-github.com/google-research/bert `"gelu"` is the tanh approximation and the LayerNorm's epsilon is
-1e-12, whatever the configuration says. `bert_config.json` may hold more fields than that code
-reads; ours are `do_lower_case` and, for classifiers, the labels as transformers writes them.
+A directory holds `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*`. The code of
+github.com/google-research/bert always uses the tanh approximation for `"gelu"` and 1e-12 for the
+LayerNorm's epsilon. It ignores unknown fields of `bert_config.json`. We add `do_lower_case` and,
+for classifiers, the labels in transformers' form.
 
-TF Model Garden names tensors by the path of objects that leads to them. No file of its own was at
-hand: the names follow the converters of transformers (convert_bert_original_tf2_checkpoint_to_
-pytorch.py and its token dropping sibling) and of KerasNLP (tools/checkpoint_conversion).
+TF Model Garden names tensors by paths of objects. Its names follow the converters of transformers
+(convert_bert_original_tf2_checkpoint_to_pytorch.py and its token dropping sibling) and of KerasNLP
+(tools/checkpoint_conversion), because no file of TF Model Garden was available.
 """
 
 import contextlib
+import functools
 import math
 import os
 import re
@@ -22,53 +23,45 @@ import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.directories import earlier_save
+from keras_bert.checkpoints.contents import (
+    Contents,
+    check_expressible,
+    has_pooler,
+    needs_pooler,
+    stored_task,
+)
+from keras_bert.checkpoints.directories import replaceable_files
+from keras_bert.checkpoints.files import read_json, write_json
 from keras_bert.checkpoints.huggingface.config import (
     read_arguments,
     read_encoder,
     write_arguments,
 )
-from keras_bert.checkpoints.huggingface.directory import has_pooler
-from keras_bert.checkpoints.json_files import read_json, write_json
-from keras_bert.checkpoints.mapping import (
-    HEADS_BIAS,
-    HEADS_IN,
-    HEADS_OUT,
-    SAME,
-    TRANSPOSED,
-    links,
-    write_model,
-)
-from keras_bert.checkpoints.tasks import check_expressible, needs_pooler, stored_task, task_name
+from keras_bert.checkpoints.mapping import KERAS_KINDS, SAME, TRANSPOSED, links, write_model
+from keras_bert.checkpoints.variables import task_name
 from keras_bert.errors import CheckpointError, InputError, StorageError
 from keras_bert.families import bert
 
 CONFIGURATION, VOCABULARY, WEIGHTS = "bert_config.json", "vocab.txt", "bert_model.ckpt"
-_EARLIER = earlier_save(
-    CONFIGURATION,
-    lambda values: isinstance(values, dict) and "hidden_size" in values,
-    (CONFIGURATION, VOCABULARY, f"{WEIGHTS}.index", f"{WEIGHTS}.data-00000-of-00001"),
+_EARLIER = functools.partial(
+    replaceable_files,
+    marker=CONFIGURATION,
+    is_known=lambda values: isinstance(values, dict) and "hidden_size" in values,
+    files=(CONFIGURATION, VOCABULARY, f"{WEIGHTS}.index", f"{WEIGHTS}.data-00000-of-00001"),
 )
 
-KINDS = {
-    "dense": (("/kernel", "/kernel", SAME), ("/bias", "/bias", SAME)),
-    "norm": (("/gamma", "/gamma", SAME), ("/beta", "/beta", SAME)),
-    "table": (("", "", SAME),),
-    "vector": (("", "", SAME),),
+KINDS = KERAS_KINDS | {
     "output": (("/kernel", "output_weights", TRANSPOSED), ("/bias", "output_bias", SAME)),
-    "heads_in": (("/kernel", "/kernel", HEADS_IN), ("/bias", "/bias", HEADS_BIAS)),
-    "heads_out": (("/kernel", "/kernel", HEADS_OUT), ("/bias", "/bias", SAME)),
 }
 
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu"}
 _FIELDS = {k: v for k, v in bert.HUGGING_FACE_CONFIG.items() if k != "layer_norm_epsilon"}
 _TASKS = ("encoder", "classifier", "masked_lm", "next_sentence", "pretraining", "span_classifier")
-_LONGEST_WORD = 200  # in characters, in Google's tokenization.py
+_LONGEST_WORD = 200  # characters, as in Google's tokenization.py
 
 
 def is_google(path: Path) -> bool:
-    """Whether this is a directory with a TensorFlow checkpoint, or the prefix of one."""
+    """Returns whether a path is a directory with a TensorFlow checkpoint, or its prefix."""
     if _index(path).is_file():
         return True
     configured = (path / CONFIGURATION).is_file() and not (path / "config.json").exists()
@@ -76,11 +69,11 @@ def is_google(path: Path) -> bool:
 
 
 def open_google(path: Path) -> Contents:
-    """What a directory of Google's, or of TF Model Garden, holds.
+    """Returns the contents of a directory of Google or TF Model Garden.
 
     Args:
-        path: the directory, or a checkpoint's prefix in it (`.../bert_model.ckpt`). Of several
-            checkpoints in a directory, the one of the last step counts.
+        path: the directory, or a checkpoint's prefix in it (`.../bert_model.ckpt`). In a directory
+            with several checkpoints, the last step counts.
 
     Raises:
         CheckpointError: if a file is missing or damaged.
@@ -99,7 +92,7 @@ def open_google(path: Path) -> Contents:
     if task == "classifier":
         outputs = len(np.atleast_1d(source.read("output_bias")))
         values = {"id2label": {str(i): str(i) for i in range(outputs)}} | values
-    arguments, faults = read_arguments(configuration, values, task, _dropout(task), outputs=outputs)
+    arguments, errors = read_arguments(configuration, values, task, _dropout(task), outputs=outputs)
     return Contents(
         place=path,
         task=task,
@@ -108,15 +101,15 @@ def open_google(path: Path) -> Contents:
         preprocessor=_read_preprocessor(directory, values, encoder.max_positions),
         source=source,
         table=table,
-        faults=faults,
+        errors=errors,
     )
 
 
 def save_google(model: keras.Model, directory: str | os.PathLike) -> None:
-    """Writes a TF1 checkpoint that Google's code opens, complete or not at all.
+    """Writes a TF1 checkpoint for Google's code, complete or not at all.
 
     Raises:
-        InputError: if that code has no such model, the directory holds something else.
+        InputError: if Google's code has no such model, or the directory holds something else.
         StorageError: if a file cannot be written.
     """
     encoder = {"activation": tuple(_ACTIVATIONS.values()), "layer_norm_epsilon": (1e-12,)}
@@ -138,11 +131,10 @@ def save_google(model: keras.Model, directory: str | os.PathLike) -> None:
 
 
 class _TensorFlowCheckpoint:
-    """The tensors of a TensorFlow checkpoint, without the optimizer's.
+    """Tensors of a TensorFlow checkpoint, without the optimizer's tensors.
 
-    Those of TF Model Garden get short names: without the ending, without `model/` in front, and
-    with the parts of the encoder, which are numbered through from 0 (the token embedding) to the
-    pooler, called by what they are.
+    Tensors of TF Model Garden get short names, without the ending and without `model/` in front.
+    The numbers of the encoder's parts, from 0 (token embedding) to the pooler, become names.
     """
 
     def __init__(self, prefix: Path):
@@ -155,13 +147,13 @@ class _TensorFlowCheckpoint:
             theirs = self._reader.get_variable_to_shape_map()
         except self._errors as error:
             raise CheckpointError(f"{prefix} is not a readable checkpoint: {error}") from error
-        # The reader opens the file of the values with the first one, and keeps it.
+        # With the first value, the reader opens the file of values and keeps it open.
         with contextlib.suppress(*self._errors):
             self._reader.get_tensor(min(theirs, key=lambda name: math.prod(theirs[name])))
         self.is_object_graph = _OBJECT_GRAPH in theirs
         if self.is_object_graph:
             self._names = {_short(name): name for name in theirs if _is_weight(name)}
-        else:  # Adam's averages of x are called x/adam_m and x/adam_v
+        else:  # Adam's averages of x are x/adam_m and x/adam_v
             self._names = {
                 name: name
                 for name in theirs
@@ -169,18 +161,18 @@ class _TensorFlowCheckpoint:
             }
 
     def names(self) -> Iterable[str]:
-        """The names of all tensors, as the family's table has them."""
+        """Returns the names of all tensors as in the family's table."""
         return self._names.keys()
 
     def read(self, name: str) -> np.ndarray:
-        """One tensor."""
+        """Returns a tensor by its name."""
         try:
             return np.asarray(self._reader.get_tensor(self._names[name]))
         except self._errors as error:
             raise CheckpointError(f"{self._prefix}: cannot read {name!r}: {error}") from error
 
     def where(self, name: str) -> str:
-        """The prefix of the files."""
+        """Returns the prefix of the files."""
         return str(self._prefix)
 
 
@@ -196,17 +188,17 @@ def _is_weight(name: str) -> bool:
 
 
 def _short(name: str) -> str:
-    """A name of TF Model Garden in the form of the family's table."""
+    """Returns the short name, as in the family's table, of a tensor of TF Model Garden."""
     name = name.removesuffix(_ENDING).removeprefix("model/")
     match = _PART.fullmatch(name)
     if not match:
         return name
-    part, rest = int(match[1]), match[2]
+    part, name = int(match[1]), match[2]
     if part < len(_EMBEDDINGS):
-        return f"{_EMBEDDINGS[part]}/{rest}"
-    if "/" in rest:
-        return f"layer_{part - len(_EMBEDDINGS)}/{rest}"
-    return f"pooler/{rest}"
+        return f"{_EMBEDDINGS[part]}/{name}"
+    if "/" in name:
+        return f"layer_{part - len(_EMBEDDINGS)}/{name}"
+    return f"pooler/{name}"
 
 
 def _index(prefix: Path) -> Path:
@@ -214,7 +206,7 @@ def _index(prefix: Path) -> Path:
 
 
 def _latest(directory: Path) -> Path:
-    """The prefix of the checkpoint of the last step (`model.ckpt-1000`)."""
+    """Returns the prefix of the last step's checkpoint (`model.ckpt-1000`)."""
     found = sorted(
         directory.glob("*.index"), key=lambda path: [*map(int, _STEP.findall(path.name))]
     )
@@ -243,7 +235,7 @@ def _write_tensors(tensors: dict[str, np.ndarray], prefix: Path) -> None:
 
 
 def _describe(model: keras.Model) -> dict[str, Any]:
-    """The `bert_config.json` of a model."""
+    """Returns the `bert_config.json` of a model."""
     activations = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
     values = {theirs: getattr(model.config, ours) for ours, theirs in _FIELDS.items()}
     values["hidden_act"] = activations[model.config.activation]
@@ -258,10 +250,10 @@ def _dropout(task: str) -> str:
 
 
 def _read_preprocessor(directory: Path, values: dict[str, Any], length: int) -> Any:
-    """The preprocessor, or None where there is no vocabulary.
+    """Returns the preprocessor, or None if there is no vocabulary.
 
-    Google's code is told on its command line whether a model is uncased; here the vocabulary
-    says it: that of an uncased model has capital letters in none but special tokens.
+    Without `do_lower_case`, the vocabulary decides whether the model is uncased: an uncased
+    vocabulary has no capital letters except in special tokens.
     """
     if not (directory / VOCABULARY).exists():
         return None

@@ -1,4 +1,4 @@
-"""Checkpoints from the Hugging Face Hub, through its own client and cache."""
+"""Checkpoints from the Hugging Face Hub, through its client and cache."""
 
 import difflib
 import os
@@ -26,22 +26,22 @@ _FILES = (
     "vocab.json",
     "vocab.txt",
 )
-_OF_TENSORFLOW = ("tf_model*.h5", "tf_model.h5.index.json")  # where there are no safetensors
+_OF_TENSORFLOW = ("tf_model*.h5", "tf_model.h5.index.json")  # if there are no safetensors
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def download(name: str | os.PathLike) -> Path:
-    """The directory of a model in the hub's cache, fetched if need be.
+    """Returns the directory of a model in the hub's cache; downloads missing files.
+
+    Without a network, or with `HF_HUB_OFFLINE`, only the cache is used. The environment variables
+    of huggingface_hub (`HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, ...) apply.
 
     Args:
         name: organization and model, "google-bert/bert-base-uncased".
 
-    Without a network, or where `HF_HUB_OFFLINE` is set, what is in the cache is used; the
-    variables of huggingface_hub (`HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, ...) apply.
-
     Raises:
-        CheckpointError: if this is not such a name, or the model is neither on the hub nor in
-            the cache.
+        CheckpointError: if this is not the name of a model, or the model is neither on the hub nor
+            in the cache.
         InputError: if huggingface_hub is not installed.
     """
     near = _near(Path(name))
@@ -60,7 +60,7 @@ def download(name: str | os.PathLike) -> Path:
         if not any(directory.glob("model*.safetensors")):
             snapshot_download(name, allow_patterns=list(_OF_TENSORFLOW))
         return directory
-    except (OSError, ValueError) as error:  # all of huggingface_hub's own are one of these
+    except (OSError, ValueError) as error:  # all errors of huggingface_hub are one of these
         reason = str(error).strip().splitlines()[0].removeprefix("Got: ")
         raise CheckpointError(
             f"{name} does not exist here.{near} The Hugging Face Hub did not give it either: "
@@ -69,7 +69,7 @@ def download(name: str | os.PathLike) -> Path:
 
 
 def _near(path: Path) -> str:
-    """' Did you mean …?' where a part of the path is like what is there, else ''."""
+    """Returns ' Did you mean …?' if a part of the path resembles an existing name, else ''."""
     missing = next((p for p in (*reversed(path.parents), path) if not p.exists()), path)
     rest = path.relative_to(missing)
     names = [other.name for other in missing.parent.glob("*") if (other / rest).is_dir()]

@@ -7,13 +7,12 @@ import keras
 
 from keras_bert.errors import CheckpointError, InputError, first_sentence
 
-SUFFIX = ".keras"
 _MOST_EXPANSION, _ALWAYS_ALLOWED = 10, 2**24
-"""Keras does not compress; a file that was compressed again holds weights, which hardly shrink."""
+"""Largest unpacked size: Keras does not compress, and compressed weights hardly shrink."""
 
 
 def open_keras_file(path: Path) -> keras.Model:
-    """Opens a `.keras` file; no code in it is run.
+    """Opens a `.keras` file without running code in it.
 
     Raises:
         CheckpointError: if the file is damaged, would be unpacked to far more than its size, or

@@ -4,6 +4,7 @@ KerasHub is an optional dependency. Its encoder has the tanh approximation of GE
 epsilon of 1e-12, its masked language model head the exact GELU and 1e-5.
 """
 
+import functools
 import logging
 import os
 from collections.abc import Iterable
@@ -14,18 +15,11 @@ import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.directories import earlier_save
-from keras_bert.checkpoints.json_files import read_json
-from keras_bert.checkpoints.mapping import (
-    HEADS_BIAS,
-    HEADS_IN,
-    HEADS_OUT,
-    SAME,
-    links,
-    write_model,
-)
-from keras_bert.checkpoints.tasks import check_expressible, task_name
+from keras_bert.checkpoints.contents import Contents, check_expressible
+from keras_bert.checkpoints.directories import replaceable_files
+from keras_bert.checkpoints.files import read_json
+from keras_bert.checkpoints.mapping import KERAS_KINDS, SAME, links, write_model
+from keras_bert.checkpoints.variables import task_name
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.extras import require
 from keras_bert.families import bert
@@ -33,14 +27,7 @@ from keras_bert.layers.encoder import Encoder
 
 logger = logging.getLogger(__name__)
 
-KINDS = {
-    "dense": (("/kernel", "/kernel", SAME), ("/bias", "/bias", SAME)),
-    "norm": (("/gamma", "/gamma", SAME), ("/beta", "/beta", SAME)),
-    "table": (("", "/embeddings", SAME),),
-    "vector": (("", "", SAME),),
-    "heads_in": (("/kernel", "/kernel", HEADS_IN), ("/bias", "/bias", HEADS_BIAS)),
-    "heads_out": (("/kernel", "/kernel", HEADS_OUT), ("/bias", "/bias", SAME)),
-}
+KINDS = KERAS_KINDS | {"table": (("", "/embeddings", SAME),)}
 
 _FIELDS = {
     "vocabulary_size": "vocabulary_size",
@@ -67,10 +54,11 @@ _PREPROCESSORS = {
 _WEIGHTS = ("model.weights.h5", "model.weights.json")
 _CONFIGURATION, _TASK, _TOKENIZER = "config.json", "task.json", "tokenizer.json"
 _MARKER = "metadata.json"
-_EARLIER = earlier_save(
-    _MARKER,
-    lambda values: isinstance(values, dict) and "keras_version" in values,
-    (
+_EARLIER = functools.partial(
+    replaceable_files,
+    marker=_MARKER,
+    is_known=lambda values: isinstance(values, dict) and "keras_version" in values,
+    files=(
         _MARKER,
         _CONFIGURATION,
         _TASK,
@@ -84,15 +72,15 @@ _EARLIER = earlier_save(
 
 
 def from_keras_hub(model: Any, task: str | None = None, **options: Any) -> keras.Model:
-    """A model with the weights of a `BertBackbone`, `BertTextClassifier` or `BertMaskedLM`.
+    """Makes a model with the weights of a `BertBackbone`, `BertTextClassifier` or `BertMaskedLM`.
 
     Args:
-        model: KerasHub's model. Its preprocessor comes along.
+        model: KerasHub's model. Its preprocessor is converted, too.
         task: as in `keras_bert.load`.
         **options: as in `keras_bert.load`, for instance `labels`, which KerasHub does not keep.
 
     Raises:
-        InputError: if it is another model, or one that cannot be expressed here.
+        InputError: if the model is another one or cannot be expressed here.
 
     Example:
         >>> backbone = keras_hub.models.BertBackbone.from_preset("bert_base_en_uncased")
@@ -102,9 +90,9 @@ def from_keras_hub(model: Any, task: str | None = None, **options: Any) -> keras
 
 
 def to_keras_hub(model: keras.Model) -> Any:
-    """KerasHub's model with the weights of an `Encoder`, classifier or masked language model.
+    """Makes KerasHub's model from an `Encoder`, a classifier or a masked language model.
 
-    Names of labels are not kept. KerasHub has one rate of dropout: that of the hidden states.
+    KerasHub keeps no names of labels, and uses the dropout rate of hidden states for attention.
 
     Raises:
         InputError: if KerasHub cannot express the model, or is not installed.
@@ -135,12 +123,12 @@ def to_keras_hub(model: keras.Model) -> Any:
 
 
 def is_keras_hub(directory: Path) -> bool:
-    """Whether a directory looks like a preset of KerasHub."""
+    """Returns whether a directory looks like a preset of KerasHub."""
     return any((directory / name).is_file() for name in _WEIGHTS)
 
 
 def open_keras_hub(directory: Path) -> Contents:
-    """What a preset of KerasHub holds.
+    """Returns the contents of a KerasHub preset.
 
     Raises:
         CheckpointError: if a file is missing or damaged, or the preset is not one of BERT.
@@ -169,8 +157,8 @@ def save_keras_hub(model: keras.Model, directory: str | os.PathLike) -> None:
     """Writes a preset, complete or not at all.
 
     Raises:
-        InputError: if KerasHub cannot express the model or is not installed, the directory holds
-            something else.
+        InputError: if KerasHub cannot express the model or is not installed, or the directory
+            holds something else.
         StorageError: if a file cannot be written.
     """
     live = to_keras_hub(model)
@@ -182,22 +170,22 @@ def save_keras_hub(model: keras.Model, directory: str | os.PathLike) -> None:
 
 
 class _LiveModel:
-    """The weights of a model in memory, by their paths."""
+    """Weights of a model in memory by their paths."""
 
     def __init__(self, model: Any):
         self._name = type(model).__name__
         self._weights = {variable.path: variable for variable in model.weights}
 
     def names(self) -> Iterable[str]:
-        """The paths of all weights."""
+        """Returns the paths of all weights."""
         return self._weights.keys()
 
     def read(self, name: str) -> np.ndarray:
-        """One weight."""
+        """Returns a weight by its path."""
         return keras.ops.convert_to_numpy(self._weights[name])
 
     def where(self, name: str) -> str:
-        """The class of the model."""
+        """Returns the class of the model."""
         return f"The {self._name}"
 
 

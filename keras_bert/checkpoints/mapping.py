@@ -1,12 +1,13 @@
-"""Tensors of other libraries to ours and back, by one table for both ways.
+"""Tensors of other libraries to ours and back, by one table for both directions.
 
-A family lists rows of kind, our name and their name. A format says, for each kind, which tensors
-such a row stands for and how they are laid out there. The same links read and write.
+A family lists rows of kind, our name and their name. A format lists, for each kind, the tensors of
+a row and their layouts. The same links read and write.
 """
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import keras
@@ -21,7 +22,7 @@ from keras_bert.checkpoints.variables import (
 )
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError
-from keras_bert.families.head import Row
+from keras_bert.families import Row
 
 logger = logging.getLogger(__name__)
 
@@ -29,10 +30,13 @@ Rearrangement = Callable[[np.ndarray, EncoderConfig], np.ndarray]
 
 
 class Transform(NamedTuple):
-    """How a tensor is laid out elsewhere: `load` makes it ours, `save` makes it theirs.
+    """Layout of a tensor in another library.
 
-    Where one of theirs holds several of ours, `load` takes out one of them, `save` lays that one
-    out, and `join` makes theirs of all that were saved, in the order of the links.
+    Args:
+        load: turns their tensor into ours. If one of theirs holds several of ours, it takes out
+            one of them.
+        save: turns our tensor into theirs, or into a part of theirs.
+        join: joins the parts of one of their tensors, in the order of the links.
     """
 
     load: Rearrangement
@@ -41,56 +45,51 @@ class Transform(NamedTuple):
 
 
 def _transpose(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
-    """The transposed matrix, copied by cache lines of 16 floats: six times as fast as `x.T`."""
+    """Transposes a matrix by cache lines of 16 floats, six times as fast as a copy of `x.T`."""
     result = aligned(x.shape[::-1], x.dtype)
     for row in range(0, len(x), 16):
         result[..., row : row + 16] = x[row : row + 16].T
     return result
 
 
+def _merge_heads(x: np.ndarray, config: EncoderConfig, axis: int) -> np.ndarray:
+    """Merges the axes N, D of attention heads, which begin at `axis`, into one axis N·D."""
+    if x.shape[axis : axis + 2] != (config.num_heads, config.head_size):
+        raise ValueError("other heads")
+    return x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :])
+
+
+def _split_heads(x: np.ndarray, config: EncoderConfig, axis: int) -> np.ndarray:
+    """Splits an axis N·D into the axes N, D of attention heads."""
+    heads = (config.num_heads, config.head_size)
+    return x.reshape(*x.shape[:axis], *heads, *x.shape[axis + 1 :])
+
+
+# Some libraries stack, for each attention head, D rows of the query, D of the key, D of the value:
+# one matrix [N · 3 · D, H].
+def _take_stacked(x: np.ndarray, config: EncoderConfig, part: int) -> np.ndarray:
+    rows = x.reshape(config.num_heads, 3, config.head_size, x.shape[1])[:, part]
+    return _transpose(rows.reshape(-1, x.shape[1]), config)
+
+
+def _lay_out_stacked(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
+    return x.T.reshape(config.num_heads, config.head_size, len(x))
+
+
+def _join_stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.stack(parts, axis=1).reshape(-1, parts[0].shape[2])
+
+
 SAME = Transform(lambda x, c: x, lambda x, c: x)
 TRANSPOSED = Transform(_transpose, _transpose)
-
-
-def _heads_apart(axis: int) -> Transform:
-    """For libraries that keep the attention heads apart: N·D here is [N, D] from an axis there."""
-
-    def merge(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
-        if x.shape[axis : axis + 2] != (config.num_heads, config.head_size):
-            raise ValueError("other heads")
-        return x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :])
-
-    def split(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
-        heads = (config.num_heads, config.head_size)
-        return x.reshape(*x.shape[:axis], *heads, *x.shape[axis + 1 :])
-
-    return Transform(merge, split)
-
-
-HEADS_IN = _heads_apart(1)  # [H, N, D]
-HEADS_BIAS = HEADS_OUT = _heads_apart(0)  # [N, D], [N, D, H]
-
-
-def _interleaved(part: int, of: int) -> Transform:
-    """For libraries that stack, for each attention head, its rows of several matrices.
-
-    Head after head, D rows of the first matrix, D of the second, and so on: `[N * of * D, H]`.
-    """
-
-    def take(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
-        rows = x.reshape(config.num_heads, of, config.head_size, x.shape[1])[:, part]
-        return _transpose(rows.reshape(-1, x.shape[1]), config)
-
-    def lay_out(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
-        return x.T.reshape(config.num_heads, config.head_size, len(x))
-
-    def join(parts: Sequence[np.ndarray]) -> np.ndarray:
-        return np.stack(parts, axis=1).reshape(-1, parts[0].shape[2])
-
-    return Transform(take, lay_out, join)
-
-
-QUERY_OF_HEADS, KEY_OF_HEADS, VALUE_OF_HEADS = (_interleaved(part, 3) for part in range(3))
+HEADS_IN = Transform(partial(_merge_heads, axis=1), partial(_split_heads, axis=1))  # [H, N, D]
+# [N, D], [N, D, H]
+HEADS_BIAS = HEADS_OUT = Transform(partial(_merge_heads, axis=0), partial(_split_heads, axis=0))
+QUERY_OF_HEADS = Transform(partial(_take_stacked, part=0), _lay_out_stacked, _join_stacked)
+KEY_OF_HEADS = QUERY_OF_HEADS._replace(load=partial(_take_stacked, part=1))
+VALUE_OF_HEADS = QUERY_OF_HEADS._replace(load=partial(_take_stacked, part=2))
+# A convolution is [kernel, in, out] here and [out, in, kernel] there.
+REVERSED = Transform(lambda x, c: x.transpose(2, 1, 0), lambda x, c: x.transpose(2, 1, 0))
 
 
 def of_transposed(transform: Transform) -> Transform:
@@ -100,18 +99,23 @@ def of_transposed(transform: Transform) -> Transform:
     )
 
 
-# Of a convolution: [kernel, in, out] here, [out, in, kernel] there.
-REVERSED = Transform(lambda x, c: x.transpose(2, 1, 0), lambda x, c: x.transpose(2, 1, 0))
-
 _ENCODER = re.compile(r"encoder/(?!pooler/)")  # the pooler goes with the task
 _LAYER = re.compile(r"encoder/layer_(\d+)/").match
 
-# Kind of row to the tensors it stands for: our suffix, their suffix, layout.
-Kinds = Mapping[str, tuple[tuple[str, str, Transform], ...]]
+# Kind of a row to its tensors: our suffix, their suffix, layout.
+Kinds = dict[str, tuple[tuple[str, str, Transform], ...]]
+KERAS_KINDS: Kinds = {
+    "dense": (("/kernel", "/kernel", SAME), ("/bias", "/bias", SAME)),
+    "norm": (("/gamma", "/gamma", SAME), ("/beta", "/beta", SAME)),
+    "table": (("", "", SAME),),
+    "vector": (("", "", SAME),),
+    "heads_in": (("/kernel", "/kernel", HEADS_IN), ("/bias", "/bias", HEADS_BIAS)),
+    "heads_out": (("/kernel", "/kernel", HEADS_OUT), ("/bias", "/bias", SAME)),
+}
 
 
 class Link(NamedTuple):
-    """One of our tensors and its counterpart elsewhere."""
+    """One of our tensors and its counterpart in another library."""
 
     ours: str
     theirs: str
@@ -119,28 +123,28 @@ class Link(NamedTuple):
 
 
 class TensorSource(Protocol):
-    """Tensors by name, from files or a live model."""
+    """Tensors by name, from files or a model in memory."""
 
     def names(self) -> Iterable[str]:
-        """The names of all tensors."""
+        """Returns the names of all tensors."""
 
     def read(self, name: str) -> np.ndarray:
-        """One tensor.
+        """Returns a tensor by its name.
 
         Raises:
             CheckpointError: if it cannot be read.
         """
 
     def where(self, name: str) -> str:
-        """The file of a tensor, or any file, for messages."""
+        """Returns the file of a tensor, or any file, for messages."""
 
 
 def links(
     rows: Iterable[Row], kinds: Kinds, num_layers: int, layers_per_group: int = 1
 ) -> list[Link]:
-    """The rows for every tensor and every layer that has weights of its own.
+    """Returns the links of rows, for every tensor and every layer with weights of its own.
 
-    In a row, {i} counts the layers, {group} the groups of them and {layer} those of a group.
+    In a row, {i} is the layer, {group} its group and {layer} its index within the group.
     """
     return [
         Link(f"{ours}{our_end}".format(i=i), f"{theirs}{their_end}".format(**places), transform)
@@ -163,17 +167,17 @@ def read_model(
 
     Args:
         model: an encoder or a task, possibly made `without_weights`.
-        table: the links; of several for one of our tensors, the first that the source has counts.
-        source: the tensors. Those that nothing needs are logged as a warning.
-        another_task: whether the source was saved for another task: then a classification head
-            is not taken over, and what is missing of heads and pooler is initialized at random,
-            which is logged as a warning.
-        chosen: whether the caller named the task: then heads that are left behind are only logged
-            as information.
+        table: the links. If several belong to one of our tensors, the first one in the source
+            counts.
+        source: the tensors. Unused tensors are logged as a warning.
+        another_task: whether the source was saved for another task. Then a classification head is
+            not read. Missing weights of heads and pooler are initialized at random, and a warning
+            lists them.
+        chosen: whether the caller named the task. Then unused heads are logged as information.
 
     Raises:
-        CheckpointError: if a weight is missing, or of another shape or type, or not finite, or
-            the encoder has no place for one.
+        CheckpointError: if a weight is missing, has another shape or type or is not finite, or the
+            encoder has no place for a tensor.
     """
     unused, missing = set(source.names()), []
     stored: dict[str, Link] = {}
@@ -214,15 +218,15 @@ def read_model(
 
 
 def check_layers(table: Iterable[Link], source: TensorSource, num_layers: int) -> None:
-    """Passes if the source has the encoder layers 0 to `num_layers` - 1 and no others.
+    """Checks that the source has the encoder layers 0 to `num_layers` - 1 and no others.
 
     Args:
         table: links for at least `num_layers` + 1 layers.
         source: the tensors.
-        num_layers: what the configuration says.
+        num_layers: number of layers in the configuration.
 
     Raises:
-        CheckpointError: otherwise.
+        CheckpointError: if the source has other layers.
     """
     names = set(source.names())
     found = {match[1] for link in table if link.theirs in names and (match := _LAYER(link.ours))}
@@ -234,7 +238,7 @@ def check_layers(table: Iterable[Link], source: TensorSource, num_layers: int) -
 
 
 def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarray]:
-    """Every weight of a model by its name and in its layout elsewhere.
+    """Returns every weight of a model by its name and in its layout in another library.
 
     Raises:
         CheckpointError: if the table has no name for a weight.
@@ -253,7 +257,7 @@ def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarr
 
 
 def _checked(link: Link, variable: Any, source: TensorSource, model: keras.Model) -> np.ndarray:
-    """The tensor in our layout and type, and in memory of its own, if it fits the variable."""
+    """Reads a tensor in our layout and type, into memory of its own, and checks that it fits."""
     place = f"{source.where(link.theirs)}: tensor {link.theirs!r}"
     raw = source.read(link.theirs)
     found = list(raw.shape)
@@ -268,7 +272,7 @@ def _checked(link: Link, variable: Any, source: TensorSource, model: keras.Model
         )
     if ("float" in str(array.dtype)) != ("float" in str(variable.dtype)):
         raise CheckpointError(f"{place} is {array.dtype}, but must be {variable.dtype}.")
-    # The memory may be a mapped file's or another model's.
+    # The memory may belong to a mapped file or another model.
     if array.dtype != variable.dtype or np.may_share_memory(array, raw):
         array, theirs = aligned(array.shape, variable.dtype), array
         with np.errstate(over="ignore"):

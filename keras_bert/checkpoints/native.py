@@ -1,4 +1,4 @@
-"""Our own directory: configuration, weights and text format, each in a file one can read.
+"""This package's own directory: configuration, weights and text format in readable files.
 
 keras_bert.json        format version, class and configuration of the model
 weights.safetensors    weights by the names of `saved_weights`
@@ -6,6 +6,7 @@ README.md              the model card
 preprocessor.json, vocab.txt    the text format, if the model has a preprocessor
 """
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,13 +18,11 @@ import keras_bert
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import README, Card, write_card
 from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.directories import TEXT_FILES, earlier_save
-from keras_bert.checkpoints.json_files import read_json, write_json
+from keras_bert.checkpoints.directories import TEXT_FILES, replaceable_files
+from keras_bert.checkpoints.files import SafetensorsFiles, read_json, save_tensors, write_json
 from keras_bert.checkpoints.mapping import SAME, Link
-from keras_bert.checkpoints.safetensors import SafetensorsFiles, save_tensors
-from keras_bert.checkpoints.tasks import task_arguments, task_name
-from keras_bert.checkpoints.variables import saved_weights
-from keras_bert.errors import CheckpointError, InputError
+from keras_bert.checkpoints.variables import saved_weights, task_arguments, task_name
+from keras_bert.errors import CheckpointError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.tasks.registry import TASKS
 
@@ -32,10 +31,11 @@ FORMAT_VERSION = 1
 FILES = (CONFIGURATION, WEIGHTS, PREPROCESSOR, README, *TEXT_FILES)
 """Names of all files that `save_native` can write."""
 
-_EARLIER = earlier_save(
-    CONFIGURATION,
-    lambda values: isinstance(values, dict) and values.get("format") == "keras_bert",
-    FILES,
+_EARLIER = functools.partial(
+    replaceable_files,
+    marker=CONFIGURATION,
+    is_known=lambda values: isinstance(values, dict) and values.get("format") == "keras_bert",
+    files=FILES,
 )
 
 
@@ -52,22 +52,31 @@ def save_native(model: keras.Model, directory: str | os.PathLike, card: Card = N
 
 
 def write_native(model: keras.Model, path: Path, tensors: Mapping[str, Any] | None = None) -> None:
-    """Writes the model's files into a new directory, with these weights if they are given."""
+    """Writes the model's files into a new directory, with `tensors` for its weights if given."""
     path.mkdir()
     save_tensors(saved_weights(model) if tensors is None else tensors, path / WEIGHTS)
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None:
         preprocessor.save(path)
-    write_json(_describe(model), path / CONFIGURATION)
+    encoder = model if isinstance(model, Encoder) else model.encoder
+    description = {
+        "format": "keras_bert",
+        "format_version": FORMAT_VERSION,
+        "keras_bert_version": keras_bert.__version__,
+        "task": task_name(model),
+        "arguments": task_arguments(model),
+        "encoder": encoder.config.to_dict(),
+    }
+    write_json(description, path / CONFIGURATION)
 
 
 def is_native(directory: Path) -> bool:
-    """Whether a directory looks like one of ours."""
+    """Returns whether a directory looks like a directory of this package."""
     return (directory / CONFIGURATION).is_file()
 
 
 def open_native(directory: Path) -> Contents:
-    """What a directory that `save_native` wrote holds.
+    """Returns the contents of a directory that `save_native` wrote.
 
     Raises:
         CheckpointError: if a file is missing or damaged.
@@ -93,22 +102,8 @@ def _read_preprocessor(directory: Path) -> Any:
 
     try:
         return Preprocessor.load(directory)
-    except InputError:
-        raise
-    except (OSError, TypeError, ValueError) as error:
+    except OSError as error:
         raise CheckpointError(f"{path} is not a preprocessor's configuration: {error}.") from error
-
-
-def _describe(model: keras.Model) -> dict[str, Any]:
-    encoder = model if isinstance(model, Encoder) else model.encoder
-    return {
-        "format": "keras_bert",
-        "format_version": FORMAT_VERSION,
-        "keras_bert_version": keras_bert.__version__,
-        "task": task_name(model),
-        "arguments": task_arguments(model),
-        "encoder": encoder.config.to_dict(),
-    }
 
 
 def _read_description(directory: Path) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Names of a model's weights, and models whose weights come from a file.
+"""Task, arguments and weights of a model by name, and models whose weights come from a file.
 
-Such a model draws no random weights first. Keras makes variables without values inside a
-`StatelessScope`, but has no public way to give them values one by one: the names with an underscore
-and the register below are its own.
+A model whose weights come from a file draws no random weights first. Inside a `StatelessScope`,
+Keras makes variables without values. Keras has no public function that gives them values one by
+one, so this module uses Keras' private attributes and register.
 """
 
 import math
@@ -14,22 +14,45 @@ import keras
 import numpy as np
 from keras.src.backend.common import global_state
 
+from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
+from keras_bert.tasks.registry import TASKS, class_names, task_of
+
+
+def task_name(model: keras.Model) -> str:
+    """Returns the name of a model's task.
+
+    Raises:
+        InputError: if the model is not an encoder or a task of this package.
+    """
+    name = task_of(model, subclasses=False)
+    if name is None:
+        raise InputError(
+            f"Cannot save a {type(model).__name__}; checkpoints hold {class_names(TASKS)}. "
+            'Register a class of your own and use model.save("model.keras").'
+        )
+    return name
+
+
+def task_arguments(model: keras.Model) -> dict[str, Any]:
+    """Returns the arguments of a task's constructor, without its encoder, ready for JSON."""
+    elsewhere = ("name", "dtype", "trainable", "encoder", "preprocessor", "config")
+    return {name: x for name, x in model.get_config().items() if name not in elsewhere}
 
 
 def named_variables(model: keras.Model, variables: Iterable[Any] | None = None) -> dict[str, Any]:
-    """Name to Keras variable, for every weight of an encoder or task.
+    """Returns the Keras variables of an encoder or task by name.
 
-    The encoder's weights are `encoder/…`, for instance `encoder/layer_0/attention/query/kernel`;
-    those of a head begin with the head's name. Names are the same for an encoder on its own and
-    inside any task.
+    Names of the encoder's weights begin with `encoder/`, for instance
+    `encoder/layer_0/attention/query/kernel`. Names of a head's weights begin with the head's name.
+    An encoder's names are the same alone and inside any task.
 
     Args:
         model: an encoder, or a model with an attribute `encoder`.
-        variables: those that are wanted; None means all of its weights.
+        variables: variables to return; None means all weights.
     """
     encoder = model if isinstance(model, Encoder) else model.encoder
-    # The embeddings may be another encoder's, and then have its name in their paths.
+    # Embeddings that belong to another encoder have the other encoder's name in their paths.
     stems = {id(weight): ("encoder", encoder.path) for weight in encoder.weights}
     for weight in encoder.embeddings.weights:
         stems[id(weight)] = ("encoder/embeddings", encoder.embeddings.path)
@@ -41,13 +64,10 @@ def named_variables(model: keras.Model, variables: Iterable[Any] | None = None) 
 
 
 def saved_weights(model: keras.Model) -> dict[str, Any]:
-    """Name to variable or array, for every weight as a checkpoint holds it.
+    """Returns the variables or arrays that a checkpoint of a model holds, by name.
 
     LoRA adapters (Hu et al. 2021, https://arxiv.org/abs/2106.09685) are added to the kernels that
-    they adapt, so that a model without adapters computes the same. The model stays as it is.
-
-    Args:
-        model: as in `named_variables`.
+    they adapt, so a model without adapters computes the same. The model itself does not change.
     """
     adapted, merged = set(), {}
     for layer in model._flatten_layers():
@@ -66,13 +86,13 @@ _REGISTER = "uninitialized_variables"
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Models made in the block have shapes and names, but no weights and no memory yet."""
+    """Makes the models of the block with shapes and names, but without weights and memory."""
     before = list(global_state.get_global_attribute(_REGISTER, []))
     try:
         with keras.StatelessScope(initialize_variables=False):
             yield
     finally:
-        # Or the next such scope, say in a training step, would initialize them (again).
+        # Otherwise the next scope, for instance in a training step, would initialize them.
         global_state.set_global_attribute(_REGISTER, before)
 
 
@@ -81,7 +101,7 @@ def set_weight(variable: Any, value: Any) -> None:
 
     Args:
         variable: a Keras variable.
-        value: an array that nobody else uses: its memory may become the variable's.
+        value: array that no other code uses, because its memory may become the variable's.
     """
     if variable._value is None:
         variable._initializer = lambda shape, dtype=None: _Lent(value)
@@ -91,10 +111,10 @@ def set_weight(variable: Any, value: Any) -> None:
 
 
 class _Lent:
-    """An array whose memory may be kept.
+    """Array whose memory TensorFlow may keep.
 
-    TensorFlow copies every `ndarray` first, and again if its memory is not aligned; of what only
-    has `__array__` it keeps aligned memory as it is.
+    TensorFlow copies every `ndarray` once, and twice if its memory is not aligned. It copies no
+    aligned memory of an object that has only `__array__`.
     """
 
     def __init__(self, array: Any):
@@ -105,16 +125,16 @@ class _Lent:
 
 
 def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
-    """An empty array whose memory TensorFlow can keep: it begins at a multiple of 64 bytes."""
+    """Returns an empty array that TensorFlow need not copy: it begins at a multiple of 64 bytes."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    # Not np.empty: it asks for huge pages, for which the system may have to make room first.
+    # np.empty asks for huge pages, and the system may have to make room for them first.
     memory = np.frombuffer(bytearray(size + 64), np.uint8)
     start = -memory.ctypes.data % 64
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def initialize_rest(model: keras.Model) -> None:
-    """Gives every variable that has no value yet the one of its initializer."""
+    """Initializes every variable that has no value yet."""
     for variable in model.variables:
         if variable._value is None:
             variable._deferred_initialize()

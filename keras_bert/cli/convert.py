@@ -23,12 +23,14 @@ def command(source: str, target: str, format: str, task: str | None) -> None:
     Hugging Face Hub; TARGET is a new directory.
     """
     import keras_bert
-    from keras_bert.checkpoints import WITH_CARD, is_on_hub
+    from keras_bert.checkpoints import FORMATS as CHECKPOINT_FORMATS
+    from keras_bert.checkpoints import is_on_hub
     from keras_bert.checkpoints.card import read_card_data
     from keras_bert.checkpoints.hub import download
 
     place = download(source) if is_on_hub(source) else Path(source)
     model = keras_bert.load(place, task=task)
-    card = read_card_data(place, model if task is None else None) if format in WITH_CARD else None
+    has_card = CHECKPOINT_FORMATS[format].has_card
+    card = read_card_data(place, model if task is None else None) if has_card else None
     keras_bert.save(model, target, format, card)
     click.echo(target)

@@ -40,7 +40,7 @@ def command(
     the same command continues it where it stopped.
     """
     from keras_bert.pretraining.data.tokenization import MEGABYTE, tokenize
-    from keras_bert.text.loading import load_tokenizer
+    from keras_bert.text.tokenizer import load_tokenizer
 
     options: dict[str, Any] = {"lowercase": False} if cased else {}
     tokenizer = load_tokenizer(vocabulary, **options)

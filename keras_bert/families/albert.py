@@ -1,14 +1,13 @@
 """ALBERT (Lan et al. 2019, https://arxiv.org/abs/1909.11942).
 
-All layers share their weights, the embedding is factorised, and the second objective is the order
-of two stretches of text. Version 2 was trained for longer, without dropout.
+All layers share their weights, the embedding is factorized, and the second objective is the order
+of two spans of text. Version 2 was trained for longer, without dropout.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.families import bert
-from keras_bert.families.head import Head
+from keras_bert.families import HeadSpec, bert
 
 TRAITS: dict[str, Any] = {
     "family": "albert",
@@ -81,7 +80,7 @@ HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Their configuration as it is.
+    """Returns transformers' configuration unchanged.
 
     Raises:
         ValueError: if their code has a projection where an `Encoder` has none.
@@ -123,11 +122,11 @@ _ORDER = (("dense", "next_sentence/logits", "sop_classifier.classifier"),)
 _DROPOUT = "classifier_dropout_prob"
 
 HUGGING_FACE_TASKS = {
-    "encoder": Head("Model"),
-    "classifier": Head("ForSequenceClassification", bert.CLASSIFIER, True, _DROPOUT),
-    "masked_lm": Head("ForMaskedLM", _MASKED_LM),
-    "multiple_choice": Head("ForMultipleChoice", bert.CLASSIFIER, True, _DROPOUT),
-    "pretraining": Head("ForPreTraining", (*_MASKED_LM, *_ORDER), True),
-    "span_classifier": Head("ForQuestionAnswering", bert.SPAN),
-    "token_classifier": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
+    "encoder": HeadSpec("Model"),
+    "classifier": HeadSpec("ForSequenceClassification", bert.CLASSIFIER, True, _DROPOUT),
+    "masked_lm": HeadSpec("ForMaskedLM", _MASKED_LM),
+    "multiple_choice": HeadSpec("ForMultipleChoice", bert.CLASSIFIER, True, _DROPOUT),
+    "pretraining": HeadSpec("ForPreTraining", (*_MASKED_LM, *_ORDER), True),
+    "span_classifier": HeadSpec("ForQuestionAnswering", bert.SPAN),
+    "token_classifier": HeadSpec("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
 }

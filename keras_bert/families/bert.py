@@ -1,12 +1,12 @@
 """BERT (Devlin et al. 2018) and Google's compact models (Turc et al. 2019).
 
 https://arxiv.org/abs/1810.04805 and https://arxiv.org/abs/1908.08962; sizes as published in
-github.com/google-research/bert. `vocabulary_size` is that of the English uncased vocabulary.
+github.com/google-research/bert. The English uncased vocabulary has 30522 tokens.
 """
 
 from typing import Any
 
-from keras_bert.families.head import Head
+from keras_bert.families import HeadSpec
 
 # The fields of `EncoderConfig` that make the family.
 TRAITS: dict[str, Any] = {"family": "bert"}
@@ -22,7 +22,7 @@ _SIZES = {  # layers, hidden size
 
 
 def sizes(num_layers: int, hidden_size: int) -> dict[str, int]:
-    """The fields that follow from the two."""
+    """Returns the sizes that follow from the number of layers and the hidden size."""
     return {
         "num_layers": num_layers,
         "hidden_size": hidden_size,
@@ -35,7 +35,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     name: TRAITS | {"vocabulary_size": 30522} | sizes(*size) for name, size in _SIZES.items()
 }
 
-# The text format of a tokenizer that is made for the family.
+# Text format of a tokenizer for the family.
 TEXT: dict[str, Any] = {
     "tokenizer": "wordpiece",
     "special_tokens": {
@@ -48,10 +48,10 @@ TEXT: dict[str, Any] = {
     "separators_in_pair": 1,
 }
 
-# What the family is pretrained with; the first is its own.
+# Objectives of pretraining; the first is the family's own.
 OBJECTIVES = ("mlm+nsp", "mlm")
 
-# How its authors pretrained it, where a `PretrainingConfig` does not say it.
+# Options of the authors' pretraining, as defaults of a `PretrainingConfig`.
 PRETRAINING: dict[str, Any] = {"masking": "token", "across_documents": False}
 
 # Names of the classes, of the configuration's fields and of the encoder's tensors in Hugging
@@ -78,8 +78,8 @@ HUGGING_FACE_DEFAULTS = {  # for fields that a configuration lacks
 }
 HUGGING_FACE_FIXED: dict[str, Any] = {}
 
-# What each of our tensors is called elsewhere. A row is kind, our name and theirs; a format knows
-# how it spells the tensors of a kind (`keras_bert.checkpoints.mapping`). {i} counts the layers.
+# Names of our tensors in other libraries. A row is kind, our name and their name. A format defines
+# the tensors of a kind (`keras_bert.checkpoints.mapping`). {i} counts the layers.
 _EMBEDDINGS, _LAYER = "encoder/embeddings", "encoder/layer_{i}"
 PARTS_OF_LAYER = (
     ("dense", "attention/query", "attention.self.query"),
@@ -120,14 +120,14 @@ SPAN = (("dense", "span/logits", "qa_outputs"),)
 _DROPOUT = "classifier_dropout"
 
 HUGGING_FACE_TASKS = {
-    "encoder": Head("Model"),
-    "classifier": Head("ForSequenceClassification", CLASSIFIER, True, _DROPOUT),
-    "masked_lm": Head("ForMaskedLM", MASKED_LM),
-    "multiple_choice": Head("ForMultipleChoice", CLASSIFIER, True, _DROPOUT),
-    "next_sentence": Head("ForNextSentencePrediction", _NEXT_SENTENCE, True),
-    "pretraining": Head("ForPreTraining", (*MASKED_LM, *_NEXT_SENTENCE), True),
-    "span_classifier": Head("ForQuestionAnswering", SPAN),
-    "token_classifier": Head("ForTokenClassification", CLASSIFIER, dropout=_DROPOUT),
+    "encoder": HeadSpec("Model"),
+    "classifier": HeadSpec("ForSequenceClassification", CLASSIFIER, True, _DROPOUT),
+    "masked_lm": HeadSpec("ForMaskedLM", MASKED_LM),
+    "multiple_choice": HeadSpec("ForMultipleChoice", CLASSIFIER, True, _DROPOUT),
+    "next_sentence": HeadSpec("ForNextSentencePrediction", _NEXT_SENTENCE, True),
+    "pretraining": HeadSpec("ForPreTraining", (*MASKED_LM, *_NEXT_SENTENCE), True),
+    "span_classifier": HeadSpec("ForQuestionAnswering", SPAN),
+    "token_classifier": HeadSpec("ForTokenClassification", CLASSIFIER, dropout=_DROPOUT),
 }
 
 # Google's own code, github.com/google-research/bert; the heads end in output_weights, output_bias.
@@ -142,8 +142,8 @@ GOOGLE = (
     ("output", "span/logits", "cls/squad/"),
 )
 
-# TF Model Garden, with the short names of `keras_bert.checkpoints.google`. Where a tensor has two
-# names, the first that a file has counts: the word embedding may be saved with the head that
+# TF Model Garden, with the short names of `keras_bert.checkpoints.google`. If a tensor has two
+# names, the first name in the file counts. The word embedding may be saved with the head that
 # shares it, and the trained pooler with the next sentence head.
 MODEL_GARDEN = (
     ("table", f"{_EMBEDDINGS}/token_embedding", "word/embeddings"),

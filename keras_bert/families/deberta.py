@@ -1,14 +1,13 @@
 """DeBERTa (He et al. 2020, https://arxiv.org/abs/2006.03654).
 
-Content and relative positions are attended to apart; absolute positions are not added at the
-input, but in the mask decoder. Sizes as published in github.com/microsoft/DeBERTa.
+Attention has separate terms for content and relative positions. The mask decoder, not the input,
+adds absolute positions. Sizes as published in github.com/microsoft/DeBERTa.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.families import bert
-from keras_bert.families.head import Head, Row
+from keras_bert.families import HeadSpec, Row, bert
 
 TRAITS: dict[str, Any] = {
     "family": "deberta",
@@ -58,7 +57,7 @@ HUGGING_FACE_FIXED: dict[str, Any] = {"talking_head": False}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Their configuration with all defaults, where each of our fields has one of theirs.
+    """Returns transformers' configuration with our values.
 
     Raises:
         ValueError: if it says something that an `EncoderConfig` cannot.
@@ -76,7 +75,7 @@ def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `from_hugging_face`."""
+    """Returns the configuration with transformers' values."""
     longest, most = values["max_relative_positions"], values["max_position_embeddings"]
     return {
         **values,
@@ -107,7 +106,7 @@ _MASKED_LM = (
     *bert.MASKED_LM,
     ("table", "masked_lm/position_embedding", "deberta.embeddings.position_embeddings"),
 )
-# How the authors' own files name the head, and transformers that of models that are not `legacy`.
+# Names of the head in the authors' files, and in transformers if a model is not `legacy`.
 HUGGING_FACE_OTHER_NAMES = {
     "cls.predictions.transform.dense": "lm_predictions.lm_head.dense",
     "cls.predictions.transform.LayerNorm": "lm_predictions.lm_head.LayerNorm",
@@ -117,9 +116,9 @@ CLASSIFIER = (("dense", "classifier/hidden", "pooler.dense"), *bert.CLASSIFIER)
 DROPOUT = "cls_dropout"
 
 HUGGING_FACE_TASKS = {
-    "encoder": Head("Model"),
-    "classifier": Head("ForSequenceClassification", CLASSIFIER, dropout=DROPOUT),
-    "masked_lm": Head("ForMaskedLM", _MASKED_LM),
-    "span_classifier": Head("ForQuestionAnswering", bert.SPAN),
-    "token_classifier": Head("ForTokenClassification", bert.CLASSIFIER),
+    "encoder": HeadSpec("Model"),
+    "classifier": HeadSpec("ForSequenceClassification", CLASSIFIER, dropout=DROPOUT),
+    "masked_lm": HeadSpec("ForMaskedLM", _MASKED_LM),
+    "span_classifier": HeadSpec("ForQuestionAnswering", bert.SPAN),
+    "token_classifier": HeadSpec("ForTokenClassification", bert.CLASSIFIER),
 }

@@ -1,16 +1,14 @@
 """DeBERTa-v2 and -v3 (He et al. 2021, https://arxiv.org/abs/2111.09543).
 
-Distances are put into buckets that grow logarithmically, relative positions are projected by the
-weights of the content; the large models of v2 have a convolution beside the first layer. v3 is
-pretrained with replaced tokens; transformers has both under the name of the former. Sizes as
-published in github.com/microsoft/DeBERTa.
+Buckets of distances grow logarithmically. The weights of the content project relative positions,
+too. The large models of v2 have a convolution beside the first layer. v3 is pretrained with
+replaced tokens. transformers calls both v2. Sizes as published in github.com/microsoft/DeBERTa.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.families import bert, deberta
-from keras_bert.families.head import Head
+from keras_bert.families import HeadSpec, bert, deberta
 
 TRAITS: dict[str, Any] = deberta.TRAITS | {
     "family": "deberta-v2",
@@ -67,7 +65,7 @@ HUGGING_FACE_FIXED: dict[str, Any] = {"conv_groups": 1}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns their configuration with our values, as `deberta.from_hugging_face` does."""
+    """Returns transformers' configuration with our values; see `deberta.from_hugging_face`."""
     size = values.get("attention_head_size")
     if size and size * values["num_attention_heads"] != values["hidden_size"]:
         raise ValueError(f"attention_head_size {size} is not supported")
@@ -79,7 +77,7 @@ def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `from_hugging_face`."""
+    """Returns the configuration with transformers' values."""
     return {
         **deberta.to_hugging_face(values),
         "position_buckets": values["position_buckets"] or -1,
@@ -107,7 +105,7 @@ HUGGING_FACE = (
     ),
 )
 
-# Of the third version's own files; transformers has no class for it.
+# Tensors in the authors' files of v3; transformers has no class for them.
 _REPLACED_TOKEN = (
     ("norm", "replaced_token/layer_norm", "mask_predictions.LayerNorm"),
     ("dense", "replaced_token/hidden", "mask_predictions.dense"),
@@ -115,6 +113,6 @@ _REPLACED_TOKEN = (
 )
 
 HUGGING_FACE_TASKS = deberta.HUGGING_FACE_TASKS | {
-    "replaced_token": Head("ForPreTraining", _REPLACED_TOKEN),
-    "multiple_choice": Head("ForMultipleChoice", deberta.CLASSIFIER, dropout=deberta.DROPOUT),
+    "replaced_token": HeadSpec("ForPreTraining", _REPLACED_TOKEN),
+    "multiple_choice": HeadSpec("ForMultipleChoice", deberta.CLASSIFIER, dropout=deberta.DROPOUT),
 }

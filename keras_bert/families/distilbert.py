@@ -1,13 +1,12 @@
 """DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108).
 
-Every other layer of BERT, without segments and pooler, taught by the whole one. The published
+Every other layer of BERT, without segments and pooler, with BERT as its teacher. The published
 models differ in their vocabularies: 30522 tokens uncased, 28996 cased, 119547 multilingual.
 """
 
 from typing import Any
 
-from keras_bert.families import bert
-from keras_bert.families.head import Head
+from keras_bert.families import HeadSpec, bert
 
 TRAITS: dict[str, Any] = {
     "family": "distilbert",
@@ -100,10 +99,10 @@ _CLASSIFIER = (("dense", "classifier/hidden", "pre_classifier"), *bert.CLASSIFIE
 _DROPOUT = "seq_classif_dropout"
 
 HUGGING_FACE_TASKS = {
-    "encoder": Head("Model"),
-    "classifier": Head("ForSequenceClassification", _CLASSIFIER, dropout=_DROPOUT),
-    "masked_lm": Head("ForMaskedLM", _MASKED_LM),
-    "multiple_choice": Head("ForMultipleChoice", _CLASSIFIER, dropout=_DROPOUT),
-    "span_classifier": Head("ForQuestionAnswering", bert.SPAN, dropout="qa_dropout"),
-    "token_classifier": Head("ForTokenClassification", bert.CLASSIFIER),
+    "encoder": HeadSpec("Model"),
+    "classifier": HeadSpec("ForSequenceClassification", _CLASSIFIER, dropout=_DROPOUT),
+    "masked_lm": HeadSpec("ForMaskedLM", _MASKED_LM),
+    "multiple_choice": HeadSpec("ForMultipleChoice", _CLASSIFIER, dropout=_DROPOUT),
+    "span_classifier": HeadSpec("ForQuestionAnswering", bert.SPAN, dropout="qa_dropout"),
+    "token_classifier": HeadSpec("ForTokenClassification", bert.CLASSIFIER),
 }

@@ -6,8 +6,7 @@ Sizes of both as published in github.com/google-research/electra; they share the
 
 from typing import Any
 
-from keras_bert.families import bert, roberta
-from keras_bert.families.head import Head
+from keras_bert.families import HeadSpec, bert, roberta
 
 TRAITS: dict[str, Any] = {
     "family": "electra",
@@ -70,13 +69,13 @@ _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activati
 _DROPOUT = "classifier_dropout"
 
 HUGGING_FACE_TASKS = {
-    "encoder": Head("Model"),
-    "classifier": Head("ForSequenceClassification", roberta.CLASSIFIER, dropout=_DROPOUT),
-    "masked_lm": Head("ForMaskedLM", _MASKED_LM, arguments={"activation": "gelu"}),
-    "multiple_choice": Head(
+    "encoder": HeadSpec("Model"),
+    "classifier": HeadSpec("ForSequenceClassification", roberta.CLASSIFIER, dropout=_DROPOUT),
+    "masked_lm": HeadSpec("ForMaskedLM", _MASKED_LM, arguments={"activation": "gelu"}),
+    "multiple_choice": HeadSpec(
         "ForMultipleChoice", _CHOICE, dropout="summary_last_dropout", fixed=_SUMMARY
     ),
-    "replaced_token": Head("ForPreTraining", _REPLACED_TOKEN),
-    "span_classifier": Head("ForQuestionAnswering", bert.SPAN),
-    "token_classifier": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
+    "replaced_token": HeadSpec("ForPreTraining", _REPLACED_TOKEN),
+    "span_classifier": HeadSpec("ForQuestionAnswering", bert.SPAN),
+    "token_classifier": HeadSpec("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
 }

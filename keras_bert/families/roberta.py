@@ -1,14 +1,13 @@
 """RoBERTa (Liu et al. 2019, https://arxiv.org/abs/1907.11692) and the distilled one.
 
-Positions are counted from the row after that of padding; there are no segments and no second
-objective; the head of a classifier has a layer of its own in place of the pooler.
+Positions are counted from the row after the padding's row. There are no segments and no second
+objective. In place of the pooler, the head of a classifier has a layer of its own.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.families import bert
-from keras_bert.families.head import Head
+from keras_bert.families import HeadSpec, bert
 
 TRAITS: dict[str, Any] = {
     "family": "roberta",
@@ -59,14 +58,14 @@ HUGGING_FACE_TENSORFLOW = {"pad_token_id": 1}  # whatever the configuration says
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Their configuration with the position of the first token in place of the padding's."""
+    """Returns transformers' configuration with the first token's position for the padding's."""
     offset = values["pad_token_id"] + 1
     longest = values["max_position_embeddings"] - offset
     return {**values, "pad_token_id": offset, "max_position_embeddings": longest}
 
 
 def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `from_hugging_face`."""
+    """Returns the configuration with transformers' values."""
     offset, longest = values["pad_token_id"], values["max_position_embeddings"]
     return {**values, "pad_token_id": offset - 1, "max_position_embeddings": longest + offset}
 
@@ -88,10 +87,10 @@ CLASSIFIER = (
 _DROPOUT = "classifier_dropout"
 
 HUGGING_FACE_TASKS = {
-    "encoder": Head("Model"),
-    "classifier": Head("ForSequenceClassification", CLASSIFIER, dropout=_DROPOUT),
-    "masked_lm": Head("ForMaskedLM", _MASKED_LM, arguments={"activation": "gelu"}),
-    "multiple_choice": Head("ForMultipleChoice", bert.CLASSIFIER, pooled=True),
-    "span_classifier": Head("ForQuestionAnswering", bert.SPAN),
-    "token_classifier": Head("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
+    "encoder": HeadSpec("Model"),
+    "classifier": HeadSpec("ForSequenceClassification", CLASSIFIER, dropout=_DROPOUT),
+    "masked_lm": HeadSpec("ForMaskedLM", _MASKED_LM, arguments={"activation": "gelu"}),
+    "multiple_choice": HeadSpec("ForMultipleChoice", bert.CLASSIFIER, pooled=True),
+    "span_classifier": HeadSpec("ForQuestionAnswering", bert.SPAN),
+    "token_classifier": HeadSpec("ForTokenClassification", bert.CLASSIFIER, dropout=_DROPOUT),
 }

@@ -17,8 +17,8 @@ from keras_bert.atomic import (
     written_with,
 )
 from keras_bert.checkpoints.card import ModelCardData, block, model_index, table
+from keras_bert.checkpoints.files import PROGRESS
 from keras_bert.checkpoints.native import CONFIGURATION, save_native
-from keras_bert.checkpoints.progress import PROGRESS
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.recipe import Recipe

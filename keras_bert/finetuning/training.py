@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert.checkpoints.card import ModelCardData
-from keras_bert.checkpoints.tasks import check_saveable
+from keras_bert.checkpoints.contents import check_saveable
 from keras_bert.errors import InputError, closest
 from keras_bert.extras import require_tensorflow_backend
 from keras_bert.finetuning.batching import batches, make_plan

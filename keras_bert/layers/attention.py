@@ -1,4 +1,4 @@
-"""Bidirectional multi-head self-attention."""
+"""Bidirectional multi-head self-attention, the attention block of the encoder's layers."""
 
 import math
 from typing import Any
@@ -13,8 +13,8 @@ from keras_bert.layers.configured import Configured
 class SelfAttention(Configured, keras.layers.Layer):
     """softmax(QKᵀ/√d + bias) V in `config.num_heads` heads, projected back to the hidden size.
 
-    Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762), section 3.2, without a causal mask;
-    dropout falls on the probabilities.
+    See Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762), section 3.2. There is no causal
+    mask. Dropout is applied to the probabilities.
     """
 
     num_terms = 1  # of the logits; they are divided by √(d · num_terms)
@@ -42,17 +42,17 @@ class SelfAttention(Configured, keras.layers.Layer):
         """Lets every position attend to every other.
 
         Args:
-            x: `[B * T, H]`: all positions of all texts as one matrix, which is what products with
-                weights want.
-            bias: `[B, 1, 1, T]` or `[B, 1, T, T]` float, added to the logits: 0, or very negative
-                where a position (of the last axis) is not attended to.
-            relative: embeddings of relative positions, for the attention that has such.
-            queries: `[B * T, H]`, what attends to `x`; None means `x` itself.
-            need_probabilities: without them, a fused kernel does it all where there is one.
+            x: `[B * T, H]`: all positions of all texts as one matrix, for products with weights.
+            bias: `[B, 1, 1, T]` or `[B, 1, T, T]` float, added to the logits. It is 0, or very
+                negative at positions (of the last axis) that are not attended to.
+            relative: embeddings of relative positions, for disentangled attention.
+            queries: `[B * T, H]`, vectors that attend to `x`; None means `x` itself.
+            need_probabilities: whether to return probabilities. If not, a fused kernel is used on
+                backends that have one.
 
         Returns:
-            The output `[B * T, H]` and the attention probabilities `[B, N, T, T]`, rows being
-            the positions that attend, or None.
+            The output `[B * T, H]`, and the attention probabilities `[B, N, T, T]` with a row for
+            each query, or None.
         """
         batch, length = ops.shape(bias)[0], ops.shape(bias)[3]
         heads = (batch, length, self.config.num_heads, self.config.head_size)
@@ -78,19 +78,19 @@ class SelfAttention(Configured, keras.layers.Layer):
 
     @property
     def scale(self) -> float:
-        """What the logits are multiplied by."""
+        """Factor of the logits."""
         return 1.0 / math.sqrt(self.config.head_size * self.num_terms)
 
     def logits(self, query: Any, key: Any, relative: Any, training: bool | None) -> Any:
-        """Scaled queries and keys `[B, N, T, D]` to logits `[B, N, T, T]`."""
+        """Returns logits `[B, N, T, T]` of scaled queries and keys `[B, N, T, D]`."""
         return ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
 
 
 def has_flash_attention() -> bool:
-    """Whether attention without dropout runs as one kernel (Dao 2023, arXiv 2307.08691).
+    """Returns whether attention without dropout runs as one kernel (Dao 2023, arXiv 2307.08691).
 
-    Keras has one that heeds the bias on JAX with GPUs, for half precision; its kernel for TPUs
-    leaves the bias out (3.15). `keras.config.disable_flash_attention()` does without.
+    Keras' kernel for half precision on JAX with GPUs uses the bias. Its kernel for TPUs leaves the
+    bias out (3.15). `keras.config.disable_flash_attention()` turns the kernel off.
     """
     if keras.backend.backend() != "jax" or keras.config.is_flash_attention_enabled() is False:
         return False
@@ -98,8 +98,8 @@ def has_flash_attention() -> bool:
 
 
 def split_heads(x: Any, heads: tuple) -> Any:
-    """`[B * T, H]` to `[B, N, T, D]`, where `heads` is (B, T, N, D)."""
+    """Reshapes `[B * T, H]` to `[B, N, T, D]`; `heads` is (B, T, N, D)."""
     batch, length, number, size = heads
-    if number == 1:  # nothing to transpose, of which tf2onnx would make a wrong reshape
+    if number == 1:  # tf2onnx would turn this transposition into a wrong reshape
         return ops.reshape(x, (batch, 1, length, size))
     return ops.transpose(ops.reshape(x, heads), (0, 2, 1, 3))

@@ -1,17 +1,43 @@
-"""What every layer that is described by an `EncoderConfig` shares."""
+"""Base class of the layers and models that an `EncoderConfig` describes, and the activations."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_bert.config import EncoderConfig
+
+
+def gelu(x: Any) -> Any:
+    """Returns x Φ(x) (Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415).
+
+    The formula uses erf. TensorFlow lowers its own exact GELU to erfc, which ONNX lacks.
+    """
+    return 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5)))
+
+
+def gelu_tanh(x: Any) -> Any:
+    """Returns the tanh approximation of GELU, which Google's original BERT uses."""
+    return ops.gelu(x, approximate=True)
+
+
+ACTIVATION_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+    "relu": ops.relu,
+    "silu": ops.silu,
+    "tanh": ops.tanh,
+}
+"""Functions of the activations that an `EncoderConfig` can name."""
 
 
 class Configured:
     """Mixin for Keras layers and models whose constructor takes an `EncoderConfig`.
 
     Args:
-        config: the configuration of the encoder that the layer belongs to.
+        config: configuration of the encoder that the layer belongs to.
         **kwargs: `name`, `dtype` and `trainable`, as in every Keras layer.
     """
 
@@ -22,35 +48,35 @@ class Configured:
         self.config = config
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "config": self.config.to_dict()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """The inverse of `get_config`."""
+        """Makes the layer from the dictionary of `get_config`."""
         values = dict(config)
         return cls(EncoderConfig.from_dict(values.pop("config")), **values)
 
     def dense(self, units: int, name: str, **kwargs: Any) -> keras.layers.Dense:
-        """A dense layer with the configured initializer."""
-        return keras.layers.Dense(
-            units,
-            kernel_initializer=self.initializer(),
-            name=name,
-            dtype=self.dtype_policy,
-            **kwargs,
-        )
+        """Makes a dense layer with the configured initializer."""
+        options = {"kernel_initializer": self.initializer(), "dtype": self.dtype_policy}
+        return keras.layers.Dense(units, name=name, **options, **kwargs)
+
+    def matrix(self, rows: int, columns: int, name: str) -> Any:
+        """Adds a weight `[rows, columns]` with the configured initializer."""
+        layer: Any = self
+        return layer.add_weight((rows, columns), initializer=self.initializer(), name=name)
 
     def layer_norm(self, name: str) -> keras.layers.LayerNormalization:
-        """A layer normalization with the configured epsilon."""
+        """Makes a layer normalization with the configured epsilon."""
         return keras.layers.LayerNormalization(
             epsilon=self.config.layer_norm_epsilon, name=name, dtype=self.dtype_policy
         )
 
     def dropout(self, rate: float, name: str) -> keras.layers.Dropout:
-        """A dropout that follows the layer's precision."""
+        """Makes a dropout layer of the same precision."""
         return keras.layers.Dropout(rate, name=name, dtype=self.dtype_policy)
 
     def initializer(self) -> keras.initializers.Initializer:
-        """Truncated normal of the configured deviation, as in BERT."""
+        """Makes BERT's initializer: a truncated normal of the configured deviation."""
         return keras.initializers.TruncatedNormal(stddev=self.config.initializer_range)

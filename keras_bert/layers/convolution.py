@@ -1,12 +1,11 @@
-"""The convolution beside the first layer of DeBERTa-v2."""
+"""Convolution beside the first layer of DeBERTa-v2."""
 
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_bert.layers.activations import ACTIVATION_FUNCTIONS
-from keras_bert.layers.configured import Configured
+from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, Configured
 from keras_bert.layers.documents import neighbors
 
 
@@ -14,8 +13,7 @@ from keras_bert.layers.documents import neighbors
 class TokenConvolution(Configured, keras.layers.Layer):
     """x → LayerNorm(y + activation(dropout(convolution(x)))), y being the first layer's output.
 
-    As in https://github.com/microsoft/DeBERTa, where it stands for what neighboring pieces of a
-    word say together.
+    The layer of https://github.com/microsoft/DeBERTa. It joins neighboring pieces of a word.
     """
 
     def build(self, input_shape: Any = None) -> None:
@@ -42,14 +40,15 @@ class TokenConvolution(Configured, keras.layers.Layer):
         document_ids: Any = None,
         training: bool | None = None,
     ) -> Any:
-        """Adds what the neighbors say.
+        """Adds the convolution of the first layer's input to the first layer's output.
 
         Args:
             x: `[B, T, H]`, the first layer's input.
             residual: `[B, T, H]`, the first layer's output.
-            padding_mask: `[B, T]`, 1 at tokens; padding counts as zeros, as beyond the ends.
-            document_ids: `[B, T]` int32, where rows hold several documents; the others count as
-                zeros, too.
+            padding_mask: `[B, T]`, 1 at tokens. Padding counts as zeros, like positions beyond the
+                ends.
+            document_ids: `[B, T]` int32, if rows hold several documents. Neighbors in other
+                documents count as zeros.
 
         Returns:
             `[B, T, H]`.
@@ -63,7 +62,7 @@ class TokenConvolution(Configured, keras.layers.Layer):
         return self.normalization(residual + x)
 
     def _within_documents(self, x: Any, document_ids: Any) -> Any:
-        """The convolution as a sum of products, one for each neighbor of the same document."""
+        """Computes the convolution as a sum of products, one for each neighbor of a token."""
         kernel = ops.cast(self.convolution.kernel, x.dtype)
         middle = self.config.convolution_size // 2
         result = ops.cast(self.convolution.bias, x.dtype)

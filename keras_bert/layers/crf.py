@@ -1,4 +1,4 @@
-"""A linear-chain conditional random field over the labels of tokens."""
+"""Linear-chain conditional random field (CRF) over the labels of tokens."""
 
 import math
 from collections.abc import Callable
@@ -10,30 +10,29 @@ from keras import ops
 
 from keras_bert.errors import InputError
 
-IGNORED = -1  # the label of a token that has none
+IGNORED = -1  # label of a token without a label
 FORBIDDEN = -1e4  # score of a transition that is not allowed
-IMPOSSIBLE = -1e9  # score of what no path may contain, worse than any path
+IMPOSSIBLE = -1e9  # score that is worse than the score of any path
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class ConditionalRandomField(keras.layers.Layer):
-    """Scores of whole label sequences: those of the tokens plus those of the transitions.
+    """Scores label sequences: sums the scores of their tokens and of their transitions.
 
-    Lafferty et al. 2001 (https://repository.upenn.edu/handle/20.500.14332/6188); on top of a
-    neural network, Huang et al. 2015 (https://arxiv.org/abs/1508.01991). Of T tokens only those
-    count that a mask marks, as if the others were not there; it may have holes and empty rows.
+    See Lafferty et al. 2001 (https://repository.upenn.edu/handle/20.500.14332/6188) and, on top of
+    a neural network, Huang et al. 2015 (https://arxiv.org/abs/1508.01991). A mask marks the tokens
+    that count. The other tokens have no effect. The mask may have holes and empty rows.
 
-    There is one more label than those of the tokens, number L, the boundary: it stands before
-    the first token that counts and after the last. What it costs to start or to end with a
-    label is then a transition like any other, and the table has no special cases.
+    Label number L is the boundary. It stands before the first token that counts and after the last
+    one, so the scores of first and last labels are transitions, too.
 
-    All weights are made in the constructor, are float32 whatever the precision of the model, and
-    are zero at first: a softmax per token.
+    The constructor makes all weights. They are float32 in every precision of the model. They are
+    zero at first, which is a softmax per token.
 
     Args:
-        num_labels: L.
-        allowed: bool `[L + 1, L + 1]`, whether the column's label may follow the row's, the
-            boundary being the last row (start) and the last column (end); see
+        num_labels: number of labels, L.
+        allowed: bool `[L + 1, L + 1]`, whether the column's label may follow the row's label. The
+            last row is the start, the last column the end; see
             `keras_bert.tasks.entities.allowed_transitions`. None allows everything.
         **kwargs: `name` and `trainable`, as in every Keras layer; `dtype` is float32.
 
@@ -44,7 +43,7 @@ class ConditionalRandomField(keras.layers.Layer):
     def __init__(self, num_labels: int, allowed: Any = None, **kwargs: Any):
         super().__init__(**{**kwargs, "dtype": "float32"})
         if keras.backend.backend() == "tensorflow":
-            self.supports_jit = False  # XLA wants to know the length of a loop it differentiates
+            self.supports_jit = False  # XLA must know the length of a loop that it differentiates
         self.num_labels = num_labels
         size = num_labels + 1
         self.allowed = np.ones((size, size), bool) if allowed is None else np.array(allowed, bool)
@@ -61,19 +60,19 @@ class ConditionalRandomField(keras.layers.Layer):
         self._predict: Callable[..., Any] | None = None
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         config = {"num_labels": self.num_labels, "allowed": self.allowed.tolist()}
         return {**super().get_config(), **config}
 
     def get_build_config(self) -> None:
-        """None: the constructor builds the layer."""
+        """Returns None: the constructor builds the layer."""
 
     def call(self, logits: Any, mask: Any) -> tuple[Any, Any]:
-        """`decode` and `marginals`."""
+        """Returns the results of `decode` and `marginals`."""
         return self.decode(logits, mask), self.marginals(logits, mask)
 
     def predict(self, logits: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`decode` and `marginals` of NumPy arrays, compiled: their loops are slow otherwise."""
+        """Returns `decode` and `marginals` of NumPy arrays, compiled: eager loops are slow."""
         if self._predict is None:
             inputs = keras.Input((None, self.num_labels)), keras.Input((None,), dtype="int32")
             # Not the model itself, which Keras would take for a part of the layer.
@@ -81,7 +80,7 @@ class ConditionalRandomField(keras.layers.Layer):
         return self._predict((logits, np.asarray(mask, "int32")))
 
     def log_likelihood(self, logits: Any, tags: Any, mask: Any) -> Any:
-        """Logarithm of the probability of label sequences.
+        """Returns the logarithm of the probability of label sequences.
 
         Args:
             logits: `[B, T, L]`.
@@ -89,8 +88,8 @@ class ConditionalRandomField(keras.layers.Layer):
             mask: `[B, T]`, 1 or True at the tokens that count.
 
         Returns:
-            `[B]` float32; 0 where no token counts, and -10,000 or so for every transition that is
-            not allowed.
+            `[B]` float32; 0 if no token counts. Each transition that is not allowed adds about
+            -10,000.
         """
         table, lattice = self._table(), self._lattice(logits, mask)
         last, _ = _scan(_step(ops.logsumexp, table), self._boundary(lattice), lattice)
@@ -107,7 +106,7 @@ class ConditionalRandomField(keras.layers.Layer):
         return score - log_partition
 
     def marginals(self, logits: Any, mask: Any) -> Any:
-        """Probabilities of every token's labels, over all sequences (forward-backward).
+        """Returns each token's label probabilities over all sequences (forward-backward).
 
         Returns:
             `[B, T, L]` float32; zeros where the mask is 0.
@@ -122,7 +121,7 @@ class ConditionalRandomField(keras.layers.Layer):
         return ops.softmax(scores, axis=-1) * counts
 
     def decode(self, logits: Any, mask: Any) -> Any:
-        """The most probable label sequences (Viterbi 1967).
+        """Returns the most probable label sequences (Viterbi 1967).
 
         Args:
             logits: `[B, T, L]`.
@@ -137,7 +136,7 @@ class ConditionalRandomField(keras.layers.Layer):
         counts = ops.transpose(ops.cast(mask, "bool"))  # [T, B]
 
         def backward_step(following: Any, scores: Any, counts: Any) -> Any:
-            # Not argmax, of which Keras makes bit operations that other runtimes lack.
+            # Keras turns argmax into bit operations that other runtimes lack.
             best = ops.top_k(scores + ops.take(columns, following, axis=0), 1)[1]
             return ops.where(counts, ops.cast(ops.squeeze(best, -1), "int32"), following)
 
@@ -146,7 +145,7 @@ class ConditionalRandomField(keras.layers.Layer):
         return ops.transpose(ops.where(counts, tags, IGNORED))
 
     def _table(self) -> Any:
-        """Scores of transitions `[L + 1, L + 1]`, the boundary being last."""
+        """Returns scores of transitions `[L + 1, L + 1]`; the boundary is the last label."""
         end = ops.expand_dims(self.end, 1)
         rows = ops.concatenate([ops.convert_to_tensor(self.transitions), end], axis=1)
         start = ops.expand_dims(ops.pad(ops.convert_to_tensor(self.start), ((0, 1),)), 0)
@@ -154,27 +153,27 @@ class ConditionalRandomField(keras.layers.Layer):
         return ops.where(ops.convert_to_tensor(self.allowed), table, FORBIDDEN)
 
     def _lattice(self, logits: Any, mask: Any) -> Any:
-        """Scores of tokens `[T, B, L + 1]` float32.
+        """Returns scores of tokens `[T, B, L + 1]` float32.
 
-        That of the boundary is 0 at tokens that do not count, by which `_step` knows them.
+        At tokens that do not count, the boundary's score is 0. `_step` recognizes them by it.
         """
         counts = ops.cast(ops.expand_dims(mask, -1), "float32")
         scores = ops.concatenate([ops.cast(logits, "float32"), counts * IMPOSSIBLE], axis=-1)
         return ops.transpose(scores, (1, 0, 2))
 
     def _boundary(self, lattice: Any) -> Any:
-        """The state before the first token: `[B, L + 1]`, certainly the boundary."""
+        """Returns the state before the first token: `[B, L + 1]`, certainly the boundary."""
         scores = np.full(self.num_labels + 1, IMPOSSIBLE, "float32")
         scores[-1] = 0.0
         return ops.zeros_like(lattice[0]) + scores
 
 
 def _max(x: Any, axis: int) -> Any:
-    return ops.max(x, axis=axis, initial=-math.inf)  # without which an empty batch is an error
+    return ops.max(x, axis=axis, initial=-math.inf)  # an empty batch needs the initial value
 
 
 def _step(reduce: Callable[..., Any], table: Any) -> Callable[[Any, Any], Any]:
-    """Scores of all paths to a token's labels, reduced, from those to the token before."""
+    """Returns the step from one token's reduced path scores to the next token's."""
 
     def step(before: Any, scores: Any) -> Any:
         into = reduce(ops.expand_dims(before, 2) + table, axis=1)
@@ -186,17 +185,17 @@ def _step(reduce: Callable[..., Any], table: Any) -> Callable[[Any, Any], Any]:
 def _scan(
     step: Callable[[Any, Any], Any], state: Any, inputs: Any, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """The last state and all of them `[T, ...]`, with a gradient."""
+    """Returns the last state and all states `[T, ...]`, with a gradient."""
     return ops.scan(lambda state, x: (step(state, x),) * 2, state, inputs, reverse=reverse)
 
 
 def _loop(
     step: Callable[..., Any], state: Any, inputs: tuple[Any, ...], reverse: bool = False
 ) -> Any:
-    """All states `[T, ...]` without a gradient, of operations that every runtime has.
+    """Returns all states `[T, ...]` without a gradient, by operations that every runtime has.
 
-    TFLite and ONNX lack the lists of tensors that a scan is made of, so every state is put into
-    its place among all others: more to copy, but less than what the steps compute.
+    A scan needs lists of tensors, which TFLite and ONNX lack. Here, each step copies all states and
+    puts the new one into its place. The copies cost less than the steps.
     """
     length = ops.shape(inputs[0])[0]
     # [T, 1, ...], one axis more than the state has

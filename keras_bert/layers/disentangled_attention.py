@@ -1,11 +1,76 @@
-"""Attention to content and relative positions apart."""
+"""Disentangled attention of DeBERTa: content and relative positions have terms of their own."""
 
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
+from keras_bert.config import EncoderConfig
 from keras_bert.layers.attention import SelfAttention, split_heads
+from keras_bert.layers.configured import Configured
+from keras_bert.layers.embeddings import dense_gradient
+
+
+def rows_of_distances(config: EncoderConfig) -> np.ndarray:
+    """Returns the table's row for each distance.
+
+    DeBERTa (He et al. 2020, https://arxiv.org/abs/2006.03654, equation 3) has a row for each
+    distance below k and clips the others. DeBERTa-v2 has k buckets to each side. The inner half
+    hold one distance each. The outer half grow logarithmically up to `config.relative_positions`.
+
+    Returns:
+        `[2L + 1]` int32 for the distances -L to L, where L is `config.relative_positions`. Larger
+        distances have the rows of -L and L.
+    """
+    distance = np.arange(-config.relative_positions, config.relative_positions + 1)
+    rows = config.position_buckets or config.relative_positions
+    middle, last = rows // 2, config.relative_positions - 1
+    if config.position_buckets and last > middle:
+        outer = np.maximum(np.abs(distance), middle) / middle
+        growth = np.log(outer) / np.log(last / middle)
+        bucket = middle + np.ceil(growth * (middle - 1))
+        distance = np.where(np.abs(distance) <= middle, distance, np.sign(distance) * bucket)
+    return np.clip(distance + rows, 0, 2 * rows - 1).astype("int32")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class RelativePositions(Configured, keras.layers.Layer):
+    """Embedding of relative positions `[2k, H]`.
+
+    If `config.relative_layer_norm`, the table is layer-normalized.
+    """
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the table; the shape of the input does not matter."""
+        config = self.config
+        self.row_of = rows_of_distances(config)
+        rows = 2 * (config.position_buckets or config.relative_positions)
+        self.table = self.matrix(rows, config.hidden_size, "table")
+        self.normalization = None
+        if config.relative_layer_norm:
+            self.normalization = self.layer_norm("layer_norm")
+            self.normalization.build((rows, config.hidden_size))
+
+    def call(self, token_ids: Any) -> tuple[Any, Any]:
+        """Returns the embeddings of all distances within texts of the shape `[B, T]`.
+
+        There are 2T - 1 distances for T² pairs. Their rows are computed outside of the graph,
+        because TFLite has no logarithm, sign or absolute value of integers.
+
+        Returns:
+            Two tensors `[2T, H]`. In row c of the first, the query stands T - 1 - c positions
+            after its key; in row c of the second, c - (T - 1) positions. No pair of positions
+            needs the last rows. They make the number even.
+        """
+        table = dense_gradient(self.table)
+        if self.normalization is not None:
+            table = self.normalization(table)
+        far, length = self.config.relative_positions, ops.shape(token_ids)[1]
+        distance = ops.arange(2 * length, dtype="int32") - (length - 1)
+        rows = (ops.take(self.row_of, ops.clip(d, -far, far) + far) for d in (-distance, distance))
+        by_key, by_query = (ops.take(table, row, axis=0) for row in rows)
+        return by_key, by_query
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -18,8 +83,7 @@ class DisentangledSelfAttention(SelfAttention):
         logits_ij = (q_i · k_j + q_i · K_δ + k_j · Q_δ) / √(d · number of terms).
 
     K ("c2p", content to position) and Q ("p2c") are projections of the embedding of relative
-    positions, by weights of their own or, if `config.shared_position_keys`, by those of the
-    content.
+    positions. They have weights of their own unless `config.shared_position_keys`.
     """
 
     def build(self, input_shape: Any = None) -> None:
@@ -36,7 +100,7 @@ class DisentangledSelfAttention(SelfAttention):
             self.position_query.build((None, size))
 
     def logits(self, query: Any, key: Any, relative: Any, training: bool | None) -> Any:
-        """As in `SelfAttention`; `relative` is the output of `RelativePositions`."""
+        """Returns logits as `SelfAttention.logits`; `relative` comes from `RelativePositions`."""
         by_key, by_query = (self.position_dropout(x, training=training) for x in relative)
         batch, num_heads, length, head_size = ops.shape(query)
         heads = (1, 2 * length, num_heads, head_size)
@@ -45,8 +109,8 @@ class DisentangledSelfAttention(SelfAttention):
         logits = super().logits(query, key, None, training)
         if "c2p" in self.config.position_terms:
             project = self.key if shared else self.position_key
-            # Told apart for each text, which costs nothing: TensorFlow's product of [B, 1, ...]
-            # and [1, 1, ...], as it is with one head, writes where it must not (oneDNN, 2.21).
+            # The copies for each text cost nothing. With one head, TensorFlow's product of
+            # [B, 1, ...] and [1, 1, ...] writes where it must not (oneDNN, 2.21).
             position_key = ops.broadcast_to(split_heads(project(by_key), heads), everywhere)
             logits += _by_pair(super().logits(query, position_key, None, training))
         if "p2c" in self.config.position_terms:
@@ -59,11 +123,11 @@ class DisentangledSelfAttention(SelfAttention):
 
 
 def _by_pair(x: Any) -> Any:
-    """From columns for distances to columns for positions.
+    """Turns columns for distances into columns for positions.
 
-    Entry (i, j) of the result is entry (i, j - i + T - 1) of `x`. Row i stands i columns further
-    to the left than row 0, which is what reading the rows with a stride of one less than their
-    width does: no gather, whose T² indices would cost more than the products.
+    Entry (i, j) of the result is entry (i, j - i + T - 1) of `x`: row i is shifted i columns to the
+    left. Reading the rows with a stride of one less than their width does that. The T² indices of
+    a gather would cost more than the products.
 
     Args:
         x: `[B, N, T, 2T]`.

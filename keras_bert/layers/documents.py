@@ -1,9 +1,8 @@
 """Several documents in one row: none attends to another, positions begin anew in each.
 
-As in Krell et al. 2021, "Efficient Sequence Packing without Cross-contamination"
-(https://arxiv.org/abs/2107.02027), section 3.2: a document of a packed row gives what it gives
-alone. All is products and comparisons of static shapes, with no gather or scatter, which are slow
-on TPUs.
+A document in a packed row has the same outputs as alone. See Krell et al. 2021, "Efficient Sequence
+Packing without Cross-contamination" (https://arxiv.org/abs/2107.02027), section 3.2. The functions
+use products and comparisons of static shapes. Gather and scatter are slow on TPUs.
 """
 
 from typing import Any
@@ -12,12 +11,12 @@ from keras import ops
 
 
 def same_document(document_ids: Any) -> Any:
-    """Which positions belong together, bool `[B, T, T]`; padding, of document 0, is one more."""
+    """Returns which positions share a document, bool `[B, T, T]`. Padding is document 0."""
     return ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
 
 
 def restarted_positions(document_ids: Any) -> Any:
-    """Number of tokens before each in its own document, `[B, T]` int32."""
+    """Returns the number of tokens before each token in its document, `[B, T]` int32."""
     index = ops.arange(ops.shape(document_ids)[1])
     before = ops.expand_dims(index, 1) > ops.expand_dims(index, 0)  # [T, T]
     before = ops.logical_and(same_document(document_ids), before)
@@ -25,14 +24,14 @@ def restarted_positions(document_ids: Any) -> Any:
 
 
 def first_of_document(x: Any, document_ids: Any) -> Any:
-    """At each position what `x` `[B, T, H]` is at the first of its document, `[B, T, H]`."""
+    """Returns, at each position, the vector of `x` `[B, T, H]` at its document's first token."""
     begins = ops.expand_dims(ops.equal(restarted_positions(document_ids), 0), 1)  # [B, 1, T]
     one_hot = ops.logical_and(same_document(document_ids), begins)
     return ops.matmul(ops.cast(one_hot, x.dtype), x)
 
 
 def neighbors(x: Any, document_ids: Any, distance: int) -> Any:
-    """At each position `x` `[B, T, H]` `distance` further on, 0 where that is another document."""
+    """Returns `x` `[B, T, H]` from `distance` positions further on, 0 in other documents."""
     length, pad = ops.shape(x)[1], abs(distance)
     start = pad + distance
 

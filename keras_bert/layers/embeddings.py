@@ -1,4 +1,4 @@
-"""The input of the encoder: the sum of token, segment and position embeddings."""
+"""Input of the encoder: the sum of token, segment and position embeddings."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ class EmbeddingSum(Configured, keras.layers.Layer):
         """Makes the tables; the shape of the input does not matter."""
         config = self.config
         size = config.embedding_size
-        self.token_embedding = self._table("token_embedding", config.vocabulary_size)
+        self.token_embedding = self.matrix(config.vocabulary_size, size, "token_embedding")
         self.position_embedding = None
         if config.position_input:
             rows = config.max_positions + config.position_offset
-            self.position_embedding = self._table("position_embedding", rows)
+            self.position_embedding = self.matrix(rows, size, "position_embedding")
         self.segment_embedding = None
         if config.num_segments:
-            self.segment_embedding = self._table("segment_embedding", config.num_segments)
+            self.segment_embedding = self.matrix(config.num_segments, size, "segment_embedding")
         self.projection = None
         if self.width != size:
             self.projection = self.dense(self.width, "projection", use_bias=False)
@@ -38,13 +38,9 @@ class EmbeddingSum(Configured, keras.layers.Layer):
 
     @property
     def width(self) -> int:
-        """Of the output."""
+        """Width of the output."""
         config = self.config
         return config.hidden_size if config.projection_first else config.embedding_size
-
-    def _table(self, name: str, rows: int) -> Any:
-        shape = (rows, self.config.embedding_size)
-        return self.add_weight(shape=shape, initializer=self.initializer(), name=name)
 
     def call(
         self,
@@ -54,15 +50,14 @@ class EmbeddingSum(Configured, keras.layers.Layer):
         position_ids: Any = None,
         training: bool | None = None,
     ) -> Any:
-        """Embeds a batch.
+        """Returns the embeddings of a batch of token ids.
 
         Args:
             token_ids: `[B, T]` int32.
             segment_ids: `[B, T]` int32, or None for all zeros.
-            padding_mask: `[B, T]` int32, or None for all ones; it matters where
-                `config.position_offset` is not 0.
-            position_ids: `[B, T]` int32, rows of the position table, or None for one after the
-                other.
+            padding_mask: `[B, T]` int32, or None for all ones. It has no effect if
+                `config.position_offset` is 0.
+            position_ids: `[B, T]` int32, rows of the position table, or None for consecutive rows.
 
         Returns:
             `[B, T, E]`, or `[B, T, H]` if `config.projection_first`, in the compute dtype.
@@ -80,7 +75,7 @@ class EmbeddingSum(Configured, keras.layers.Layer):
         return self.dropout_layer(self.normalization(x), training=training)
 
     def _segments(self, token_ids: Any, segment_ids: Any) -> Any:
-        """`[B, T, E]`, or `[1, E]` where there is but one segment."""
+        """Returns segment embeddings `[B, T, E]`, or `[1, E]` if there is one segment."""
         table = ops.convert_to_tensor(self.segment_embedding)
         if self.config.num_segments == 1:
             return table
@@ -92,7 +87,7 @@ class EmbeddingSum(Configured, keras.layers.Layer):
         return ops.matmul(one_hot, table)
 
     def _positions(self, token_ids: Any, padding_mask: Any, position_ids: Any) -> Any:
-        """`[B, T, E]`, or `[T, E]` where the positions are the same for all texts."""
+        """Returns position embeddings `[B, T, E]`, or `[T, E]` if all texts have the same."""
         most, offset = self.config.max_positions, self.config.position_offset
         static = token_ids.shape[1]
         if static is not None and static > most:
@@ -110,9 +105,9 @@ class EmbeddingSum(Configured, keras.layers.Layer):
 
 
 def dense_gradient(table: Any) -> Any:
-    """The table, with a gradient that Keras' optimizers handle.
+    """Returns the table with a gradient that Keras' optimizers handle.
 
-    TensorFlow's gradient of a lookup is a list of rows in which repeated ids stand repeatedly;
-    Keras 3 does not add those up. Passing through a reshape turns the list into a dense matrix.
+    TensorFlow's gradient of a lookup is a list of rows, and an id can occur in it several times.
+    Keras 3 does not add its rows up. A reshape turns the list into a dense matrix.
     """
     return ops.reshape(table, table.shape)

@@ -1,4 +1,4 @@
-"""The bidirectional encoder: embeddings, layers and pooler."""
+"""Bidirectional encoder: embeddings, layers and pooler."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,32 +8,96 @@ from keras import ops
 
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
-from keras_bert.layers.configured import Configured
+from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, Configured
 from keras_bert.layers.convolution import TokenConvolution
+from keras_bert.layers.disentangled_attention import (
+    DisentangledSelfAttention,
+    RelativePositions,
+)
 from keras_bert.layers.documents import restarted_positions, same_document
 from keras_bert.layers.embeddings import EmbeddingSum, dense_gradient
-from keras_bert.layers.encoder_layer import EncoderLayer
-from keras_bert.layers.pooling import FirstTokenPooler
-from keras_bert.layers.relative_positions import RelativePositions
 
 INPUTS = ("token_ids", "segment_ids", "padding_mask")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class EncoderLayer(Configured, keras.layers.Layer):
+    """Attention and feed-forward blocks, each x → LayerNorm(x + dropout(block(x))) (post-LN)."""
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the blocks; the shape of the input does not matter."""
+        config, hidden = self.config, (None, None, self.config.hidden_size)
+        attention = DisentangledSelfAttention if config.relative_positions else SelfAttention
+        self.attention = attention(config, name="attention", dtype=self.dtype_policy)
+        self.attention.build(hidden)
+        self.attention_norm = self.layer_norm("attention_layer_norm")
+        self.attention_norm.build(hidden)
+        self.intermediate = self.dense(
+            config.intermediate_size,
+            "intermediate",
+            activation=ACTIVATION_FUNCTIONS[config.activation],
+        )
+        self.intermediate.build(hidden)
+        self.output_projection = self.dense(config.hidden_size, "output")
+        self.output_projection.build((None, None, config.intermediate_size))
+        self.output_norm = self.layer_norm("output_layer_norm")
+        self.output_norm.build(hidden)
+        self.attention_dropout = self.dropout(config.hidden_dropout, "attention_dropout")
+        self.output_dropout = self.dropout(config.hidden_dropout, "output_dropout")
+
+    def call(
+        self,
+        x: Any,
+        bias: Any,
+        relative: Any = None,
+        queries: Any = None,
+        need_probabilities: bool = True,
+        training: bool | None = None,
+    ) -> tuple[Any, Any]:
+        """Applies both blocks; arguments and results as in `SelfAttention.call`.
+
+        If `queries` are given, the blocks transform them, and they attend to `x`.
+        """
+        attended, probabilities = self.attention(
+            x, bias, relative, queries, need_probabilities=need_probabilities, training=training
+        )
+        x = x if queries is None else queries
+        x = self.attention_norm(x + self.attention_dropout(attended, training=training))
+        output = self.output_projection(self.intermediate(x))
+        x = self.output_norm(x + self.output_dropout(output, training=training))
+        return x, probabilities
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class FirstTokenPooler(Configured, keras.layers.Layer):
+    """tanh(W h + b) of the first token, `[CLS]`: the pooler that is part of BERT."""
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the projection; the shape of the input does not matter."""
+        self.projection = self.dense(self.config.hidden_size, "dense", activation="tanh")
+        self.projection.build((None, self.config.hidden_size))
+
+    def call(self, sequence_output: Any) -> Any:
+        """Returns the vectors `[B, H]` of texts `[B, T, H]`."""
+        return self.projection(sequence_output[:, 0])
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class Encoder(Configured, keras.Model):
     """The encoder of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
 
-    All weights are made in the constructor. The attribute `preprocessor` (texts to inputs) is None
-    unless a checkpoint sets it.
+    The constructor makes all weights. The attribute `preprocessor` (texts to inputs) is set by
+    checkpoints that have a tokenizer.
 
-    Where `config.embedding_size` is not `config.hidden_size`, the embedding is projected
-    (ALBERT, Lan et al. 2019, https://arxiv.org/abs/1909.11942, section 3.1); layers may share
-    their weights (the same). With `config.relative_positions`, attention is disentangled
+    If `config.embedding_size` differs from `config.hidden_size`, the embedding is projected
+    (ALBERT, Lan et al. 2019, https://arxiv.org/abs/1909.11942, section 3.1). Layers may share
+    their weights (same section). With `config.relative_positions`, attention is disentangled
     (DeBERTa, He et al. 2020, https://arxiv.org/abs/2006.03654).
 
     Args:
         config: the encoder's configuration.
-        embeddings: those of another encoder, to share them; None makes new ones.
+        embeddings: layer of another encoder to share; None makes a new layer.
         **kwargs: `name` and `dtype`, as in every Keras model.
 
     Raises:
@@ -84,7 +148,7 @@ class Encoder(Configured, keras.Model):
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
-        """Makes the weights; called by the constructor."""
+        """Makes the weights of all parts. The constructor calls this method."""
         if not self.embeddings.built:
             self.embeddings.build()
         if self.projection is not None:
@@ -95,7 +159,7 @@ class Encoder(Configured, keras.Model):
                 part.build()
 
     def get_build_config(self) -> None:
-        """None: the constructor builds the model."""
+        """Returns None: the constructor builds the model."""
 
     def call(
         self,
@@ -105,27 +169,32 @@ class Encoder(Configured, keras.Model):
         return_attentions: bool = False,
         decoder_positions: Any = None,
     ) -> dict[str, Any]:
-        """Encodes a batch.
+        """Returns the encoder's outputs for a batch.
 
         Args:
-            inputs: `token_ids` `[B, T]` int32; optionally `segment_ids` `[B, T]` int32 (default
-                zeros), `padding_mask` `[B, T]` int32, 1 at tokens and 0 at padding (default
-                ones), and `position_ids` `[B, T]` int32, rows of the position table. Where rows
-                hold several documents, `document_ids` `[B, T]` int32, their numbers from 1, and 0
-                at padding: none attends to another, and positions begin anew in each. Other
-                entries are ignored.
+            inputs: `[B, T]` int32 each; other entries are ignored.
+                `token_ids`: required.
+                `segment_ids`: zeros by default.
+                `padding_mask`: 1 at tokens, 0 at padding; ones by default.
+                `position_ids`: rows of the position table.
+                `document_ids`: number of the document from 1, and 0 at padding, if rows hold
+                several documents. No document attends to another, and positions begin anew in
+                each.
             training: whether dropout is active.
             return_hidden_states: whether to return every layer's output.
             return_attentions: whether to return every layer's attention probabilities.
-            decoder_positions: `[P, H]`, P being T or more, absolute positions for the enhanced
-                mask decoder of DeBERTa (section 3.2): the last layer, applied twice, to its input
-                plus these.
+            decoder_positions: `[P, H]`, P ≥ T, absolute positions for DeBERTa's enhanced mask
+                decoder (section 3.2). The decoder adds them to the last layer's input and applies
+                the last layer twice.
 
         Returns:
-            `sequence_output` `[B, T, H]`; `pooled_output` `[B, H]` if the configuration has a
-            pooler, of a row's first document; if asked for, `hidden_states`, a list of the
-            embedding and each layer's output `[B, T, H]`, and `attentions`, a list of
-            `[B, N, T, T]`; `decoded_output` `[B, T, H]` if there are `decoder_positions`.
+            A dictionary with these entries:
+            `sequence_output`: `[B, T, H]`.
+            `pooled_output`: `[B, H]`, of a row's first document, if the configuration has a
+            pooler.
+            `decoded_output`: `[B, T, H]`, if `decoder_positions` are given.
+            `hidden_states`: list of the embedding and each layer's output `[B, T, H]`, on request.
+            `attentions`: list of `[B, N, T, T]`, on request.
 
         Raises:
             InputError: if `token_ids` are missing or longer than the positions.
@@ -196,10 +265,10 @@ class Encoder(Configured, keras.Model):
         return outputs
 
     def _attention_bias(self, mask: Any) -> Any:
-        """0 where `mask` is true, `mask_value` elsewhere, float32.
+        """Returns 0 where `mask` is true, and `mask_value` elsewhere, float32.
 
         Args:
-            mask: `[B, T]`, for all positions alike, or `[B, T, T]`, rows being those that attend.
+            mask: `[B, T]` for all positions alike, or `[B, T, T]` with a row for each query.
 
         Returns:
             `[B, 1, 1, T]` or `[B, 1, T, T]`.

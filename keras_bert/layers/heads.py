@@ -1,4 +1,4 @@
-"""The heads: from the encoder's outputs to logits, always float32."""
+"""Heads: the encoder's outputs to one vector per text, or to logits, always float32."""
 
 from typing import Any
 
@@ -6,23 +6,76 @@ import keras
 from keras import ops
 
 from keras_bert.config import EncoderConfig
-from keras_bert.layers.activations import ACTIVATION_FUNCTIONS
-from keras_bert.layers.configured import Configured
+from keras_bert.errors import InputError, closest
+from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, Configured
 from keras_bert.layers.documents import first_of_document
+
+POOLINGS = ("pooled", "first", "mean", "attention")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class TextPooling(Configured, keras.layers.Layer):
+    """Pools the encoder's outputs to one vector per text.
+
+    Args:
+        config: the encoder's configuration.
+        mode: "pooled" (the encoder's pooler), "first" (the first token), "mean" (mean of all
+            tokens without padding) or "attention" (mean weighted by softmax(w·h), Yang et al.
+            2016, https://aclanthology.org/N16-1174).
+
+    Raises:
+        InputError: if the mode is unknown, or "pooled" for an encoder without pooler.
+    """
+
+    def __init__(self, config: EncoderConfig, mode: str, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        if mode not in POOLINGS:
+            raise InputError(
+                f"There is no pooling {mode!r}.{closest(mode, POOLINGS)}"
+                f" Choose one of {', '.join(POOLINGS)}."
+            )
+        if mode == "pooled" and not config.pooler:
+            raise InputError("This encoder has no pooler; choose pooling 'first' or 'mean'.")
+        self.mode = mode
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "mode": self.mode}
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the scoring vector if the mode needs one."""
+        if self.mode == "attention":
+            self.score = self.dense(1, "score", use_bias=False)
+            self.score.build((None, None, self.config.hidden_size))
+
+    def call(self, outputs: dict[str, Any], padding_mask: Any) -> Any:
+        """Returns vectors `[B, H]` for the encoder's outputs and the int32 mask `[B, T]`."""
+        x = outputs["sequence_output"]
+        if self.mode == "pooled":
+            return outputs["pooled_output"]
+        if self.mode == "first":
+            return x[:, 0]
+        mask = ops.cast(ops.expand_dims(padding_mask, -1), "float32")  # [B, T, 1]
+        if self.mode == "mean":
+            weights = mask / ops.maximum(ops.sum(mask, axis=1, keepdims=True), 1.0)
+        else:
+            scores = ops.cast(self.score(x), "float32") + (1.0 - mask) * self.config.mask_value
+            weights = ops.softmax(scores, axis=1)
+        return ops.sum(x * ops.cast(weights, x.dtype), axis=1)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class MaskedLMHead(Configured, keras.layers.Layer):
     """Dense, activation, LayerNorm, then the token embedding transposed, plus a bias per token.
 
-    BERT, section 3.1, task 1. The output matrix is the embedding's own, an input here, unless the
-    head is not `tied`: then it has a matrix `decoder` `[V, E]` of its own.
+    See BERT, section 3.1, task 1. If the head is `tied`, the output matrix is the token embedding,
+    an input. Otherwise the head has a matrix `decoder` `[V, E]`.
 
     Args:
         config: the encoder's configuration.
         tied: whether the output matrix is the token embedding.
-        enhanced: whether the head has the absolute positions `[max_positions, H]` that the
-            enhanced mask decoder of DeBERTa adds, and that the encoder's input then lacks.
+        enhanced: whether the head has the absolute positions `[max_positions, H]` of DeBERTa's
+            enhanced mask decoder. Then the encoder's input has no positions.
     """
 
     def __init__(
@@ -33,7 +86,7 @@ class MaskedLMHead(Configured, keras.layers.Layer):
         self.enhanced = enhanced
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "tied": self.tied, "enhanced": self.enhanced}
 
     def build(self, input_shape: Any = None) -> None:
@@ -45,19 +98,13 @@ class MaskedLMHead(Configured, keras.layers.Layer):
         self.transform.build((None, None, config.hidden_size))
         self.normalization = self.layer_norm("layer_norm")
         self.normalization.build((None, None, config.embedding_size))
-        self.bias = self.add_weight(
-            shape=(config.vocabulary_size,), initializer="zeros", name="bias"
-        )
+        self.bias = self.add_weight((config.vocabulary_size,), initializer="zeros", name="bias")
         if not self.tied:
-            shape = (config.vocabulary_size, config.embedding_size)
-            self.decoder = self.add_weight(
-                shape=shape, initializer=self.initializer(), name="decoder"
-            )
+            self.decoder = self.matrix(config.vocabulary_size, config.embedding_size, "decoder")
         self.position_embedding = None
         if self.enhanced:
-            shape = (config.max_positions, config.hidden_size)
-            self.position_embedding = self.add_weight(
-                shape=shape, initializer=self.initializer(), name="position_embedding"
+            self.position_embedding = self.matrix(
+                config.max_positions, config.hidden_size, "position_embedding"
             )
 
     def call(self, sequence_output: Any, token_embedding: Any, masked_positions: Any = None) -> Any:
@@ -65,16 +112,16 @@ class MaskedLMHead(Configured, keras.layers.Layer):
 
         Args:
             sequence_output: `[B, T, H]`.
-            token_embedding: `[V, E]`; not used unless the head is tied.
-            masked_positions: `[B, P]` int32, the positions to score, or None for all.
+            token_embedding: `[V, E]`; used if the head is tied.
+            masked_positions: `[B, P]` int32, positions to score, or None for all.
 
         Returns:
             `[B, P, V]` or `[B, T, V]` float32.
         """
         x = sequence_output
         if masked_positions is not None:
-            # A product with a one-hot matrix picks the rows exactly; unlike a gather, its
-            # gradient needs no scatter, which is slow on TPUs.
+            # A product with a one-hot matrix picks the rows exactly. Its gradient needs no
+            # scatter, which is slow on TPUs.
             one_hot = ops.one_hot(masked_positions, ops.shape(x)[1], dtype=x.dtype)
             x = ops.matmul(one_hot, x)  # [B, P, H]
         x = self.normalization(self.transform(x))
@@ -89,9 +136,9 @@ class ClassificationHead(Configured, keras.layers.Layer):
     Args:
         config: the encoder's configuration.
         num_labels: number of logits.
-        rate: of the dropout; None means the configuration's `classifier_dropout`.
-        activation: of the dense layer `[H, H]`; "" means that there is none.
-        input_dropout: whether there is dropout before that layer, too.
+        rate: dropout rate; None means the configuration's `classifier_dropout`.
+        activation: activation of the dense layer `[H, H]`; "" means no such layer.
+        input_dropout: whether there is dropout before the dense layer, too.
     """
 
     def __init__(
@@ -110,7 +157,7 @@ class ClassificationHead(Configured, keras.layers.Layer):
         self.input_dropout = input_dropout
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         names = ("num_labels", "rate", "activation", "input_dropout")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
@@ -126,7 +173,7 @@ class ClassificationHead(Configured, keras.layers.Layer):
         self.logits.build((None, size))
 
     def call(self, x: Any, training: bool | None = None) -> Any:
-        """`[..., H]` to `[..., num_labels]` float32."""
+        """Returns logits `[..., num_labels]` float32 for vectors `[..., H]`."""
         if self.hidden is not None:
             x = self.hidden(self.dropout_layer(x, training=training) if self.input_dropout else x)
         return ops.cast(self.logits(self.dropout_layer(x, training=training)), "float32")
@@ -140,8 +187,8 @@ class ReplacedTokenHead(Configured, keras.layers.Layer):
 
     Args:
         config: the encoder's configuration.
-        context: whether the first token is added to every other and the sum layer-normalized
-            before that, as in DeBERTa-v3's code, https://github.com/microsoft/DeBERTa.
+        context: whether the head first adds the first token to every token and layer-normalizes
+            the sum, as in DeBERTa-v3's code, https://github.com/microsoft/DeBERTa.
     """
 
     def __init__(self, config: EncoderConfig, context: bool = False, **kwargs: Any):
@@ -149,7 +196,7 @@ class ReplacedTokenHead(Configured, keras.layers.Layer):
         self.context = context
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "context": self.context}
 
     def build(self, input_shape: Any = None) -> None:
@@ -165,7 +212,15 @@ class ReplacedTokenHead(Configured, keras.layers.Layer):
         self.logits.build((None, None, size))
 
     def call(self, sequence_output: Any, document_ids: Any = None) -> Any:
-        """`[B, T, H]` to `[B, T]` float32; `document_ids` `[B, T]` as of the encoder."""
+        """Returns a logit for every token.
+
+        Args:
+            sequence_output: `[B, T, H]`.
+            document_ids: `[B, T]` int32, as in `Encoder`.
+
+        Returns:
+            Logits `[B, T]` float32.
+        """
         x = sequence_output
         if self.context:
             packed = document_ids is not None

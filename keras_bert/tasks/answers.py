@@ -68,15 +68,15 @@ def candidates_of(
     null_scores = np.full(len(contexts), np.inf)
     pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
     for index, (start_logits, end_logits) in enumerate(pairs):
-        owner, row = rows.owners[index], rows.row(index)
-        null_scores[owner] = min(null_scores[owner], float(start_logits[0] + end_logits[0]))
+        sample, row = rows.sample_ids[index], rows.row(index)
+        null_scores[sample] = min(null_scores[sample], float(start_logits[0] + end_logits[0]))
         for score, first, last in _best_pairs(
-            np.where(row["most_context"], start_logits, -np.inf),
+            np.where(row["is_max_context"], start_logits, -np.inf),
             np.where(row["starts"] >= 0, end_logits, -np.inf),
             n_best,
             max_answer_tokens,
         ):
-            found[owner].append((score, row["starts"][first], row["ends"][last]))
+            found[sample].append((score, row["starts"][first], row["ends"][last]))
     return [
         Candidates(_different(spans, context, n_best), float(null_score))
         for spans, context, null_score in zip(found, contexts, null_scores, strict=True)

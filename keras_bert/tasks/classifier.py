@@ -9,8 +9,7 @@ from keras import ops
 
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
-from keras_bert.layers.heads import ClassificationHead
-from keras_bert.layers.pooling import TextPooling
+from keras_bert.layers.heads import ClassificationHead, TextPooling
 from keras_bert.tasks.task import Task, padding_mask, resolve_labels
 
 PROBLEM_TYPES = ("single_label", "multi_label", "regression")

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_bert.errors import InputError, closest
 from keras_bert.layers.encoder import Encoder
-from keras_bert.layers.pooling import TextPooling
+from keras_bert.layers.heads import TextPooling
 from keras_bert.tasks.embedding_losses import (
     ContrastiveLoss,
     CosineSimilarityLoss,

@@ -1,15 +1,15 @@
-"""Tokens that are cut out of a text before the rest of it is tokenized.
+"""Tokens that are cut out of a text before the tokenizer splits the rest.
 
-Some were added to a vocabulary after it was learned (`<e1>`, `@USER`); others are special tokens
-that a user writes into the text, such as the `[MASK]` of fill-mask. The rules are those of
-`AddedVocabulary` in Hugging Face's `tokenizers`.
+They are tokens that were added to a learned vocabulary (`<e1>`, `@USER`), and special tokens in the
+text, such as the `[MASK]` of fill-mask. The rules are the same as in `AddedVocabulary` of Hugging
+Face's `tokenizers`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -32,17 +32,17 @@ _BUCKETS = 2**62
 
 @dataclasses.dataclass(frozen=True)
 class AddedToken:
-    """A token that is cut out of every text, with the options of Hugging Face's `AddedToken`.
+    """Token that is cut out of every text, with the options of Hugging Face's `AddedToken`.
 
     Args:
         content: the token.
-        special: whether the token marks something, such as an entity's start, and is no text.
-        normalized: whether the token is found in the normalized text, in its own normalized form.
-        single_word: whether the token is found only where no word goes on before or after it.
-        lstrip: whether the token takes the white space before it along.
-        rstrip: whether the token takes the white space after it along.
-        in_model: whether the vocabulary had the token before it was added, so that plain text may
-            become this token as well.
+        special: whether the token is a mark, such as an entity's start, and not text.
+        normalized: whether its normalized form is searched in the normalized text.
+        single_word: whether the token must not be part of a longer word.
+        lstrip: whether the token includes the white space before it.
+        rstrip: whether the token includes the white space after it.
+        in_model: whether the vocabulary had the token before. Then plain text may become this
+            token, too.
 
     Raises:
         InputError: if the content is empty or not a string, or an option is not true or false.
@@ -67,24 +67,17 @@ class AddedToken:
                 )
 
 
-def to_added_tokens(tokens: Sequence[AddedToken | Mapping[str, Any]]) -> tuple[AddedToken, ...]:
-    """Added tokens from their dictionaries, as a configuration holds them."""
-    return tuple(
-        token if isinstance(token, AddedToken) else AddedToken(**token) for token in tokens
-    )
-
-
 class _Parts(NamedTuple):
-    """Texts cut at tokens; all ragged `[N, (parts)]`."""
+    """Texts cut at tokens, ragged `[N, (parts)]` each."""
 
     plain: tf.RaggedTensor
     """Strings; empty for a token."""
     ids: tf.RaggedTensor
     """int32; -1 for plain text."""
     starts: tf.RaggedTensor
-    """int32, the first character in the text."""
+    """int32, first character in the text."""
     ends: tf.RaggedTensor
-    """int32, the character after the last."""
+    """int32, character after the last."""
 
 
 class TokenCutter:
@@ -92,10 +85,11 @@ class TokenCutter:
 
     Args:
         tokens: at least one.
-        contents: the form of each token in the texts; the first of several equal ones counts.
-        ids: the id of each token.
-        no_words: characters that no word goes on with, inside the brackets of a regular expression.
-        covers_space: whether the offsets of a token cover the white space that it takes along.
+        contents: form of each token in the texts. The first of equal forms counts.
+        ids: id of each token.
+        no_words: characters that do not continue a word, inside the brackets of a regular
+            expression.
+        covers_space: whether a token's offsets include its white space.
     """
 
     def __init__(
@@ -117,7 +111,7 @@ class TokenCutter:
         self._contents = np.array([longest_first[index].encode() for index in order], object)
         ordered = [found[longest_first[index]] for index in order]
         self._ids = np.array([token_id for _, token_id in ordered], np.int32)
-        # What follows has False at its end, for plain text.
+        # The next arrays end with False, for plain text.
         self._single_word = np.array([*(token.single_word for token, _ in ordered), False])
         self._lstrip = np.array([*(token.lstrip for token, _ in ordered), False])
         self._rstrip = np.array([*(token.rstrip for token, _ in ordered), False])
@@ -125,7 +119,7 @@ class TokenCutter:
         self._covers_space = covers_space
 
     def around(self, texts: tf.Tensor, tokenize: Callable[[tf.Tensor], Pieces]) -> Pieces:
-        """Tokens of texts `[N]`; `tokenize` gets what stands between those found here."""
+        """Cuts tokens out of texts `[N]`; `tokenize` splits the text between them."""
         parts = self._cut(texts)
         return _insert(parts, *tokenize(parts.plain.values))
 
@@ -153,7 +147,7 @@ class TokenCutter:
         return _Parts(parts.with_values(plain), parts.with_values(ids), starts, ends)
 
     def _find(self, parts: tf.Tensor) -> tf.Tensor:
-        """The index of the token that each part is, the one after the last for plain text."""
+        """Returns the index of each part's token, and the number of tokens for plain text."""
         place = tf.searchsorted(self._hashes, tf.strings.to_hash_bucket_fast(parts, _BUCKETS))
         place = tf.minimum(place, len(self._ids) - 1)
         return tf.where(tf.gather(self._contents, place) == parts, place, len(self._ids))
@@ -161,7 +155,7 @@ class TokenCutter:
     def _join_rejected(
         self, parts: tf.RaggedTensor, first: tf.Tensor, last: tf.Tensor, token: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Parts, starts, ends and tokens, once tokens inside of words are plain text again."""
+        """Turns tokens inside of words into plain text; returns parts, starts, ends and tokens."""
         row = row_ids(parts)
         goes_on = _before(self._matches(parts.values, r"\C*[{}]"), row, False)
         goes_on |= _after(self._matches(parts.values, r"[{}]\C*"), row, False)
@@ -174,7 +168,7 @@ class TokenCutter:
         return joined, first[begins], last[ends], token[begins]
 
     def _matches(self, parts: tf.Tensor, pattern: str) -> tf.Tensor:
-        """Whether the pattern matches with a character of words in it: bool `[parts]`."""
+        """Returns whether the pattern, filled with characters of words, matches: bool `[parts]`."""
         matches = tf.strings.regex_full_match(parts, pattern.format(_WORD))
         if not self._no_words:
             return matches
@@ -183,24 +177,24 @@ class TokenCutter:
     def _take_space(
         self, plain: tf.Tensor, token: tf.Tensor, row: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Plain text without the white space that the tokens beside it take along.
+        """Removes the white space of neighboring tokens from plain text.
 
         Returns:
-            The strings, and the bytes taken at the end and at the beginning of each.
+            The strings, and the numbers of bytes removed at the end and at the start of each.
         """
         taken = _before(tf.gather(self._rstrip, token), row, False)
-        rest = tf.where(taken, tf.strings.regex_replace(plain, f"^[{WHITE_SPACE}]+", ""), plain)
-        after = tf.strings.length(plain) - tf.strings.length(rest)
+        begun = tf.where(taken, tf.strings.regex_replace(plain, f"^[{WHITE_SPACE}]+", ""), plain)
+        after = tf.strings.length(plain) - tf.strings.length(begun)
         taken = _after(tf.gather(self._lstrip, token), row, False)
-        left = tf.where(taken, tf.strings.regex_replace(rest, f"[{WHITE_SPACE}]+$", ""), rest)
-        before = tf.strings.length(rest) - tf.strings.length(left)
-        return left, tf.cast(before, tf.int64), tf.cast(after, tf.int64)
+        stripped = tf.where(taken, tf.strings.regex_replace(begun, f"[{WHITE_SPACE}]+$", ""), begun)
+        before = tf.strings.length(begun) - tf.strings.length(stripped)
+        return stripped, tf.cast(before, tf.int64), tf.cast(after, tf.int64)
 
 
 def _insert(
     parts: _Parts, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
 ) -> Pieces:
-    """Puts the tokens back among the pieces `[parts, (pieces)]` of all the plain parts.
+    """Inserts the tokens between the pieces `[parts, (pieces)]` of the plain parts.
 
     Returns:
         Ids, starts and ends in characters of the whole texts, int32 `[N, (tokens)]`.
@@ -221,7 +215,7 @@ def _insert(
 
 
 def _sorted_hashes(contents: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Hashes of the contents in ascending order, int64 `[tokens]`, and the index of each."""
+    """Returns the contents' hashes in ascending order, int64 `[tokens]`, and their indices."""
     with tf.init_scope():
         hashes = tf.strings.to_hash_bucket_fast(list(contents), _BUCKETS).numpy()
     order = np.argsort(hashes)
@@ -229,12 +223,12 @@ def _sorted_hashes(contents: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _before(x: tf.Tensor, row: tf.Tensor, otherwise: Any) -> tf.Tensor:
-    """The value of the part before each in its row, `[parts]`."""
+    """Returns the value of the previous part in the same row, `[parts]`."""
     row_before = tf.pad(row, [[1, 0]], constant_values=-1)[:-1]
     return tf.where(row_before == row, tf.roll(x, 1, axis=0), otherwise)
 
 
 def _after(x: tf.Tensor, row: tf.Tensor, otherwise: Any) -> tf.Tensor:
-    """The value of the part after each in its row, `[parts]`."""
+    """Returns the value of the next part in the same row, `[parts]`."""
     row_after = tf.pad(row, [[0, 1]], constant_values=-1)[1:]
     return tf.where(row_after == row, tf.roll(x, -1, axis=0), otherwise)

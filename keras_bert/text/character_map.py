@@ -1,9 +1,9 @@
 """Normalization of a SentencePiece model: a map from characters to characters, as bytes.
 
 The bytes are a size, a double array (Darts-clone) over the UTF-8 of the keys, and the values, each
-ended by a zero byte. The operation replaces the longest key at each place of the text.
-Normalization that Hugging Face does in steps of its own before the model's (lower case, accents) is
-put into the same map, so that it too runs in the graph, in one pass, with offsets.
+ended by a zero byte. The operation replaces the longest key at each place of the text. Hugging Face
+normalizes (lower case, accents) in separate steps before the model. Here, the same map includes
+these steps, so they run in the graph, in one pass, with offsets.
 """
 
 from __future__ import annotations
@@ -19,19 +19,23 @@ import numpy as np
 
 from keras_bert.errors import InputError
 
-_LABEL = (1 << 31) | 0xFF  # the bits that a child's label is compared with
+_LABEL = (1 << 31) | 0xFF  # bits that are compared with a child's label
 _HAS_VALUE = 1 << 8
-_WIDE = 1 << 9  # the offset is given in blocks of 256
+_WIDE = 1 << 9  # the offset counts blocks of 256
 _VALUE = (1 << 31) - 1
 
 _LONGEST_SEQUENCE = 5  # bytes; tokenizers matches longer ones character by character
 
 
 def read_character_map(data: bytes, longest_key: int | None = None) -> dict[str, str]:
-    """The keys and values in a model's bytes, on request only keys of at most so many bytes.
+    """Reads keys and values from a model's bytes.
+
+    Args:
+        data: bytes of the map.
+        longest_key: largest number of bytes in a key; longer keys are left out.
 
     Raises:
-        InputError: if they are not such a map.
+        InputError: if the bytes are not a map.
     """
     trie = _Trie(data)
     entries = {}
@@ -49,7 +53,7 @@ def read_character_map(data: bytes, longest_key: int | None = None) -> dict[str,
 
 @functools.lru_cache(maxsize=8)
 def crosses_spaces(data: bytes) -> bool:
-    """Whether a map looks at a space together with what stands beside it."""
+    """Returns whether a key of the map has a space together with other characters."""
     trie = _Trie(data)
     _, labels, positions = trie.children(np.zeros(1, np.int64))
     after_space = positions[labels == ord(" ")]
@@ -61,7 +65,7 @@ def crosses_spaces(data: bytes) -> bool:
 
 
 class _Trie:
-    """The double array of a map; a state is its position, 0 at the start."""
+    """Double array of a map. A state is a position in the array; the first state is 0."""
 
     def __init__(self, data: bytes) -> None:
         size = int.from_bytes(data[:4], "little")
@@ -71,7 +75,7 @@ class _Trie:
         self._strings = data[4 + size :]
 
     def children(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each child of states `[S]`: which of them it belongs to, its byte, its position."""
+        """Returns all children of states `[S]`: index of the parent, byte and position."""
         if not self._units.size:
             return (np.zeros(0, np.int64),) * 3
         labels = np.arange(1, 256)
@@ -81,7 +85,7 @@ class _Trie:
         return parents, labels[found], places[parents, found]
 
     def values(self, positions: np.ndarray) -> list[str | None]:
-        """Returns the values of the keys that end in states `[S]`, None where no key ends."""
+        """Returns the value of the key that ends in each state `[S]`, or None."""
         ends = (self._units[positions] & _HAS_VALUE) != 0
         starts = self._units[np.where(ends, self._bases(positions), 0)] & _VALUE
         return [
@@ -95,7 +99,7 @@ class _Trie:
 
 
 def write_character_map(entries: Mapping[str, str]) -> bytes:
-    """The bytes of a map; keys and values may not hold NUL."""
+    """Returns the bytes of a map. Keys and values must not contain NUL."""
     values, starts = bytearray(), {}
     for value in dict.fromkeys(entries.values()):
         starts[value] = len(values)
@@ -106,7 +110,7 @@ def write_character_map(entries: Mapping[str, str]) -> bytes:
 
 
 def _replaced(entries: Mapping[str, str], longest: int, text: str) -> str:
-    """Text with the longest key at each place replaced, as the operation does it."""
+    """Replaces the longest key at each place of the text, as the operation does."""
     result, start = [], 0
     while start < len(text):
         ends = range(min(len(text), start + longest), start, -1)
@@ -124,7 +128,7 @@ def _strip_accents(text: str) -> str:
 
 
 def _lowercase(text: str) -> str:
-    return "".join(c.lower() for c in text)  # by itself, whatever its place in the word
+    return "".join(c.lower() for c in text)  # independent of its place in the word
 
 
 def _plain_quotes(text: str) -> str:
@@ -152,7 +156,7 @@ STEPS: dict[str, Callable[[str], str]] = {
 
 
 def _composed_sequences() -> Iterable[str]:
-    """Characters written with their accents apart, in each of the possible ways."""
+    """Yields each character with separate accents, in all possible forms."""
     for character in map(chr, range(0xC0, sys.maxunicode + 1)):
         decomposition = unicodedata.decomposition(character)
         if decomposition and not decomposition.startswith("<"):
@@ -170,15 +174,15 @@ _SEQUENCES: dict[str, Callable[[], Iterable[str]]] = {
     "nfc": _composed_sequences,
     "single_spaces": lambda: (a + b for a in _WHITE_SPACE for b in _WHITE_SPACE if a + b != "  "),
 }
-"""The sequences of characters of which a step makes something else than of each alone."""
+"""Sequences of characters that a step does not normalize character by character."""
 
 
 @functools.lru_cache(maxsize=8)
 def compose_character_map(steps: tuple[str, ...], data: bytes) -> bytes:
-    """One map for some `STEPS`, in their order, and then a model's own map.
+    """Returns the bytes of a map for `steps`, in their order, and then a model's own map.
 
     Raises:
-        InputError: for an unknown step.
+        InputError: if a step is unknown.
     """
     unknown = [step for step in steps if step not in STEPS]
     if unknown:
@@ -205,19 +209,18 @@ def compose_character_map(steps: tuple[str, ...], data: bytes) -> bytes:
     return write_character_map(entries)
 
 
-_BLOCK = 256  # labels are bytes, so a state's children all stand in one block of this many units
-_SEARCHED_BLOCKS = 16  # earlier ones are nearly full
-_END = 0  # the label of the unit that holds a key's value
+_BLOCK = 256  # units in a block; labels are bytes, so a state's children are in one block
+_SEARCHED_BLOCKS = 16  # earlier blocks are nearly full
+_END = 0  # label of the unit that holds a key's value
 _IS_VALUE = 1 << 31
 _BASE_SHIFT = 10
 
 
 def build_double_array(entries: Mapping[bytes, int]) -> np.ndarray:
-    """Units `[U]` uint32 of the trie that maps each key (no zero byte in it) to its value < 2³¹.
+    """Returns units `[U]` uint32 of the trie from keys (without zero bytes) to values < 2³¹.
 
-    The layout is that of Darts-clone (Susumu Yata), which tf.text's normalizer reads. Every state
-    of the trie is one unit of 32 bits. A state's children stand at `base ^ label`, so a lookup is
-    one read per byte.
+    tf.text's normalizer reads this layout of Darts-clone (Susumu Yata). Every state of the trie is
+    one unit of 32 bits. A state's children are at `base ^ label`, so a lookup reads once per byte.
     """
     root: dict[int, Any] = {}
     for key, value in entries.items():
@@ -241,7 +244,7 @@ def build_double_array(entries: Mapping[bytes, int]) -> np.ndarray:
 
 
 class _Units:
-    """Growing array that notes its free units and its free bases."""
+    """Growing array that records its free units and free bases."""
 
     def __init__(self) -> None:
         self._values = np.zeros(_BLOCK, np.uint32)
@@ -253,7 +256,7 @@ class _Units:
         self._values[position] = value
 
     def place(self, labels: np.ndarray) -> int:
-        """A base, used by no other state, whose units for `labels` `[L]` are free; takes them."""
+        """Takes a free base whose units for `labels` `[L]` are free."""
         block = max(0, len(self._values) // _BLOCK - _SEARCHED_BLOCKS)
         while True:
             if block * _BLOCK == len(self._values):

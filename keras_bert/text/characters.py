@@ -1,4 +1,4 @@
-"""Characters of texts in a graph: their code points, and offsets in characters."""
+"""Characters of texts in a graph: code points, and offsets in characters."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import NamedTuple
 import tensorflow as tf
 
 MOST_BYTES = 4
-"""Of a character."""
+"""Largest number of bytes in a character."""
 WHITE_SPACE = r"\s\v\p{Z}\x{85}"
 """All of Unicode's white space, inside the brackets of a regular expression."""
 
 
 class Characters(NamedTuple):
-    """The characters of texts `[N]`, with a space after each text."""
+    """Characters of texts `[N]`, with a space after each text."""
 
     code_points: tf.Tensor
-    """Int32 `[C]`."""
+    """Code points, int32 `[C]`."""
     begins: tf.Tensor
-    """Which of them are the first of the texts, int32 `[N + 1]`; the last one is C - 1."""
+    """Index of each text's first character, and C - 1, int32 `[N + 1]`."""
 
     def pieces(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Strings `[X]` of the characters from `starts` to before `ends`, int32 `[X]`."""
+        """Returns strings `[X]` of the characters from `starts` to before `ends`, int32 `[X]`."""
         lengths = tf.maximum(ends - starts, 0)
         ragged = tf.RaggedTensor.from_row_lengths(
             tf.range(tf.reduce_sum(lengths)), lengths, validate=False
@@ -34,9 +34,9 @@ class Characters(NamedTuple):
 
 
 def characters_of(texts: tf.Tensor) -> Characters:
-    """The characters of texts `[N]`, UTF-8.
+    """Returns the characters of texts `[N]`, UTF-8.
 
-    In bytes that are not UTF-8 every byte that could begin a character does.
+    In bytes that are not UTF-8, every byte that could begin a character does.
     """
     joined = tf.strings.reduce_join(tf.strings.join([texts, " "]))
     # One more space, so that there is a character in an empty batch.
@@ -51,11 +51,11 @@ def characters_of(texts: tf.Tensor) -> Characters:
 
 
 def code_points(data: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    """Code points int32 `[X]` of the characters at some places in UTF-8.
+    """Returns the code points int32 `[X]` of the characters at some places in UTF-8.
 
     Args:
-        data: the bytes, int32, and at least three more after the last character.
-        places: where the characters begin, int64 `[X]`.
+        data: bytes, int32, with at least three more bytes after the last character.
+        places: first bytes of the characters, int64 `[X]`.
     """
     lead = tf.gather(data, places)
     b, c, d = (tf.gather(data, places + i) & 0x3F for i in range(1, MOST_BYTES))
@@ -69,18 +69,18 @@ def code_points(data: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
 def to_characters(
     texts: tf.Tensor, byte_map: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Character spans in `texts` `[N]` of byte spans in their normalized form.
+    """Turns byte spans in normalized texts into character spans in the texts `[N]`.
 
     Args:
-        texts: the original texts, UTF-8.
-        byte_map: int64 `[N, (bytes + 1)]`, for each byte of the normalized text the byte of the
-            original that it comes from.
+        texts: original texts, UTF-8.
+        byte_map: int64 `[N, (bytes + 1)]`, byte of the original text for each byte of the
+            normalized text.
         starts: `[N, (tokens)]`, first byte in the normalized text.
-        ends: `[N, (tokens)]`, the byte after the last.
+        ends: `[N, (tokens)]`, byte after the last.
 
     Returns:
         Starts and ends in characters (code points), int32 `[N, (tokens)]`. Characters that the
-        normalization drops belong to a token only where they stand inside it.
+        normalization drops belong to a token only if they are inside it.
     """
     text_start = tf.cumsum(tf.strings.length(texts), exclusive=True)
     return follow(byte_map, starts, ends, row_ids(starts), text_start, _characters_before(texts))
@@ -94,15 +94,15 @@ def follow(
     text_start: tf.Tensor,
     characters: tf.Tensor,
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns the result of `to_characters`, once the texts `[N]` are one row of B bytes.
+    """Returns the result of `to_characters` for texts `[N]` that are joined to B bytes.
 
     Args:
-        byte_map: see `to_characters`.
-        starts: see there.
-        ends: see there.
-        rows: the text of each token, `[tokens]`.
-        text_start: the byte at which each text begins, `[N]`.
-        characters: that begin before each byte, int32 `[B + 1]`.
+        byte_map: as in `to_characters`.
+        starts: as in `to_characters`.
+        ends: as in `to_characters`.
+        rows: index of each token's text, `[tokens]`.
+        text_start: first byte of each text, `[N]`.
+        characters: number of characters that begin before each byte, int32 `[B + 1]`.
     """
     map_row = tf.gather(byte_map.row_starts(), rows)
     text_row = tf.gather(text_start, rows)
@@ -122,7 +122,7 @@ def follow(
 def bytes_to_characters(
     texts: tf.Tensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Spans in characters of texts `[N]` for spans `[N, (tokens)]` in their bytes, all int32."""
+    """Turns spans `[N, (tokens)]` in bytes of texts `[N]` into spans in characters, int32."""
     characters = _characters_before(texts)
     before_text = tf.cumsum(tf.strings.length(texts), exclusive=True)
     text_start = tf.gather(before_text, row_ids(starts))
@@ -135,10 +135,7 @@ def bytes_to_characters(
 
 
 def character_spans(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """First bytes of the characters of texts `[N]`, and those after their last.
-
-    Int64 `[N, (characters)]`.
-    """
+    """Returns the characters' first bytes and the bytes after them, int64 `[N, (characters)]`."""
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
     first = tf.where((data & 0xC0) != 0x80)[:, 0]
     after = tf.pad(first, [[0, 1]], constant_values=tf.size(data, tf.int64))[1:]
@@ -155,13 +152,13 @@ def spans_through(
     starts: tf.RaggedTensor,
     ends: tf.RaggedTensor,
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Tokens of normalized texts with their places in the texts themselves.
+    """Turns tokens' places in normalized texts into places in the texts.
 
     Args:
         spans: starts and ends in the texts of each normalized character, `[N, (characters)]`.
-        ids: `[N, (tokens)]`.
-        starts: the first normalized character of each token.
-        ends: the one after the last.
+        ids: token ids `[N, (tokens)]`.
+        starts: first normalized character of each token.
+        ends: normalized character after each token.
     """
     first, after = spans
     begin = tf.gather(tf.cast(first.row_starts(), tf.int32), row_ids(ids))
@@ -175,17 +172,17 @@ def spans_through(
 
 
 def _characters_before(texts: tf.Tensor) -> tf.Tensor:
-    """Characters that begin before each byte of texts `[N]` joined, int32 `[bytes + 1]`."""
+    """Returns the number of characters before each byte of joined texts, int32 `[bytes + 1]`."""
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
     begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
     return tf.pad(tf.cumsum(begins_character), [[1, 0]])
 
 
 def row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:
-    """The row of each value, as `value_rowids`, `[values]` of the type of the splits.
+    """Returns the row of each value `[values]`, in the type of the splits.
 
-    `value_rowids` makes a matrix of all rows by the longest one on its way, which one long word
-    among many makes larger than the memory.
+    `value_rowids` would make a matrix of all rows by the longest row. With one long word among
+    many, the matrix does not fit into memory.
     """
     values = tf.range(ragged.row_splits[-1])
     return tf.searchsorted(ragged.row_splits[1:], values, side="right", out_type=values.dtype)

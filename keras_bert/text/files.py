@@ -1,7 +1,7 @@
 """Text files as input: plain or gzip, UTF-8, one sentence or paragraph a line.
 
-A blank line, or the end of a file, ends a document. Everything that reads text from disk (learning
-a vocabulary, pretraining) reads it here, so that a bad file gives the same sentence everywhere.
+A blank line, or the end of a file, ends a document. All code that reads text from disk (learning a
+vocabulary, pretraining) uses these functions, so a bad file has the same message everywhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_CONTROL_BYTES = 0.3  # of a sample; text with a stray NUL stays text
 
 
 def expand(patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Paths that globs name, each pattern's in sorted order, no path twice.
+    """Returns the paths of globs, each glob's paths in sorted order, no path twice.
 
     Raises:
         InputError: if a pattern matches no file, or names a directory.
@@ -34,7 +34,7 @@ def expand(patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) 
         patterns = [patterns]
     paths: dict[Path, None] = {}
     for pattern in (os.fspath(name) for name in patterns):
-        # A name that exists is itself, even where it holds [ or *.
+        # An existing name is no glob, even if it contains [ or *.
         matches = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
         files = [Path(match) for match in sorted(matches) if not os.path.isdir(match)]
         if not files and matches:
@@ -50,13 +50,13 @@ def expand(patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) 
 def iterate_lines(
     patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
 ) -> Iterator[str]:
-    """Lines of all files, stripped of white space; `""` ends a document.
+    """Yields the lines of all files, stripped of white space; `""` ends a document.
 
-    Exactly one `""` follows each document, however many blank lines stand in the file, and none
-    comes first: splitting the sequence at `""` gives the documents.
+    Exactly one `""` follows each document, for any number of blank lines in the file. None comes
+    first. Splitting the sequence at `""` gives the documents.
 
     Raises:
-        InputError: for files that are missing, empty, binary or not UTF-8 (with file and line).
+        InputError: if a file is missing, empty, binary or not UTF-8 (with file and line).
     """
     for path in expand(patterns):
         inside_document = False
@@ -70,7 +70,7 @@ def iterate_lines(
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Lines of one file, without their line ends.
+    """Yields the lines of one file, without line ends.
 
     Raises:
         InputError: if the file cannot be read, holds only white space, or is not UTF-8 text.
@@ -102,7 +102,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _open(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The file's text as bytes, gunzipped where it is gzip whatever its name."""
+    """Opens a file for bytes; unpacks gzip, with any name."""
     with open(path, "rb") as file:
         packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         file.seek(0)

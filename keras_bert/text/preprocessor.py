@@ -1,11 +1,12 @@
-"""Texts to the inputs of an encoder: tokenized, packed, at a fixed length."""
+"""Texts to the inputs of an encoder: tokenized and packed at a fixed length."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -13,19 +14,18 @@ import tensorflow as tf
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
-from keras_bert.text.packing import layout
 from keras_bert.text.rows import Frame, Overlap, Rows, Segment, arrange
 from keras_bert.text.tokenizer import Texts, Tokenizer, to_strings, tokenizer_class
 from keras_bert.text.vocabulary import Vocabulary
 
 CONFIG_NAME = "preprocessor.json"
 _TEXTS_AT_ONCE = 1024
-_FIRST_KIND = "wordpiece"  # before there were others, files did not say it
+_FIRST_KIND = "wordpiece"  # the kind in early files, which do not name it
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class Preprocessor:
-    """Makes `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]` of texts, eagerly or in a graph.
+    """Packs texts as `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, eagerly or in a graph.
 
     Example:
         >>> preprocessor = Preprocessor(tokenizer, sequence_length=128)
@@ -35,13 +35,12 @@ class Preprocessor:
         >>> dataset = dataset.batch(32).map(lambda text, label: (preprocessor(text), label))
 
     Args:
-        tokenizer: what splits the texts.
-        sequence_length: the length of all results; longer texts are cut, of a pair the longer
-            text first.
-        separators_in_pair: how many separators stand between the texts of a pair: RoBERTa and
-            its kin have two.
-        num_segments: number of segment ids; if it is less than 2, the texts of a pair have the
-            same.
+        tokenizer: splits the texts.
+        sequence_length: length of all results. Longer texts are cut. In a pair, the longer text is
+            cut first.
+        separators_in_pair: number of separators between the texts of a pair; RoBERTa has two.
+        num_segments: number of segment ids. If it is less than 2, both texts of a pair have
+            segment 0.
 
     Raises:
         InputError: if `sequence_length` leaves no room for text, or an option is out of range.
@@ -66,7 +65,7 @@ class Preprocessor:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The tokenizer's vocabulary."""
+        """Vocabulary of the tokenizer."""
         return self.tokenizer.vocabulary
 
     def __call__(
@@ -80,16 +79,17 @@ class Preprocessor:
 
         Args:
             texts: strings `[N]` (a list, an array, a tensor), or one string, which is a batch of
-                one. A tuple of two such batches is a batch of pairs.
-            return_offsets: also say which characters of its text each token covers.
-            allow_special_tokens: read `[MASK]` and the like in the texts as special tokens.
+                one. A tuple of two batches is a batch of pairs.
+            return_offsets: whether to return the characters that each token covers.
+            allow_special_tokens: whether special tokens in the texts, such as `[MASK]`, become
+                special tokens.
 
         Returns:
-            `token_ids`, `segment_ids`, `padding_mask`, and on request `starts` and `ends` (0 for
-            special tokens and padding), all int32 `[N, sequence_length]`.
+            A dictionary with `token_ids`, `segment_ids` and `padding_mask`, and on request `starts`
+            and `ends` (0 for special tokens and padding), all int32 `[N, sequence_length]`.
 
         Raises:
-            InputError: if these are not texts, or the two batches of a pair differ in size.
+            InputError: if the texts are not strings, or the batches of a pair differ in size.
         """
         batches = _batches(texts)
         tokenized = [
@@ -98,13 +98,7 @@ class Preprocessor:
         ids, *offsets = zip(*tokenized, strict=True)
 
         packed = layout(ids, self.sequence_length, self.separators_in_pair)
-        vocabulary = self.vocabulary
-        special = (vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id)
-        outputs = {
-            "token_ids": packed.gather(ids, special),
-            "segment_ids": tf.minimum(packed.segment_ids, max(self.num_segments - 1, 0)),
-            "padding_mask": packed.padding_mask,
-        }
+        outputs = packed.inputs(ids, self.vocabulary, self.num_segments)
         for name, values in zip(("starts", "ends"), offsets, strict=False):
             outputs[name] = packed.gather(values, (0, 0, 0))
         return outputs
@@ -116,21 +110,21 @@ class Preprocessor:
         overlap: Overlap = None,
         offsets: bool = False,
     ) -> Rows:
-        """Prepares texts, or pairs of texts, without padding and, if wished, without cutting.
+        """Prepares texts, or pairs of texts, without padding and, on request, without cutting.
 
         Args:
-            texts: as for calls, but nothing symbolic.
-            overlap: None: one row per text, cut as in calls. A number: long texts, or long second
-                texts of pairs, become several rows, windows that share so many tokens with their
-                neighbors ("auto": a third of a window); of the first text of a pair at most 64
-                tokens are left.
-            offsets: also say which characters of its text each token covers.
+            texts: as in `__call__`, but no symbolic tensors.
+            overlap: None makes one row per text, cut as in `__call__`. With a number, a long text,
+                or the long second text of a pair, becomes several rows. The rows are windows that
+                share this number of tokens with their neighbors. "auto" shares a third of a window.
+                At most 64 tokens of the first text of a pair are kept.
+            offsets: whether to return the characters that each token covers.
 
         Returns:
-            One row or more for each text, in order.
+            One or more rows for each text, in order.
 
         Raises:
-            InputError: as in calls, and if the overlap is as long as a window.
+            InputError: as in `__call__`, or if the overlap is as long as a window.
         """
         batches, vocabulary = _batches(texts), self.vocabulary
         frame = Frame(
@@ -168,14 +162,14 @@ class Preprocessor:
         return (self.tokenizer.tokenize(texts, allow_special_tokens=allow_special_tokens),)
 
     def with_length(self, sequence_length: int) -> Preprocessor:
-        """The same, for another sequence length."""
+        """Returns a preprocessor that differs in its sequence length."""
         return Preprocessor(self.tokenizer, sequence_length, **self._options())
 
     def _options(self) -> dict[str, int]:
         return {"separators_in_pair": self.separators_in_pair, "num_segments": self.num_segments}
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, ready for JSON; the vocabulary is in it."""
+        """Returns the constructor's arguments, vocabulary included, ready for JSON."""
         return {
             "tokenizer": {"kind": self.tokenizer.kind, **self.tokenizer.get_config()},
             "sequence_length": self.sequence_length,
@@ -184,15 +178,15 @@ class Preprocessor:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Preprocessor:
-        """The preprocessor that `get_config` describes."""
+        """Makes the preprocessor from the dictionary of `get_config`."""
         tokenizer = dict(config["tokenizer"])
         kind = tokenizer_class(tokenizer.pop("kind", _FIRST_KIND))
         return cls(**{**config, "tokenizer": kind.from_config(tokenizer)})
 
     def save(self, directory: str | os.PathLike) -> None:
-        """Writes `preprocessor.json` and the tokenizer's own files into a directory.
+        """Writes `preprocessor.json` and the tokenizer's files into a directory.
 
-        The directory is made if it is missing. The files are `vocab.txt`, or `vocab.json` and
+        A missing directory is made. The tokenizer's files are `vocab.txt`, or `vocab.json` and
         `merges.txt`, or `spiece.model`.
         """
         config = self.get_config()
@@ -204,10 +198,10 @@ class Preprocessor:
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> Preprocessor:
-        """Reads what `save` wrote.
+        """Reads a preprocessor that `save` wrote.
 
         Raises:
-            InputError: if a file is missing or is not what `save` writes.
+            InputError: if a file is missing or damaged.
         """
         path = Path(directory) / CONFIG_NAME
         try:
@@ -226,8 +220,95 @@ class Preprocessor:
             raise InputError(f"{path} is not a preprocessor's configuration: {error!r}.") from None
 
 
+class Layout(NamedTuple):
+    """Source of each position of a packed batch, all int32 `[N, length]`."""
+
+    source: tf.Tensor
+    """Index into the flat values of all segments, followed by `cls, separator, pad`."""
+    segment_ids: tf.Tensor
+    padding_mask: tf.Tensor
+
+    def gather(self, segments: Sequence[tf.RaggedTensor], special: Sequence[int]) -> tf.Tensor:
+        """Returns the values at all positions, int32 `[N, length]`.
+
+        Args:
+            segments: values of the tokens, `[N, (tokens)]`.
+            special: values of cls, separator and pad.
+        """
+        values = [tf.cast(segment.values, tf.int32) for segment in segments]
+        return tf.gather(tf.concat([*values, tf.constant(special, tf.int32)], 0), self.source)
+
+    def inputs(
+        self, segments: Sequence[tf.RaggedTensor], vocabulary: Vocabulary, num_segments: int = 2
+    ) -> dict[str, tf.Tensor]:
+        """Returns `token_ids`, `segment_ids` and `padding_mask`, int32 `[N, length]`."""
+        special = (vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id)
+        return {
+            "token_ids": self.gather(segments, special),
+            "segment_ids": tf.minimum(self.segment_ids, max(num_segments - 1, 0)),
+            "padding_mask": self.padding_mask,
+        }
+
+
+def layout(segments: Sequence[tf.RaggedTensor], length: int, separators_in_pair: int = 1) -> Layout:
+    """Lays out one or two segments at a fixed length, by index arithmetic on the whole batch.
+
+    If the segments are too long, the longer one is cut first.
+
+    Args:
+        segments: token ids, or other values of the tokens, `[N, (tokens)]`.
+        length: length of the result.
+        separators_in_pair: number of separators between two segments.
+
+    Raises:
+        InputError: if there are more than two segments, or `length` leaves no room for a token of
+            each.
+    """
+    if len(segments) not in (1, 2):
+        raise InputError(f"Expected one text or a pair of texts, got {len(segments)}.")
+    separators = [separators_in_pair, 1][-len(segments) :]  # after each segment
+    room = length - sum(separators) - 1
+    if room < len(segments):
+        raise InputError(
+            f"A sequence length of {length} leaves no room for text: "
+            f"it must be at least {len(segments) + sum(separators) + 1}."
+        )
+    sizes = [tf.size(segment.values, out_type=tf.int32) for segment in segments]
+    cls = tf.add_n(sizes)
+    separator, pad = cls + 1, cls + 2
+
+    position = tf.range(length)[tf.newaxis]  # [1, T]
+    source = tf.where(position == 0, cls, pad)
+    segment_ids = tf.zeros_like(position)
+    start, first = tf.ones([1, 1], tf.int32), tf.constant(0)
+    kept = _kept_lengths([tf.cast(s.row_lengths(), tf.int32) for s in segments], room)
+    for number, segment in enumerate(segments):
+        rows = tf.cast(segment.row_starts(), tf.int32)[:, tf.newaxis] + first  # [N, 1]
+        end = start + kept[number][:, tf.newaxis]  # the position of the first separator
+        after = end + separators[number]
+        inside = (position >= start) & (position < after)
+        token = tf.where(position >= end, separator, rows + position - start)
+        source = tf.where(inside, token, source)
+        segment_ids = tf.where(inside, number, segment_ids)
+        start, first = after, first + sizes[number]
+    return Layout(source, segment_ids, tf.cast(position < start, tf.int32))
+
+
+def _kept_lengths(lengths: Sequence[tf.Tensor], room: int) -> list[tf.Tensor]:
+    """Returns the number of tokens `[N]` to keep of each segment, int32.
+
+    The result is the same as if BERT's `_truncate_seq_pair` removed one token at a time from the
+    end of the longer segment, or of the second one if both are equally long.
+    """
+    if len(lengths) == 1:
+        return [tf.minimum(lengths[0], room)]
+    first, second = lengths
+    kept_second = tf.minimum(second, tf.maximum(room // 2, room - first))
+    return [tf.minimum(first, room - kept_second), kept_second]
+
+
 def _batches(texts: Texts | tuple[Texts, Texts]) -> list[tf.Tensor]:
-    """One batch of strings `[N]` or, for pairs, two."""
+    """Returns one batch of strings `[N]` or, for pairs, two."""
     batches = [to_strings(batch) for batch in (texts if isinstance(texts, tuple) else (texts,))]
     if not batches[0].shape.is_compatible_with(batches[-1].shape):
         sizes = " and ".join(str(batch.shape[0]) for batch in batches)

@@ -1,4 +1,4 @@
-"""Base class of all tokenizers: texts to token ids, and back, in the graph."""
+"""Base class of all tokenizers: texts to token ids and back, in the graph."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import functools
 import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -15,12 +16,12 @@ import tensorflow as tf
 
 from keras_bert.errors import InputError
 from keras_bert.surrogates import without_surrogates
-from keras_bert.text.added_tokens import AddedToken, Pieces, TokenCutter, to_added_tokens
+from keras_bert.text.added_tokens import AddedToken, Pieces, TokenCutter
 from keras_bert.text.characters import spans_through
 from keras_bert.text.vocabulary import Vocabulary
 
 TOKENIZERS = {"wordpiece": "WordPiece", "byte_pair": "BytePair", "sentencepiece": "SentencePiece"}
-"""Kind to class; the module has the name of the kind."""
+"""Kinds to classes, each in the module `KIND.tokenizer`."""
 
 Texts: TypeAlias = "str | bytes | Sequence[str] | np.ndarray | tf.Tensor"
 """A text or a batch of them."""
@@ -29,30 +30,32 @@ Texts: TypeAlias = "str | bytes | Sequence[str] | np.ndarray | tf.Tensor"
 class Tokenizer(abc.ABC):
     """Splits texts into tokens of a vocabulary.
 
-    A kind of tokenizer says how plain text becomes ids, and what a token looks like in text;
-    added tokens, and special tokens that stand in the text, are cut out here.
+    A subclass turns plain text into ids and ids into text. This class cuts added tokens, and
+    special tokens in the text, out of the text first.
 
     Args:
-        vocabulary: the tokens.
-        mask_takes_space: whether a mask token written in the text takes the white space before it
-            along, where the tokens of the vocabulary begin with a space (RoBERTa).
+        vocabulary: the vocabulary.
+        mask_takes_space: whether a mask token in the text includes the white space before it, as in
+            RoBERTa, whose tokens begin with a space.
         added_tokens: tokens of the vocabulary that are cut out of every text, or their
             dictionaries. The five special tokens are not among them.
 
     Raises:
-        InputError: if an added token is not in the vocabulary, or has an option out of range.
+        InputError: if an added token is not in the vocabulary, or an option of it is not possible.
     """
 
     kind: ClassVar[str]
     """Key of `TOKENIZERS`."""
     in_files: ClassVar[tuple[str, ...]] = ("vocabulary",)
-    """Keys of the configuration that `save` writes to files of their own."""
+    """Keys of the configuration that `save` writes to separate files."""
+    file_name: ClassVar[str]
+    """Name of the file that `load` opens."""
     keeps_spaces: ClassVar[bool] = False
-    """Whether white space at the ends of a text is in its tokens."""
+    """Whether tokens include the white space at the ends of a text."""
     trims_offsets: ClassVar[bool] = False
-    """Whether the offsets of an added token leave out the white space that it takes along."""
+    """Whether an added token's offsets leave out the white space that belongs to the token."""
     unlike_words: str = ""
-    """Characters that stand alone in normalized text, for a regular expression."""
+    """Characters that are words by themselves in normalized text, for a regular expression."""
 
     def __init__(
         self,
@@ -63,66 +66,86 @@ class Tokenizer(abc.ABC):
     ) -> None:
         self.vocabulary = vocabulary
         self.mask_takes_space = mask_takes_space
-        self.added_tokens = to_added_tokens(added_tokens)
+        self.added_tokens = tuple(
+            token if isinstance(token, AddedToken) else AddedToken(**token)
+            for token in added_tokens
+        )
         for token in self.added_tokens:
             vocabulary.id_of(token.content)
 
     @property
     @abc.abstractmethod
     def is_continuation(self) -> np.ndarray:
-        """Whether each token does not begin a word: bool `[V]`; False for special tokens."""
+        """Whether each token continues a word, bool `[V]`; False for special tokens."""
 
     @abc.abstractmethod
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Ids int32 `[N, (tokens)]` of texts `[N]` without special tokens; `""` has none."""
+        """Returns the ids int32 `[N, (tokens)]` of plain texts `[N]`; `""` has no token."""
 
     @abc.abstractmethod
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
-        """Returns the ids of `_tokenize`, and starts and ends in characters, int32."""
+        """Returns the ids of `_tokenize`, starts and ends in characters, int32 each."""
 
     def _normalize(
         self, texts: tf.Tensor
     ) -> tuple[tf.Tensor, tuple[tf.RaggedTensor, tf.RaggedTensor] | None]:
-        """Normalized texts `[N]`, which normalizing again does not change.
+        """Returns normalized texts `[N]`, and their characters' places in the texts.
 
-        With it the characters of the texts that each character of the normalized texts comes from:
-        starts and ends, int32 `[N, (characters)]`; None if nothing is ever changed.
+        Normalizing twice gives the same result as once. The places are starts and ends, int32
+        `[N, (characters)]`, or None for a tokenizer that changes nothing.
         """
         return texts, None
 
     @abc.abstractmethod
     def _written(self) -> Sequence[str | bytes]:
-        """Text of each token `[V]` within a text, with the space before it if it has one."""
+        """Returns the text of each token `[V]`, with the space before it if there is one."""
 
     @abc.abstractmethod
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, ready for JSON, complete."""
+        """Returns all arguments of the constructor, ready for JSON."""
 
     @classmethod
     @abc.abstractmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """The tokenizer that `get_config` describes."""
+        """Makes the tokenizer from the dictionary of `get_config`."""
 
     @abc.abstractmethod
     def save(self, directory: str | os.PathLike) -> None:
-        """Writes what `in_files` names, as files that others read too (`vocab.txt`)."""
+        """Writes the values that `in_files` names, in files that other libraries read, too."""
 
     @classmethod
     @abc.abstractmethod
-    def load(cls, directory: str | os.PathLike, **options: Any) -> Any:
-        """The tokenizer of files that `save` wrote; `options` are the rest of the configuration.
+    def from_file(
+        cls,
+        file: str | os.PathLike,
+        *,
+        special_tokens: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Opens a tokenizer's file.
+
+        Args:
+            file: the file.
+            special_tokens: roles to tokens, as in `Vocabulary`. By default the special tokens of
+                BERT, RoBERTa or ALBERT, the first that the file has.
+            **options: other arguments of the constructor.
 
         Raises:
             InputError: if a file is missing or damaged.
         """
 
+    @classmethod
+    def load(cls, directory: str | os.PathLike, **options: Any) -> Any:
+        """Opens the files that `save` wrote; `options` as in `from_file`."""
+        return cls.from_file(Path(directory) / cls.file_name, **options)
+
     def tokenize(self, texts: Texts, *, allow_special_tokens: bool = False) -> tf.RaggedTensor:
-        """Token ids int32 `[N, (tokens)]` of texts `[N]`, without `[CLS]` and `[SEP]`.
+        """Returns token ids int32 `[N, (tokens)]` of texts `[N]`, without `[CLS]` and `[SEP]`.
 
         Args:
             texts: strings, UTF-8.
-            allow_special_tokens: read a special token written in the text (`[MASK]`) as that
-                token, not as plain text.
+            allow_special_tokens: whether a special token in the text (`[MASK]`) becomes that
+                token. Otherwise it is plain text.
         """
         texts = to_strings(texts)
         if self.added_tokens or allow_special_tokens:
@@ -130,7 +153,7 @@ class Tokenizer(abc.ABC):
         return self._tokenize(texts)
 
     def tokenize_with_offsets(self, texts: Texts, *, allow_special_tokens: bool = False) -> Pieces:
-        """Returns token ids as `tokenize` does, and the characters that each token covers.
+        """Returns the ids of `tokenize`, and the characters that each token covers.
 
         Returns:
             Ids, starts and ends (exclusive), int32 `[N, (tokens)]`: `text[start:end]` is the
@@ -142,7 +165,7 @@ class Tokenizer(abc.ABC):
         return self._tokenize_with_offsets(texts)
 
     def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Texts `[N]` of token ids `[N, T]` or `[N, (tokens)]`.
+        """Returns the texts `[N]` of token ids `[N, T]` or `[N, (tokens)]`.
 
         Padding, `[CLS]` and `[SEP]` are left out.
         """
@@ -163,11 +186,11 @@ class Tokenizer(abc.ABC):
         return np.array(written, object)
 
     def readable(self, token_id: int) -> str:
-        """A token as a reader knows it (`##ing`, ` the`)."""
+        """Returns a token for readers (`##ing`, ` the`)."""
         return self.vocabulary.tokens[token_id]
 
     def _tokenize_around_tokens(self, texts: tf.Tensor, allow_special_tokens: bool) -> Pieces:
-        """Tokens of texts `[N]` around those that are cut out as they stand, then normalized."""
+        """Cuts tokens out of texts `[N]`, first without normalization, and tokenizes the rest."""
         special = self._special_tokens if allow_special_tokens else []
         tokens = [*special, *(token for token in self.added_tokens if not token.normalized)]
         if not tokens:
@@ -189,7 +212,7 @@ class Tokenizer(abc.ABC):
     @functools.cached_property
     def _normalized_cutter(self) -> TokenCutter | None:
         tokens = [token for token in self.added_tokens if token.normalized]
-        tokens.sort(key=lambda token: not token.special)  # those come first where forms are equal
+        tokens.sort(key=lambda token: not token.special)  # the first of equal forms counts
         if not tokens:
             return None
         with tf.init_scope():
@@ -216,10 +239,10 @@ class Tokenizer(abc.ABC):
         ]
 
     def refuse_added_tokens(self, reader: str, way_out: str) -> None:
-        """Raises an error if there are tokens that `reader` would not cut out of texts.
+        """Checks that there are no added tokens, for a `reader` that cannot cut them out of texts.
 
         Raises:
-            InputError: naming one of them and `way_out`.
+            InputError: if there are. The message names an added token and `way_out`.
         """
         if self.added_tokens:
             others = len(self.added_tokens) - 1
@@ -230,18 +253,18 @@ class Tokenizer(abc.ABC):
 
     @property
     def added_tokens_config(self) -> list[dict[str, Any]]:
-        """The added tokens, ready for JSON."""
+        """Added tokens, ready for JSON."""
         return [dataclasses.asdict(token) for token in self.added_tokens]
 
     @functools.cached_property
     def tokens_beyond_text(self) -> set[str]:
-        """Special tokens, and tokens that only cutting a text finds."""
+        """Special tokens, and added tokens that only `TokenCutter` finds."""
         added = {token.content for token in self.added_tokens if not token.in_model}
         return added.union(self.vocabulary.special_tokens.values())
 
 
 def tokenizer_class(kind: str) -> type[Tokenizer]:
-    """The class of a kind of tokenizer.
+    """Returns the class of a kind of tokenizer.
 
     Raises:
         InputError: if there is no such kind.
@@ -253,8 +276,63 @@ def tokenizer_class(kind: str) -> type[Tokenizer]:
     return getattr(importlib.import_module(f"keras_bert.text.{kind}.tokenizer"), TOKENIZERS[kind])
 
 
+def load_tokenizer(
+    path: str | os.PathLike, *, special_tokens: Mapping[str, str] | None = None, **options: Any
+) -> Tokenizer:
+    """Opens a tokenizer of any kind.
+
+    Args:
+        path: one of these:
+            `vocab.txt` (WordPiece);
+            `vocab.json` with `merges.txt` beside it (byte pairs);
+            a file `*.model` (SentencePiece);
+            a directory with one of these files;
+            the directory of a saved preprocessor or model.
+        special_tokens: roles to tokens, as in `Vocabulary`. By default the special tokens of BERT,
+            RoBERTa or ALBERT, the first that the file has.
+        **options: other arguments of the tokenizer, such as `lowercase` of `WordPiece`.
+
+    Raises:
+        InputError: if the file is missing or damaged or has other special tokens, or the tokenizer
+            has no such option.
+
+    Example:
+        >>> tokenizer = load_tokenizer("vocab.txt", lowercase=False)
+    """
+    from keras_bert.text.preprocessor import CONFIG_NAME, Preprocessor
+
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"{path} does not exist: expected a tokenizer's file or directory.")
+    if (path / CONFIG_NAME).is_file():
+        if special_tokens or options:
+            raise InputError(
+                f"{path} says itself how its tokenizer splits text: leave out "
+                f"{', '.join([*options, *['special_tokens'] * bool(special_tokens)])}."
+            )
+        return Preprocessor.load(path).tokenizer
+    file = _file_of(path) if path.is_dir() else path
+    kind = {".json": "byte_pair", ".model": "sentencepiece"}.get(file.suffix, "wordpiece")
+    tokenizer = tokenizer_class(kind)
+    try:
+        return tokenizer.from_file(file, special_tokens=special_tokens, **options)
+    except TypeError as error:
+        raise InputError(f"{file}: {tokenizer.__name__} got {error}.") from None
+
+
+def _file_of(directory: Path) -> Path:
+    models = sorted(directory.glob("*.model"))
+    for file in (directory / "vocab.txt", directory / "vocab.json", *models):
+        if file.is_file():
+            return file
+    raise InputError(
+        f"{directory} holds no tokenizer: expected vocab.txt, vocab.json with merges.txt, or "
+        "a SentencePiece *.model."
+    )
+
+
 def to_strings(texts: Texts) -> tf.Tensor:
-    """Texts as strings `[N]`; a single text is a batch of one.
+    """Returns texts as strings `[N]`; a single text is a batch of one.
 
     A lone surrogate, which no encoding can express, becomes U+FFFD.
 

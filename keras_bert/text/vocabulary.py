@@ -1,21 +1,29 @@
-"""The vocabulary: tokens in the order of their ids, and the special ones among them by role."""
+"""Vocabulary: tokens in the order of their ids, and the special tokens among them by role."""
 
 from __future__ import annotations
 
 import functools
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
 from keras_bert.text.files import read_lines
 
 CONTINUATION = "##"
-"""What stands before a piece that continues a word."""
+"""Prefix of a piece that continues a word."""
+ROLES = ("pad", "unknown", "cls", "separator", "mask")
+"""Roles of special tokens."""
 
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # the operations end at NUL
+_USUAL = (  # special tokens by role: of BERT, RoBERTa, ALBERT
+    ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
+    ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
+)
+
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # tf.text's operations end at NUL
 
 
 @dataclass(frozen=True)
@@ -23,38 +31,29 @@ class Vocabulary:
     """Tokens `[V]`; a token's index is its id.
 
     Raises:
-        InputError: if a token is empty, no valid text or stands twice, or a special token is
+        InputError: if a token is empty, is not valid text or occurs twice, or a special token is
             missing.
     """
 
-    tokens: tuple[str, ...]
+    tokens: Sequence[str]
+    _: KW_ONLY
     pad: str = "[PAD]"
     unknown: str = "[UNK]"
     cls: str = "[CLS]"
     separator: str = "[SEP]"
     mask: str = "[MASK]"
 
-    def __init__(
-        self,
-        tokens: Sequence[str],
-        *,
-        pad: str = "[PAD]",
-        unknown: str = "[UNK]",
-        cls: str = "[CLS]",
-        separator: str = "[SEP]",
-        mask: str = "[MASK]",
-    ) -> None:
-        special = {"pad": pad, "unknown": unknown, "cls": cls, "separator": separator, "mask": mask}
-        for name, value in {"tokens": tuple(tokens), **special}.items():
-            object.__setattr__(self, name, value)
-        _check(self.tokens, tuple(special.values()), source="The vocabulary", item="token")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tokens", tuple(self.tokens))
+        special = tuple(self.special_tokens.values())
+        _check(self.tokens, special, source="The vocabulary", item="token")
 
     @staticmethod
     def from_file(path: str | os.PathLike, **special_tokens: str) -> Vocabulary:
         """Reads a `vocab.txt`: UTF-8, one token a line. Special tokens as in the constructor.
 
         Raises:
-            InputError: as the constructor, naming the file and the line.
+            InputError: as in the constructor; the message names the file and the line.
         """
         tokens = read_tokens(path)
         try:
@@ -81,10 +80,10 @@ class Vocabulary:
         return token in self._ids
 
     def id_of(self, token: str) -> int:
-        """The token's id.
+        """Returns the id of a token.
 
         Raises:
-            InputError: if it is not in the vocabulary.
+            InputError: if the token is not in the vocabulary.
         """
         if token not in self._ids:
             raise InputError(f"{token!r} is not one of the vocabulary's {len(self)} tokens.")
@@ -96,9 +95,8 @@ class Vocabulary:
 
     @property
     def special_tokens(self) -> dict[str, str]:
-        """Role (the constructor's argument) to token."""
-        roles = ("pad", "unknown", "cls", "separator", "mask")
-        return {role: getattr(self, role) for role in roles}
+        """Roles (the constructor's arguments) to tokens."""
+        return {role: getattr(self, role) for role in ROLES}
 
     @property
     def special_ids(self) -> tuple[int, ...]:
@@ -107,48 +105,58 @@ class Vocabulary:
 
     @property
     def pad_id(self) -> int:
-        """The id of the padding token."""
+        """Id of the padding token."""
         return self.id_of(self.pad)
 
     @property
     def unknown_id(self) -> int:
-        """The id of the unknown token."""
+        """Id of the unknown token."""
         return self.id_of(self.unknown)
 
     @property
     def cls_id(self) -> int:
-        """The id of the classification token."""
+        """Id of the classification token."""
         return self.id_of(self.cls)
 
     @property
     def separator_id(self) -> int:
-        """The id of the separator token."""
+        """Id of the separator token."""
         return self.id_of(self.separator)
 
     @property
     def mask_id(self) -> int:
-        """The id of the mask token."""
+        """Id of the mask token."""
         return self.id_of(self.mask)
 
 
 def read_tokens(path: str | os.PathLike) -> tuple[str, ...]:
-    """The tokens `[V]` of a `vocab.txt`, whatever special ones are among them.
+    """Returns the tokens `[V]` of a `vocab.txt` with any special tokens.
 
     Raises:
-        InputError: if one is empty, no valid text or stands twice, naming the file and the line.
+        InputError: if a token is empty, is not valid text or occurs twice. The message names the
+            file and the line.
     """
     tokens = tuple(read_lines(path))
     _check(tokens, (), source=os.fspath(path), item="line", first=1)
     return tokens
 
 
+def usual_special_tokens(tokens: Collection[str]) -> dict[str, str]:
+    """Returns the special tokens of BERT, RoBERTa or ALBERT by role.
+
+    The first of them whose tokens, except the mask, are all among `tokens` counts; otherwise BERT.
+    """
+    found = (usual for usual in _USUAL if all(token in tokens for token in usual[:4]))
+    return dict(zip(ROLES, next(found, _USUAL[0]), strict=True))
+
+
 def is_continuation(token: str) -> bool:
-    """Whether a piece continues a word (`##ing`)."""
+    """Returns whether a piece continues a word (`##ing`)."""
     return token.startswith(CONTINUATION) and len(token) > len(CONTINUATION)
 
 
 def _check(
-    tokens: tuple[str, ...], special: tuple[str, ...], *, source: str, item: str, first: int = 0
+    tokens: Sequence[str], special: tuple[str, ...], *, source: str, item: str, first: int = 0
 ) -> None:
     seen: dict[str, int] = {}
     for number, token in enumerate(tokens, start=first):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import keras_bert as kb
+from keras_bert.checkpoints.files import save_tensors
 from keras_bert.checkpoints.native import CONFIGURATION, WEIGHTS
-from keras_bert.checkpoints.safetensors import save_tensors
 from keras_bert.checkpoints.variables import named_variables
 from tests.layers.test_encoder import padded_batch, random_encoder
 
@@ -116,7 +116,7 @@ def test_a_failing_save_leaves_the_earlier_model(directory, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("keras_bert.checkpoints.safetensors.save_file", full)
+    monkeypatch.setattr("keras_bert.checkpoints.files.save_file", full)
     with pytest.raises(kb.StorageError, match="No space left on device"):
         kb.save(kb.SequenceClassifier(random_encoder(seed=5), 2), directory)
     assert (directory / WEIGHTS).read_bytes() == before

@@ -18,7 +18,7 @@ import pytest
 import keras_bert as kb
 from keras_bert import export, finetuning
 from keras_bert.atomic import SAVED, locked
-from keras_bert.checkpoints.progress import write_progress
+from keras_bert.checkpoints.files import write_progress
 from keras_bert.extras import require
 from keras_bert.finetuning import Columns, Recipe, fine_tune, hold_out, read_examples
 from keras_bert.finetuning.resume import load_progress

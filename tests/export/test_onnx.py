@@ -12,7 +12,7 @@ from onnxruntime import InferenceSession, SessionOptions
 
 from keras_bert import InputError, export
 from keras_bert.checkpoints.variables import named_variables
-from keras_bert.layers.activations import ACTIVATION_FUNCTIONS
+from keras_bert.layers.configured import ACTIVATION_FUNCTIONS
 
 from .conftest import make_model, random_ids
 

@@ -16,7 +16,7 @@ def rows(lengths, group=1, longest=40):
     return Rows(
         flat={"token_ids": ids.astype(np.int32), "segment_ids": (ids % 2).astype(np.int32)},
         splits=np.cumsum([0, *lengths]),
-        owners=(np.arange(len(lengths)) // group).astype(np.int32),
+        sample_ids=(np.arange(len(lengths)) // group).astype(np.int32),
         pad_id=PAD,
         longest=longest,
         group=group,

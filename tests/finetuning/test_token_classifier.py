@@ -126,7 +126,7 @@ def test_every_word_is_labelled_once_at_its_first_token():
     for index in range(len(rows)):
         row, labels = rows.row(index), values[rows.splits[index] : rows.splits[index + 1]]
         for token in np.flatnonzero(labels != IGNORED):
-            seen[rows.owners[index]].append((int(row["starts"][token]), LABELS[labels[token]]))
+            seen[rows.sample_ids[index]].append((int(row["starts"][token]), LABELS[labels[token]]))
     for words, text, tags, found in zip(data.words, data.texts, data.tags, seen, strict=True):
         assert sorted(found) == [
             (start, label)
@@ -152,15 +152,15 @@ def test_labels_are_continued_on_request():
     model, data = tagger(continue_labels=True), long_sentences()
     rows = token_classifier.rows(model, data)
     values, starts = token_classifier.targets(model, data, rows).values, rows.flat["starts"]
-    owners = np.repeat(rows.owners, rows.lengths)
-    labelled = list(zip(owners[values != IGNORED], starts[values != IGNORED], strict=True))
+    sample_ids = np.repeat(rows.sample_ids, rows.lengths)
+    labelled = list(zip(sample_ids[values != IGNORED], starts[values != IGNORED], strict=True))
     assert len(labelled) == len(set(labelled))  # no token has a label in two windows
-    for owner, start, value in zip(owners, starts, values, strict=True):
-        spans = data.words[owner]
+    for sample, start, value in zip(sample_ids, starts, values, strict=True):
+        spans = data.words[sample]
         word = next((i for i, (first, end) in enumerate(spans) if first <= start < end), None)
         if value != IGNORED:
             begins = start == spans[word][0]
-            label = data.tags[owner][word]
+            label = data.tags[sample][word]
             assert LABELS[value] == (label if begins else label.replace("B-", "I-"))
 
 

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 import keras_bert as kb
-from keras_bert.checkpoints.safetensors import SafetensorsFiles
+from keras_bert.checkpoints.files import SafetensorsFiles
 from keras_bert.cli import main
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.resolve import encoder_config, resolve

@@ -11,29 +11,29 @@ from keras_bert.text.rows import Rows
 QUESTION = 3  # tokens before each window: [CLS], a question of one token, [SEP]
 
 
-def rows_of(windows, owners, most_context):
+def rows_of(windows, sample_ids, is_max_context):
     """Windows, lists of the characters that each token covers, with a token after them."""
     before, after = [(-1, -1)] * QUESTION, [(-1, -1)]
     spans = [[*before, *window, *after] for window in windows]
-    marks = [[False] * QUESTION + most + [False] for most in most_context]
+    marks = [[False] * QUESTION + most + [False] for most in is_max_context]
     starts, ends = np.array([s for span in spans for s in span], np.int32).reshape(-1, 2).T
-    flat = {"starts": starts, "ends": ends, "most_context": np.concatenate(marks).astype(bool)}
+    flat = {"starts": starts, "ends": ends, "is_max_context": np.concatenate(marks).astype(bool)}
     flat |= {name: np.zeros(len(starts), np.int32) for name in ("token_ids", "segment_ids")}
     splits = np.cumsum([0, *map(len, spans)])
-    return Rows(flat, splits, np.array(owners, np.int32), 0, 100)
+    return Rows(flat, splits, np.array(sample_ids, np.int32), 0, 100)
 
 
-def brute_force(rows, outputs, context, owner, n_best, max_tokens):
+def brute_force(rows, outputs, context, sample, n_best, max_tokens):
     """Every start with every end, as `write_predictions` of `run_squad.py` looks at them."""
     found, null = [], math.inf
-    for index in np.flatnonzero(rows.owners == owner):
+    for index in np.flatnonzero(rows.sample_ids == sample):
         row = rows.row(index)
         starts, ends = outputs["start_logits"][index], outputs["end_logits"][index]
         null = min(null, starts[0] + ends[0])
         for first in range(len(starts)):
             for last in range(first, len(starts)):
                 inside = row["starts"][first] >= 0 and row["starts"][last] >= 0
-                if not inside or not row["most_context"][first] or last - first >= max_tokens:
+                if not inside or not row["is_max_context"][first] or last - first >= max_tokens:
                     continue
                 text = context[row["starts"][first] : row["ends"][last]]
                 found.append((float(starts[first] + ends[last]), text.strip()))
@@ -48,8 +48,8 @@ def brute_force(rows, outputs, context, owner, n_best, max_tokens):
 @settings(max_examples=100, deadline=None)
 def test_candidates_are_the_best_of_all_spans(seed, n_best, max_tokens):
     rng = np.random.default_rng(seed)
-    contexts, windows, owners, marks = [], [], [], []
-    for owner in range(rng.integers(1, 4)):
+    contexts, windows, sample_ids, marks = [], [], [], []
+    for sample in range(rng.integers(1, 4)):
         # All words differ; tokens cover the space before them.
         words = [f"w{i}" for i in range(rng.integers(0, 15))]
         contexts.append(" ".join(words))
@@ -64,15 +64,15 @@ def test_candidates_are_the_best_of_all_spans(seed, n_best, max_tokens):
             [best[i] == k for i in range(begin, min(begin + size, len(tokens)))]
             for k, begin in enumerate(begins)
         ]
-        owners += [owner] * len(begins)
-    rows = rows_of(windows, owners, marks)
+        sample_ids += [sample] * len(begins)
+    rows = rows_of(windows, sample_ids, marks)
     outputs = {
         name: [rng.normal(size=length).astype("float32") for length in rows.lengths]
         for name in ("start_logits", "end_logits")
     }
     found = candidates_of(rows, outputs, contexts, n_best, max_tokens)
-    for owner, (context, candidates) in enumerate(zip(contexts, found, strict=True)):
-        expected, null = brute_force(rows, outputs, context, owner, n_best, max_tokens)
+    for sample, (context, candidates) in enumerate(zip(contexts, found, strict=True)):
+        expected, null = brute_force(rows, outputs, context, sample, n_best, max_tokens)
         assert candidates.null_score == pytest.approx(null)
         assert [answer.text for answer in candidates.answers] == [text for text, _ in expected]
         for answer, (_, score) in zip(candidates.answers, expected, strict=True):

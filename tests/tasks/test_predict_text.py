@@ -127,7 +127,7 @@ def test_a_random_field_sees_the_words_of_all_windows():
     words = ["the", "cat", "\u200b", "a", "x"] * 8
     rows = model.rows([" ".join(words)], overlap="auto", offsets=True)
     assert len(rows) > 3
-    kept = rows.flat["most_context"]  # one token a word, but for U+200B, which has none
+    kept = rows.flat["is_max_context"]  # one token a word, but for U+200B, which has none
     logits = np.concatenate(model.predict_rows(rows))[kept][None]
     assert logits.shape == (1, 32, 5)
     mask = np.ones((1, 32), bool)

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from keras_bert.errors import InputError
-from keras_bert.text.wordpiece.normalization import load_normalizer
-from keras_bert.text.wordpiece.tokenizer import WordPiece
-from keras_bert.text.wordpiece.training import count_words, learn_pieces, learn_vocabulary
+from keras_bert.text.training import count_words
+from keras_bert.text.wordpiece.tokenizer import WordPiece, load_normalizer
+from keras_bert.text.wordpiece.training import learn_pieces, learn_vocabulary, split_normalized
 
 TEXT = "The cats sat, the cat sits.\nThe rats sit; É\u0301lan!\n\n中国 the cats\n" * 20
 
@@ -21,9 +21,11 @@ def corpus(tmp_path):
 
 def test_words_are_counted_as_the_tokenizer_splits_them():
     normalizer = load_normalizer(lowercase=True, strip_accents=True)
-    counts = count_words(["The CAT's", "中国 the", "", "É\0\u3000a"], normalizer)
+    counts = count_words(["The CAT's", "中国 the", "", "É\0\u3000a"], split_normalized(normalizer))
     assert counts == Counter(["the", "cat", "'", "s", "中", "国", "the", "e", "a"])
-    assert count_words(["中国!"], normalizer, split_cjk=False) == Counter(["中国", "!"])
+    assert count_words(["中国!"], split_normalized(normalizer, split_cjk=False)) == Counter(
+        ["中国", "!"]
+    )
 
 
 def test_merges_are_byte_pair_merges():

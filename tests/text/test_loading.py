@@ -10,9 +10,9 @@ import tensorflow as tf
 import keras_bert as kb
 from keras_bert.text.byte_pair.files import BYTE_CHARACTERS
 from keras_bert.text.byte_pair.tokenizer import BytePair
-from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.sentencepiece.model import SentencePieceModel
 from keras_bert.text.sentencepiece.tokenizer import SentencePiece
+from keras_bert.text.tokenizer import load_tokenizer
 
 ROLES = ("pad", "unknown", "cls", "separator", "mask")
 ROBERTA = dict(zip(ROLES, ("<pad>", "<unk>", "<s>", "</s>", "<mask>"), strict=True))

@@ -9,10 +9,9 @@ from keras_bert.text.character_map import build_double_array
 from keras_bert.text.wordpiece.normalization import (
     UNICODE_VERSION,
     build_table,
-    load_normalizer,
-    load_table,
     normalize_character,
 )
+from keras_bert.text.wordpiece.tokenizer import load_normalizer, load_table
 from tests.text.code_points import assigned_characters
 
 VARIANTS = list(itertools.product((False, True), repeat=2))

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.text.packing import pack
-from keras_bert.text.preprocessor import Preprocessor
+from keras_bert.text.preprocessor import Preprocessor, layout
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece.tokenizer import WordPiece
 
@@ -62,21 +61,23 @@ def assert_packed(outputs, examples, length):
 @given(rows, st.integers(3, 16))
 @settings(max_examples=60, deadline=None)
 def test_pack_single(lists, length):
-    assert_packed(pack([ragged(lists)], length, VOCABULARY), [(x,) for x in lists], length)
+    outputs = layout([ragged(lists)], length).inputs([ragged(lists)], VOCABULARY)
+    assert_packed(outputs, [(x,) for x in lists], length)
 
 
 @given(pairs, st.integers(5, 20))
 @settings(max_examples=100, deadline=None)
 def test_pack_pair(lists, length):
-    outputs = pack([ragged(side) for side in lists], length, VOCABULARY)
+    segments = [ragged(side) for side in lists]
+    outputs = layout(segments, length).inputs(segments, VOCABULARY)
     assert_packed(outputs, list(zip(*lists, strict=True)), length)
 
 
 def test_pack_without_room():
     with pytest.raises(InputError, match="length of 4 leaves no room for text: .* at least 5"):
-        pack([ragged([[5]])] * 2, 4, VOCABULARY)
+        layout([ragged([[5]])] * 2, 4)
     with pytest.raises(InputError, match="one text or a pair of texts, got 3"):
-        pack([ragged([[5]])] * 3, 10, VOCABULARY)
+        layout([ragged([[5]])] * 3, 10)
 
 
 def test_texts_of_every_kind():

@@ -50,7 +50,7 @@ def expected_rows(tokenizer, batches, length, separators_in_pair, num_segments, 
     cls, separator = vocabulary.cls_id, vocabulary.separator_id
     ids = [tokenizer.tokenize(batch).to_list() for batch in batches]
     _, starts, ends = (x.to_list() for x in tokenizer.tokenize_with_offsets(batches[-1]))
-    for owner, (*first, last) in enumerate(zip(*ids, strict=True)):
+    for sample, (*first, last) in enumerate(zip(*ids, strict=True)):
         before = [cls]
         room = length - 2
         number_of_last = 0
@@ -65,12 +65,12 @@ def expected_rows(tokenizer, batches, length, separators_in_pair, num_segments, 
         for number, (begin, size) in enumerate(spans):
             shown = range(begin, begin + size)
             yield {
-                "owner": owner,
+                "sample": sample,
                 "token_ids": [*before, *last[begin : begin + size], separator],
                 "segment_ids": [0] * len(before) + [number_of_last] * (size + 1),
-                "starts": [*[-1] * len(before), *(starts[owner][i] for i in shown), -1],
-                "ends": [*[-1] * len(before), *(ends[owner][i] for i in shown), -1],
-                "most_context": [
+                "starts": [*[-1] * len(before), *(starts[sample][i] for i in shown), -1],
+                "ends": [*[-1] * len(before), *(ends[sample][i] for i in shown), -1],
+                "is_max_context": [
                     *[False] * len(before),
                     *(has_most_context(spans, number, i) for i in shown),
                     False,
@@ -84,7 +84,7 @@ def test_without_overlap_rows_are_those_of_a_call(kind, batch, length, is_robert
     options = {"separators_in_pair": 2, "num_segments": 1} if is_roberta else {}
     maker = preprocessor(kind, length + is_roberta, **options)
     rows, expected = maker.rows(batch), maker(batch)
-    assert rows.owners.tolist() == list(range(len(expected["token_ids"])))
+    assert rows.sample_ids.tolist() == list(range(len(expected["token_ids"])))
     for index, mask in enumerate(expected["padding_mask"].numpy().astype(bool)):
         for name, values in rows.row(index).items():
             assert values.dtype == np.int32
@@ -106,15 +106,15 @@ def test_windows_are_those_of_run_squad(kind, batch, length, overlap, is_roberta
     facts = (length, 2, 1) if is_roberta else (length, 1, 2)
     expected = list(expected_rows(TOKENIZERS[kind], batches, *facts, overlap))
     found = [
-        {"owner": owner, **{name: x.tolist() for name, x in rows.row(index).items()}}
-        for index, owner in enumerate(rows.owners.tolist())
+        {"sample": sample, **{name: x.tolist() for name, x in rows.row(index).items()}}
+        for index, sample in enumerate(rows.sample_ids.tolist())
     ]
     assert found == expected
     assert rows.lengths.max(initial=0) <= length
     # Each token of each text has most context in one row.
-    most = rows.flat["most_context"]
+    most = rows.flat["is_max_context"]
     tokens = [len(row) for row in TOKENIZERS[kind].tokenize(batches[-1]).to_list()]
-    row_of_token = np.repeat(rows.owners, rows.lengths)[most]
+    row_of_token = np.repeat(rows.sample_ids, rows.lengths)[most]
     assert np.bincount(row_of_token, minlength=len(tokens)).tolist() == tokens
 
 
@@ -123,7 +123,7 @@ def test_more_texts_than_are_tokenized_at_once():
     rows = preprocessor().rows(many, overlap=2, offsets=True)
     alone = [preprocessor().rows([text], overlap=2, offsets=True) for text in many[:13]]
     for index in (0, 5, 1030, 2047, 2048, 2099):
-        own = np.flatnonzero(rows.owners == index)
+        own = np.flatnonzero(rows.sample_ids == index)
         assert len(own) == len(alone[index % 13])
         for row, other in zip(own, range(len(own)), strict=True):
             for name, values in alone[index % 13].row(other).items():

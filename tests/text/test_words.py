@@ -81,11 +81,11 @@ def test_first_tokens(batch, kind, overlap):
     rows = preprocessor.rows(batch, overlap=overlap, offsets=True)
     spans = [split_words(text) for text in batch]
     found = iter(first_tokens(rows, spans).tolist())
-    for owner, text in enumerate(batch):
+    for sample, text in enumerate(batch):
         # The tokens of the text, each where it has most context.
-        of_text = np.repeat(rows.owners, rows.lengths) == owner
-        tokens = np.flatnonzero(rows.flat["most_context"] & of_text).tolist()
-        for start, end in spans[owner]:
+        of_text = np.repeat(rows.sample_ids, rows.lengths) == sample
+        tokens = np.flatnonzero(rows.flat["is_max_context"] & of_text).tolist()
+        for start, end in spans[sample]:
             number = first_token_of(preprocessor, text, start, end)
             assert next(found) == (-1 if number is None else tokens[number])
 

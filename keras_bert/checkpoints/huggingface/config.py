@@ -1,4 +1,4 @@
-"""The `config.json` of Hugging Face's transformers, both ways."""
+"""`config.json` of Hugging Face's transformers: reading and writing."""
 
 import logging
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from keras_bert.checkpoints.tasks import encoder_config
+from keras_bert.checkpoints.contents import encoder_config
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
@@ -100,9 +100,9 @@ def explained(path: Path, values: Mapping[str, Any], family: ModuleType) -> dict
         if second in given:
             given[name] = given[second]
     given = {**family.HUGGING_FACE_DEFAULTS, **given}
-    fault = unsupported(path, given, family.HUGGING_FACE_FIXED)
-    if fault:
-        raise CheckpointError(fault)
+    message = unsupported(path, given, family.HUGGING_FACE_FIXED)
+    if message:
+        raise CheckpointError(message)
     try:
         return dict(getattr(family, "from_hugging_face", dict)(given))
     except ValueError as error:
@@ -129,17 +129,17 @@ def read_encoder(
     names: Mapping[str, str],
     activations: Mapping[str, str] = ACTIVATIONS,
 ) -> EncoderConfig:
-    """Our configuration from `config.json` or `bert_config.json`.
+    """Makes our configuration from `config.json` or `bert_config.json`.
 
     Args:
         path: the file, for messages.
-        values: what is in it.
-        traits: the fields that make the family.
+        values: its content.
+        traits: fields that make the family.
         names: our fields to theirs.
         activations: their names of activations to ours.
 
     Raises:
-        CheckpointError: if one is missing or not supported.
+        CheckpointError: if a field is missing or not supported.
     """
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise CheckpointError(
@@ -196,24 +196,24 @@ def read_arguments(
     *,
     outputs: int | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns arguments of the task's constructor, and why others cannot be read, by name.
+    """Returns arguments of the task's constructor, and errors of other arguments by name.
 
     Args:
         path: the file, for messages.
-        values: what is in it.
-        task: the name of the task.
-        dropout: the field with the rate before the logits, or "".
-        outputs: number of logits that the weights of a classification head have, if known.
+        values: its content.
+        task: name of the task.
+        dropout: field with the rate before the logits, or "".
+        outputs: number of logits in the weights of a classification head, if known.
     """
     arguments: dict[str, Any] = {}
-    faults: dict[str, str] = {}
+    errors: dict[str, str] = {}
     if dropout and values.get(dropout) is not None:
         arguments["dropout"] = values[dropout]
     if task in ("classifier", "token_classifier"):
         try:
             arguments["labels"] = _read_labels(values, outputs)
         except InputError as error:
-            faults["labels"] = f"{path}: {error} Correct the file, or load with labels=[...]."
+            errors["labels"] = f"{path}: {error} Correct the file, or load with labels=[...]."
     if task == "classifier":
         names = {theirs: ours for ours, theirs in _PROBLEM_TYPES.items()}
         default = "regression" if len(arguments.get("labels", ())) == 1 else "single_label"
@@ -221,11 +221,11 @@ def read_arguments(
         if theirs in names:
             arguments["problem_type"] = names[theirs]
         else:
-            faults["problem_type"] = (
+            errors["problem_type"] = (
                 f"{path}: problem_type {theirs!r} is not one of {', '.join(names)}. Correct the "
                 f"file, or load with problem_type={default!r}."
             )
-    return arguments, faults
+    return arguments, errors
 
 
 def _read_labels(values: Mapping[str, Any], outputs: int | None) -> tuple[str, ...]:
@@ -261,7 +261,7 @@ def _read_labels(values: Mapping[str, Any], outputs: int | None) -> tuple[str, .
 
 
 def write_configuration(model: keras.Model, task: str, family: ModuleType) -> dict[str, Any]:
-    """The `config.json` of a model; the inverse of all that reads one.
+    """Returns the `config.json` of a model.
 
     Raises:
         InputError: if transformers has no such model.
@@ -291,7 +291,7 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
 
 
 def write_arguments(model: keras.Model, task: str, dropout: str = "") -> dict[str, Any]:
-    """The inverse of `read_arguments`."""
+    """Returns the fields that `read_arguments` reads."""
     values: dict[str, Any] = {}
     if dropout:
         values[dropout] = model.dropout

@@ -1,10 +1,11 @@
-"""Directories of sentence-transformers: one of transformers, and how its tokens become a vector.
+"""Directories of sentence-transformers: a directory of transformers with pooling.
 
-modules.json                 what is computed, one after the other, and where each is described
-1_Pooling/config.json        from vectors of tokens to one of the text
-sentence_bert_config.json    the longest text
+modules.json                 the modules, in order, and their folders
+1_Pooling/config.json        pooling of token vectors
+sentence_bert_config.json    length of the longest text
 """
 
+import functools
 import logging
 import os
 from collections.abc import Iterator
@@ -17,9 +18,9 @@ import keras
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import Card, write_card
 from keras_bert.checkpoints.contents import Contents
-from keras_bert.checkpoints.directories import earlier_save
+from keras_bert.checkpoints.directories import replaceable_files
+from keras_bert.checkpoints.files import read_json, read_json_if_there, write_json
 from keras_bert.checkpoints.huggingface.directory import FILES, open_hugging_face, save_hugging_face
-from keras_bert.checkpoints.json_files import read_json, read_json_if_there, write_json
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.tasks.embedder import TextEmbedder
 
@@ -31,25 +32,26 @@ _FLAG = "pooling_mode_"
 _FLAGS = {"mean": "pooling_mode_mean_tokens", "first": "pooling_mode_cls_token"}
 _NAMES = {"mean": "mean", "cls": "first"}  # newer releases
 _SUPPORTED = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
-_EARLIER = earlier_save(
-    MODULES,
-    lambda values: isinstance(values, list) and bool(values) and all(map(_is_module, values)),
-    (MODULES, LENGTH, f"1_Pooling/{CONFIGURATION}", *FILES),
+_EARLIER = functools.partial(
+    replaceable_files,
+    marker=MODULES,
+    is_known=lambda x: isinstance(x, list) and bool(x) and all(map(_is_module, x)),
+    files=(MODULES, LENGTH, f"1_Pooling/{CONFIGURATION}", *FILES),
 )
 
 
 def is_sentence_transformers(directory: Path) -> bool:
-    """Whether a directory looks like one of sentence-transformers."""
+    """Returns whether a directory looks like a directory of sentence-transformers."""
     return (directory / MODULES).is_file()
 
 
 def open_sentence_transformers(directory: Path) -> Contents:
-    """What a directory of sentence-transformers holds: a `TextEmbedder`, if one is asked for.
+    """Returns the contents of a directory of sentence-transformers.
 
-    Else it opens as the `Encoder` that its `config.json` names.
-
-    Modules or a pooling that a `TextEmbedder` does not have are a fault only where one is wanted.
-    A cross-encoder, which has no other modules, opens as its `config.json` says.
+    By default, the directory opens as the `Encoder` that its `config.json` names; with
+    `task="embedder"` as a `TextEmbedder`. Only a `TextEmbedder` fails if it cannot have the modules
+    or the pooling. A cross-encoder, which has no other modules, opens as the task in its
+    `config.json`.
 
     Raises:
         CheckpointError: if a file is missing or damaged.
@@ -59,23 +61,23 @@ def open_sentence_transformers(directory: Path) -> Contents:
     if kinds == ["Transformer"]:  # a cross-encoder: its head is in the model
         return contents._replace(place=directory)
     contents = contents._replace(
-        place=directory, task="embedder", unless_asked="encoder", faults={}
+        place=directory, task="embedder", unless_asked="encoder", arguments={}, errors={}
     )
     if kinds not in _SUPPORTED:
-        fault = (
+        message = (
             f"{directory / MODULES} lists the modules {', '.join(kinds)}; an embedder is "
             "Transformer, Pooling and perhaps Normalize here. The encoder alone can be loaded "
             'with task="encoder".'
         )
-        return contents._replace(arguments={}, faults={"task": fault})
+        return contents._replace(errors={"task": message})
     path = folders[1] / CONFIGURATION
     poolings = _read_poolings(path)
     if poolings not in [[name] for name in _FLAGS]:
-        fault = (
+        message = (
             f"{path}: the pooling {' and '.join(poolings) or 'none'} is not supported; only the "
             'mean or the first token (cls) is. The encoder alone can be loaded with task="encoder".'
         )
-        return contents._replace(arguments={}, faults={"task": fault})
+        return contents._replace(errors={"task": message})
     prompt = read_json_if_there(directory / OPTIONS).get("default_prompt_name")
     if prompt:
         logger.warning(
@@ -83,17 +85,21 @@ def open_sentence_transformers(directory: Path) -> Contents:
             directory / OPTIONS,
             prompt,
         )
-    # The length is for this task alone: the encoder may take longer texts.
-    path, values = _read_options(folders[0])
+    # Older releases name the file by the family.
+    path = next(iter(sorted(folders[0].glob("sentence_*_config.json"))), folders[0] / LENGTH)
+    values = read_json_if_there(path)
     preprocessor = contents.preprocessor
     if preprocessor is not None:
         if values.get("do_lower_case") and not getattr(preprocessor.tokenizer, "lowercase", False):
-            fault = (
+            message = (
                 f"{path}: do_lower_case is not supported, since the tokenizer keeps the case. The "
                 'encoder alone can be loaded with task="encoder".'
             )
-            return contents._replace(arguments={}, faults={"task": fault})
-        preprocessor = _cut(preprocessor, values, contents.encoder["max_positions"])
+            return contents._replace(errors={"task": message})
+        length = values.get("max_seq_length")
+        # The encoder itself may take longer texts.
+        if isinstance(length, int) and 2 < length <= contents.encoder["max_positions"]:
+            preprocessor = preprocessor.with_length(length)
     arguments = {
         "pooling": poolings[0],
         "normalize": "Normalize" in kinds,
@@ -105,10 +111,10 @@ def open_sentence_transformers(directory: Path) -> Contents:
 def save_sentence_transformers(
     model: keras.Model, directory: str | os.PathLike, card: Card = None
 ) -> None:
-    """Writes a directory that sentence-transformers opens, with its card, complete or not at all.
+    """Writes a directory for sentence-transformers with its card, complete or not at all.
 
     Raises:
-        InputError: if sentence-transformers has no such model, the directory holds something
+        InputError: if sentence-transformers has no such model, or the directory holds something
             else.
         StorageError: if a file cannot be written.
     """
@@ -171,7 +177,7 @@ def _read_modules(directory: Path) -> tuple[list[str], list[Path]]:
 
 
 def _read_poolings(path: Path) -> list[str]:
-    """The poolings that are asked for, by our names where we have them."""
+    """Returns the requested poolings by our names, or by theirs if we have none."""
     values = read_json(path)
     modes = values.get("pooling_mode")
     if isinstance(modes, (str, list)):
@@ -182,24 +188,9 @@ def _read_poolings(path: Path) -> list[str]:
     return [ours.get(flag, flag.removeprefix(_FLAG)) for flag in flags]
 
 
-def _read_options(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Returns the file with the options of the first module, and what is in it."""
-    # Older releases name the file by the family.
-    path = next(iter(sorted(folder.glob("sentence_*_config.json"))), folder / LENGTH)
-    return path, read_json_if_there(path)
-
-
-def _cut(preprocessor: Any, values: dict[str, Any], max_positions: int) -> Any:
-    """Returns the preprocessor with the length that the options name."""
-    length = values.get("max_seq_length")
-    if not isinstance(length, int) or not 2 < length <= max_positions:
-        return preprocessor
-    return preprocessor.with_length(length)
-
-
 @contextmanager
 def _lent(encoder: Any, preprocessor: Any) -> Iterator[None]:
-    """The encoder has the preprocessor in the block."""
+    """Gives the encoder the preprocessor within the block."""
     before, encoder.preprocessor = encoder.preprocessor, preprocessor
     try:
         yield

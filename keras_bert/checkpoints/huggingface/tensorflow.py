@@ -1,7 +1,7 @@
 """Weights of transformers' TensorFlow classes (`TFBertModel` and others), for reading only.
 
-These classes wrote HDF5 (`tf_model.h5`) or safetensors. Names are paths of layers, which follow
-the PyTorch classes' names by a rule. Matrices are laid out as in Keras.
+These classes wrote HDF5 (`tf_model.h5`) or safetensors. Tensor names are paths of layers. A rule
+turns them into the PyTorch classes' names. Matrices have Keras' layout.
 """
 
 import re
@@ -22,7 +22,7 @@ from keras_bert.errors import CheckpointError
 
 WEIGHTS, INDEX = "tf_model.h5", "tf_model.h5.index.json"
 
-# Kinds of rows whose tensors are laid out otherwise than by the PyTorch classes.
+# Kinds of rows whose tensors differ in layout from the PyTorch classes.
 KINDS = {
     "dense": (("/kernel", ".weight", SAME), ("/bias", ".bias", SAME)),
     "convolution": (("/kernel", ".weight", SAME), ("/bias", ".bias", SAME)),
@@ -40,12 +40,12 @@ _NUMBER, _ONLY_IN_TENSORFLOW = "_._", re.compile(r"[^.]*___")
 
 
 def is_tensorflow(names: Iterable[str]) -> bool:
-    """Whether tensors have names of a TensorFlow class, which are paths with slashes."""
+    """Returns whether the names come from a TensorFlow class: paths with slashes."""
     return any("/" in name for name in names)
 
 
 def pytorch_name(name: str) -> str:
-    """The name that a tensor of a TensorFlow class has in the PyTorch class.
+    """Returns the PyTorch class's name for a TensorFlow class's tensor.
 
     For instance "mlm___cls/predictions/transform/dense/kernel:0" is
     "cls.predictions.transform.dense.weight", and "layer_._0" is "layer.0".
@@ -56,9 +56,9 @@ def pytorch_name(name: str) -> str:
 
 
 class HDF5Files:
-    """The tensors of one file or of a set of shards, without the class in front of their names.
+    """Tensors of one file or of a set of shards, by their names without the class.
 
-    The files stay open, so that all tensors are of one save.
+    The files stay open, so all tensors belong to one save.
 
     Args:
         paths: the files.
@@ -75,11 +75,11 @@ class HDF5Files:
                 self._places.setdefault(name, []).append((path, tensor))
 
     def names(self) -> Iterable[str]:
-        """The names of all tensors."""
+        """Returns the names of all tensors."""
         return self._places.keys()
 
     def read(self, name: str) -> np.ndarray:
-        """One tensor.
+        """Returns a tensor by its name.
 
         Raises:
             CheckpointError: if it cannot be read, or has two values.
@@ -97,12 +97,12 @@ class HDF5Files:
         return first
 
     def where(self, name: str) -> str:
-        """The file of a tensor, or the first file."""
+        """Returns the path of a tensor's file, or of the first file."""
         return str(self._places[name][0][0] if name in self._places else self._paths[0])
 
 
 def _tensors(path: Path) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Name and dataset of each tensor in a file.
+    """Yields name and dataset of each tensor in a file.
 
     A whole file has a group for each layer. In a group, the class's name precedes each tensor's
     name. A shard has only the tensors' names. Links to other files are not followed.

@@ -1,4 +1,4 @@
-"""The tokenizer's files of Hugging Face's transformers, of every kind."""
+"""Tokenizers' files of Hugging Face's transformers: reading and writing every kind."""
 
 import dataclasses
 import itertools
@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from keras_bert.checkpoints.json_files import write_json
+from keras_bert.checkpoints.files import write_json
 from keras_bert.checkpoints.text_format import byte_pair, sentencepiece, wordpiece
 from keras_bert.checkpoints.text_format.files import (
     ADDED,
@@ -37,10 +37,9 @@ _MODEL_TYPES = {"WordPiece": "wordpiece", "BPE": "byte_pair", "Unigram": "senten
 
 
 def read_text_format(directory: Path, max_positions: int) -> Preprocessor | None:
-    """The preprocessor of a directory, or None where it has no tokenizer that is known here.
+    """Reads the preprocessor of a directory; returns None if the tokenizer is not known here.
 
-    A text is cut at the model's own maximal length. That there is another tokenizer is logged as
-    a warning.
+    Texts are cut at the model's maximal length. A warning says if there is another tokenizer.
 
     Raises:
         CheckpointError: if a file is damaged.
@@ -80,10 +79,10 @@ def _preprocessor(files: TextFiles, kind: str, max_positions: int) -> Preprocess
 
 
 def write_text_format(preprocessor: Preprocessor, directory: Path) -> None:
-    """Writes the files that transformers reads, old and new releases.
+    """Writes files for old and new releases of transformers.
 
     Raises:
-        InputError: if they cannot express the tokenizer.
+        InputError: if the files cannot express the tokenizer.
     """
     tokenizer = preprocessor.tokenizer
     kind = KINDS[tokenizer.kind]
@@ -119,9 +118,9 @@ def write_text_format(preprocessor: Preprocessor, directory: Path) -> None:
 
 
 def _kind(files: TextFiles) -> str | None:
-    """Returns the key of `KINDS` for the tokenizer, or None if there is none.
+    """Returns the key of `KINDS` for the tokenizer, or None without a known file.
 
-    As in transformers, the class decides which files count, if it is not a generic one.
+    As in transformers, a class that is not generic decides which files count.
 
     Raises:
         OtherTokenizerError: if `tokenizer.json` is of another kind than the class.
@@ -151,14 +150,14 @@ def _kind(files: TextFiles) -> str | None:
 
 
 def _options(token: AddedToken) -> dict[str, Any]:
-    """A token as transformers describes it."""
+    """Returns a token's options in transformers' form."""
     options = dataclasses.asdict(token)
     del options["in_model"]
     return options
 
 
 def _added_tokens(tokenizer: Tokenizer, found_in_text: Sequence[str]) -> dict[int, dict[str, Any]]:
-    """Descriptions of special and added tokens, and of pieces found in every text, by id."""
+    """Returns options of special and added tokens, and of pieces found in every text, by id."""
     vocabulary = tokenizer.vocabulary
     tokens = {token: AddedToken(token) for token in found_in_text}
     tokens |= {token.content: token for token in tokenizer.added_tokens}
@@ -172,7 +171,7 @@ def _added_tokens(tokenizer: Tokenizer, found_in_text: Sequence[str]) -> dict[in
 def _tokenizer(
     preprocessor: Preprocessor, parts: dict[str, Any], added: dict[int, dict[str, Any]]
 ) -> dict[str, Any]:
-    """The `tokenizer.json`."""
+    """Returns the content of `tokenizer.json`."""
     vocabulary = preprocessor.vocabulary
     cls, separator = vocabulary.cls, vocabulary.separator
 

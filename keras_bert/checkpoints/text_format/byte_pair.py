@@ -27,7 +27,7 @@ _NOT_HERE = ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
 
 
 def read(files: TextFiles) -> BytePair:
-    """The tokenizer of a directory: of `tokenizer.json`, else of `vocab.json` and `merges.txt`."""
+    """Reads the tokenizer from `tokenizer.json`, or from `vocab.json` and `merges.txt`."""
     splits = {step.get("type"): step for step in files.steps("pre_tokenizer")}
     byte_level = splits.get("ByteLevel", {})
     if files.tokenizer:
@@ -64,7 +64,7 @@ def _check(files: TextFiles, splits: set[Any], byte_level: dict[str, Any]) -> No
 
 
 def _model(files: TextFiles) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """The vocabulary and the merges in `tokenizer.json`; a merge is a string or a pair."""
+    """Returns vocabulary and merges of `tokenizer.json`, where merges are strings or pairs."""
     model = files.part("model")
     try:
         pairs = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
@@ -83,14 +83,14 @@ def _merges(files: TextFiles, ids: dict[str, int]) -> list[tuple[str, str]]:
 
 
 def write(tokenizer: BytePair, directory: Path) -> dict[str, Any]:
-    """Writes `vocab.json`, `merges.txt`; returns what `tokenizer_config.json` says of this kind."""
+    """Writes `vocab.json`, `merges.txt`; returns options in `tokenizer_config.json`."""
     write_tokens(directory / TOKENS_NAME, model_tokens(tokenizer))
     write_merges(directory / MERGES_NAME, tokenizer.merges)
     return {"tokenizer_class": GENERIC, "add_prefix_space": tokenizer.add_prefix_space}
 
 
 def describe(tokenizer: BytePair) -> dict[str, Any]:
-    """The parts of `tokenizer.json` that are of this kind."""
+    """Returns the kind's parts of `tokenizer.json`."""
     byte_level = {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space}
     byte_level |= {"trim_offsets": True, "use_regex": True}
     return {

@@ -1,19 +1,19 @@
-"""What the files of a tokenizer of Hugging Face's transformers say, whatever its kind."""
+"""Content of a tokenizer's files in transformers that does not depend on the kind."""
 
 import dataclasses
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from keras_bert.checkpoints.json_files import read_json_if_there
+from keras_bert.checkpoints.files import read_json_if_there
 from keras_bert.errors import CheckpointError
 from keras_bert.families import FAMILIES
 from keras_bert.text.added_tokens import AddedToken
-from keras_bert.text.loading import usual_special_tokens
 from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.vocabulary import usual_special_tokens
 
 TOKENIZER, OPTIONS = "tokenizer.json", "tokenizer_config.json"
 SPECIAL_TOKENS, ADDED = "special_tokens_map.json", "added_tokens.json"
@@ -33,12 +33,12 @@ _NO_CLASS_OF_ITS_OWN = (GENERIC, "PreTrainedTokenizer", "TokenizersBackend")
 
 
 class OtherTokenizerError(Exception):
-    """A tokenizer that cannot be expressed here; the message says what it has."""
+    """Error for a tokenizer that cannot be expressed here; the message names the difference."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TextFiles:
-    """The files of a directory; an empty dictionary for one that is missing."""
+    """Files of a directory; a missing file is an empty dictionary."""
 
     directory: Path
     options: Mapping[str, Any]
@@ -54,22 +54,22 @@ class TextFiles:
 
     @classmethod
     def read(cls, directory: Path) -> "TextFiles":
-        """Reads them.
+        """Reads the files of a directory.
 
         Raises:
-            CheckpointError: if one is damaged.
+            CheckpointError: if a file is damaged.
         """
         names = (OPTIONS, TOKENIZER, SPECIAL_TOKENS, ADDED, CONFIGURATION)
         return cls(directory, *(read_json_if_there(directory / name) for name in names))
 
     @property
     def complete(self) -> bool:
-        """Whether `tokenizer.json` alone says how text is split, not a class of transformers."""
+        """Whether `tokenizer.json` alone, not a class, describes the tokenizer."""
         return self._named_class[1] in _NO_CLASS_OF_ITS_OWN
 
     @property
     def _named_class(self) -> tuple[str, Any]:
-        """The file that names the tokenizer's class, and the class or None."""
+        """File that names the tokenizer's class, and the class or None."""
         name = self.options.get("tokenizer_class")
         if name:
             return OPTIONS, name
@@ -77,10 +77,10 @@ class TextFiles:
 
     @functools.cached_property
     def family(self) -> ModuleType | None:
-        """The family whose tokenizer this is, by its class, else by the model's type.
+        """Family of the tokenizer, by its class or by the model's type.
 
         Raises:
-            OtherTokenizerError: for a class that belongs to none.
+            OtherTokenizerError: if the class belongs to no family.
         """
         file, name = self._named_class
         if not name or self.complete:
@@ -92,19 +92,19 @@ class TextFiles:
         raise OtherTokenizerError(f"{self.directory / file} names the class {name!r}")
 
     def part(self, name: str) -> dict[str, Any]:
-        """An object in `tokenizer.json`; an empty one where it is missing."""
+        """Returns an object in `tokenizer.json`, or an empty one."""
         value = self.tokenizer.get(name)
         return value if isinstance(value, dict) else {}
 
     def steps(self, name: str) -> list[dict[str, Any]]:
-        """The parts of a sequence in `tokenizer.json` (normalizer, pre_tokenizer, ...)."""
+        """Returns the steps of a sequence in `tokenizer.json` (normalizer, pre_tokenizer, ...)."""
         return list(_flat(self.part(name)))
 
     def special_tokens(self, kind: str, tokens: Mapping[str, int]) -> dict[str, str]:
-        """Special tokens by role: those that the files name, else the usual ones.
+        """Returns the special tokens by role, by default the usual special tokens.
 
         Raises:
-            CheckpointError: if one is not a string.
+            CheckpointError: if a special token is not a string.
         """
         text = getattr(self.family, "TEXT", {})
         usual = text["special_tokens"] if text.get("tokenizer") == kind else None
@@ -116,9 +116,9 @@ class TextFiles:
         }
 
     def with_added(self, ids: Mapping[Any, Any], mask: str) -> list[str]:
-        """Tokens in the order of their ids: those of a vocabulary, and those added after it.
+        """Returns the tokens of a vocabulary and the added tokens, in the order of their ids.
 
-        As in transformers, the mask and tokens without an id come last where neither has them.
+        As in transformers, the mask and added tokens without an id come last.
 
         Raises:
             CheckpointError: if an id is missing.
@@ -138,11 +138,11 @@ class TextFiles:
         return [tokens[index] for index in range(len(tokens))]
 
     def added_tokens(self, ids: Mapping[Any, Any], others: Collection[str]) -> list[AddedToken]:
-        """Tokens to be cut out of texts.
+        """Returns the tokens to cut out of texts.
 
         Args:
-            ids: the vocabulary to which they were added.
-            others: tokens that are not among them: special ones, and unused ones of a class.
+            ids: vocabulary without the added tokens.
+            others: tokens to leave out: special tokens, and unused tokens of a class.
         """
         options = [field.name for field in dataclasses.fields(AddedToken)]
         return [
@@ -159,8 +159,8 @@ class TextFiles:
     def _added(self) -> dict[str, dict[str, Any]]:
         """Added tokens by content, with their options and ids, as transformers 5 reads them.
 
-        `added_tokens_decoder` comes before all other files. A class of transformers takes nothing
-        but the vocabulary from `tokenizer.json` then.
+        `added_tokens_decoder` precedes all other files. With it, a class of transformers reads only
+        the vocabulary from `tokenizer.json`.
         """
         decoder = self.options.get("added_tokens_decoder")
         listed = self.tokenizer.get("added_tokens")
@@ -171,7 +171,7 @@ class TextFiles:
             numbered.sort(key=lambda token: token["id"])
             listed = [*(listed if self.complete else []), *numbered]
         else:
-            # transformers does not look there when it reads `added_tokens.json`
+            # With `added_tokens.json`, transformers ignores the extra tokens of this file.
             known = {name: self.special[name] for name in self.special if name != EXTRA}
             special = self._more_special_tokens(known)
             for content, index in self.added.items():
@@ -184,7 +184,7 @@ class TextFiles:
         return added
 
     def _more_special_tokens(self, special: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Special tokens that play none of the five parts, by content, with their options."""
+        """Returns special tokens without one of the five roles, by content, with their options."""
         named = {**self.options, **special}
         extra = named.get(_NEW_EXTRA) or named.get(EXTRA) or []
         tokens = [
@@ -195,7 +195,7 @@ class TextFiles:
         return {token["content"]: token for token in tokens if isinstance(token, dict)}
 
     def mask_takes_space(self, mask: str, default: bool) -> bool:
-        """Whether the mask token is one that takes the white space before it along (lstrip)."""
+        """Returns whether the mask token includes the white space before it (lstrip)."""
         decoder = self.options.get("added_tokens_decoder")
         listed = self.tokenizer.get("added_tokens")
         places = [
@@ -210,10 +210,10 @@ class TextFiles:
         return default
 
     def check_post_processor(self, cls: str, separator: str) -> None:
-        """Passes if a `tokenizer.json` that counts alone puts cls before a text, separator after.
+        """Checks that a `complete` `tokenizer.json` puts cls before a text and separator after it.
 
         Raises:
-            OtherTokenizerError: otherwise.
+            OtherTokenizerError: if it does not.
         """
         if not (self.complete and self.tokenizer):
             return
@@ -230,7 +230,7 @@ class TextFiles:
             )
 
     def separators_in_pair(self, separator: str) -> int:
-        """How many separators stand between the texts of a pair."""
+        """Returns the number of separators between the texts of a pair."""
         for processor in self.steps("post_processor"):
             if processor.get("type") == "RobertaProcessing":
                 return 2
@@ -241,7 +241,7 @@ class TextFiles:
         return getattr(self.family, "TEXT", {}).get("separators_in_pair", 1)
 
     def num_segments(self, separators_in_pair: int) -> int:
-        """The number of segment ids that the model knows."""
+        """Returns the number of segment ids in the model."""
         if separators_in_pair > 1:
             return 1
         model = FAMILIES.get(str(self.configuration.get("model_type")), self.family)
@@ -249,10 +249,10 @@ class TextFiles:
         return self.configuration.get("type_vocab_size", traits.get("num_segments", 2))
 
     def flag(self, source: Mapping[str, Any], name: str, default: bool | None) -> Any:
-        """An option that is true, false or missing.
+        """Returns an option, or the default if it is missing.
 
         Raises:
-            CheckpointError: if it is something else.
+            CheckpointError: if the option is not true or false.
         """
         value = source.get(name)
         if not isinstance(value, bool | None):
@@ -262,7 +262,7 @@ class TextFiles:
         return default if value is None else value
 
     def _content(self, name: str, token: Any) -> str:
-        """A special token stands as a string or as an object with its content."""
+        """Returns the content of a special token, which is a string or an object."""
         token = token.get("content") if isinstance(token, dict) else token
         if not isinstance(token, str):
             raise CheckpointError(
@@ -271,8 +271,8 @@ class TextFiles:
         return token
 
 
-def model_tokens(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """The vocabulary without the tokens that were added at its end."""
+def model_tokens(tokenizer: Tokenizer) -> Sequence[str]:
+    """Returns the vocabulary without the tokens that were added at its end."""
     tokens = tokenizer.vocabulary.tokens
     added = {token.content for token in tokenizer.added_tokens if not token.in_model}
     size = next(i for i in range(len(tokens), 0, -1) if tokens[i - 1] not in added)

@@ -22,7 +22,7 @@ FILES = ("spiece.model", "sentencepiece.bpe.model", "spm.model")
 
 
 class PieceLayout(NamedTuple):
-    """How a class of transformers puts the pieces of a model file into its vocabulary."""
+    """Position of a model file's pieces in the vocabulary of a class of transformers."""
 
     first_tokens: tuple[str, ...] = ()
     skipped_pieces: int = 0
@@ -55,10 +55,9 @@ _PENALTY = 100.0
 
 
 def read(files: TextFiles) -> SentencePiece:
-    """The tokenizer of a directory.
+    """Reads the tokenizer of a directory.
 
-    As in transformers, `tokenizer.json` comes before the model file, which then only serves to
-    keep what is in it.
+    As in transformers, `tokenizer.json` precedes the model file, which is then only kept.
     """
     return _read_tokenizer(files) if files.tokenizer else _read_model_file(files)
 
@@ -76,7 +75,7 @@ def _model_file(files: TextFiles) -> tuple[bytes, SentencePieceModel] | None:
 
 def _read_model_file(files: TextFiles) -> SentencePiece:
     found = _model_file(files)
-    assert found is not None  # its file is why we are here
+    assert found is not None  # `_kind` found its file
     content, model = found
     name = getattr(files.family, "TRAITS", {}).get("family")
     if files.options.get("split_by_punct"):
@@ -124,7 +123,7 @@ def _read_tokenizer(files: TextFiles) -> SentencePiece:
     if found is not None and start is not None:
         (content, model), (place, skipped) = found, start
         end = place + len(model.pieces) - skipped
-        # transformers has the penalty in the scores
+        # In transformers, the scores include the penalty.
         options["split_digit_commas"] = any(
             _DIGIT_COMMA.search(piece) and score > scores[ids[piece]] + _PENALTY / 2
             for piece, score in zip(model.pieces[skipped:], model.scores[skipped:], strict=True)
@@ -169,7 +168,7 @@ def _added_tokens(
     special: dict[str, str],
     model: SentencePieceModel | None,
 ) -> dict[str, Any]:
-    """Options for added tokens: without unused ones, and pieces that the model always finds."""
+    """Returns options for added tokens, without unused tokens and user-defined pieces."""
     name = getattr(files.family, "TRAITS", {}).get("family")
     unused = _LAYOUTS.get(str(name), PieceLayout()).first_tokens
     found = () if model is None else _user_defined(model)
@@ -188,13 +187,13 @@ def _added_tokens(
 
 
 def _user_defined(model: SentencePieceModel) -> list[str]:
-    """Pieces that are found in every text."""
+    """Returns the pieces that the model finds in every text."""
     typed = zip(model.pieces, model.types, strict=True)
     return [piece for piece, kind in typed if kind == PieceType.USER_DEFINED]
 
 
 def _find(tokens: Sequence[str], pieces: Sequence[str]) -> tuple[int, int] | None:
-    """Where in the vocabulary the pieces stand, and how many are left out before."""
+    """Returns the first piece's index in the vocabulary, and the number of skipped pieces."""
     tokens, pieces = tuple(tokens), tuple(pieces)
     for skipped in range(min(10, len(pieces))):
         if pieces[skipped] in tokens:
@@ -205,7 +204,7 @@ def _find(tokens: Sequence[str], pieces: Sequence[str]) -> tuple[int, int] | Non
 
 
 def _normalization(files: TextFiles) -> tuple[list[str], bytes]:
-    """Our steps for the normalizer in `tokenizer.json`, and the model's own map."""
+    """Returns our steps for the normalizer in `tokenizer.json`, and the model's own map."""
     ours, character_map = [], None
     for step in files.steps("normalizer"):
         name = next((n for n, theirs in _STEPS.items() if step in theirs), None)
@@ -228,7 +227,7 @@ def _is_about_spaces(step: dict[str, Any]) -> bool:
 
 
 def _has_prefix(files: TextFiles) -> bool:
-    """Whether a space is put before each text."""
+    """Returns whether a space is put before each text."""
     steps = {step.get("type"): step for step in files.steps("pre_tokenizer")}
     metaspace = steps.pop("Metaspace", None)
     if metaspace is None or set(steps) - {"WhitespaceSplit"}:
@@ -240,7 +239,7 @@ def _has_prefix(files: TextFiles) -> bool:
 
 
 def write(tokenizer: SentencePiece, directory: Path) -> dict[str, Any]:
-    """Writes the model's file; returns what `tokenizer_config.json` says of this kind.
+    """Writes the model's file; returns the kind's options in `tokenizer_config.json`.
 
     Raises:
         InputError: if the model is not a unigram one.
@@ -258,7 +257,7 @@ def write(tokenizer: SentencePiece, directory: Path) -> dict[str, Any]:
 
 
 def describe(tokenizer: SentencePiece) -> dict[str, Any]:
-    """The parts of `tokenizer.json` that are of this kind."""
+    """Returns the kind's parts of `tokenizer.json`."""
     model = SentencePieceModel.from_bytes(tokenizer.model)
     scores = dict.fromkeys(model_tokens(tokenizer), 0.0)
     for piece, score in list(zip(model.pieces, model.scores, strict=True))[

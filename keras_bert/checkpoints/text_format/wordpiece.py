@@ -22,11 +22,11 @@ _LONGEST_WORD = 100
 
 
 def read(files: TextFiles) -> WordPiece:
-    """The tokenizer of a directory.
+    """Reads the tokenizer of a directory.
 
-    As in transformers, `tokenizer.json` gives the vocabulary where it exists, but how a text is
-    normalized stands in `tokenizer_config.json`, or is as for an uncased model. Only where that
-    file names no class of its own does `tokenizer.json` say it.
+    As in transformers, the vocabulary of `tokenizer.json` precedes `vocab.txt`. The options of
+    normalization are in `tokenizer_config.json`; by default, the model is uncased. If the files
+    name no class of the kind, the options are in `tokenizer.json`.
     """
     model, normalizer = files.part("model"), files.part("normalizer")
     if files.complete:
@@ -82,12 +82,12 @@ def _vocabulary(files: TextFiles, ids: dict[str, int]) -> Vocabulary:
 
 
 def write(tokenizer: WordPiece, directory: Path) -> dict[str, Any]:
-    """Writes `vocab.txt`; returns what `tokenizer_config.json` says of this kind."""
+    """Writes `vocab.txt`; returns the kind's options in `tokenizer_config.json`."""
     Vocabulary(model_tokens(tokenizer), **tokenizer.vocabulary.special_tokens).save(
         directory / VOCABULARY_NAME
     )
     return {
-        # With the former, transformers takes no other limit than its own.
+        # With its BertTokenizer, transformers uses no other limit than its own.
         "tokenizer_class": _CLASS
         if tokenizer.max_characters_per_word == _LONGEST_WORD
         else GENERIC,
@@ -98,7 +98,7 @@ def write(tokenizer: WordPiece, directory: Path) -> dict[str, Any]:
 
 
 def describe(tokenizer: WordPiece) -> dict[str, Any]:
-    """The parts of `tokenizer.json` that are of this kind."""
+    """Returns the kind's parts of `tokenizer.json`."""
     return {
         "normalizer": {
             "type": "BertNormalizer",

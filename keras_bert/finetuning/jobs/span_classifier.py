@@ -33,7 +33,7 @@ def targets(model: Any, examples: QuestionExamples, rows: Rows) -> PerRow:
     """
     answers = _answers(examples)
     positions = np.zeros((len(rows), 2), np.int32)
-    bounds = np.searchsorted(rows.owners, np.arange(len(answers) + 1))
+    bounds = np.searchsorted(rows.sample_ids, np.arange(len(answers) + 1))
     for several, begin, end in zip(answers, bounds[:-1], bounds[1:], strict=True):
         if several:
             text, start = several[0]

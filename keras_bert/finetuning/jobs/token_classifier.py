@@ -127,7 +127,7 @@ def _first_of_word(rows: Rows, tokens: np.ndarray, examples: TaggedExamples) -> 
     positions = np.arange(len(ends))
     first = np.maximum.accumulate(np.where(ends > 0, positions, 0))
     row = _row_of_tokens(rows, positions)
-    inside = rows.flat["most_context"] & (row == row[first]) & (rows.flat["starts"] < ends[first])
+    inside = rows.flat["is_max_context"] & (row == row[first]) & (rows.flat["starts"] < ends[first])
     return np.where(inside, first, -1)
 
 

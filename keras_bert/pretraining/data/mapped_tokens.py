@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.checkpoints.files import read_header
 from keras_bert.text.rows import splits_of
 
 WIDTH = 4  # bytes of an int32, of which these files are made
@@ -27,12 +27,11 @@ class MappedFile:
 
     def __init__(self, path: Path):
         with open(path, "rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(size))
+            header, start = read_header(file)
         self.path = path
         self.checksums = [int(x) for x in header.pop("__metadata__")["checksums"].split()]
         self.ends: dict[str, list[int]] = {
-            name: [(8 + size + place) // WIDTH for place in vector["data_offsets"]]
+            name: [(start + place) // WIDTH for place in vector["data_offsets"]]
             for name, vector in header.items()
         }
 

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.json_files import read_json
-from keras_bert.checkpoints.safetensors import save_tensors
+from keras_bert.checkpoints.files import read_json, save_tensors
 from keras_bert.errors import InputError
 from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.data.corpus import Lines, TokenizedCorpus

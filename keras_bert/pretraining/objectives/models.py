@@ -12,7 +12,7 @@ from typing import Any
 import keras
 
 from keras_bert.checkpoints import open_checkpoint
-from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors
+from keras_bert.checkpoints.files import SafetensorsFiles, assign_tensors
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError

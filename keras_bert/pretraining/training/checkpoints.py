@@ -26,9 +26,15 @@ from keras_bert.atomic import (
     written_with,
 )
 from keras_bert.checkpoints.card import ModelCardData, write_card
+from keras_bert.checkpoints.files import (
+    PROGRESS,
+    SafetensorsFiles,
+    assign_tensors,
+    read_progress,
+    save_tensors,
+    write_progress,
+)
 from keras_bert.checkpoints.native import FILES, WEIGHTS, write_native
-from keras_bert.checkpoints.progress import PROGRESS, read_progress, write_progress
-from keras_bert.checkpoints.safetensors import SafetensorsFiles, assign_tensors, save_tensors
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
 from keras_bert.optimizers.distributed import AdamW

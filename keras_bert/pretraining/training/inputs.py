@@ -11,9 +11,8 @@ from keras_bert.pretraining.data.masking import TokenMasking, max_predictions
 from keras_bert.pretraining.data.records import open_corpus
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.resolve import encoder_fields
-from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.preprocessor import Preprocessor
-from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.tokenizer import Tokenizer, load_tokenizer
 
 
 def make_preprocessor(config: PretrainingConfig) -> Preprocessor:

@@ -1,8 +1,9 @@
-"""The files of a byte-pair vocabulary, as GPT-2 and RoBERTa have them, and their alphabet.
+"""Files of a byte-pair vocabulary in the form of GPT-2 and RoBERTa, and their alphabet.
 
-In `vocab.json` and `merges.txt` bytes are printable characters. A byte that Latin-1 prints stands
-for itself; the others (control characters, white space, 0xAD) take the code points from 256 on, in
-order. So a space is `Ġ` and a line feed `Ċ` (Radford et al., 2019, `encoder.py`).
+In `vocab.json` and `merges.txt`, a printable character stands for each byte. A byte that Latin-1
+prints stands for itself. The other bytes (control characters, white space, 0xAD) have the code
+points from 256 on, in order. So a space is `Ġ` and a line feed `Ċ` (Radford et al., 2019,
+`encoder.py`).
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ _OTHERS = sorted(set(range(256)) - _PRINTED)
 BYTE_CODE_POINTS: tuple[int, ...] = tuple(
     byte if byte in _PRINTED else 256 + _OTHERS.index(byte) for byte in range(256)
 )
-"""The code point that stands for each byte."""
+"""Code point for each byte."""
 
 BYTE_CHARACTERS: tuple[str, ...] = tuple(map(chr, BYTE_CODE_POINTS))
-"""The character that stands for each byte."""
+"""Character for each byte."""
 
 SPACE = BYTE_CHARACTERS[0x20]
-"""The character that stands for a space: Ġ."""
+"""Character for a space: Ġ."""
 
 _BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 
 
 def read_tokens(path: str | os.PathLike) -> list[str]:
-    """Tokens in the order of their ids, of a JSON object of token to id.
+    """Reads a JSON object of tokens to ids; returns the tokens in the order of their ids.
 
     Raises:
-        InputError: if the file is not that, or an id is missing.
+        InputError: if the file is something else, or an id is missing.
     """
     try:
         ids = json.loads("\n".join(read_lines(path)))
@@ -57,14 +58,14 @@ def read_tokens(path: str | os.PathLike) -> list[str]:
 
 
 def write_tokens(path: str | os.PathLike, tokens: Sequence[str]) -> None:
-    """Writes a JSON object of token to id."""
+    """Writes a JSON object of tokens to ids."""
     ids = {token: index for index, token in enumerate(tokens)}
     with replacing(path) as new:
         new.write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
 
 
 def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
-    """Pairs of tokens, one pair a line, the first to be merged first.
+    """Reads pairs of tokens, one pair a line, in the order of the merges.
 
     Raises:
         InputError: if a line does not have two tokens.
@@ -81,14 +82,14 @@ def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
 
 
 def write_merges(path: str | os.PathLike, merges: Iterable[tuple[str, str]]) -> None:
-    """Writes one pair a line."""
+    """Writes pairs of tokens, one pair a line."""
     with replacing(path) as new:
         lines = [_FIRST_LINE, *(" ".join(pair) for pair in merges)]
         new.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
 def token_bytes(token: str) -> bytes:
-    """Returns the bytes that a token stands for; a token outside the alphabet is plain text."""
+    """Returns the bytes of a token; a token outside the alphabet is plain text."""
     if all(character in _BYTES for character in token):
         return bytes(_BYTES[character] for character in token)
     return token.encode()

@@ -4,14 +4,13 @@ The pattern of `encoder.py` (Radford et al., 2019) is
 
     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
-Whether a word begins at a character depends on the kinds of that character and of the two beside
-it alone, except around the apostrophe of a contraction. So the kinds of all characters of a batch
-are looked up at once, and what three kinds in a row mean in a small table. Every byte passes
-through, and the shipped table sets the version of Unicode.
+The kinds of a character and its two neighbors decide whether a word begins at the character, except
+around the apostrophe of a contraction. So the kinds of all characters in a batch are looked up at
+once. A small table maps three kinds in a row to the decision. No byte is lost.
 
-Regular expression engines know different versions of Unicode: `\p{L}` of RE2, which TensorFlow has,
-is not that of Hugging Face's `tokenizers`. The shipped table is what `tokenizers` does with each
-code point; `python -m keras_bert.text.byte_pair.splitting` asks it and writes the table anew.
+Regular expression engines have different versions of Unicode: TensorFlow's RE2 has another `\p{L}`
+than Hugging Face's `tokenizers`. The shipped table has the kinds of `tokenizers`.
+`python -m keras_bert.text.byte_pair.splitting` writes the table.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ import tensorflow as tf
 from keras_bert.text.characters import MOST_BYTES, WHITE_SPACE, code_points
 
 UNICODE_VERSION = "16.0"
-"""The Unicode version of the shipped table."""
+"""Unicode version of the shipped table."""
 
 _TABLE = Path(__file__).parent / "tables/character-kinds.json.gz"
 _SHORT_ENDINGS = [ord(letter) for letter in "stmd"]  # of contractions, after the apostrophe
@@ -52,14 +51,14 @@ class Kind(enum.IntEnum):
 
 
 def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Bytes uint8 `[N, (words), (bytes)]` of the words of texts `[N]`.
+    """Splits texts `[N]` into bytes of words, uint8 `[N, (words), (bytes)]`.
 
-    A word keeps the space before it, so the words of a text, joined, are the text. Bytes that are
-    not UTF-8 pass through too.
+    A word includes the space before it, so the joined words of a text are the text. Bytes that are
+    not UTF-8 stay, too.
     """
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
     text_splits = tf.pad(tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64)), [[1, 0]])
-    # What follows is about the C characters of all texts, and the end, which counts as one.
+    # The next tensors have an element for each of the C characters of all texts, and the end.
     is_first_byte = _put(True, text_splits, tf.pad((data & 0xC0) != 0x80, [[0, 1]]))
     starts = tf.where(is_first_byte)[:, 0]
     text_begins = tf.gather(_index(is_first_byte), text_splits)
@@ -71,11 +70,12 @@ def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
 
 
 def cut_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Chunks `[N, (chunks)]` of texts `[N]`, without their space and with a mark where it lacks.
+    """Cuts texts `[N]` at spaces into chunks `[N, (chunks)]`.
 
-    `split_words` begins a word at a space that has no white space before it, and at one that has
-    none after it, and looks at nothing beyond. So each chunk can be split by itself: once for all
-    its occurrences in a batch. A text that cannot be cut at every space stays whole.
+    Chunks lose the space before them. A mark begins a chunk that had no space. `split_words` begins
+    a word at a space if no white space is before it or none is after it, whatever else the text
+    has. So a chunk can be split by itself, once for all its occurrences in a batch. A text that
+    cannot be cut at every space stays whole.
     """
     marked = tf.strings.join([_BEGINS_TEXT, texts])
     uncut = tf.strings.regex_full_match(texts, _UNCUT)
@@ -88,7 +88,7 @@ def cut_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
 
 
 def restore_spaces(chunks: tf.Tensor) -> tf.Tensor:
-    """Returns chunks `[X]` as they stood in their texts."""
+    """Returns chunks `[X]` with the spaces that `cut_at_spaces` removed."""
     begins_text = tf.strings.substr(chunks, 0, 1) == _BEGINS_TEXT
     with_space = tf.strings.join([" ", chunks])
     left_out = tf.where(begins_text, 2, 0)
@@ -99,9 +99,9 @@ def _begins_word(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> 
     """Returns whether each character is the first of a word, bool `[C + 1]`.
 
     Args:
-        data: the bytes of all texts, uint8.
-        starts: int64 `[C + 1]`, where each character starts in `data`.
-        text_begins: int64 `[N + 1]`, which characters are the first of a text.
+        data: bytes of all texts, uint8.
+        starts: int64 `[C + 1]`, first byte of each character in `data`.
+        text_begins: int64 `[N + 1]`, index of each text's first character.
     """
     data = tf.pad(tf.cast(data, tf.int32), [[0, MOST_BYTES]])
     first_bytes = tf.gather(data, starts)
@@ -115,7 +115,7 @@ def _begins_word(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> 
 
 
 def _kinds(data: tf.Tensor, starts: tf.Tensor, first_bytes: tf.Tensor) -> tf.Tensor:
-    """Kinds of the characters: int32 `[C + 1]`."""
+    """Returns the kinds of the characters, int32 `[C + 1]`."""
     beyond_ascii = tf.where(first_bytes >= 0x80)
     range_starts, range_kinds = kind_ranges()
     found = code_points(data, tf.gather_nd(starts, beyond_ascii))
@@ -127,25 +127,25 @@ def _kinds(data: tf.Tensor, starts: tf.Tensor, first_bytes: tf.Tensor) -> tf.Ten
 def _contractions(
     first_bytes: tf.Tensor, before: tf.Tensor, after: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Contractions that are words by themselves, such as `'re`.
+    """Finds contractions that are words by themselves, such as `'re`.
 
     Args:
-        first_bytes: int32 `[C + 1]` of the characters.
-        before: kinds int32 `[C + 1]` of the characters before them, in the same text.
-        after: kinds int32 `[C + 1]` of those after them.
+        first_bytes: first byte of each character, int32 `[C + 1]`.
+        before: kind of the previous character in the same text, int32 `[C + 1]`.
+        after: kind of the next character in the same text, int32 `[C + 1]`.
 
     Returns:
-        Apostrophes and what comes after the contractions, as indices of characters int64 `[X]`.
+        Indices of the apostrophes and of the characters after the contractions, int64 `[X]`.
     """
     apostrophes = tf.where(first_bytes == ord("'"))[:, 0]
     first = tf.gather(first_bytes, apostrophes + 1)
     second = tf.gather(tf.pad(first_bytes, [[0, 1]]), apostrophes + 2)
-    # A letter in the next text has the kind NONE, seen from this one.
+    # In `after`, a letter of the next text has the kind NONE.
     first_is_here = tf.gather(after, apostrophes) == int(Kind.LETTER)
     second_is_here = tf.gather(after, apostrophes + 1) == int(Kind.LETTER)
     is_short = _is_one_of(first, _SHORT_ENDINGS)
     is_long = _is_one_of(first * 256 + second, _LONG_ENDINGS) & second_is_here
-    # After these, the apostrophe belongs to a word that has begun before it.
+    # After these kinds, the apostrophe belongs to a word that has begun before it.
     is_inside = _is_one_of(tf.gather(before, apostrophes), [int(Kind.OTHER), int(Kind.SPACE)])
     found = tf.where(first_is_here & ~is_inside & (is_short | is_long))[:, 0]
     apostrophes = tf.gather(apostrophes, found)
@@ -153,13 +153,13 @@ def _contractions(
 
 
 def _put(value: bool, places: tf.Tensor, into: tf.Tensor) -> tf.Tensor:
-    """`into` `[X]` bool with the value at some places int64 `[Y]`."""
+    """Returns `into` `[X]` bool with the value at some places int64 `[Y]`."""
     values = tf.fill(tf.shape(places), value)
     return tf.tensor_scatter_nd_update(into, places[:, tf.newaxis], values)
 
 
 def _index(is_first: tf.Tensor) -> tf.Tensor:
-    """How many `True` come before each element, but one: int64 `[X]` of bool `[X]`."""
+    """Returns the number of `True` up to each element, minus 1, int64 `[X]`."""
     return tf.cumsum(tf.cast(is_first, tf.int64)) - 1
 
 
@@ -168,20 +168,20 @@ def _is_one_of(values: tf.Tensor, wanted: list[int]) -> tf.Tensor:
 
 
 def _rule(before: Kind, this: Kind, after: Kind) -> bool:
-    """Whether a character of a kind between two others is the first of a word."""
+    """Returns whether a character between two others is the first of a word."""
     white = (Kind.SPACE, Kind.WHITE)
     if before == Kind.NONE:
         return True
-    if this in white:  # the last one of several leaves the others, for the word that follows
+    if this in white:  # the last of several belongs to the next word
         return before not in white or after not in (*white, Kind.NONE)
     return before not in (Kind.SPACE, this)
 
 
 @functools.cache
 def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
-    """Ranges of code points of one kind: first code points int32 `[R]`, sorted; kinds int32 `[R]`.
+    """Returns ranges of code points of one kind: first code points (sorted) and kinds, int32 `[R]`.
 
-    A range ends where the next begins; the first begins at 0.
+    A range ends where the next range begins. The first range begins at 0.
     """
     ranges = json.loads(gzip.decompress(_TABLE.read_bytes()))
     first, kinds = np.array(ranges, np.int32).T
@@ -189,13 +189,13 @@ def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
 
 
 def kinds_of(code_points: np.ndarray) -> np.ndarray:
-    """Kinds int32, shaped as the code points."""
+    """Returns kinds int32 in the shape of the code points."""
     first, kinds = kind_ranges()
     return kinds[np.searchsorted(first, code_points, side="right") - 1]
 
 
 _BEGINS_WORD = np.array([_rule(*three) for three in itertools.product(Kind, repeat=3)])
-_KINDS_OF_BYTES = np.pad(kinds_of(np.arange(0x80)), (0, 0x80))  # the others are found later
+_KINDS_OF_BYTES = np.pad(kinds_of(np.arange(0x80)), (0, 0x80))  # `_kinds` finds the others
 
 
 def _write_table() -> None:

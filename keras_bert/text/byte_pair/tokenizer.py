@@ -1,11 +1,11 @@
 """Byte-level byte-pair encoding in the graph: RoBERTa, DeBERTa v1, GPT-2's vocabularies.
 
-Texts are split into words (`splitting.py`) and a word's bytes are merged pair by pair, always
-the pair that was learned first (Sennrich et al., 2016, https://arxiv.org/abs/1508.07909; Radford et
-al., 2019). The merging is done by tf.text's SentencePiece operation, with a model made of the
-merges: a piece for each token, the order of the merges as its score. It is by far the slowest
-step, so it gets each different word of a batch once, and only those that are not one token. What
-comes before it is done once for each different chunk between spaces.
+Texts are split into words (`splitting.py`). A word's bytes are merged pair by pair, always the pair
+that was learned first (Sennrich et al., 2016, https://arxiv.org/abs/1508.07909; Radford et al.,
+2019). tf.text's SentencePiece operation merges, with a model that has a piece for each token and
+the order of the merges as scores. Merging is the slowest step, so each different word of a batch is
+merged once, and only if it is not one token. The steps before it run once for each different chunk
+between spaces.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from keras_bert.text.character_map import write_character_map
 from keras_bert.text.characters import row_ids
 from keras_bert.text.sentencepiece.model import SentencePieceModel, SentencePieceOperation
 from keras_bert.text.tokenizer import Tokenizer
-from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.vocabulary import Vocabulary, usual_special_tokens
 
 _NOT_IN_TEXT = "\x01"  # no character of the bytes' alphabet
-_LONGEST_WHOLE_WORD = 100  # bytes; longer ones are merged each time
+_LONGEST_WHOLE_WORD = 100  # bytes; longer words are always merged
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -56,13 +56,12 @@ class BytePair(Tokenizer):
         <tf.RaggedTensor [[262, 263], [264, 263]]>
 
     Args:
-        vocabulary: the tokens, in the alphabet of `files.py`. A byte without a token
-            becomes the unknown one.
-        merges: pairs of tokens to join, the first to be joined first; none for a vocabulary of
-            single bytes.
-        add_prefix_space: put a space before a text that has none there, so that its first word is
-            like the others.
-        mask_takes_space: as of `Tokenizer`; its tokens begin with a space.
+        vocabulary: tokens in the alphabet of `files.py`. A byte without a token becomes the unknown
+            token.
+        merges: pairs of tokens to join, in their order; none for a vocabulary of single bytes.
+        add_prefix_space: whether to put a space before a text without one, so its first word is
+            like other words.
+        mask_takes_space: as in `Tokenizer`.
         added_tokens: as in `Tokenizer`.
 
     Raises:
@@ -70,6 +69,7 @@ class BytePair(Tokenizer):
     """
 
     kind = "byte_pair"
+    file_name = TOKENS_NAME
     in_files = ("vocabulary", "merges")
     keeps_spaces = True
     trims_offsets = True
@@ -86,7 +86,13 @@ class BytePair(Tokenizer):
         super().__init__(vocabulary, mask_takes_space=mask_takes_space, added_tokens=added_tokens)
         self.merges = tuple((first, second) for first, second in merges)
         self.add_prefix_space = add_prefix_space
-        _check(self.merges, vocabulary)
+        for first, second in self.merges:
+            for token in (first, second, first + second):
+                if token not in vocabulary:
+                    raise InputError(
+                        f"The merge {first} {second} needs {token!r}, which is not in the "
+                        "vocabulary: use the vocabulary and the merges of one and the same model."
+                    )
         with tf.init_scope():  # constants outlive a graph around this call
             self._build()
 
@@ -104,7 +110,7 @@ class BytePair(Tokenizer):
             unknown_id=self.vocabulary.unknown_id,
             control=[piece for piece in pieces if piece.startswith(_NOT_IN_TEXT)],
             kind="bpe",
-            character_map=write_character_map({_NOT_IN_TEXT: _NOT_IN_TEXT}),  # none is logged
+            character_map=write_character_map({_NOT_IN_TEXT: _NOT_IN_TEXT}),  # avoids a log
             add_dummy_prefix=False,
             remove_extra_whitespaces=False,
             escape_whitespaces=False,
@@ -118,7 +124,7 @@ class BytePair(Tokenizer):
         self._build_whole_words(pieces)
 
     def _build_whole_words(self, pieces: Sequence[str]) -> None:
-        """A dictionary of the words that merge into one token: `FastWordpieceTokenizer` is one."""
+        """Makes a dictionary of words that are one token, by `FastWordpieceTokenizer`."""
         short = [piece for piece in pieces if len(piece.encode()) <= _LONGEST_WHOLE_WORD]
         counts = self._merger.tokenize(short).row_lengths().numpy()
         words = [piece for piece, count in zip(short, counts, strict=True) if count == 1]
@@ -135,9 +141,10 @@ class BytePair(Tokenizer):
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
-        """Whether each token does not begin with a space, if any token does: bool `[V]`.
+        """Whether each token continues a word, bool `[V]`.
 
-        Special and added tokens do not continue a word.
+        A token continues a word if it does not begin with a space. Special and added tokens do not
+        continue a word. If no token begins with a space, no token continues a word.
         """
         tokens, special = self.vocabulary.tokens, self.tokens_beyond_text
         starts = np.array([token.startswith(SPACE) for token in tokens])
@@ -147,7 +154,8 @@ class BytePair(Tokenizer):
         chunks = cut_at_spaces(self._with_prefix(texts))
         distinct, index = tf.unique(chunks.values, tf.int64)
         pieces, _ = self._pieces(restore_spaces(distinct))
-        return chunks.with_values(tf.gather(self._ids_of(pieces), index)).merge_dims(1, 2)
+        ids = pieces.with_values(tf.gather(self._ids, pieces.values))
+        return chunks.with_values(tf.gather(ids, index)).merge_dims(1, 2)
 
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
         prefixed = self._with_prefix(texts)
@@ -158,7 +166,7 @@ class BytePair(Tokenizer):
         of_chunks, chunk_lengths = self._spans(distinct, pieces, data)
         spans = tf.gather(of_chunks, index)
 
-        # Where a chunk begins in its text; a prefix is no character of it.
+        # First character of each chunk in its text, which does not include the prefix.
         chunk_lengths = tf.gather(chunk_lengths, index)
         chunk_begins = tf.cumsum(chunk_lengths, exclusive=True)
         text_begins = tf.gather(tf.pad(chunk_begins, [[0, 1]]), chunks.row_starts())
@@ -170,8 +178,7 @@ class BytePair(Tokenizer):
         start, end = tf.maximum(start + begins, 0), end + begins
         leading = tf.gather(self._leading, piece)  # spaces
         trailing = tf.gather(self._trailing, piece)
-        # Hugging Face leaves out the spaces of a token (`trim_offsets`), but one that may
-        # be the prefix.
+        # Hugging Face leaves out a token's spaces (`trim_offsets`), except a possible prefix.
         if self.add_prefix_space:
             leading = tf.where((start == 0) & (leading == 1), 0, leading)
         start = tf.minimum(start + leading, end)
@@ -185,9 +192,9 @@ class BytePair(Tokenizer):
     def _spans(
         self, texts: tf.Tensor, pieces: tf.RaggedTensor, data: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Ids in the model, starts and ends `[N, (tokens), 3]`, and lengths of the texts `[N]`.
+        """Returns ids in the model, starts and ends `[N, (tokens), 3]`, and texts' lengths `[N]`.
 
-        All int32, and in characters.
+        All are int32. Starts, ends and lengths count characters.
         """
         begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
         characters = tf.pad(tf.cumsum(begins_character), [[1, 0]])  # before each byte
@@ -195,31 +202,28 @@ class BytePair(Tokenizer):
         text_ends = tf.gather(characters, tf.cumsum(tf.strings.length(texts)))
         lengths = tf.gather(self._lengths, pieces.values)
         end_bytes = tf.cumsum(lengths)
-        starts = tf.gather(characters, end_bytes - lengths + 1) - 1  # of the character it is in
+        starts = tf.gather(characters, end_bytes - lengths + 1) - 1  # start of its character
         ends = tf.gather(characters, end_bytes)
         before_text = tf.gather(text_begins, row_ids(pieces))
         spans = tf.stack([pieces.values, starts - before_text, ends - before_text], axis=1)
         return pieces.with_values(spans), text_ends - text_begins
 
     def _with_prefix(self, texts: tf.Tensor) -> tf.Tensor:
-        """Texts `[N]` with a space before those that are to have one."""
+        """Returns texts `[N]` with the prefix space, if the tokenizer adds one."""
         if not self.add_prefix_space:
             return texts
         has_one = tf.strings.regex_full_match(texts, r"( (?s:.*))?")
         return tf.where(has_one, texts, tf.strings.join([" ", texts]))
 
-    def _ids_of(self, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
-        return pieces.with_values(tf.gather(self._ids, pieces.values))
-
     def _pieces(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Ids in the model `[N, (tokens)]`, and the bytes of all texts, uint8."""
+        """Returns ids in the model `[N, (tokens)]`, and the bytes of all texts, uint8."""
         words = split_words(texts)
         distinct, index = tf.unique(in_alphabet(words.values))
         pieces = words.with_values(tf.gather(self._merge(distinct), index))
         return pieces.merge_dims(1, 2), words.flat_values
 
     def _merge(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """Ids in the model int32 `[W, (tokens)]` of words `[W]` in the bytes' alphabet."""
+        """Returns ids in the model int32 `[W, (tokens)]` of words `[W]` in the bytes' alphabet."""
         whole = tf.gather(self._whole_word_ids, self._whole_words.tokenize(words).values)
         is_whole = whole >= 0
         merged = self._merger.tokenize(tf.where(is_whole, "", words))
@@ -232,11 +236,11 @@ class BytePair(Tokenizer):
         return [token_bytes(token) for token in self.vocabulary.tokens]
 
     def readable(self, token_id: int) -> str:
-        """A token as text, its spaces as spaces; bytes that are no character are `\ufffd`."""
+        """Returns a token as text; bytes that are not a character become `\ufffd`."""
         return token_bytes(self.vocabulary.tokens[token_id]).decode(errors="replace")
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, ready for JSON; the vocabulary and the merges are in it."""
+        """Returns the constructor's arguments, vocabulary and merges included, ready for JSON."""
         return {
             "vocabulary": list(self.vocabulary.tokens),
             "special_tokens": self.vocabulary.special_tokens,
@@ -248,7 +252,7 @@ class BytePair(Tokenizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> BytePair:
-        """The tokenizer that `get_config` describes."""
+        """Makes the tokenizer from the dictionary of `get_config`."""
         config = dict(config)
         vocabulary = Vocabulary(config.pop("vocabulary"), **config.pop("special_tokens"))
         merges = [merge.split(" ") for merge in config.pop("merges")]
@@ -260,43 +264,35 @@ class BytePair(Tokenizer):
         write_merges(Path(directory) / MERGES_NAME, self.merges)
 
     @classmethod
-    def load(
+    def from_file(
         cls,
-        directory: str | os.PathLike,
+        file: str | os.PathLike,
         *,
         special_tokens: Mapping[str, str] | None = None,
         **options: Any,
     ) -> BytePair:
-        """The tokenizer of a `vocab.json` and a `merges.txt`.
+        """Opens a `vocab.json` with `merges.txt` beside it; see `Tokenizer.from_file`.
 
         A vocabulary whose tokens are single bytes needs no `merges.txt`.
 
         Raises:
             InputError: if a file is missing or damaged, or the two do not fit together.
         """
-        path = Path(directory) / TOKENS_NAME
+        path = Path(file)
+        if path.name != TOKENS_NAME:
+            raise InputError(f"{path} must be called {TOKENS_NAME}, with merges.txt beside it.")
         tokens = read_tokens(path)
-        special = set((special_tokens or {}).values())
-        needs_merges = any(len(t) > 1 and t not in special for t in tokens)
+        special = dict(special_tokens or usual_special_tokens(set(tokens)))
+        needs_merges = any(len(t) > 1 and t not in special.values() for t in tokens)
         merges_path = path.with_name(MERGES_NAME)
         merges = read_merges(merges_path) if needs_merges or merges_path.exists() else []
         try:
-            return cls(Vocabulary(tokens, **(special_tokens or {})), merges, **options)
+            return cls(Vocabulary(tokens, **special), merges, **options)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 
 
 def in_alphabet(words: tf.RaggedTensor) -> tf.Tensor:
-    """Words `[W]` in the alphabet of `files.py`, of their bytes `[W, (bytes)]`."""
+    """Returns words `[W]` in the alphabet of `files.py` for their bytes `[W, (bytes)]`."""
     code_points = tf.gather(BYTE_CODE_POINTS, tf.cast(words.values, tf.int32))
     return tf.strings.unicode_encode(words.with_values(code_points), "UTF-8")
-
-
-def _check(merges: Sequence[tuple[str, str]], vocabulary: Vocabulary) -> None:
-    for first, second in merges:
-        missing = [token for token in (first, second, first + second) if token not in vocabulary]
-        if missing:
-            raise InputError(
-                f"The merge {first} {second} needs {missing[0]!r}, which is not in the vocabulary: "
-                "use the vocabulary and the merges of one and the same model."
-            )

@@ -1,7 +1,7 @@
-"""The file of a SentencePiece model, read and written, and the operation that runs the model.
+"""File of a SentencePiece model, and the operation that runs the model.
 
 The format is a protocol buffer, `sentencepiece_model.proto` of SentencePiece (Kudo and Richardson,
-2018, https://arxiv.org/abs/1808.06226). The few fields that matter here are declared below.
+2018, https://arxiv.org/abs/1808.06226). The fields that matter here are declared below.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from keras_bert.errors import InputError
 
 SPACE = "\u2581"
-"""What stands for a space in a piece, and so at the beginning of a word: ▁."""
+"""Character for a space in a piece, and so at the start of a word: ▁."""
 
 Kind = Literal["unigram", "bpe"]
 
@@ -46,7 +46,7 @@ class SentencePieceModel:
         pieces: `[P]`.
         scores: `[P]`, log probabilities (unigram) or merge order (byte pair).
         types: `[P]`.
-        character_map: what normalizes text, as `character_map.py` reads it; empty for none.
+        character_map: map for normalization, see `character_map.py`; empty for none.
         kind: unigram or byte pair.
         byte_fallback: whether characters without a piece become the pieces of their bytes.
         add_dummy_prefix: whether a space is put before the text.
@@ -55,7 +55,7 @@ class SentencePieceModel:
         treat_whitespace_as_suffix: whether `▁` ends words, instead of beginning them.
 
     Raises:
-        InputError: if not exactly one piece is the unknown one, or the lengths differ.
+        InputError: if there is not exactly one unknown piece, or the lengths differ.
     """
 
     pieces: tuple[str, ...]
@@ -81,7 +81,7 @@ class SentencePieceModel:
 
     @property
     def unknown_id(self) -> int:
-        """The index of the unknown piece."""
+        """Index of the unknown piece."""
         return self.types.index(PieceType.UNKNOWN)
 
     @classmethod
@@ -94,7 +94,7 @@ class SentencePieceModel:
         control: Sequence[str] = (),
         **options: Any,
     ) -> SentencePieceModel:
-        """The model of pieces `[P]` and scores `[P]` whose `control` pieces text never holds.
+        """Makes a model of pieces `[P]` and scores `[P]`; text never becomes a `control` piece.
 
         Raises:
             InputError: if there is no piece `unknown_id`.
@@ -110,7 +110,8 @@ class SentencePieceModel:
         """Reads a model file's content.
 
         Raises:
-            InputError: if it is not a SentencePiece model, or one of words or characters.
+            InputError: if it is not a complete SentencePiece model, or a model of words or
+                characters.
         """
         try:
             message = _message_class().FromString(data)
@@ -139,7 +140,7 @@ class SentencePieceModel:
         )
 
     def to_bytes(self) -> bytes:
-        """The content of a model file."""
+        """Returns the content of a model file."""
         message = _message_class()()
         for piece, score, kind in zip(self.pieces, self.scores, self.types, strict=True):
             message.pieces.add(piece=piece, score=score, type=kind)
@@ -150,7 +151,7 @@ class SentencePieceModel:
         trainer.treat_whitespace_as_suffix = self.treat_whitespace_as_suffix
         trainer.unk_id = self.unknown_id
         trainer.unk_piece = self.pieces[self.unknown_id]
-        trainer.bos_id = trainer.eos_id = trainer.pad_id = -1  # the vocabulary's business
+        trainer.bos_id = trainer.eos_id = trainer.pad_id = -1  # the vocabulary has these ids
         normalizer.name = "user_defined" if self.character_map else "identity"
         normalizer.precompiled_charsmap = self.character_map
         for name in _SPACES:
@@ -193,7 +194,7 @@ _MESSAGES: dict[str, list[tuple[str, int, str, str]]] = {  # name, number, type,
 
 @functools.cache
 def _message_class() -> Any:
-    """The class of the message `ModelProto`."""
+    """Returns the class of the message `ModelProto`."""
     kinds = descriptor_pb2.FieldDescriptorProto
     types = {
         "string": kinds.TYPE_STRING,
@@ -225,14 +226,14 @@ def _message_class() -> Any:
 
 
 class SentencePieceOperation:
-    """Splits strings `[N]` with a model; the operation is made where it is used.
+    """Splits strings `[N]` with a model; makes the operation in the graph that uses it.
 
-    It holds a resource. One made inside a graph belongs to the graph and is saved with it. One made
-    outside would have to be tracked by whatever is saved, and is lost when TensorFlow clears its
-    kernels, which setting a seed does; hence a graph of our own there.
+    The operation has a resource. If it is made inside a graph, the graph owns and saves it. If it
+    is made outside, the saved object would have to track it, and setting a seed, which clears
+    TensorFlow's kernels, would lose it. For eager calls, this class therefore has its own graph.
 
     Args:
-        model: a serialized `ModelProto`.
+        model: serialized `ModelProto`.
     """
 
     def __init__(self, model: bytes) -> None:
@@ -240,18 +241,18 @@ class SentencePieceOperation:
         self._graphs: dict[str, Any] = {}
 
     def tokenize(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """Pieces' ids in the model, int32 `[N, (pieces)]`."""
+        """Returns the pieces' ids in the model, int32 `[N, (pieces)]`."""
         return self._call("tokenize", strings)
 
     def tokenize_with_offsets(self, strings: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
-        """Ids int32, starts and ends in bytes int64, `[N, (pieces)]`."""
+        """Returns ids int32, starts and ends in bytes int64, `[N, (pieces)]`."""
         return self._call("tokenize_with_offsets", strings)
 
     def _call(self, name: str, strings: tf.Tensor) -> Any:
         if not tf.executing_eagerly():
             return getattr(tf_text.SentencepieceTokenizer(self._model), name)(strings)
         if name not in self._graphs:
-            # Concrete: of functions of one name in many tokenizers TensorFlow warns as retraced.
+            # TensorFlow would warn that functions of one name in many tokenizers are retraced.
             signature = [tf.TensorSpec([None], tf.string)]
             function = tf.function(getattr(self, name), signature, autograph=False)
             self._graphs[name] = function.get_concrete_function()

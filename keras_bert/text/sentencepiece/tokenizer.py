@@ -1,9 +1,9 @@
 """SentencePiece in the graph: ALBERT, XLM-R, CamemBERT, DeBERTa v2 and v3.
 
-tf.text has two operations for it. `FastSentencepieceTokenizer` is twice as fast and gives ids;
-`SentencepieceTokenizer` knows every kind of model and gives offsets as well. Both choose the pieces
-of a whole text with scores added in single precision, so in texts of megabytes they go wrong. No
-piece reaches over a space, so here each different word of the batch is tokenized once, by itself.
+tf.text has two operations. `FastSentencepieceTokenizer` is twice as fast and returns ids only.
+`SentencepieceTokenizer` knows every kind of model and returns offsets, too. Both add scores of a
+whole text in single precision, so they choose wrong pieces in texts of megabytes. No piece reaches
+over a space. So each different word of the batch is tokenized once, by itself.
 
 Kudo, 2018, https://arxiv.org/abs/1804.10959; Kudo and Richardson, 2018,
 https://arxiv.org/abs/1808.06226.
@@ -41,15 +41,15 @@ from keras_bert.text.sentencepiece.model import (
     SentencePieceOperation,
 )
 from keras_bert.text.tokenizer import Tokenizer
-from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.vocabulary import Vocabulary, usual_special_tokens
 from keras_bert.text.words import begins_word
 
 MODEL_NAME = "spiece.model"
 
 _DIGIT_COMMA = re.compile(r"\d,$")
 _BYTES = np.array([bytes([byte]) for byte in range(256)], object)
-_FIRST_BYTE = 2  # after the unknown piece and one that no text has
-_PENALTY = 100.0  # as Hugging Face lowers scores of pieces that should not be found
+_FIRST_BYTE = 2  # after the unknown piece and a piece that no text has
+_PENALTY = 100.0  # subtracted from scores of unwanted pieces, as in Hugging Face
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -76,30 +76,31 @@ class SentencePiece(Tokenizer):
     Args:
         model: the content of a model file (`spiece.model`, `spm.model`,
             `sentencepiece.bpe.model`).
-        special_tokens: role to token, as in `Vocabulary`; text never becomes one of them by itself.
-        first_tokens: tokens that stand before the pieces.
-        skipped_pieces: how many of the first pieces the vocabulary leaves out.
-        last_tokens: tokens that stand after the pieces.
+        special_tokens: roles to tokens, as in `Vocabulary`. Plain text never becomes one of them.
+        first_tokens: tokens before the pieces.
+        skipped_pieces: number of first pieces that the vocabulary leaves out.
+        last_tokens: tokens after the pieces.
         normalization: `STEPS` of `character_map.py` before the model's own normalization.
-        byte_fallback: tokenize a character without a piece as its bytes, if the model has pieces
-            for them. Hugging Face's fast tokenizers leave it unknown, and so does the default.
-        split_digit_commas: keep a comma after a digit apart, as ALBERT does.
+        byte_fallback: whether a character without a piece becomes its bytes, if the model has
+            pieces for bytes. By default it is unknown, as in Hugging Face's fast tokenizers.
+        split_digit_commas: whether a comma after a digit is a separate piece, as in ALBERT.
         mask_takes_space: as in `Tokenizer`.
         added_tokens: as in `Tokenizer`.
-        space_before_added: whether a space before a normalized added token is a token, `▁`, as
-            where Hugging Face's `Metaspace` splits text without `WhitespaceSplit`.
+        space_before_added: whether a space before a normalized added token is a token, `▁`. It is
+            in Hugging Face's `Metaspace` without `WhitespaceSplit`.
 
     Attributes:
-        fast_operation: `FastSentencepieceTokenizer`, which gives numbers of pieces, or None where
-            it would find others.
-        ids_of_pieces: what these numbers are in the vocabulary, int32 `[pieces]`.
+        fast_operation: `FastSentencepieceTokenizer`, which returns ids in the model, or None if it
+            would find other pieces.
+        ids_of_pieces: token ids of the pieces, int32 `[pieces]`.
 
     Raises:
-        InputError: for a file that is no SentencePiece model, special tokens that are not in the
-            vocabulary, or an unknown step of normalization.
+        InputError: if the file is not a SentencePiece model, a special token is not in the
+            vocabulary, or a step of normalization is unknown.
     """
 
     kind = "sentencepiece"
+    file_name = MODEL_NAME
     in_files = ("model",)
 
     def __init__(
@@ -148,7 +149,7 @@ class SentencePiece(Tokenizer):
         self._space_id = ids.get(SPACE, unknown)
 
     def model_of_operations(self) -> SentencePieceModel:
-        """The model as the operations get it, with all that the options change."""
+        """Returns the model for the operations, with the changes of all options."""
         model = self._read
         special = set(self.vocabulary.special_tokens.values())
         types, scores = list(model.types), list(model.scores)
@@ -171,10 +172,10 @@ class SentencePiece(Tokenizer):
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
-        """Whether each token continues a word: bool `[V]`.
+        """Whether each token continues a word, bool `[V]`.
 
-        All do that have no `▁` before them, but special tokens and those that `begins_word` names;
-        and none where no token has one.
+        A token continues a word if it does not start with `▁`, is not a special token and does not
+        fit `begins_word`. If no token starts with `▁`, no token continues a word.
         """
         tokens = self.vocabulary.tokens
         special = {*self.tokens_beyond_text, *self.first_tokens, *self.last_tokens}
@@ -202,7 +203,7 @@ class SentencePiece(Tokenizer):
         is_first = tf.range(tf.size(word, tf.int64)) == tf.gather(ids.row_starts(), word)
         covers_space = is_first & tf.gather(has_space, word)
         only_space = covers_space & (ids.values == self._space_id)
-        # Of the pieces of one character, the operation gives the last one all of it.
+        # If several pieces share a character, the operation gives it to the last piece.
         end = tf.maximum(ends.values, starts.values + tf.where(only_space, 0, 1))
         start = starts.values - tf.cast(covers_space, tf.int32)
         shift = tf.gather(word_start, word)
@@ -215,18 +216,18 @@ class SentencePiece(Tokenizer):
     def _normalize(
         self, texts: tf.Tensor
     ) -> tuple[tf.Tensor, tuple[tf.RaggedTensor, tf.RaggedTensor]]:
-        """Normalizes as `Tokenizer` says, by the bytes that a model without pieces gives."""
+        """Normalizes as in `Tokenizer`, by the bytes of a model without pieces."""
         pieces, starts, ends = self._bytes.tokenize_with_offsets(texts)
         data = pieces.with_values(tf.gather(_BYTES, pieces.values - _FIRST_BYTE))
         normalized = tf.strings.reduce_join(data, axis=1)
-        if self.space_before_added:  # but not one at the end
+        if self.space_before_added:  # except at the end
             normalized = tf.strings.regex_replace(normalized, " +$", "")
         first, after = character_spans(normalized)
         begin = tf.gather(starts.row_starts(), row_ids(first))
         starts = first.with_values(tf.gather(starts.values, begin + first.values))
         ends = after.with_values(tf.gather(ends.values, begin + after.values - 1))
         starts, ends = bytes_to_characters(texts, starts, ends)
-        # Of the characters made of one, the operation gives the last one all of it.
+        # If one character becomes several, the operation gives it to the last of them.
         return normalized, (starts, ends.with_values(tf.maximum(ends.values, starts.values + 1)))
 
     def _tokenize_between(self, texts: tf.Tensor) -> Pieces:
@@ -260,7 +261,7 @@ class SentencePiece(Tokenizer):
         return SentencePieceOperation(model.to_bytes())
 
     def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """What is tokenized by itself, `[N, (words)]`."""
+        """Returns the parts of texts that are tokenized by themselves, `[N, (words)]`."""
         if self._by_words:
             return tf.strings.split(texts, " ")
         return tf.RaggedTensor.from_row_lengths(texts, tf.ones_like(texts, tf.int64))
@@ -273,11 +274,11 @@ class SentencePiece(Tokenizer):
         return [own.get(token, token.replace(SPACE, " ")) for token in self.vocabulary.tokens]
 
     def readable(self, token_id: int) -> str:
-        """A token with `▁` read as a space."""
+        """Returns a token with spaces for `▁`."""
         return super().readable(token_id).replace(SPACE, " ")
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, ready for JSON; the model is in it."""
+        """Returns the constructor's arguments, model included, ready for JSON."""
         return {
             "model": base64.b64encode(self.model).decode(),
             "special_tokens": self.vocabulary.special_tokens,
@@ -294,7 +295,7 @@ class SentencePiece(Tokenizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> SentencePiece:
-        """The tokenizer that `get_config` describes."""
+        """Makes the tokenizer from the dictionary of `get_config`."""
         return cls(**{**config, "model": base64.b64decode(config["model"])})
 
     def save(self, directory: str | os.PathLike) -> None:
@@ -303,37 +304,50 @@ class SentencePiece(Tokenizer):
             new.write_bytes(self.model)
 
     @classmethod
-    def load(cls, directory: str | os.PathLike, **options: Any) -> SentencePiece:
-        """The tokenizer of a directory's `spiece.model`.
+    def from_file(
+        cls,
+        file: str | os.PathLike,
+        *,
+        special_tokens: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> SentencePiece:
+        """Opens a model file; see `Tokenizer.from_file`.
 
-        Raises:
-            InputError: if it is missing or damaged.
+        If the file has no mask token, `last_tokens` adds the mask token to the vocabulary.
         """
-        path = Path(directory) / MODEL_NAME
         try:
-            return cls(path.read_bytes(), **options)
+            model = Path(file).read_bytes()
         except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+            raise InputError(f"{file} cannot be read: {error.strerror}.") from None
+        if special_tokens is None or "last_tokens" not in options:
+            try:
+                pieces = set(SentencePieceModel.from_bytes(model).pieces)
+            except InputError as error:
+                raise InputError(f"{file}: {error}") from None
+            special_tokens = special_tokens or usual_special_tokens(pieces)
+            mask = special_tokens.get("mask", "[MASK]")
+            options = {"last_tokens": [] if mask in pieces else [mask], **options}
+        return cls(model, special_tokens=special_tokens, **options)
 
 
 def _places(words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Places of words `[N, (words)]`, some of them empty, in texts that were split at spaces.
+    """Returns the places of words `[N, (words)]`, some of them empty, of texts split at spaces.
 
     Returns:
-        Their first characters, int32 `[W]`, and whether their first piece covers the space before
-        them, bool `[W]`. What stands before a text's first word is no part of the text.
+        First characters, int32 `[W]`, and whether the first piece includes the space before the
+        word, bool `[W]`. There is no space before a text's first word.
     """
     lengths = tf.strings.length(words.values, "UTF8_CHAR") + 1
     first_word = tf.gather(words.row_starts(), row_ids(words))
     start = tf.cumsum(lengths, exclusive=True)
     start -= tf.gather(start, first_word)
-    # Empty words before it take up a character each: its space.
+    # Each empty word before it takes up one character, its space.
     words_before = tf.range(tf.size(first_word)) - tf.cast(first_word, tf.int32)
     return start, start > words_before
 
 
 def _separates_words(model: SentencePieceModel) -> bool:
-    """Whether a text has the same pieces as the words between its spaces."""
+    """Returns whether a text has the same pieces as the words between its spaces."""
     return (
         model.add_dummy_prefix
         and model.remove_extra_whitespaces
@@ -346,10 +360,10 @@ def _separates_words(model: SentencePieceModel) -> bool:
 
 
 def _suits_fast_operation(model: SentencePieceModel) -> bool:
-    """Whether the faster operation gives the ids of the other one.
+    """Returns whether the faster operation returns the same ids as the other one.
 
-    It knows unigram models without bytes and without pieces that the user defined, and takes white
-    space of ASCII for a space, whatever the map says.
+    It knows unigram models without bytes and without user-defined pieces. It treats ASCII's white
+    space as a space, so the map must turn it into a space.
     """
     changed = read_character_map(model.character_map, 1)
     return (

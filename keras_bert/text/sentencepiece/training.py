@@ -1,10 +1,9 @@
-"""Learning a SentencePiece model from text, with SentencePiece's own trainer (extra `vocab`)."""
+"""Learning a SentencePiece model from text, with SentencePiece's trainer (extra `vocab`)."""
 
 from __future__ import annotations
 
 import dataclasses
 import io
-import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -14,6 +13,7 @@ from keras_bert.text.character_map import STEPS, compose_character_map
 from keras_bert.text.files import iterate_lines
 from keras_bert.text.sentencepiece.model import SentencePieceModel
 from keras_bert.text.sentencepiece.tokenizer import SentencePiece
+from keras_bert.text.training import warn_if_smaller
 
 SPECIAL_TOKENS = {
     "pad": "<pad>",
@@ -22,15 +22,13 @@ SPECIAL_TOKENS = {
     "separator": "[SEP]",
     "mask": "[MASK]",
 }
-"""ALBERT's, in the order of their ids."""
+"""ALBERT's special tokens in the order of their ids."""
 UNCASED = ("quotes", "nfkd", "strip_accents", "lowercase")
-"""ALBERT's normalization, before the model's own."""
+"""ALBERT's normalization before the model's own."""
 
-_NAMED = ("pad", "unknown")  # roles that the trainer has options for
-_THREADS = 4  # sums of floats depend on their number, so it is not that of the machine's cores
-_LONGEST_LINE = 1 << 24  # bytes; the trainer's own limit would leave out paragraphs
-
-_logger = logging.getLogger(__name__)
+_NAMED = ("pad", "unknown")  # roles with an option of the trainer
+_THREADS = 4  # sums of floats depend on the number of threads, so it is the same everywhere
+_LONGEST_LINE = 1 << 24  # bytes; the trainer's default would leave out paragraphs
 
 
 def learn_sentencepiece(
@@ -42,21 +40,21 @@ def learn_sentencepiece(
     special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
     character_coverage: float = 0.9995,
 ) -> SentencePiece:
-    """Learns the pieces that text files are made of (unigram); the same files, the same result.
+    """Learns a unigram model from text files. The same files give the same result.
 
-    The model normalizes text by itself, so that its file is all that a tokenizer needs.
+    The model's file includes the normalization, so a tokenizer needs no other file.
 
     Args:
         files: names or globs of text files, plain or gzip.
-        size: tokens to learn, special ones among them; fewer come of a small corpus.
-        lowercase: lower the case and strip accents, as ALBERT does.
-        normalization: `STEPS` of `character_map.py` to take instead of what `lowercase` says.
-        special_tokens: role to token, in the order of their ids.
-        character_coverage: the share of the text whose characters become pieces.
+        size: number of tokens, special tokens included. A small corpus gives fewer.
+        lowercase: whether to lower the case and strip accents, as ALBERT does.
+        normalization: `STEPS` of `character_map.py`, in place of `lowercase`.
+        special_tokens: roles to tokens, in the order of their ids.
+        character_coverage: ratio of the text whose characters become pieces.
 
     Raises:
-        InputError: for files that cannot be used, a size too small for the characters of the text,
-            an unknown step, or if `sentencepiece` is not installed.
+        InputError: if a file cannot be used, the size is too small for the text's characters, a
+            step is unknown, or `sentencepiece` is not installed.
     """
     sentencepiece = require("sentencepiece", "vocab", "Learning a SentencePiece model")
     if normalization is None:
@@ -82,19 +80,14 @@ def learn_sentencepiece(
             num_threads=_THREADS,
             minloglevel=2,
         )
-    except RuntimeError as error:  # the trainer's one kind: place in its source, test, sentence
+    except RuntimeError as error:  # its message: place in the source, test, sentence
         reason = str(error).rpartition("] ")[2].rstrip(".") or "the trainer failed"
         raise InputError(f"A SentencePiece model of {size} tokens: {reason}.") from None
     learned = SentencePieceModel.from_bytes(model.getvalue())
     character_map = compose_character_map(tuple(normalization), learned.character_map)
     learned = dataclasses.replace(learned, character_map=character_map)
     tokenizer = SentencePiece(learned.to_bytes(), special_tokens=special_tokens)
-    if len(tokenizer.vocabulary) < size:
-        _logger.warning(
-            "The text holds %d tokens that occur often enough, not %d.",
-            len(tokenizer.vocabulary),
-            size,
-        )
+    warn_if_smaller(len(tokenizer.vocabulary), size)
     return tokenizer
 
 

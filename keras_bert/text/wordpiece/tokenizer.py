@@ -1,13 +1,14 @@
 """BERT's tokenizer, in the graph.
 
-Two operations of tf.text do the work: `FastBertNormalizer`, with a table that follows BERT's rules
-(see `normalization.py`), and `FastWordpieceTokenizer`, which splits words and matches pieces in
-one pass (Song et al., 2021, https://arxiv.org/abs/2012.15524). Both run in TFLite too.
+Two operations of tf.text do the work. `FastBertNormalizer` has a table of BERT's rules
+(`normalization.py`). `FastWordpieceTokenizer` splits words and matches pieces in one pass (Song et
+al., 2021, https://arxiv.org/abs/2012.15524). Both run in TFLite, too.
 """
 
 from __future__ import annotations
 
 import functools
+import gzip
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,14 +21,26 @@ import tensorflow_text as tf_text
 
 from keras_bert.errors import InputError
 from keras_bert.text.added_tokens import AddedToken, Pieces
-from keras_bert.text.characters import character_spans, to_characters
+from keras_bert.text.characters import WHITE_SPACE, character_spans, to_characters
+from keras_bert.text.files import read_lines
 from keras_bert.text.tokenizer import Tokenizer
-from keras_bert.text.vocabulary import CONTINUATION, Vocabulary, is_continuation
-from keras_bert.text.wordpiece.normalization import CJK, load_normalizer, split_words
+from keras_bert.text.vocabulary import (
+    CONTINUATION,
+    Vocabulary,
+    is_continuation,
+    usual_special_tokens,
+)
 
 VOCABULARY_NAME = "vocab.txt"
 _MOST_BYTES_PER_CHARACTER = 4
-_MOST_BYTES_PER_TOKEN = 256  # of tf.text's operation
+_MOST_BYTES_PER_TOKEN = 256  # limit of tf.text's operation
+_TABLES = Path(__file__).parent / "tables"
+_PUNCTUATION = r"\p{P}$+<=>^`|~"  # BERT counts all of ASCII's symbols as punctuation
+CJK = (  # the CJK Unified Ideographs and compatibility blocks that tokenization.py lists
+    r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
+    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
+)
+"""Ideographs that are words by themselves, inside the brackets of a regular expression."""
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -40,22 +53,24 @@ class WordPiece(Tokenizer):
         <tf.RaggedTensor [[14477, 20961, 3468]]>
 
     Args:
-        vocabulary: the pieces.
-        lowercase: lower the case, as uncased models do.
-        strip_accents: decompose (NFD) and drop non-spacing marks; by default as `lowercase`.
-        split_cjk: make a word of each CJK ideograph.
-        max_characters_per_word: a longer word becomes the unknown token. Hugging Face has 100,
-            `tokenization.py` 200.
+        vocabulary: vocabulary of the pieces.
+        lowercase: whether to lower the case, as uncased models do.
+        strip_accents: whether to decompose (NFD) and drop non-spacing marks; by default the value
+            of `lowercase`.
+        split_cjk: whether each CJK ideograph is a word.
+        max_characters_per_word: a longer word becomes the unknown token. Hugging Face's limit is
+            100, the limit of `tokenization.py` is 200.
         added_tokens: as in `Tokenizer`.
 
     Attributes:
-        normalizer: the operation that makes of texts `[N]` what `pieces` takes.
+        normalizer: operation that normalizes texts `[N]` for `pieces`.
 
     Raises:
         InputError: if `max_characters_per_word` is not positive, or a token is too long.
     """
 
     kind = "wordpiece"
+    file_name = VOCABULARY_NAME
 
     def __init__(
         self,
@@ -78,30 +93,25 @@ class WordPiece(Tokenizer):
         self.unlike_words = CJK if split_cjk else ""
         self.max_characters_per_word = max_characters_per_word
         with tf.init_scope():  # constants outlive a graph around this call
-            self._build()
-
-    def _build(self) -> None:
-        self.normalizer = load_normalizer(
-            lowercase=self.lowercase, strip_accents=self.strip_accents
-        )
-        self._wordpiece = tf_text.FastWordpieceTokenizer(
-            [self._as_matched(token, index) for index, token in enumerate(self.vocabulary.tokens)],
-            suffix_indicator=CONTINUATION,
-            max_bytes_per_word=_MOST_BYTES_PER_CHARACTER * self.max_characters_per_word,
-            token_out_type=tf.int32,
-            unknown_token=self._as_matched(self.vocabulary.unknown, self.vocabulary.unknown_id),
-            no_pretokenization=not self.split_cjk,
-        )
-        self._limit_words = _WordLimit(
-            self.vocabulary.tokens,
-            self.is_continuation,
-            self.vocabulary.unknown_id,
-            self.max_characters_per_word,
-        )
+            self.normalizer = load_normalizer(lowercase=lowercase, strip_accents=self.strip_accents)
+            self._wordpiece = tf_text.FastWordpieceTokenizer(
+                [self._as_matched(token, index) for index, token in enumerate(vocabulary.tokens)],
+                suffix_indicator=CONTINUATION,
+                max_bytes_per_word=_MOST_BYTES_PER_CHARACTER * max_characters_per_word,
+                token_out_type=tf.int32,
+                unknown_token=self._as_matched(vocabulary.unknown, vocabulary.unknown_id),
+                no_pretokenization=not split_cjk,
+            )
+            self._limit_words = _WordLimit(
+                vocabulary.tokens,
+                self.is_continuation,
+                vocabulary.unknown_id,
+                max_characters_per_word,
+            )
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
-        """Whether each token continues a word (`##ing`): bool `[V]`."""
+        """Whether each token continues a word (`##ing`), bool `[V]`."""
         return np.array([is_continuation(token) for token in self.vocabulary.tokens])
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -125,7 +135,11 @@ class WordPiece(Tokenizer):
         ]
 
     def pieces(self, normalized: tf.Tensor) -> Pieces:
-        """Ids int32, starts and ends int64 in bytes, `[N, (tokens)]`, of normalized texts `[N]`."""
+        """Tokenizes normalized texts `[N]`.
+
+        Returns:
+            Ids int32, starts and ends in bytes int64, `[N, (tokens)]`.
+        """
         if self.split_cjk:
             pieces = self._wordpiece.tokenize_with_offsets(normalized)
         else:
@@ -136,12 +150,12 @@ class WordPiece(Tokenizer):
         return self._limit_words(*pieces)
 
     def _as_matched(self, token: str, index: int) -> str:
-        """Returns the token as the operation gets it, so that no text matches what it should not.
+        """Returns a token for the operation, changed if plain text must not match it.
 
-        Special and added tokens come from the caller or are cut out, so no text becomes them. The
-        operation, unlike BERT, would find a token with white space in it, and refuses U+0011, a
-        mark of its own. It also refuses long tokens, which only a longer word than the limit could
-        have. No control character is left in normalized text.
+        Special and added tokens come from the caller or are cut out, so no text becomes them.
+        Unlike BERT, the operation would find a token with white space in it. It refuses U+0011, its
+        own mark, and long tokens, which only words beyond the limit could have. A changed token
+        begins with U+0001, which no normalized text contains.
 
         Raises:
             InputError: if a word within the limit could have a token that is too long.
@@ -159,7 +173,7 @@ class WordPiece(Tokenizer):
         return f"\x01{index}"
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, ready for JSON; the vocabulary is in it."""
+        """Returns the constructor's arguments, vocabulary included, ready for JSON."""
         return {
             "vocabulary": list(self.vocabulary.tokens),
             "special_tokens": self.vocabulary.special_tokens,
@@ -172,7 +186,7 @@ class WordPiece(Tokenizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> WordPiece:
-        """The tokenizer that `get_config` describes."""
+        """Makes the tokenizer from the dictionary of `get_config`."""
         config = dict(config)
         vocabulary = Vocabulary(config.pop("vocabulary"), **config.pop("special_tokens"))
         return cls(vocabulary, **config)
@@ -182,34 +196,62 @@ class WordPiece(Tokenizer):
         self.vocabulary.save(Path(directory) / VOCABULARY_NAME)
 
     @classmethod
-    def load(
+    def from_file(
         cls,
-        directory: str | os.PathLike,
+        file: str | os.PathLike,
         *,
         special_tokens: Mapping[str, str] | None = None,
         **options: Any,
     ) -> WordPiece:
-        """The tokenizer of a directory's `vocab.txt`.
+        """Opens a `vocab.txt`; see `Tokenizer.from_file`."""
+        special = special_tokens or usual_special_tokens(set(read_lines(file)))
+        return cls(Vocabulary.from_file(file, **special), **options)
 
-        Raises:
-            InputError: if it is missing or damaged.
-        """
-        path = Path(directory) / VOCABULARY_NAME
-        return cls(Vocabulary.from_file(path, **(special_tokens or {})), **options)
+
+@functools.cache
+def load_table(*, lowercase: bool, strip_accents: bool) -> bytes:
+    """Returns a shipped table of normalization; see `normalization.py`."""
+    return gzip.decompress(table_path(lowercase, strip_accents).read_bytes())
+
+
+def load_normalizer(*, lowercase: bool, strip_accents: bool) -> tf_text.FastBertNormalizer:
+    """Returns the operation that normalizes strings with a shipped table."""
+    table = load_table(lowercase=lowercase, strip_accents=strip_accents)
+    return tf_text.FastBertNormalizer(model_buffer=tf.constant(np.frombuffer(table, np.uint8)))
+
+
+def split_words(
+    texts: tf.Tensor, *, split_cjk: bool = True
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Splits normalized texts `[N]` into words.
+
+    Returns:
+        Words (string), first bytes (int64) and the bytes after the last (int64), `[N, (words)]`.
+    """
+    single = f"[{_PUNCTUATION}{CJK if split_cjk else ''}]"
+    return tf_text.regex_split_with_offsets(
+        texts, delim_regex_pattern=f"[{WHITE_SPACE}]+|{single}", keep_delim_regex_pattern=single
+    )
+
+
+def table_path(lowercase: bool, strip_accents: bool) -> Path:
+    """Returns the path of a shipped table."""
+    case = "lowercase" if lowercase else "cased"
+    accents = "no-accents" if strip_accents else "accents"
+    return _TABLES / f"{case}-{accents}.bin.gz"
 
 
 class _WordLimit:
     """BERT's limit on the length of a word: a word of more than `limit` characters is unknown.
 
-    tf.text's operation limits bytes. If its limit is so large that it admits every word of few
-    enough characters, it also admits some longer words; their pieces are found here by adding up
-    their characters.
+    tf.text's operation limits bytes. A limit of bytes that admits all words of `limit` characters
+    admits some longer words, too. This class adds up the characters of their pieces.
 
     Args:
-        tokens: the vocabulary `[V]`.
-        continues_word: bool `[V]`, which tokens are not the first of their word.
-        unknown_id: what stands for a longer word.
-        limit: the most characters of a word.
+        tokens: tokens of the vocabulary `[V]`.
+        continues_word: bool `[V]`, whether the token continues a word.
+        unknown_id: token id for a longer word.
+        limit: largest number of characters in a word.
     """
 
     def __init__(
@@ -224,7 +266,7 @@ class _WordLimit:
     def __call__(
         self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> Pieces:
-        """The pieces, fewer where a word was too long."""
+        """Returns the pieces, with one unknown token for each word that is too long."""
         continues = tf.gather(self._continues_word, ids.values)
         word = tf.cumsum(tf.cast(~continues, tf.int32)) - 1  # of each token
         lengths = tf.math.segment_sum(tf.gather(self._characters, ids.values), word)

@@ -1,4 +1,4 @@
-"""Words of raw text, as taggers label them, and the tokens that stand for them."""
+"""Words of raw text, which taggers label, and their first tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from keras_bert.text.rows import Rows
 
 Words: TypeAlias = Sequence[tuple[int, int]]
-"""The first character of each word of a text, and the one after its last; in order."""
+"""First character of each word in a text, and the character after its last, in order."""
 
 IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
 UNSPACED = (
@@ -27,10 +27,10 @@ _PLANES_WITH_MARKS = range(0x20000), range(0xE0000, 0xE1000)
 
 
 def split_words(text: str) -> list[tuple[int, int]]:
-    """The words of a text.
+    """Returns the words of a text.
 
     A word is a run of letters, digits and their marks, with a period, an apostrophe or a hyphen
-    inside it (`U.S`, `don't`, `twenty-one`), or any other single character but white space. An
+    inside it (`U.S`, `don't`, `twenty-one`), or any other single character except white space. An
     ideograph is a word by itself.
 
     Example:
@@ -47,10 +47,10 @@ def _word() -> re.Pattern[str]:
 
 
 def begins_word(token: str) -> bool:
-    """Whether a token without a space before it begins a word: for masking whole words.
+    """Returns whether a token without a space before it begins a word, for masking whole words.
 
-    As in ALBERT's code, a mark of punctuation does, and what is of a script without spaces; letters
-    of other alphabets and digits do not, unlike there.
+    As in ALBERT's code, punctuation begins a word, and so does a script without spaces. Unlike in
+    ALBERT's code, letters of other alphabets and digits do not.
     """
     is_mark = len(token) == 1 and unicodedata.category(token)[0] in "PS"
     return is_mark or bool(_UNSPACED.match(token))
@@ -61,7 +61,7 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 @functools.cache
 def marks() -> str:
-    """The ranges of all combining marks, for a regular expression: word characters lack them."""
+    """Returns the ranges of all combining marks, which are not word characters of `re`."""
     marks = [
         code
         for code in itertools.chain(*_PLANES_WITH_MARKS)
@@ -73,26 +73,26 @@ def marks() -> str:
 
 
 def first_tokens(rows: Rows, words: Sequence[Words]) -> np.ndarray:
-    """Finds the token that stands for each word: its first, where it has most context.
+    """Finds the first token of each word, in the row where the token has most context.
 
-    A token belongs to the word that holds its first character that is no white space.
+    A token belongs to the word with the token's first character that is not white space.
 
     Args:
-        rows: of N texts, with offsets.
-        words: of the N texts.
+        rows: rows of N texts, with offsets.
+        words: words of the N texts.
 
     Returns:
-        Int64 `[W]`, for the words of all texts one after the other: the index in `rows.flat`, or
-        -1 for a word without a token.
+        Int64 `[W]`, for the words of all texts in order: index in `rows.flat`, or -1 for a word
+        without a token.
     """
     counts = [len(spans) for spans in words]
     starts, ends = np.array([*itertools.chain(*words)], np.int64).reshape(-1, 2).T
-    tokens = np.flatnonzero(rows.flat["most_context"])
+    tokens = np.flatnonzero(rows.flat["is_max_context"])
     token_starts, token_ends = (rows.flat[name][tokens] for name in ("starts", "ends"))
-    # All texts one after the other, as if they were one.
+    # Shifts make one text of all texts.
     size = max(ends.max(initial=0), token_ends.max(initial=0)) + 1
     shift = size * np.repeat(np.arange(len(words)), counts)
-    token_shift = size * np.repeat(rows.owners.astype(np.int64), rows.lengths)[tokens]
+    token_shift = size * np.repeat(rows.sample_ids.astype(np.int64), rows.lengths)[tokens]
     word = np.searchsorted(ends + shift, token_starts + token_shift, side="right")
     known = word < len(ends)
     tokens, word, token_ends = tokens[known], word[known], (token_ends + token_shift)[known]

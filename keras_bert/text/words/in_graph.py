@@ -1,7 +1,7 @@
 """`words.split_words` in a graph, without a regular expression.
 
-What a character is to the pattern is asked of Python's own engine, so both know one Unicode. Each
-character is then looked at together with its neighbors.
+Python's engine decides the kind of each character, so both functions have one version of Unicode.
+The kinds of a character and its neighbors decide whether a word begins.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Kind(enum.IntEnum):
 
 @functools.cache
 def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
-    """Ranges of code points of one kind, as `byte_pair.splitting.kind_ranges`, int32 `[R]` each."""
+    """Returns ranges of code points of one kind, as `byte_pair.splitting.kind_ranges`."""
     classes = {
         Kind.SPACE: r"\s",
         Kind.LETTER: rf"[^\W_{IDEOGRAPHS}]",
@@ -49,21 +49,21 @@ def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
 
 
 def kinds_of(characters: Characters) -> tf.Tensor:
-    """Kinds of the characters, int32 `[C]`."""
+    """Returns the kinds of the characters, int32 `[C]`."""
     first, kinds = kind_ranges()
     return tf.gather(kinds, tf.searchsorted(first, characters.code_points, side="right") - 1)
 
 
 def split_words(characters: Characters) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The words of N texts.
+    """Splits N texts into words.
 
     Returns:
-        Int32: the first characters of the W words and those after their last, `[W]` each, as
-        indices of `characters`; and where the texts begin and end among the words, `[N + 1]`.
+        Int32 each: first characters of the W words and characters after them, `[W]`, as indices of
+        `characters`; the index of each text's first word, and W, `[N + 1]`.
     """
     kinds = kinds_of(characters)
     is_space, is_mark = kinds == Kind.SPACE, kinds == Kind.MARK
-    # Marks belong to the ideograph before them; after anything else they are letters.
+    # Marks after an ideograph belong to the ideograph. Other marks are letters.
     others = tf.concat([[int(Kind.SPACE)], kinds[~is_mark]], axis=0)
     before_marks = tf.gather(others, tf.cumsum(tf.cast(~is_mark, tf.int32)))
     goes_with_ideograph = is_mark & (before_marks == Kind.IDEOGRAPH)
@@ -80,7 +80,7 @@ def split_words(characters: Characters) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor
 def strip(
     characters: Characters, starts: tf.Tensor, ends: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Spans of characters int32 `[X]` without the white space at their ends, as `str.strip`."""
+    """Strips white space from spans of characters int32 `[X]`, as `str.strip`."""
     kept = tf.cast(tf.where(kinds_of(characters) != Kind.SPACE)[:, 0], tf.int32)
     bounded = tf.pad(kept, [[0, 1]], constant_values=tf.int32.max)
     first = tf.gather(bounded, tf.searchsorted(kept, starts, side="left"))

@@ -1,0 +1,279 @@
+"""Files of a checkpoint: JSON, tensors in safetensors, and the progress of a training."""
+
+import hashlib
+import json
+import os
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import ml_dtypes
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from keras_bert.atomic import flush
+from keras_bert.errors import CheckpointError, StorageError
+
+PROGRESS = "progress.json"
+"""File with a training's progress and the checksums of the safetensors files beside it."""
+
+_TYPES = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+    "I64": np.int64,
+    "I32": np.int32,
+    "I16": np.int16,
+    "I8": np.int8,
+    "U8": np.uint8,
+    "BOOL": np.bool_,
+}
+
+
+def read_json(path: Path, kind: type = dict) -> Any:
+    """Reads the object, or the list, in a JSON file.
+
+    Raises:
+        CheckpointError: if the file cannot be read or holds something else.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CheckpointError(f"Cannot read {path}: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is not valid JSON: {error}.") from error
+    if not isinstance(value, kind):
+        expected = "object" if kind is dict else kind.__name__
+        raise CheckpointError(f"{path} holds a {type(value).__name__}, not a JSON {expected}.")
+    return value
+
+
+def read_json_if_there(path: Path) -> dict[str, Any]:
+    """Reads the object in a JSON file; returns an empty one if there is no file."""
+    return read_json(path) if path.exists() else {}
+
+
+def write_json(value: Mapping[str, Any] | Sequence[Any], path: Path) -> None:
+    """Writes an object or a list as indented JSON in UTF-8."""
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+class OpenFile:
+    """A file that stays open, even if another file takes its name.
+
+    Args:
+        path: the file.
+
+    Raises:
+        OSError: if it cannot be opened.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.file = open(path, "rb")  # noqa: SIM115
+        weakref.finalize(self, self.file.close)
+        self._before = self._size_and_time()
+
+    def array(self, dtype: Any, start: int, shape: Sequence[int]) -> np.ndarray:
+        """Returns a read-only view of a part of the file.
+
+        Raises:
+            CheckpointError: if the file was written since it was opened.
+        """
+        if self._size_and_time() != self._before:
+            raise CheckpointError(f"{self.path} was changed while it was read; load it again.")
+        return np.memmap(self.file, dtype, "r", start, tuple(shape))
+
+    def _size_and_time(self) -> tuple[int, int]:
+        status = os.fstat(self.file.fileno())
+        return status.st_size, status.st_mtime_ns
+
+
+class SafetensorsFiles:
+    """Tensors of one safetensors file or of a set of shards.
+
+    Each tensor is read on demand through a memory map of its own, so at most one tensor is in
+    memory twice. The files stay open, so all tensors belong to one save.
+
+    Args:
+        files: paths to names of the tensors to take from them, or to None for all tensors.
+
+    Raises:
+        CheckpointError: if a file is missing or not a safetensors file, or lacks a tensor.
+    """
+
+    def __init__(self, files: Mapping[Path, Iterable[str] | None]):
+        self._places: dict[str, _Place] = {}
+        self._files = list(files)
+        for path, wanted in files.items():
+            places = _places(path)
+            for name in places if wanted is None else wanted:
+                # Only in the index, transformers' TensorFlow classes put their name in front.
+                here = name if name in places else name.partition("/")[2]
+                if here not in places:
+                    raise CheckpointError(f"{path} lacks the tensor {name!r} that its index names.")
+                self._places[here] = places[here]
+
+    def names(self) -> Iterable[str]:
+        """Returns the names of all tensors."""
+        return self._places.keys()
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns a tensor as a read-only view of its file.
+
+        Raises:
+            CheckpointError: if NumPy has no such type, or the file was written since it was opened.
+        """
+        file, kind, shape, start = self._places[name]
+        if kind not in _TYPES:
+            raise CheckpointError(
+                f"{file.path}: tensor {name!r} is {kind}, but must be F32 or the like."
+            )
+        if 0 in shape:
+            return np.empty(shape, _TYPES[kind])
+        return file.array(_TYPES[kind], start, shape)
+
+    def where(self, name: str) -> str:
+        """Returns the path of a tensor's file, or of the first file."""
+        return str(self._places[name].file.path if name in self._places else self._files[0])
+
+
+def read_index(index: Path) -> dict[Path, list[str]]:
+    """Returns the shards of an index (`*.index.json`), all beside it, and the tensors of each.
+
+    Raises:
+        CheckpointError: if the index is not valid or names files elsewhere.
+    """
+    try:
+        tensors = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        shards = sorted(set(tensors.values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{index} is not a valid index of weights: {error!r}.") from error
+    for shard in shards:
+        if not isinstance(shard, str) or Path(shard).name != shard or shard in ("", ".", ".."):
+            raise CheckpointError(
+                f"{index} names the file {shard!r}; shards must stand beside their index."
+            )
+    return {
+        index.parent / shard: [name for name, file in tensors.items() if file == shard]
+        for shard in shards
+    }
+
+
+class _Place(NamedTuple):
+    """Place, type and shape of a tensor in a safetensors file."""
+
+    file: OpenFile
+    kind: str
+    shape: tuple[int, ...]
+    start: int
+
+
+def save_tensors(
+    tensors: Mapping[str, Any], path: str | os.PathLike, metadata: dict[str, str] | None = None
+) -> None:
+    """Writes arrays (or variables) to a safetensors file and flushes it to the disk.
+
+    Raises:
+        StorageError: if a file cannot be written.
+    """
+    arrays = {name: np.asarray(value, order="C") for name, value in tensors.items()}
+    try:
+        Path(path).touch()
+        mode = os.stat(path).st_mode
+        save_file(arrays, path, metadata)
+        os.chmod(path, mode)  # safetensors lets only the writer read its files
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+    except (SafetensorError, OSError) as error:
+        raise StorageError(f"Cannot write {path}: {error}.") from error
+
+
+def assign_tensors(variables: Mapping[str, Any], path: str | os.PathLike) -> None:
+    """Sets all variables, or none, from a safetensors file with the same names and shapes.
+
+    Raises:
+        CheckpointError: if the file cannot be read, lacks a tensor, or one does not fit.
+    """
+    source = SafetensorsFiles({Path(path): None})
+    arrays = {}
+    for name, variable in variables.items():
+        if name not in source.names():
+            raise CheckpointError(f"{path} lacks the tensor {name!r}.")
+        arrays[name] = source.read(name)
+        if arrays[name].shape != tuple(variable.shape):
+            raise CheckpointError(
+                f"{path}: tensor {name!r} has shape {list(arrays[name].shape)}, "
+                f"but {list(variable.shape)} is wanted."
+            )
+    for name, array in arrays.items():
+        variables[name].assign(array)
+
+
+def read_header(file: BinaryIO) -> tuple[dict[str, Any], int]:
+    """Reads the header of an open safetensors file.
+
+    Returns:
+        The header's entries by the tensors' names, and the byte at which the tensors begin.
+    """
+    length = int.from_bytes(file.read(8), "little")
+    return json.loads(file.read(length)), 8 + length
+
+
+def _places(path: Path) -> dict[str, _Place]:
+    """Returns the places of a safetensors file's tensors."""
+    if not path.is_file():
+        raise CheckpointError(f"{path} is missing; the checkpoint is not complete.")
+    try:
+        opened = OpenFile(path)
+        with safe_open(path, framework="np"):  # checks everything
+            pass
+        header, start = read_header(opened.file)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is not a readable safetensors file: {error}.") from error
+    return {
+        name: _Place(opened, x["dtype"], tuple(x["shape"]), start + x["data_offsets"][0])
+        for name, x in header.items()
+        if name != "__metadata__"
+    }
+
+
+def write_progress(directory: Path, progress: Mapping[str, Any]) -> None:
+    """Writes `progress.json` as the last file of a training state and flushes all files to disk.
+
+    Args:
+        directory: directory of the state, still under a temporary name.
+        progress: values for JSON.
+    """
+    checksums = {file.name: _checksum(file) for file in sorted(directory.glob("*.safetensors"))}
+    description = json.dumps({**progress, "checksums": checksums}, indent=2)
+    (directory / PROGRESS).write_text(description + "\n", "utf-8")
+    for path in (*directory.iterdir(), directory):
+        flush(path)
+
+
+def read_progress(directory: Path) -> dict[str, Any]:
+    """Reads the values that `write_progress` wrote, and verifies the files beside them.
+
+    Raises:
+        CheckpointError: if a file is missing or has changed.
+    """
+    try:
+        progress = json.loads((directory / PROGRESS).read_text("utf-8"))
+        checksums = dict(progress["checksums"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{directory / PROGRESS} is missing or damaged.") from error
+    for path, expected in ((directory / name, expected) for name, expected in checksums.items()):
+        if not path.is_file():
+            raise CheckpointError(f"{path} is missing.")
+        if _checksum(path) != expected:
+            raise CheckpointError(f"{path} is damaged: its checksum has changed.")
+    return progress
+
+
+def _checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,79 @@
+"""Training that WordPiece and byte pairs share: counting words and merging pairs of tokens."""
+
+import functools
+import itertools
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import tensorflow as tf
+
+from keras_bert.extras import require
+
+LONGEST_WORD = 100
+"""Length of the longest word to train on; the trainer is slow on longer words."""
+
+_LINES_PER_BATCH = 4096
+_REPETITIONS = 1000  # of a word in one string for the trainer, which is slow on long strings
+
+import_tokenizers = functools.partial(require, "tokenizers", "vocab", "Learning a vocabulary")
+"""Imports the package that trains."""
+
+_logger = logging.getLogger(__name__)
+
+
+def count_words(lines: Iterable[str], split: Callable[[tf.Tensor], tf.Tensor]) -> Counter[str]:
+    """Counts the words in lines of text.
+
+    Args:
+        lines: the text.
+        split: returns the words `[W]` of lines `[N]`; it becomes a graph.
+    """
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def words_of(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return tf.unique_with_counts(split(texts))[::2]
+
+    total: Counter[bytes] = Counter()
+    lines = iter(lines)
+    while batch := list(itertools.islice(lines, _LINES_PER_BATCH)):
+        words, counts = words_of(tf.constant(batch))
+        for word, count in zip(words.numpy(), counts.numpy().tolist(), strict=True):
+            total[word] += count
+    return Counter({word.decode(): count for word, count in total.items()})
+
+
+def train_merges(
+    counts: Mapping[str, int], size: int, alphabet: Sequence[str], *, min_frequency: int
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Trains byte pairs on counted words without white space.
+
+    Returns:
+        The alphabet and the merged tokens, at most `size` in all, and the merges in order.
+    """
+    tokenizers = import_tokenizers()
+
+    def repeated() -> Iterator[str]:
+        for word, count in sorted(counts.items()):
+            for done in range(0, count, _REPETITIONS):
+                yield f"{word} " * min(_REPETITIONS, count - done)
+
+    model = tokenizers.Tokenizer(tokenizers.models.BPE())
+    model.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=min_frequency,
+        initial_alphabet=list(alphabet),
+        show_progress=False,
+    )
+    model.train_from_iterator(repeated(), trainer)
+    ids = model.get_vocab()
+    merges = json.loads(model.to_str())["model"]["merges"]
+    return sorted(ids, key=ids.__getitem__), [(first, second) for first, second in merges]
+
+
+def warn_if_smaller(found: int, size: int) -> None:
+    """Logs a warning if the text has fewer tokens than requested."""
+    if found < size:
+        _logger.warning("The text holds %d tokens that occur often enough, not %d.", found, size)
