@@ -13,7 +13,7 @@ from keras_bert.optimizers.distributed import OPTIMIZERS
 from keras_bert.optimizers.schedules import DECAYS
 from keras_bert.options import flatten, set_option
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.data.mask_selection import MASKING_UNITS
+from keras_bert.pretraining.data.masking import MASKING_UNITS
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
 DEFAULT_PRESET = "bert_mini"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
@@ -13,12 +14,10 @@ from keras_bert.pretraining.data.corpus import TokenizedCorpus
 from keras_bert.pretraining.data.data_service import map_on_hosts
 from keras_bert.pretraining.data.example_index import (
     AnyExampleIndex,
-    ExampleIndex,
-    PackedExampleIndex,
     full_sentences_index,
     packed_index,
 )
-from keras_bert.pretraining.data.mapped_tokens import MappedTokens, token_reader
+from keras_bert.pretraining.data.mapped_tokens import MappedTokens
 from keras_bert.pretraining.data.masking import TokenMasking
 from keras_bert.pretraining.data.random_bits import Purpose, random_bits, uniform
 from keras_bert.text.vocabulary import Vocabulary
@@ -131,7 +130,11 @@ class Examples:
         end = min(limit or len(example_index), len(example_index))
         batches = num_batches(end - start, batch_size)
         # Captured tensors are passed to the pipeline, not copied into its graph.
-        tokens, columns = token_reader(self.corpus.tokens), index_columns(example_index)
+        columns = {name: tf.constant(column) for name, column in vars(example_index).items()}
+        if isinstance(self.corpus.tokens, MappedTokens):
+            tokens = self.corpus.tokens.gather
+        else:
+            tokens = partial(tf.gather, tf.constant(self.corpus.tokens))
 
         def batch(index: tf.Tensor) -> Any:
             part = first_part + index % local_parts
@@ -247,11 +250,6 @@ class Layout(NamedTuple):
     special: tf.Tensor
     segment_ids: tf.Tensor
     document_ids: tf.Tensor
-
-
-def index_columns(example_index: ExampleIndex | PackedExampleIndex) -> dict[str, tf.Tensor]:
-    """Returns the columns of an index as tensors."""
-    return {name: tf.constant(column) for name, column in vars(example_index).items()}
 
 
 def arrange(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,11 +126,3 @@ class MappedTokens:
         parts = tf.dynamic_partition(flat, file, count)
         found = [tf.gather(f.in_graph(), part) for f, part in zip(self._files, parts, strict=True)]
         return tf.reshape(tf.dynamic_stitch(places, found), tf.shape(index))
-
-
-def token_reader(tokens: np.ndarray | MappedTokens) -> Callable[[tf.Tensor], tf.Tensor]:
-    """From indices, int64 of any shape, to tokens, in the graph."""
-    if isinstance(tokens, MappedTokens):
-        return tokens.gather
-    in_memory = tf.constant(tokens)
-    return lambda index: tf.gather(in_memory, index)

@@ -4,9 +4,41 @@ Each returns loss, right predictions and predictions, `[3]` float32, and is writ
 alone.
 """
 
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from keras import ops
+
+Sums: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], Any]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LossTerm:
+    """A loss that is a sum over predictions, and how it is told.
+
+    Args:
+        name: in the log.
+        sums: (outputs, labels, weights), each by key, to loss, right predictions and predictions.
+        key: of this term's weights in a batch, and of its labels.
+        over: what is predicted: "predictions" (masked tokens), "tokens" (all but padding) or
+            "examples".
+        labelled: whether a batch holds labels for it.
+        weight: in the total loss; 0 for a term that is only watched, which has no key.
+        accuracy: whether right predictions are counted.
+        perplexity: whether it is that of a language, so that its perplexity is told.
+        part: of the model that it is the loss of, if that is not among what is kept.
+    """
+
+    name: str
+    sums: Sums
+    key: str = ""
+    over: str = "predictions"
+    labelled: bool = False
+    weight: float = 0.0
+    accuracy: bool = True
+    perplexity: bool = False
+    part: str = ""
 
 
 def cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:

@@ -20,7 +20,7 @@ from keras_bert.errors import InputError
 from keras_bert.optimizers.distributed import AdamW
 from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.data.input_pipeline import num_batches
-from keras_bert.pretraining.objectives.objective import Objective
+from keras_bert.pretraining.objectives.registry import Objective
 from keras_bert.pretraining.training.checkpoints import (
     Snapshot,
     checkpoint_paths,

@@ -16,8 +16,7 @@ from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
 from keras_bert.optimizers.published import BETA_1, BETA_2, EPSILON, decays
 from keras_bert.optimizers.update_rules import Update, Weight, adamw
-from keras_bert.pretraining.objectives.objective import Objective
-from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.objectives.registry import OBJECTIVES, Objective
 from keras_bert.pretraining.training.loss_sums import (
     count_predictions,
     loss_factors,

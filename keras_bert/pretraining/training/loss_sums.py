@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.pretraining.objectives.objective import LossTerm
+from keras_bert.pretraining.objectives.losses import LossTerm
 
 
 def by_key(loss_terms: Sequence[LossTerm], values: Any) -> Mapping[str, Any]:

@@ -14,8 +14,7 @@ import tensorflow as tf
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.optimizers.distributed import AdamW
 from keras_bert.optimizers.loss_scale import LEAST
-from keras_bert.pretraining.objectives.objective import Objective
-from keras_bert.pretraining.objectives.registry import OBJECTIVES
+from keras_bert.pretraining.objectives.registry import OBJECTIVES, Objective
 from keras_bert.pretraining.training.loss_sums import (
     count_predictions,
     loss_factors,

@@ -8,6 +8,9 @@ forward pass alone.
 
 from __future__ import annotations
 
+import os
+import re
+import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -15,7 +18,6 @@ import keras
 from keras_bert.config import EncoderConfig
 from keras_bert.pretraining.objectives.distillation import DistillationModel
 from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel
-from keras_bert.pretraining.training.device_flops import peak_teraflops
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.pretraining import PretrainingModel
 
@@ -162,3 +164,69 @@ _STEPS: dict[type, Any] = {
     ReplacedTokenModel: _of_replaced_token,
     DistillationModel: _of_distillation,
 }
+
+
+# TFLOP/s by words that are in the name of a GPU; the first row that fits counts.
+_GPUS = {
+    ("H200", "NVL"): 835,
+    ("H200",): 989,
+    ("H100", "PCIe"): 756,
+    ("H100", "NVL"): 835,
+    ("H100",): 989,
+    ("A100",): 312,
+    ("L4",): 121,
+    ("T4",): 65,
+    ("V100", "PCIE"): 112,
+    ("V100",): 125,
+}
+# TFLOP/s of what the number in a type counts: "v4-8" has 8 cores on 4 chips, "v6e-8" 8 chips.
+_TPUS = {
+    "v2": 45 / 2,
+    "v3": 123 / 2,
+    "v4": 275 / 2,
+    "v5p": 459 / 2,
+    "v5litepod": 197,
+    "v6e": 918,
+}
+_TPU_TYPE = (
+    "http://metadata.google.internal/computeMetadata/v1/instance/attributes/accelerator-type"
+)
+
+
+def peak_teraflops(strategy: tf.distribute.Strategy) -> float | None:
+    """What a replica could do, in TFLOP/s; None for a device that is not in the tables."""
+    import tensorflow as tf  # the tables are also of use without it
+
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        peak = peak_of_tpu(_tpu_type())
+        return peak and peak / strategy.num_replicas_in_sync
+    gpus = tf.config.get_visible_devices("GPU")
+    if not gpus:
+        return None
+    return peak_of_gpu(tf.config.experimental.get_device_details(gpus[0]).get("device_name", ""))
+
+
+def peak_of_gpu(name: str) -> float | None:
+    """By the name that its driver gives it, such as "NVIDIA H100 80GB HBM3"."""
+    words = set(re.findall(r"\w+", name))
+    if "MIG" in words:  # a part of one
+        return None
+    return next((peak for key, peak in _GPUS.items() if words.issuperset(key)), None)
+
+
+def peak_of_tpu(kind: str) -> float | None:
+    """Of a whole slice, by its type, such as "v5litepod-8"."""
+    generation, _, number = kind.partition("-")
+    return _TPUS[generation] * int(number) if generation in _TPUS and number.isdigit() else None
+
+
+def _tpu_type() -> str:
+    """As Kubernetes Engine says, or a TPU VM's metadata server; "" where neither is."""
+    if "TPU_ACCELERATOR_TYPE" in os.environ:
+        return os.environ["TPU_ACCELERATOR_TYPE"]
+    request = urllib.request.Request(_TPU_TYPE, headers={"Metadata-Flavor": "Google"})
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""
