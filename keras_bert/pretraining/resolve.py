@@ -10,7 +10,7 @@ from keras_bert.distribution.strategy import STRATEGIES
 from keras_bert.errors import InputError, closest
 from keras_bert.families import FAMILIES
 from keras_bert.optimizers.distributed import OPTIMIZERS
-from keras_bert.optimizers.schedules import DECAYS
+from keras_bert.optimizers.schedules import LR_SCHEDULES
 from keras_bert.options import flatten, set_option
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.masking import MASKING_UNITS
@@ -23,7 +23,7 @@ CHOICES: dict[str, Collection[str]] = {
     "model.family": FAMILIES,
     "objective.name": OBJECTIVES,
     "optimizer.name": OPTIMIZERS,
-    "schedule.lr_schedule": DECAYS,
+    "schedule.lr_schedule": LR_SCHEDULES,
     "devices.strategy": STRATEGIES,
 }
 """Option to the registry of its names."""

@@ -14,8 +14,16 @@ from jax import numpy as jnp
 
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
-from keras_bert.optimizers.published import BETA_1, BETA_2, EPSILON, decays
-from keras_bert.optimizers.update_rules import Update, Weight, adamw
+from keras_bert.optimizers.update_rules import (
+    BETA_1,
+    BETA_2,
+    EPSILON,
+    Update,
+    Weight,
+    adamw,
+    clip_factor,
+    decays,
+)
 from keras_bert.pretraining.objectives.registry import OBJECTIVES, Objective
 from keras_bert.pretraining.training.loss_sums import (
     count_predictions,
@@ -138,7 +146,7 @@ class JaxTrainingStep:
         gradients, sums = self._accumulate(state, batch, frozen, scale)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
         if self.global_clipnorm is not None:
-            factor = self.global_clipnorm / jnp.maximum(norm, self.global_clipnorm)
+            factor = clip_factor(norm, self.global_clipnorm)
             gradients = [gradient * factor for gradient in gradients]
         return self._updated(state, gradients), {"sums": sums, "gradient_norm": norm}
 
@@ -183,9 +191,8 @@ class JaxTrainingStep:
 
     def _updated(self, state: TrainingState, gradients: list[jax.Array]) -> TrainingState:
         iterations = state.iterations + 1
-        count, (beta_1, beta_2) = iterations.astype("float32"), self.betas
-        rate = self.schedule(state.iterations)
-        update = Update(rate, (beta_1**count, beta_2**count), self.betas, self.epsilon)
+        count, rate = iterations.astype("float32"), self.schedule(state.iterations)
+        update = Update.number(count, rate, self.betas, self.epsilon)
         weights = [
             self.optimizer(
                 Weight(*weight), gradient, self.weight_decay if decays(name) else None, update

@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.optimizers.distributed import AdamW
 from keras_bert.optimizers.loss_scale import LEAST
+from keras_bert.optimizers.update_rules import clip_factor
 from keras_bert.pretraining.objectives.registry import OBJECTIVES, Objective
 from keras_bert.pretraining.training.loss_sums import (
     count_predictions,
@@ -124,7 +125,7 @@ class TrainingStep:
         # That of what is applied; but what no smaller scale can mend is told.
         told = tf.where(~finite & (self.optimizer.scale > LEAST), 0.0, norm)
         if self.global_clipnorm is not None:
-            factors.append(self.global_clipnorm / tf.maximum(norm, self.global_clipnorm))
+            factors.append(clip_factor(norm, self.global_clipnorm))
         if factors:
             factor = math.prod(factors)
             gradients = [gradient * factor for gradient in gradients]

@@ -25,7 +25,7 @@ from keras_bert.errors import InputError
 from keras_bert.extras import require_tensorflow_backend
 from keras_bert.optimizers.distributed import OPTIMIZERS, AdamW
 from keras_bert.optimizers.loss_scale import LossScale
-from keras_bert.optimizers.schedules import DECAYS
+from keras_bert.optimizers.schedules import LR_SCHEDULES
 from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.data_service import fed_by
@@ -443,7 +443,7 @@ def make_optimizer(
             "The warm-up of %d steps takes the whole run of %d; give schedule.warmup_steps, too.",
             *(warmup, steps),
         )
-    learning_rate = DECAYS[schedule.lr_schedule](
+    learning_rate = LR_SCHEDULES[schedule.lr_schedule](
         options.learning_rate, warmup, steps, schedule.final_learning_rate
     )
     return OPTIMIZERS[options.name](
