@@ -1,4 +1,4 @@
-"""Where the training runs: strategies of `tf.distribute` by name."""
+"""Strategies of `tf.distribute` by name, and the clusters of their workers."""
 
 import dataclasses
 import json
@@ -17,14 +17,14 @@ def _default(cluster: str) -> tf.distribute.Strategy:
 
 
 def _mirrored(cluster: str) -> tf.distribute.Strategy:
-    """All GPUs or, where there is none, all logical CPUs."""
+    """Uses all GPUs or, without GPUs, all logical CPUs."""
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     devices = tf.config.list_logical_devices(kind)
     return tf.distribute.MirroredStrategy([f"{kind}:{n}" for n in range(len(devices))])
 
 
 def _multi_worker(cluster: str) -> tf.distribute.Strategy:
-    """All GPUs or the CPU of every worker."""
+    """Uses all GPUs or the CPU of every worker."""
     found = find_cluster(cluster or "tf_config")
     workers, index = found.workers, found.index
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -46,7 +46,7 @@ def _multi_worker(cluster: str) -> tf.distribute.Strategy:
 
 
 def _tpu(cluster: str) -> tf.distribute.Strategy:
-    """A TPU, by its name; by default the one of this machine, a TPU VM."""
+    """Uses a TPU by its name; by default the TPU of this machine, a TPU VM."""
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=cluster or "local")
         if cluster not in ("", "local"):
@@ -70,17 +70,17 @@ STRATEGIES: dict[str, Callable[[str], tf.distribute.Strategy]] = {
 
 
 def make_strategy(name: str, cluster: str = "") -> tf.distribute.Strategy:
-    """The strategy of that name.
+    """Makes the strategy of a name.
 
     "multi_worker" and "tpu" must be made before TensorFlow does anything else.
 
     Args:
         name: one of `STRATEGIES`.
-        cluster: where the others are: for "multi_worker" one of `CLUSTERS`, by default "tf_config";
-            for "tpu" its name, by default that of this machine.
+        cluster: for "multi_worker" one of `CLUSTERS`, by default "tf_config"; for "tpu" the TPU's
+            name, by default the TPU of this machine.
 
     Raises:
-        InputError: if there is none.
+        InputError: if the name or the cluster is unknown or missing.
         WorkerLostError: if other workers cannot be reached.
     """
     if name not in STRATEGIES:
@@ -106,10 +106,16 @@ def profits_from_xla() -> bool:
 def check_batch(
     strategy: tf.distribute.Strategy, batch_size: int, gradient_accumulation_steps: int, name: str
 ) -> None:
-    """Passes for a batch, the option of that name, that can be divided among the replicas.
+    """Checks that a batch can be divided among the replicas.
+
+    Args:
+        strategy: strategy of the replicas.
+        batch_size: examples per step, over all replicas.
+        gradient_accumulation_steps: parts of a replica's batch.
+        name: name of the batch's option, for the message.
 
     Raises:
-        InputError: for another.
+        InputError: if it cannot.
     """
     replicas = strategy.num_replicas_in_sync
     if batch_size % (replicas * gradient_accumulation_steps):
@@ -128,8 +134,8 @@ class Cluster:
     """The workers that train together.
 
     Args:
-        workers: an address "host:port" each; the first one is the chief, which alone writes.
-        index: of this process.
+        workers: addresses "host:port"; the first one is the chief, which writes files.
+        index: index of this process.
     """
 
     workers: tuple[str, ...]
@@ -137,7 +143,7 @@ class Cluster:
 
 
 def from_tf_config(environment: Mapping[str, str]) -> Cluster:
-    """As `TF_CONFIG` says, which TensorFlow documents for all its strategies.
+    """Reads `TF_CONFIG`, TensorFlow's variable for all its strategies.
 
     Raises:
         InputError: if it is missing or no worker of the cluster.
@@ -168,9 +174,9 @@ def from_tf_config(environment: Mapping[str, str]) -> Cluster:
 
 
 def from_slurm(environment: Mapping[str, str]) -> Cluster:
-    """The tasks of a job step, started by `srun`, one or more on a node.
+    """Finds the tasks of a job step, started by `srun`, one or more on a node.
 
-    Which GPUs a task sees is left to Slurm (`--gpus-per-task`).
+    Slurm decides which GPUs a task sees (`--gpus-per-task`).
 
     Raises:
         InputError: outside of a job step.
@@ -190,11 +196,10 @@ def from_slurm(environment: Mapping[str, str]) -> Cluster:
 
 
 def from_kubernetes(environment: Mapping[str, str]) -> Cluster:
-    """The pods of an indexed Job or a StatefulSet behind a headless service.
+    """Finds the pods of an indexed Job or a StatefulSet behind a headless service.
 
-    Their names end in their index, so that nothing has to be asked: neither rights nor a client
-    for the programming interface of Kubernetes are needed, as TensorFlow's own resolver does,
-    which also does not know the index.
+    The names of the pods end in their index, so neither a client of Kubernetes nor rights are
+    needed. TensorFlow's own resolver needs both, and does not know the index.
 
     Raises:
         InputError: if `WORKERS`, the number of pods, is not set, or the pod's name has no index.
@@ -220,9 +225,9 @@ CLUSTERS: dict[str, Callable[[Mapping[str, str]], Cluster]] = {
 
 
 def find_cluster(name: str) -> Cluster:
-    """The cluster of this process, as one of `CLUSTERS` finds it.
+    """Finds the cluster of this process by one of `CLUSTERS`.
 
     Raises:
-        InputError: if it is not there.
+        InputError: if there is no such cluster.
     """
     return CLUSTERS[name](os.environ)

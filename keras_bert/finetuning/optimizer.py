@@ -28,8 +28,8 @@ def learning_rate_multipliers(
 
     Howard and Ruder 2018 (https://arxiv.org/abs/1801.06146), section 3.2. The multiplier is 1 for
     the head and the pooler, `layer_decay` for the highest layer of the encoder, and lowest for
-    the embeddings. The transitions of a CRF, which begin at 0 and of which there are few, get
-    `crf_rate`.
+    the embeddings. The transitions of a CRF are few and begin at 0. Their multiplier
+    is `crf_rate`.
 
     Returns:
         Path of each variable of the model to its multiplier.

@@ -59,7 +59,7 @@ class WarmupConstant(WarmupLinearDecay):
     """Stays at the peak."""
 
     def height(self, ahead: Any) -> Any:
-        """Stays at 1."""
+        """Returns 1 for every step."""
         return ops.ones_like(ahead)
 
 

@@ -1,4 +1,4 @@
-"""From the options that were given to those of a run: defaults filled in, combinations checked."""
+"""Fills in the defaults of a run's options, and checks the options against each other."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -41,7 +41,7 @@ SIZES = (
 
 
 def resolve(config: PretrainingConfig) -> PretrainingConfig:
-    """Returns a configuration in which nothing depends on a family, an objective or a checkpoint.
+    """Fills in the defaults that depend on the family, the objective or a checkpoint.
 
     Raises:
         InputError: if options do not go together, or a model cannot be opened.

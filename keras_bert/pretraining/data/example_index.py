@@ -17,19 +17,18 @@ if TYPE_CHECKING:
     from keras_bert.pretraining.data.corpus import TokenizedCorpus
 
 EARLIER = 0.1
-"""Share of sequences that leave their last sentence to the next, so that epochs cut differently."""
+"""Ratio of spans that leave their last sentence to the next span, so that epochs differ."""
 
 SPECIAL = 2
-"""Tokens that a span has beside its text: `[CLS]` and `[SEP]`."""
+"""Number of special tokens in a span: `[CLS]` and `[SEP]`."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExampleIndex:
-    """The examples of an epoch, in the order in which they are seen, all `[N]` int64.
+    """The examples of an epoch in the order of training, all `[N]` int64.
 
-    Example n is `tokens[a_start : a_start + a_length]` and, where there are pairs, `tokens[b_start
-    : b_start + b_length]`; `label` is what the pair's objective asks, 0 where the second part
-    follows the first.
+    Example n is `tokens[a_start : a_start + a_length]` and, in a pair, also `tokens[b_start :
+    b_start + b_length]`. `label` is the label of the pair, 0 if the second part follows the first.
     """
 
     a_start: np.ndarray
@@ -44,11 +43,11 @@ class ExampleIndex:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PackedExampleIndex:
-    """The rows of an epoch, in the order in which they are seen, all int64.
+    """The rows of an epoch in the order of training, all int64.
 
-    Row n has the spans from `row_splits[n]` to `row_splits[n + 1]`, `row_splits` being `[N +
-    1]`. Span m is `tokens[start[m] : start[m] + length[m]]`, and its `[CLS]` stands in cell
-    `cell[m]` if the cells of all rows are counted one after the other, each `[M]`.
+    Row n has the spans from `row_splits[n]` to `row_splits[n + 1]`; `row_splits` is `[N + 1]`. Span
+    m is `tokens[start[m] : start[m] + length[m]]`, and its `[CLS]` is in cell `cell[m]`, counted
+    over the cells of all rows. These three are `[M]`.
     """
 
     start: np.ndarray
@@ -64,12 +63,12 @@ AnyExampleIndex = ExampleIndex | PackedExampleIndex
 
 
 def generator(seed: int, epoch: int) -> np.random.Generator:
-    """Random numbers of an epoch."""
+    """Returns the random generator of an epoch."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, epoch))))
 
 
 def follow(following: np.ndarray) -> np.ndarray:
-    """Sentences at which spans begin: 0, then the sentence `following` `[U]` it, and so on."""
+    """Returns the sentences at which spans begin: 0, the sentence `following` it, and so on."""
     following = following.tolist()
     begins, sentence = [], 0
     while sentence < len(following):
@@ -86,14 +85,14 @@ def shuffled_pairs(
     b_length: np.ndarray,
     label: np.ndarray,
 ) -> ExampleIndex:
-    """Pairs in random order."""
+    """Shuffles pairs of texts."""
     order = rng.permutation(len(a_start))
     columns = (a_start, a_length, b_start, b_length, label)
     return ExampleIndex(*(column[order].astype(np.int64) for column in columns))
 
 
 def shuffled_spans(rng: np.random.Generator, start: np.ndarray, length: np.ndarray) -> ExampleIndex:
-    """Examples of one span, in random order."""
+    """Shuffles examples of one text."""
     nothing = np.zeros_like(start)
     return shuffled_pairs(rng, start, length, nothing, nothing, nothing)
 
@@ -113,7 +112,7 @@ def segments_index(
 def spans_of_documents(
     corpus: TokenizedCorpus, max_tokens: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where the spans begin, and how many tokens they have, `[N]` int64, in order."""
+    """Returns the begins and the lengths of spans of documents, `[N]` int64, in order."""
     document_start = corpus.sentence_splits[corpus.document_splits]
     length = np.diff(document_start)
     first = np.minimum(rng.integers(1, max_tokens + 1, len(length)), length)
@@ -132,14 +131,15 @@ def full_sentences_index(
 ) -> ExampleIndex:
     """Spans of whole sentences, as many as fit, that go on into the next document.
 
-    Every token of text stands in exactly one of them. A sentence longer than `max_tokens` is
-    cut. Where documents end with a separator (`corpus.with_document_separators`), it stands
-    between their texts; at the end of a span it is left out, for `[SEP]` follows there anyway.
+    RoBERTa's "FULL-SENTENCES" (https://arxiv.org/abs/1907.11692). Every token of text is in exactly
+    one span. A sentence longer than `max_tokens` is cut. A separator at the end of a document
+    (`corpus.with_document_separators`) stays between texts. At the end of a span it is left out,
+    because `[SEP]` follows.
 
     Args:
-        corpus: the text, with separators after its documents or without.
-        max_tokens: the sequence length less two special tokens.
-        seed: of the random choices.
+        corpus: tokenized text, with separators after its documents or without.
+        max_tokens: sequence length less two special tokens.
+        seed: seed of the random choices.
         epoch: number of the epoch; each has its own examples.
     """
     rng = generator(seed, epoch)
@@ -152,7 +152,7 @@ def full_sentences_index(
 
 
 def _pieces(corpus: TokenizedCorpus, max_tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Begins and ends `[P]` of the sentences' texts, long sentences cut to `max_tokens`."""
+    """Returns begins and ends `[P]` of the sentences' texts, long sentences cut to `max_tokens`."""
     starts, stops = corpus.sentence_splits[:-1], corpus.sentence_splits[1:].copy()
     last = corpus.document_splits[1:] - 1
     if corpus.separator_id is not None:
@@ -165,19 +165,21 @@ def _pieces(corpus: TokenizedCorpus, max_tokens: int) -> tuple[np.ndarray, np.nd
 def packed_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
 ) -> PackedExampleIndex:
-    """Rows of as many spans as fit; each token of text stands in exactly one.
+    """Rows of as many spans as fit; each token of text is in exactly one row.
 
-    What is packed are the spans of `segments_index`: whole documents, and long ones in pieces.
+    Packs the spans of `segments_index`, whole documents and long documents in pieces, as Krell et
+    al. 2021 (https://arxiv.org/abs/2107.02027): each span keeps its own `[CLS]` and `[SEP]`, and
+    attends to itself alone.
 
     Args:
-        corpus: the text.
-        max_tokens: the length of a row less the two special tokens of its first span.
-        seed: of the random choices.
+        corpus: tokenized text.
+        max_tokens: length of a row less the two special tokens of its first span.
+        seed: seed of the random choices.
         epoch: number of the epoch; each has its own examples.
     """
     rng = generator(seed, epoch)
     start, length = spans_of_documents(corpus, max_tokens, rng)
-    order = rng.permutation(len(start))  # who meets whom
+    order = rng.permutation(len(start))  # which spans share a row
     start, length = start[order], length[order]
     row = best_fit(length + SPECIAL, max_tokens + SPECIAL)
     row = rng.permutation(row.max() + 1)[row]
@@ -190,10 +192,10 @@ def packed_index(
 
 
 def best_fit(sizes: np.ndarray, capacity: int) -> np.ndarray:
-    """Numbers of the rows `[M]`, from 0, in which things of these `sizes` `[M]` stand.
+    """Packs things of these `sizes` `[M]` into rows; returns their rows `[M]`, counted from 0.
 
-    The largest first, each into the row with the least room that suffices. Things of one size are
-    placed together, in their order, so that the time hardly depends on their number.
+    Places the largest first, each into the row with the least sufficient room. Things of one size
+    are placed together, in their order, so that the time hardly depends on their number.
     """
     result = np.empty(len(sizes), np.int64)
     rows_with_room = [np.zeros(0, np.int64)] * (capacity + 1)  # by the room that is left

@@ -1,4 +1,4 @@
-"""Which tokens a masked language model must guess (BERT, section 3.1, task 1)."""
+"""Masking: selects the tokens to predict and replaces them (BERT, section 3.1, task 1)."""
 
 import dataclasses
 import math
@@ -17,7 +17,7 @@ class MaskingUnit(NamedTuple):
     lengths: tuple[float, ...] = (1.0,)
     """Relative frequencies of spans of 1, 2, ... words."""
     of_words: bool = True
-    """Whether a word is taken as a whole, or every token is a word of its own."""
+    """Whether all tokens of a word are masked at once, or every token is a word."""
     replaced_together: bool = False
     """Whether all tokens of a span become `[MASK]`, or are all replaced or all kept."""
 
@@ -36,31 +36,31 @@ MASKING_UNITS = {
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class TokenMasking:
-    """Chooses tokens and replaces them: 80 % by `[MASK]`, 10 % by a random token, 10 % not at all.
+    """Selects tokens and replaces them: 80 % by `[MASK]`, 10 % by a random token, 10 % not at all.
 
-    Every choice is a function of (seed, epoch, example, position): the size of the batch, the
+    Every selection is a function of (seed, epoch, example, position): the size of the batch, the
     number of workers and a restart change nothing.
 
-    Of the ordinary tokens of an example, exactly `rate` are chosen on average: its number is
-    rounded up or down at random. There is less only
+    Selects exactly `rate` of the ordinary tokens on average: rounds the number of an example up or
+    down at random. Selects fewer tokens only
 
     - if the number exceeds the prediction limit; `max_predictions` is enough for any example;
-    - if no word that is left fits into the rest of the number, which needs a text in which nearly
-      all words have several tokens.
+    - if no other word fits into the remaining number, because nearly all words have several
+      tokens.
 
-    There is more in examples of a few tokens, because one is chosen at least.
+    Selects at least one token of an example, so more than `rate` of a short one.
 
     Args:
-        mask_id: the id of `[MASK]`.
-        special_ids: ids that are never chosen and never put in at random, padding among them.
-        is_continuation: bool `[V]`, true for tokens that continue a word; every tokenizer tells.
+        mask_id: id of `[MASK]`.
+        special_ids: ids that are never selected and never random replacements, such as padding.
+        is_continuation: bool `[V]`, true for tokens that continue a word, see `Tokenizer`.
         rate: ratio of the other tokens to predict.
-        max_predictions_per_seq: number P of predictions per example; more are not made.
-        unit: what is chosen at once: "token", "word" (all tokens of a word or none), "ngram" (one
-            to three words) or "span" (one to ten words). If every word of an example exceeds the
-            prediction limit, each token is a word.
-        replacement: shares that `[MASK]` and a random token replace; the rest stays.
-        seed: of the random choices.
+        max_predictions_per_seq: largest number P of predictions per example.
+        unit: unit of masking: "token", "word" (all tokens of a word), "ngram" (one to three words)
+            or "span" (one to ten words). If every word of an example exceeds the prediction limit,
+            each token is a word.
+        replacement: ratios of the selected tokens that `[MASK]` and a random token replace.
+        seed: seed of the random choices.
 
     Raises:
         InputError: if an option is unknown or out of range.
@@ -105,12 +105,12 @@ class TokenMasking:
             object.__setattr__(self, name, table)
 
     def __call__(self, token_ids: tf.Tensor, epoch: Any, example: tf.Tensor) -> dict[str, Any]:
-        """Masks a batch.
+        """Masks a batch of token ids.
 
         Args:
             token_ids: `[B, T]` int32.
             epoch: number of the epoch.
-            example: `[B]`, what tells the examples of an epoch apart.
+            example: `[B]`, numbers of the examples in the epoch.
 
         Returns:
             `token_ids` `[B, T]` int32 with tokens replaced; `positions` `[B, P]` int32, `labels`
@@ -121,7 +121,7 @@ class TokenMasking:
         row = random_bits(self.seed, epoch, example)[:, tf.newaxis]  # [B, 1]
         candidate = tf.gather(self._is_ordinary, token_ids)  # [B, T]
         count = self._count(candidate, row, max_predictions_per_seq)
-        positions, chosen, span = select_masked_tokens(
+        positions, selected, span = select_masked_tokens(
             MASKING_UNITS[self.unit],
             candidate,
             tf.gather(self._continues, token_ids),
@@ -129,22 +129,23 @@ class TokenMasking:
             count,
             max_predictions_per_seq,
         )
-        positions = tf.where(chosen, positions, 0)
-        labels = tf.where(chosen, tf.gather(token_ids, positions, batch_dims=1), 0)
+        positions = tf.where(selected, positions, 0)
+        labels = tf.where(selected, tf.gather(token_ids, positions, batch_dims=1), 0)
         read = self._replace(labels, row, positions, span)
         return {
-            "token_ids": _put(token_ids, positions, chosen, read),
+            "token_ids": _put(token_ids, positions, selected, read),
             "positions": positions,
             "labels": labels,
-            "weights": tf.cast(chosen, tf.float32),
+            "weights": tf.cast(selected, tf.float32),
         }
 
     def _count(
         self, candidate: tf.Tensor, row: tf.Tensor, max_predictions_per_seq: int
     ) -> tf.Tensor:
-        """Predictions per example `[B, 1]`: `rate` of the candidates, rounded up or down at random.
+        """Returns the predictions per example `[B, 1]`, `rate` of the candidates.
 
-        So the share is exact on average. As in BERT, at least one where there is a candidate.
+        Rounds up or down at random, so that the rate is exact on average. As in BERT, there is at
+        least one prediction if there is a candidate.
         """
         candidates = tf.reduce_sum(tf.cast(candidate, tf.int32), axis=1, keepdims=True)
         expected = self.rate * tf.cast(candidates, tf.float32)
@@ -154,28 +155,26 @@ class TokenMasking:
     def _replace(
         self, labels: tf.Tensor, row: tf.Tensor, positions: tf.Tensor, span: tf.Tensor
     ) -> tf.Tensor:
-        """What is read in place of the labels, `[B, P]` int32."""
+        """Returns the tokens in place of the labels, `[B, P]` int32."""
         together = MASKING_UNITS[self.unit].replaced_together
         action = uniform(row, Purpose.ACTION, span if together else positions)
         number = tf.cast(tf.size(self._ordinary_ids), tf.uint32)
         drawn = tf.cast(random_bits(row, Purpose.REPLACEMENT, positions) % number, tf.int32)
         drawn = tf.gather(self._ordinary_ids, drawn)
         mask, random = self.replacement
-        kept_or_drawn = tf.where(action < mask + random, drawn, labels)
-        return tf.where(action < mask, self.mask_id, kept_or_drawn)
+        drawn_or_same = tf.where(action < mask + random, drawn, labels)
+        return tf.where(action < mask, self.mask_id, drawn_or_same)
 
 
 def max_predictions(rate: float, sequence_length: int) -> int:
-    """Slots enough for `rate` of a full sequence: 20 for BERT's 15 % of 128."""
+    """Returns the predictions for `rate` of a full sequence: 20 for BERT's 15 % of 128."""
     return math.ceil(rate * sequence_length)
 
 
-def _put(x: tf.Tensor, positions: tf.Tensor, chosen: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """`[B, T]` with `values` `[B, P]` at the chosen positions."""
+def _put(x: tf.Tensor, positions: tf.Tensor, selected: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Returns `[B, T]` with `values` `[B, P]` at the selected positions."""
     length = x.shape[1]
-    column = tf.where(
-        chosen, positions, length
-    )  # empty max_predictions_per_seq write beyond the end
+    column = tf.where(selected, positions, length)  # unused predictions write beyond the end
     rows = tf.zeros_like(column) + tf.range(tf.shape(x)[0])[:, tf.newaxis]
     padded = tf.pad(x, [[0, 0], [0, 1]])
     return tf.tensor_scatter_nd_update(padded, tf.stack([rows, column], -1), values)[:, :length]
@@ -246,16 +245,16 @@ def _select_words(
 
 
 def _number_words(first: tf.Tensor, candidate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The number of each token's word, and at i the tokens of word i, both int32 `[B, T]`.
+    """Returns the number of each token's word, and at i the size of word i, both int32 `[B, T]`.
 
-    There are 0 in a special token, and after the last word.
+    A special token has size 0, and so has every number after the last word.
     """
     word = tf.cumsum(tf.cast(first, tf.int32), axis=1) - 1
     return word, _sum_by_number(tf.cast(candidate, tf.int32), word)
 
 
 _WORDS = 16
-"""A score is a random number times this, plus the words that are left of the span (up to 15)."""
+"""Factor of the random number in a score; the span's remaining words (up to 15) are added."""
 
 
 def score_words(unit: MaskingUnit, is_word: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
@@ -282,22 +281,22 @@ def score_words(unit: MaskingUnit, is_word: tf.Tensor, row: tf.Tensor) -> tf.Ten
 
 
 def _score(row: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-    """int32 in [0, 2²⁶), keyed by example and position."""
+    """Returns a random int32 in [0, 2²⁶) for an example and a position."""
     return tf.cast(tf.bitwise.right_shift(random_bits(row, Purpose.SCORE, position), 6), tf.int32)
 
 
 def _sum_by_number(values: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    """`[B, T]`: at i, the sum of those `values` `[B, T]` of the row whose `number` is i."""
+    """Sums `values` `[B, T]` of a row by `number`: `[B, T]`, at i the sum for number i."""
     rows, length = tf.shape(values)[0], values.shape[1]
     flat = number + length * tf.range(rows)[:, tf.newaxis]
     return tf.reshape(tf.math.unsorted_segment_sum(values, flat, rows * length), [-1, length])
 
 
 def _first_that_fit(score: tf.Tensor, size: tf.Tensor, count: tf.Tensor, most: int) -> tf.Tensor:
-    """bool `[B, T]`: words by falling score that have at most `count` `[B, 1]` tokens together.
+    """Takes words by falling score, with at most `count` `[B, 1]` tokens together: bool `[B, T]`.
 
-    After the first word that does not fit, those that do follow; that is done three times. Only
-    the first `most` words are looked at.
+    After the first word that does not fit, takes later words that do; three times. Considers
+    only the first `most` words.
     """
     _, order = tf.math.top_k(score, most)
     size = tf.gather(size, order, batch_dims=1)  # [B, most]
