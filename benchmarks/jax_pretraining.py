@@ -10,7 +10,7 @@ bfloat16 with float32 weights: forward and backward pass, clipping and AdamW, ma
 next sentence, dropout, a mask for padding (of which there is none), and attention without dropout,
 for which both have a fused kernel. Ours scores the masked tokens alone, Hugging Face's all of them.
 
-Utilization is a share of the accelerator's published peak. `device_flops` of
+Utilization is a share of the accelerator's published peak. `throughput` of
 `keras_bert.pretraining.training` knows GPUs; give the peak of other devices. The operations are
 counted by `flops` beside it: the matrix products of both sides.
 """
@@ -26,8 +26,6 @@ import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from keras_bert.pretraining.training.device_flops import peak_of_gpu
 
 if TYPE_CHECKING:
     import keras_bert as kb
@@ -73,6 +71,8 @@ def print_row(name: str, length: int, peak: float | None) -> None:
         print(f"| {name} | failed, see above |", flush=True)
         return
     result = json.loads(run.stdout.strip().split("\n")[-1])
+    from keras_bert.pretraining.training.throughput import peak_of_gpu  # imports Keras
+
     whole = peak or result["devices"] * (peak_of_gpu(result["device"]) or 0)
     used = f"{result['flops'] / result['seconds'] / whole / 1e12:.1%}" if whole else "give --peak"
     print(

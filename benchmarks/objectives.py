@@ -171,7 +171,7 @@ def baselines(config: PretrainingConfig) -> dict[str, float]:
     training, validation = make_examples(config, make_preprocessor(config))
     counts = np.bincount(training.corpus.tokens, minlength=len(training.vocabulary)) + 1.0
     share = counts / counts.sum()
-    masked, random = OBJECTIVES[config.objective.name].masked
+    masked, random = OBJECTIVES[config.objective.name].replacement
     kept = (1 - masked - random) * share  # seen because it stayed, or as a random replacement
     stayed = kept / np.maximum(kept + random / len(share), 1e-30)  # both are 0 if all are masked
     batches = -(-config.data.validation_examples // config.schedule.batch_size)

@@ -30,8 +30,8 @@ from keras_bert.finetuning import Recipe
 from keras_bert.finetuning.optimizer import adamw
 from keras_bert.optimizers.distributed import AdamW
 from keras_bert.optimizers.schedules import WarmupLinearDecay
+from keras_bert.pretraining.objectives.losses import sum_losses
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
-from keras_bert.pretraining.training.loss_sums import sum_losses
 from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.training.throughput import encoder_flops, training_flops
 

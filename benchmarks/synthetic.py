@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.pretraining.objectives.objective import Objective
+from keras_bert.pretraining.objectives.registry import Objective
 
 
 def random_batch(

@@ -17,7 +17,7 @@ _PRESETS: ChainMap[str, Mapping[str, Any]] = ChainMap()
 @keras.saving.register_keras_serializable(package="keras_bert")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """What an encoder is: its sizes, activation, regularization and parts.
+    """Configuration of an encoder: its sizes, activation, regularization and parts.
 
     The defaults are those of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
 
@@ -162,7 +162,7 @@ class EncoderConfig:
 
     @property
     def layer_order(self) -> tuple[int, ...]:
-        """Which layer is applied, step by step: 0, 1, ... unless groups of layers are shared."""
+        """Numbers of the layers in their order: 0, 1, ... unless groups of layers are shared."""
         if not self.layer_groups:
             return tuple(range(self.num_layers))
         return tuple(
@@ -174,11 +174,11 @@ class EncoderConfig:
 
     @property
     def num_distinct_layers(self) -> int:
-        """How many layers have weights of their own."""
+        """Number of layers with weights of their own."""
         return self.layer_order[-1] + 1
 
     def replace(self, **changes: Any) -> "EncoderConfig":
-        """A copy with some fields changed."""
+        """Returns a copy with some fields changed."""
         if "hidden_size" in changes and self.embedding_size == self.hidden_size:
             changes.setdefault("embedding_size", 0)
         if "hidden_dropout" in changes and self.classifier_dropout == self.hidden_dropout:
@@ -186,12 +186,12 @@ class EncoderConfig:
         return EncoderConfig.from_dict({**self.to_dict(), **changes})
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a dictionary that JSON can hold."""
+        """Returns the fields as a dictionary that JSON can hold."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "EncoderConfig":
-        """The inverse of `to_dict`.
+        """Makes a configuration from the dictionary of `to_dict`.
 
         Raises:
             InputError: if a field is unknown, missing or out of range.
@@ -204,7 +204,7 @@ class EncoderConfig:
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> "EncoderConfig":
-        """A published size by name, with some fields changed.
+        """Makes a published size by name, with some fields changed.
 
         Raises:
             InputError: if there is no such preset, or a change is not possible.
@@ -225,10 +225,10 @@ def register_presets(presets: Mapping[str, Mapping[str, Any]]) -> None:
 def check_options(
     owner: str, given: Collection[Any], fields: Iterable[dataclasses.Field[Any]]
 ) -> None:
-    """Passes where all given names of options are known, and none that has no default is missing.
+    """Checks that all given options are known and no option without a default is missing.
 
     Raises:
-        InputError: otherwise; the message begins with the owner.
+        InputError: if a check fails; the message begins with the owner.
     """
     unset = dataclasses.MISSING
     needed = {f.name: f.default is unset and f.default_factory is unset for f in fields}

@@ -1,4 +1,4 @@
-"""Packages that not everything here needs, which are asked for only when they are needed."""
+"""Optional packages, imported when they are needed."""
 
 import importlib
 import os
@@ -8,12 +8,12 @@ from keras_bert.errors import InputError
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
-    """An optional package.
+    """Imports an optional package.
 
     Args:
-        module: the name to import.
-        extra: the one of this package that brings it.
-        purpose: what needs it, as a message begins ("Learning a vocabulary").
+        module: name to import.
+        extra: extra of this package that installs it.
+        purpose: subject of the message ("Learning a vocabulary").
 
     Raises:
         InputError: naming the extra to install, if the package is missing.
@@ -27,10 +27,10 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
 
 
 def require_tensorflow_backend(purpose: str) -> None:
-    """Passes if Keras computes with TensorFlow.
+    """Checks that Keras computes with TensorFlow.
 
     Args:
-        purpose: what needs it, as a message begins ("Fine-tuning").
+        purpose: subject of the message ("Fine-tuning").
 
     Raises:
         InputError: if Keras computes with another library, installed or not.

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def adamw(
-    weights, gradients, *, rates, shares, decays, clip=np.inf, betas=(0.9, 0.999), epsilon=1e-6
+    weights, gradients, *, rates, multipliers, decays, clip=np.inf, betas=(0.9, 0.999), epsilon=1e-6
 ):
     """Loshchilov and Hutter 2017, algorithm 2, after clipping by the norm of all gradients.
 
@@ -12,7 +12,7 @@ def adamw(
         weights: arrays.
         gradients: by step, one array for each weight.
         rates: of the steps.
-        shares: of the rate, of the weights.
+        multipliers: factor of the rate for each weight.
         decays: of the weights.
         clip: largest norm.
         betas: of the moments.
@@ -24,7 +24,7 @@ def adamw(
         norm = np.sqrt(sum((gradient**2).sum() for gradient in several))
         for index, gradient in enumerate(several):
             gradient = gradient * min(1, clip / norm)
-            rate = rates[step - 1] * shares[index]
+            rate = rates[step - 1] * multipliers[index]
             first[index] = betas[0] * first[index] + (1 - betas[0]) * gradient
             second[index] = betas[1] * second[index] + (1 - betas[1]) * gradient**2
             mean = first[index] / (1 - betas[0] ** step)

@@ -1,10 +1,14 @@
-"""Where the training runs: strategies of `tf.distribute` by name."""
+"""Strategies of `tf.distribute` by name, and the clusters of their workers."""
 
-from collections.abc import Callable
+import dataclasses
+import json
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from keras_bert.distribution.cluster import CLUSTERS, find_cluster
 from keras_bert.errors import InputError, WorkerLostError, closest, first_sentence
 
 
@@ -13,14 +17,14 @@ def _default(cluster: str) -> tf.distribute.Strategy:
 
 
 def _mirrored(cluster: str) -> tf.distribute.Strategy:
-    """All GPUs or, where there is none, all logical CPUs."""
+    """Uses all GPUs or, without GPUs, all logical CPUs."""
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     devices = tf.config.list_logical_devices(kind)
     return tf.distribute.MirroredStrategy([f"{kind}:{n}" for n in range(len(devices))])
 
 
 def _multi_worker(cluster: str) -> tf.distribute.Strategy:
-    """All GPUs or the CPU of every worker."""
+    """Uses all GPUs or the CPU of every worker."""
     found = find_cluster(cluster or "tf_config")
     workers, index = found.workers, found.index
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -42,7 +46,7 @@ def _multi_worker(cluster: str) -> tf.distribute.Strategy:
 
 
 def _tpu(cluster: str) -> tf.distribute.Strategy:
-    """A TPU, by its name; by default the one of this machine, a TPU VM."""
+    """Uses a TPU by its name; by default the TPU of this machine, a TPU VM."""
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=cluster or "local")
         if cluster not in ("", "local"):
@@ -66,17 +70,17 @@ STRATEGIES: dict[str, Callable[[str], tf.distribute.Strategy]] = {
 
 
 def make_strategy(name: str, cluster: str = "") -> tf.distribute.Strategy:
-    """The strategy of that name.
+    """Makes the strategy of a name.
 
     "multi_worker" and "tpu" must be made before TensorFlow does anything else.
 
     Args:
         name: one of `STRATEGIES`.
-        cluster: where the others are: for "multi_worker" one of `CLUSTERS`, by default "tf_config";
-            for "tpu" its name, by default that of this machine.
+        cluster: for "multi_worker" one of `CLUSTERS`, by default "tf_config"; for "tpu" the TPU's
+            name, by default the TPU of this machine.
 
     Raises:
-        InputError: if there is none.
+        InputError: if the name or the cluster is unknown or missing.
         WorkerLostError: if other workers cannot be reached.
     """
     if name not in STRATEGIES:
@@ -102,10 +106,16 @@ def profits_from_xla() -> bool:
 def check_batch(
     strategy: tf.distribute.Strategy, batch_size: int, gradient_accumulation_steps: int, name: str
 ) -> None:
-    """Passes for a batch, the option of that name, that can be divided among the replicas.
+    """Checks that a batch can be divided among the replicas.
+
+    Args:
+        strategy: strategy of the replicas.
+        batch_size: examples per step, over all replicas.
+        gradient_accumulation_steps: parts of a replica's batch.
+        name: name of the batch's option, for the message.
 
     Raises:
-        InputError: for another.
+        InputError: if it cannot.
     """
     replicas = strategy.num_replicas_in_sync
     if batch_size % (replicas * gradient_accumulation_steps):
@@ -114,3 +124,110 @@ def check_batch(
             f"{gradient_accumulation_steps} parts (gradient_accumulation_steps); choose a multiple "
             f"of {replicas * gradient_accumulation_steps}."
         )
+
+
+PORT = 8888
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The workers that train together.
+
+    Args:
+        workers: addresses "host:port"; the first one is the chief, which writes files.
+        index: index of this process.
+    """
+
+    workers: tuple[str, ...]
+    index: int
+
+
+def from_tf_config(environment: Mapping[str, str]) -> Cluster:
+    """Reads `TF_CONFIG`, TensorFlow's variable for all its strategies.
+
+    Raises:
+        InputError: if it is missing or no worker of the cluster.
+    """
+    text = environment.get("TF_CONFIG")
+    if not text:
+        raise InputError(
+            "The strategy 'multi_worker' needs the environment variable TF_CONFIG, for instance "
+            '{"cluster": {"worker": ["a:8888", "b:8888"]}, "task": {"type": "worker", "index": 0}};'
+            " set it for every worker, or the option cluster to slurm or kubernetes."
+        )
+    try:
+        said = json.loads(text)
+        jobs, task = dict(said["cluster"]), said["task"]
+        chief, others = list(jobs.pop("chief", [])), list(jobs.pop("worker", []))
+        index = int(task["index"]) + len(chief) * (task["type"] == "worker")
+        workers = tuple(map(str, (*chief, *others)))
+        known = not jobs and task["type"] in ("chief", "worker") and 0 <= index < len(workers)
+    except (ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        raise InputError(
+            f"TF_CONFIG is {text!r}, but must name a cluster of workers (and, if one likes, a "
+            'chief) and the task of this process among them: {"cluster": {"worker": ["a:8888", '
+            '"b:8888"]}, "task": {"type": "worker", "index": 0}}.'
+        )
+    return Cluster(workers, index)
+
+
+def from_slurm(environment: Mapping[str, str]) -> Cluster:
+    """Finds the tasks of a job step, started by `srun`, one or more on a node.
+
+    Slurm decides which GPUs a task sees (`--gpus-per-task`).
+
+    Raises:
+        InputError: outside of a job step.
+    """
+    many = 1024  # "GPUs" of a node, one for each task: without any, TensorFlow finds no tasks
+    try:
+        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+            port_base=PORT, gpus_per_node=many, gpus_per_task=1, auto_set_gpu=False
+        )
+        workers = resolver.cluster_spec().as_dict()["worker"]
+        return Cluster(tuple(workers), int(environment["SLURM_PROCID"]))
+    except (RuntimeError, KeyError, ValueError) as error:
+        raise InputError(
+            "The cluster 'slurm' needs what srun tells its tasks (SLURM_PROCID, "
+            f"SLURM_STEP_NODELIST and the like): {error}. Start the run with srun."
+        ) from error
+
+
+def from_kubernetes(environment: Mapping[str, str]) -> Cluster:
+    """Finds the pods of an indexed Job or a StatefulSet behind a headless service.
+
+    The names of the pods end in their index, so neither a client of Kubernetes nor rights are
+    needed. TensorFlow's own resolver needs both, and does not know the index.
+
+    Raises:
+        InputError: if `WORKERS`, the number of pods, is not set, or the pod's name has no index.
+    """
+    name = environment.get("POD_NAME") or socket.getfqdn()  # NAME-INDEX.SERVICE.NAMESPACE.svc...
+    parts = re.fullmatch(r"([^.]*-)(\d+)(\..*)?", name)
+    count = environment.get("WORKERS", "")
+    if not parts or not count.isdigit() or not int(parts[2]) < int(count):
+        raise InputError(
+            f"The cluster 'kubernetes' needs the environment variable WORKERS, the number of pods "
+            f"(it is {count!r}), and a pod whose name ends in its index (it is {name!r}), as in an "
+            "indexed Job or a StatefulSet with a headless service."
+        )
+    stem, index, domain = parts[1], int(parts[2]), parts[3] or ""
+    return Cluster(tuple(f"{stem}{n}{domain}:{PORT}" for n in range(int(count))), index)
+
+
+CLUSTERS: dict[str, Callable[[Mapping[str, str]], Cluster]] = {
+    "tf_config": from_tf_config,
+    "slurm": from_slurm,
+    "kubernetes": from_kubernetes,
+}
+
+
+def find_cluster(name: str) -> Cluster:
+    """Finds the cluster of this process by one of `CLUSTERS`.
+
+    Raises:
+        InputError: if there is no such cluster.
+    """
+    return CLUSTERS[name](os.environ)

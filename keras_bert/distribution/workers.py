@@ -1,4 +1,4 @@
-"""Agreement between the processes that train together."""
+"""Agreement between the processes of a strategy."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ _LOST = (
     tf.errors.InternalError,
     tf.errors.UnavailableError,
 )
-"""What an all-reduce ends with when another worker has died, and some failures of this one."""
+"""Errors of an all-reduce after another worker has died, and some failures of this worker."""
 
 
 class Workers:
-    """The processes of a strategy; one of them is the chief, which alone writes.
+    """The processes of a strategy; the first of them, the chief, writes files.
 
     Args:
-        strategy: any; all but that of several workers have one process.
+        strategy: any strategy; only MultiWorkerMirroredStrategy has several processes.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy):
@@ -55,16 +55,16 @@ class Workers:
             self._sum(0)
 
     def check_same(self, number: int, what: str) -> None:
-        """Passes where all workers come with the same number.
+        """Checks that all workers have the same number.
 
         Raises:
-            InputError: for others; `what` says what differs.
+            InputError: if they do not; the message names `what`.
         """
         if self._sum(number) != number * self._strategy.num_replicas_in_sync:
             raise InputError(f"The workers do not have the same {what}.")
 
     def _sum(self, number: int) -> int:
-        """Over all replicas, each of which has its worker's number."""
+        """Sums over all replicas; each replica has its worker's number."""
         if self.number == 1:
             return number * self._strategy.num_replicas_in_sync
         result = self._add(tf.constant(number, tf.int64))

@@ -6,26 +6,73 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.optimizers.loss_scale import LossScale
-from keras_bert.optimizers.published import BETA_1, BETA_2, EPSILON, decays
-from keras_bert.optimizers.update_rules import Update
-from keras_bert.optimizers.updates import adamw_update, lamb_update
+from keras_bert.optimizers.update_rules import (
+    BETA_1,
+    BETA_2,
+    EPSILON,
+    Update,
+    Weight,
+    decays,
+    lamb,
+)
+
+
+def adamw_update(
+    variable: tf.Variable,
+    gradient: tf.Tensor,
+    momentum: tf.Variable,
+    velocity: tf.Variable,
+    decay: float | None,
+    update: Update,
+) -> None:
+    """Updates a variable and its moments as `update_rules.adamw`, by TensorFlow's fused kernel."""
+    if decay:
+        variable.assign(variable * (1 - update.rate * decay))
+    beta_1, beta_2 = (tf.constant(beta, variable.dtype) for beta in update.betas)
+    tf.raw_ops.ResourceApplyAdam(
+        var=variable.handle,
+        m=momentum.handle,
+        v=velocity.handle,
+        beta1_power=update.powers[0],
+        beta2_power=update.powers[1],
+        lr=update.rate,
+        beta1=beta_1,
+        beta2=beta_2,
+        # The kernel adds it before the second moment is corrected: far more, in the first steps.
+        epsilon=tf.constant(update.epsilon, variable.dtype) * tf.sqrt(1 - update.powers[1]),
+        grad=gradient,
+    )
+
+
+def lamb_update(
+    variable: tf.Variable,
+    gradient: tf.Tensor,
+    momentum: tf.Variable,
+    velocity: tf.Variable,
+    decay: float | None,
+    update: Update,
+) -> None:
+    """Updates a variable and its moments as `update_rules.lamb`."""
+    variables = (variable, momentum, velocity)
+    weight = Weight(*(tf.convert_to_tensor(x) for x in variables))
+    for old, new in zip(variables, lamb(weight, gradient, decay, update), strict=True):
+        old.assign(new)
 
 
 class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2017, arXiv 1711.05101).
 
-    Keras' own optimizers add the gradients of the replicas themselves, after clipping each; this
-    one takes gradients that have been added and clipped, and updates with TensorFlow's fused
-    kernel.
+    Keras' own optimizers clip the gradients of each replica and add them afterwards. This one
+    takes gradients that have been added and clipped.
 
     Args:
         variables: name to variable, made under the strategy in whose scope this is called.
-        schedule: step, from 0, to learning rate.
-        weight_decay: per unit of learning rate, on the weights that `decays` names.
-        betas: of the moments.
-        epsilon: beside the root of the corrected second moment.
-        loss_scale: what the loss was multiplied by, for float16: gradients come divided by it
-            again, and where one is not finite, nothing but the scale changes.
+        schedule: function from step, counted from 0, to learning rate.
+        weight_decay: weight decay per unit of learning rate, on the weights that `decays` names.
+        betas: decay rates of the moments.
+        epsilon: number added to the root of the corrected second moment.
+        loss_scale: scale of the loss for float16. The gradients are already divided by the scale.
+            If a gradient is not finite, only the scale changes.
     """
 
     update = staticmethod(adamw_update)
@@ -52,22 +99,22 @@ class AdamW:
 
     @property
     def state(self) -> dict[str, tf.Variable]:
-        """Name to variable, for a checkpoint: the moments and, if there is one, the loss scale."""
+        """Variables of a checkpoint by name: the moments and, if there is one, the loss scale."""
         moments = {"momentum": self.momentums, "velocity": self.velocities}
         state = {f"{kind}/{name}": v for kind, vs in moments.items() for name, v in vs.items()}
         return state | (self.loss_scale.state if self.loss_scale else {})
 
     @property
     def scale(self) -> Any:
-        """What the loss is to be multiplied by."""
+        """Factor of the loss."""
         return self.loss_scale.value.read_value() if self.loss_scale else 1.0
 
     def apply(self, gradients: Mapping[str, tf.Tensor], finite: Any = True) -> None:
         """Updates every variable; called on every replica, with the same gradients.
 
         Args:
-            gradients: by name of the variable.
-            finite: whether all of them are, a bool scalar; used where there is a loss scale.
+            gradients: gradients by the variable's name.
+            finite: whether all gradients are finite, a bool scalar; used with a loss scale.
         """
         replica = tf.distribute.get_replica_context()
         replica.merge_call(self._apply, args=(dict(gradients), finite))
@@ -89,10 +136,9 @@ class AdamW:
         step = self.iterations.read_value()
         rate = tf.cast(self.schedule(step), tf.float32)
         count = tf.cast(step + 1, tf.float32)
-        if self.loss_scale is not None:  # the moments know nothing of what was left out
+        if self.loss_scale is not None:  # skipped steps did not change the moments
             count -= self.loss_scale.skipped.read_value()
-        beta_1, beta_2 = self.betas
-        update = Update(rate, (beta_1**count, beta_2**count), self.betas, self.epsilon)
+        update = Update.number(count, rate, self.betas, self.epsilon)
         for name, variable in self.variables.items():
             decay = self.weight_decay if decays(name) else None
             tensors = (gradients[name], self.momentums[name], self.velocities[name])

@@ -1,21 +1,21 @@
-"""What float16 needs: the loss is made larger, so that small gradients do not vanish."""
+"""Dynamic loss scale for float16: a larger loss, so that small gradients do not vanish."""
 
 import tensorflow as tf
 
 INITIAL = 2.0**15
 LEAST = 1.0
-"""Where a gradient overflows that is not made larger at all, no scale helps."""
+"""Smallest scale; if a gradient overflows with it, no scale helps."""
 PATIENCE = 2000
 
 
 class LossScale:
-    """A power of two that is halved where a gradient overflows, and doubled when none does.
+    """A power of two that is halved if a gradient overflows, and doubled after finite steps.
 
     Micikevicius et al. 2017 (https://arxiv.org/abs/1710.03740, section 3.2).
 
     Args:
-        initial: the first scale.
-        patience: after how many finite steps it is doubled.
+        initial: first scale.
+        patience: number of finite steps until the scale is doubled.
     """
 
     def __init__(self, initial: float = INITIAL, patience: int = PATIENCE):
@@ -26,7 +26,7 @@ class LossScale:
 
     @property
     def state(self) -> dict[str, tf.Variable]:
-        """Name to variable, float32 scalars, for a checkpoint."""
+        """Variables of a checkpoint by name, float32 scalars."""
         return {
             "loss_scale/value": self.value,
             "loss_scale/finite": self.finite,
@@ -35,14 +35,14 @@ class LossScale:
 
     @property
     def measures(self) -> dict[str, float]:
-        """What a log is to tell of it."""
+        """Values for the log."""
         return {
             "loss_scale": float(self.value.numpy()),
             "skipped_steps": float(self.skipped.numpy()),
         }
 
     def update(self, strategy: tf.distribute.Strategy, finite: tf.Tensor) -> None:
-        """After a step, of which it is known whether all gradients were finite; across replicas."""
+        """Updates the scale after a step; `finite` tells whether all gradients were finite."""
         value, steps = self.value.read_value(), self.finite.read_value() + 1
         double = steps >= self.patience
         fine = (tf.where(double, 2 * value, value), tf.where(double, 0.0, steps))

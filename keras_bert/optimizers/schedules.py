@@ -1,4 +1,4 @@
-"""Learning rates over a run: a linear rise, then one of several ways down."""
+"""Learning-rate schedules: a linear warm-up, then a decay."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from keras import ops
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly from 0 to `peak` in `warmup_steps`, then falls to `final` at `total_steps`.
 
-    BERT (section A.2) and its published code: the first step's rate is 0, so that Adam's first
-    update, which moves every weight by the whole rate, moves none. Without warm-up it is the
-    peak. Subclasses fall in other ways.
+    As in BERT (section A.2) and its published code, the first step's rate is 0: Adam's first
+    update moves every weight by the whole rate. Without warm-up, the first rate is the peak.
+    Subclasses decay in other ways.
     """
 
     def __init__(self, peak: float, warmup_steps: int, total_steps: int, final: float = 0.0):
@@ -22,7 +22,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.final = final
 
     def __call__(self, step: Any) -> Any:
-        """The rate for a step, counted from 0, float32."""
+        """Returns the rate of a step, counted from 0, as float32."""
         step = ops.cast(step, "float32")
         rise = step / self.warmup_steps if self.warmup_steps else ops.ones_like(step)
         ahead = (self.total_steps - step) / max(self.total_steps - self.warmup_steps, 1)
@@ -32,11 +32,11 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         )
 
     def height(self, ahead: Any) -> Any:
-        """How far above the final rate, as a share: from 1 to 0 as `ahead` goes from 1 to 0."""
+        """Returns the height above the final rate, from 1 to 0 as `ahead` goes from 1 to 0."""
         return ahead
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the constructor's arguments."""
         return {
             "peak": self.peak,
             "warmup_steps": self.warmup_steps,
@@ -50,7 +50,7 @@ class WarmupCosineDecay(WarmupLinearDecay):
     """Falls by half a period of the cosine (https://arxiv.org/abs/1608.03983, without restarts)."""
 
     def height(self, ahead: Any) -> Any:
-        """As the cosine goes from 1 to -1."""
+        """Falls as the cosine from 0 to π."""
         return 0.5 - 0.5 * ops.cos(ahead * 3.141592653589793)
 
 
@@ -59,13 +59,13 @@ class WarmupConstant(WarmupLinearDecay):
     """Stays at the peak."""
 
     def height(self, ahead: Any) -> Any:
-        """All the way."""
+        """Returns 1 for every step."""
         return ops.ones_like(ahead)
 
 
-DECAYS: dict[str, type[WarmupLinearDecay]] = {
+LR_SCHEDULES: dict[str, type[WarmupLinearDecay]] = {
     "linear": WarmupLinearDecay,
     "cosine": WarmupCosineDecay,
     "constant": WarmupConstant,
 }
-"""Ways down by name."""
+"""Learning-rate schedules by name."""

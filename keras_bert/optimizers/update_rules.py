@@ -4,6 +4,22 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-6
+"""Constants of BERT's authors (section A.2, and optimization.py in their code)."""
+
+NOT_DECAYED = ("bias", "layer_norm")
+"""Parts of the names of weights without weight decay."""
+
+
+def decays(name: str) -> bool:
+    """Returns whether weight decay applies to the weight of this name."""
+    return not any(part in name for part in NOT_DECAYED)
+
+
+def clip_factor(norm: Any, global_clipnorm: float) -> Any:
+    """Returns the factor that shortens a gradient of this norm to at most `global_clipnorm`."""
+    return global_clipnorm / ops.maximum(norm, global_clipnorm)
+
 
 class Weight(NamedTuple):
     """A weight and its moments, three arrays of one shape."""
@@ -14,13 +30,13 @@ class Weight(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What is the same for all weights in an update.
+    """Numbers that all weights share in an update.
 
     Attributes:
         rate: learning rate, scalar.
-        powers: of `betas`, for the number of this update, counted from 1.
-        betas: of the moments.
-        epsilon: beside the root of the corrected second moment.
+        powers: `betas` to the power of the number of this update.
+        betas: decay rates of the moments.
+        epsilon: number added to the root of the corrected second moment.
     """
 
     rate: Any
@@ -28,25 +44,30 @@ class Update(NamedTuple):
     betas: tuple[float, float]
     epsilon: float
 
+    @classmethod
+    def number(cls, count: Any, rate: Any, betas: tuple[float, float], epsilon: float) -> "Update":
+        """Returns the update of a number, a float counted from 1."""
+        return cls(rate, (betas[0] ** count, betas[1] ** count), betas, epsilon)
+
 
 def adamw(weight: Weight, gradient: Any, decay: float | None, update: Update) -> Weight:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2017, arXiv 1711.05101, algorithm 2).
 
     Args:
-        weight: before the update.
-        gradient: of the loss, as long as the weight.
-        decay: per unit of learning rate; None for a weight that does not decay.
-        update: what else is needed.
+        weight: the weight before the update.
+        gradient: gradient of the loss, of the weight's shape.
+        decay: weight decay per unit of learning rate; None for a weight that does not decay.
+        update: numbers that all weights share.
     """
     moments, direction = _adam(weight, gradient, update)
-    kept = weight.value * (1 - update.rate * decay) if decay else weight.value
-    return Weight(kept - update.rate * direction, *moments)
+    decayed = weight.value * (1 - update.rate * decay) if decay else weight.value
+    return Weight(decayed - update.rate * direction, *moments)
 
 
 def lamb(weight: Weight, gradient: Any, decay: float | None, update: Update) -> Weight:
     """Adam with steps as long as the weight (You et al. 2019, arXiv 1904.00962, algorithm 2).
 
-    Arguments are those of `adamw`. As in the authors' code, a weight that does not decay is
+    Takes the arguments of `adamw`. As in the authors' code, a weight that does not decay is
     updated as by Adam.
     """
     moments, direction = _adam(weight, gradient, update)
@@ -58,7 +79,7 @@ def lamb(weight: Weight, gradient: Any, decay: float | None, update: Update) -> 
 
 
 def _adam(weight: Weight, gradient: Any, update: Update) -> tuple[tuple[Any, Any], Any]:
-    """The new moments, and Adam's direction."""
+    """Returns the new moments, and Adam's direction."""
     beta_1, beta_2 = update.betas
     momentum = beta_1 * weight.momentum + (1 - beta_1) * gradient
     velocity = beta_2 * weight.velocity + (1 - beta_2) * ops.square(gradient)

@@ -98,7 +98,7 @@ class ModelOptions(Options):
 
 
 class ObjectiveOptions(Options):
-    """Options of what is learned."""
+    """Options of the objective."""
 
     name: str = Field(
         default="",

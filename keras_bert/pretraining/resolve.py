@@ -1,4 +1,4 @@
-"""From the options that were given to those of a run: defaults filled in, combinations checked."""
+"""Fills in the defaults of a run's options, and checks the options against each other."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -10,10 +10,10 @@ from keras_bert.distribution.strategy import STRATEGIES
 from keras_bert.errors import InputError, closest
 from keras_bert.families import FAMILIES
 from keras_bert.optimizers.distributed import OPTIMIZERS
-from keras_bert.optimizers.schedules import DECAYS
+from keras_bert.optimizers.schedules import LR_SCHEDULES
 from keras_bert.options import flatten, set_option
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.data.mask_selection import MASKING_UNITS
+from keras_bert.pretraining.data.masking import MASKING_UNITS
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
 DEFAULT_PRESET = "bert_mini"
@@ -23,7 +23,7 @@ CHOICES: dict[str, Collection[str]] = {
     "model.family": FAMILIES,
     "objective.name": OBJECTIVES,
     "optimizer.name": OPTIMIZERS,
-    "schedule.lr_schedule": DECAYS,
+    "schedule.lr_schedule": LR_SCHEDULES,
     "devices.strategy": STRATEGIES,
 }
 """Option to the registry of its names."""
@@ -41,7 +41,7 @@ SIZES = (
 
 
 def resolve(config: PretrainingConfig) -> PretrainingConfig:
-    """Returns a configuration in which nothing depends on a family, an objective or a checkpoint.
+    """Fills in the defaults that depend on the family, the objective or a checkpoint.
 
     Raises:
         InputError: if options do not go together, or a model cannot be opened.

@@ -15,7 +15,7 @@ import yaml
 
 import keras_bert as kb
 from keras_bert.cli import INTERRUPTED, TRY_AGAIN, WRONG_INPUT
-from keras_bert.distribution.cluster import from_kubernetes
+from keras_bert.distribution.strategy import from_kubernetes
 from keras_bert.options import fields
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.recipes import read_config, recipes

@@ -7,7 +7,8 @@ import keras_bert as kb
 from keras_bert.errors import InputError
 from keras_bert.finetuning import Recipe, fine_tune
 from keras_bert.finetuning.freezing import frozen
-from keras_bert.finetuning.optimizer import AdamW, adamw, layer_shares
+from keras_bert.finetuning.optimizer import adamw, learning_rate_multipliers
+from keras_bert.optimizers.keras_adamw import KerasAdamW
 from keras_bert.optimizers.schedules import WarmupLinearDecay
 from tests.adamw import adamw as adamw_of_the_paper
 from tests.finetuning import tiny
@@ -34,15 +35,20 @@ def test_updates_equal_the_paper_with_rates_by_layer(graph):
         [size * rng.normal(size=v.shape) for size, v in zip(sizes, trained, strict=True)]
         for _ in range(6)
     ]
-    shares = {PATHS[0]: 0.25, PATHS[1]: 0.5}
+    multipliers = {PATHS[0]: 0.25, PATHS[1]: 0.5}
     schedule = WarmupLinearDecay(1e-1, 2, 6)
-    optimizer = AdamW(schedule, shares=shares, weight_decay=0.1, global_clipnorm=1.5)
+    optimizer = KerasAdamW(
+        schedule,
+        learning_rate_multipliers=multipliers,
+        weight_decay=0.1,
+        global_clipnorm=1.5,
+    )
     optimizer.build(trained)
     expected = adamw_of_the_paper(
         [v.numpy() for v in trained],
         gradients,
         rates=[0.0, 0.05, 0.1, 0.075, 0.05, 0.025],
-        shares=(0.25, 0.5, 1),
+        multipliers=(0.25, 0.5, 1),
         decays=(0.1, 0.1, 0),
         clip=1.5,
     )
@@ -58,17 +64,19 @@ def test_updates_equal_the_paper_with_rates_by_layer(graph):
 
 
 def test_config_makes_the_same_optimizer():
-    optimizer = AdamW(WarmupLinearDecay(1e-1, 2, 6), shares={"a": 0.5}, weight_decay=0.2)
+    optimizer = KerasAdamW(
+        WarmupLinearDecay(1e-1, 2, 6), learning_rate_multipliers={"a": 0.5}, weight_decay=0.2
+    )
     again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
-    assert type(again) is AdamW
+    assert type(again) is KerasAdamW
     assert again.get_config() == optimizer.get_config()
 
 
-def test_the_share_of_a_layer_falls_with_the_layers_above():
+def test_the_multiplier_of_a_layer_falls_with_the_layers_above():
     model = tiny.classifier({"num_layers": 3})
-    shares = layer_shares(model, 0.5)
+    multipliers = learning_rate_multipliers(model, 0.5)
     variables = kb.checkpoints.variables.named_variables(model)
-    assert {variable.path for variable in model.trainable_variables} <= shares.keys()
+    assert {variable.path for variable in model.trainable_variables} <= multipliers.keys()
     expected = {
         "classifier/": 1,
         "encoder/pooler/": 1,
@@ -78,18 +86,18 @@ def test_the_share_of_a_layer_falls_with_the_layers_above():
         "encoder/embeddings/": 0.0625,
     }
     for name, variable in variables.items():
-        [share] = [share for start, share in expected.items() if name.startswith(start)]
-        assert shares[variable.path] == share, name
+        [multiplier] = [m for start, m in expected.items() if name.startswith(start)]
+        assert multipliers[variable.path] == multiplier, name
     optimizer = adamw(model, Recipe(layer_decay=0.5), 10)
-    optimizer.build(model.trainable_variables)
-    assert optimizer._share_of == [shares[v.path] for v in model.trainable_variables]
+    assert optimizer.learning_rate_multipliers == multipliers
 
 
-def test_a_random_field_has_a_rate_of_its_own():
+def test_a_crf_has_a_rate_of_its_own():
     model = kb.TokenClassifier(tiny.encoder(), 3, crf=True)
-    shares = adamw(model, Recipe(layer_decay=0.5, crf_rate=70), 10).shares
-    assert [shares[variable.path] for variable in model.crf.variables] == [70] * 3
-    assert sorted(set(shares.values()))[-2:] == [1, 70]
+    recipe = Recipe(layer_decay=0.5, crf_rate=70)
+    multipliers = adamw(model, recipe, 10).learning_rate_multipliers
+    assert [multipliers[variable.path] for variable in model.crf.variables] == [70] * 3
+    assert sorted(set(multipliers.values()))[-2:] == [1, 70]
 
 
 def changed(before, after):

@@ -14,9 +14,9 @@ import numpy as np
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.optimizers.schedules import WarmupLinearDecay
 from keras_bert.optimizers.update_rules import lamb
+from keras_bert.pretraining.objectives.models import with_seeds
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.training.jax_step import JaxTrainingStep
-from keras_bert.pretraining.training.loss_sums import with_seeds
 from tests.pretraining.models import batches, make_model
 
 VARIANTS = {

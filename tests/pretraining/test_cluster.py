@@ -4,8 +4,13 @@ import json
 
 import pytest
 
-from keras_bert.distribution.cluster import Cluster, from_kubernetes, from_slurm, from_tf_config
-from keras_bert.distribution.strategy import make_strategy
+from keras_bert.distribution.strategy import (
+    Cluster,
+    from_kubernetes,
+    from_slurm,
+    from_tf_config,
+    make_strategy,
+)
 from keras_bert.errors import InputError
 
 

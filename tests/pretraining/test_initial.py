@@ -128,8 +128,8 @@ def test_a_detector_goes_on(family, make, text_files, tmp_path, caplog):
     assert OBJECTIVES[config.objective.name].samples
     started = built(config)
     np.testing.assert_allclose(started.detector(INPUTS), model(INPUTS), atol=1e-6)
-    np.testing.assert_allclose(started.kept()(INPUTS), model(INPUTS), atol=1e-6)
-    assert_holds(started.kept(), model)
+    np.testing.assert_allclose(started.final_model()(INPUTS), model(INPUTS), atol=1e-6)
+    assert_holds(started.final_model(), model)
     table = started.generator.encoder.embeddings.token_embedding
     np.testing.assert_array_equal(table, model.encoder.embeddings.token_embedding)
     assert "generator" in caplog.text
@@ -142,7 +142,7 @@ def test_a_generator_goes_on_from_the_checkpoint_of_a_run(family, make, text_fil
     for weight in trained.trainable_weights:
         weight.assign_add(keras.random.normal(weight.shape, stddev=0.1, seed=3))
     optimizer = AdamW(trainable_variables(trained), lambda step: 0.0)
-    snapshot = take_snapshot(trained.kept(), optimizer, {"step": 7})
+    snapshot = take_snapshot(trained.final_model(), optimizer, {"step": 7})
     write_checkpoint(tmp_path, snapshot, keep=1)
     assert_holds(built(options(tmp_path / "step-00000007", text_files, tmp_path)), trained)
 

@@ -5,8 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.data.mask_selection import MASKING_UNITS, score_words
-from keras_bert.pretraining.data.masking import TokenMasking, max_predictions
+from keras_bert.pretraining.data.masking import (
+    MASKING_UNITS,
+    TokenMasking,
+    max_predictions,
+    score_words,
+)
 from keras_bert.pretraining.data.random_bits import random_bits, uniform
 
 PAD, MASK, SPECIAL, SIZE = 0, 4, (0, 1, 2, 3, 4), 1000

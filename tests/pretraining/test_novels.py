@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from keras_bert.pretraining.data.corpus import TokenizedCorpus
-from keras_bert.pretraining.data.example_index import full_sentences_index, sentence_order_index
+from keras_bert.pretraining.data.example_index import full_sentences_index
 from keras_bert.pretraining.data.input_pipeline import Examples
-from keras_bert.pretraining.data.mask_selection import MASKING_UNITS
-from keras_bert.pretraining.data.masking import TokenMasking
+from keras_bert.pretraining.data.masking import MASKING_UNITS, TokenMasking
+from keras_bert.pretraining.data.sentence_pairs import sentence_order_index
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece.tokenizer import WordPiece

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from keras_bert.optimizers.distributed import LAMB, AdamW
 from keras_bert.optimizers.loss_scale import LossScale
-from keras_bert.optimizers.published import decays
-from keras_bert.optimizers.schedules import DECAYS, WarmupCosineDecay
+from keras_bert.optimizers.schedules import LR_SCHEDULES, WarmupCosineDecay
+from keras_bert.optimizers.update_rules import decays
 from keras_bert.pretraining.training import trainer as trainer_module
 from keras_bert.pretraining.training.trainer import make_optimizer, pretrain
 from tests.adamw import adamw
@@ -85,7 +85,7 @@ def test_betas_and_epsilon_of_adamw():
         values(optimizer).values(),
         [several.values() for several in gradients],
         rates=[0.02] * 5,
-        shares=[1] * 4,
+        multipliers=[1] * 4,
         decays=[0.1 * decays(name) for name in SHAPES],
         betas=OPTIONS["betas"],
         epsilon=OPTIONS["epsilon"],
@@ -100,11 +100,11 @@ def test_betas_and_epsilon_of_adamw():
     ("decay", "middle", "end"), [("linear", 0.6, 0.2), ("cosine", 0.6, 0.2), ("constant", 1, 1)]
 )
 def test_schedules(decay, middle, end):
-    schedule = DECAYS[decay](1.0, 10, 110, 0.2)
+    schedule = LR_SCHEDULES[decay](1.0, 10, 110, 0.2)
     rates = [float(schedule(step)) for step in (0, 9, 10, 60, 110, 200)]
     np.testing.assert_allclose(rates, [0.0, 0.9, 1.0, middle, end, end], atol=1e-6)
     again = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
-    assert type(again) is DECAYS[decay]
+    assert type(again) is LR_SCHEDULES[decay]
     assert float(again(35)) == float(schedule(35))
 
 

@@ -5,16 +5,14 @@ from hypothesis import strategies as st
 from sklearn.ensemble import GradientBoostingClassifier
 
 from keras_bert.errors import InputError
+from keras_bert.pretraining.data import sentence_pairs
 from keras_bert.pretraining.data.example_index import (
+    best_fit,
     full_sentences_index,
-    next_sentence,
-    next_sentence_index,
     packed_index,
     segments_index,
-    sentence_order,
-    sentence_order_index,
 )
-from keras_bert.pretraining.data.example_index.packed import best_fit
+from keras_bert.pretraining.data.sentence_pairs import next_sentence_index, sentence_order_index
 
 CORPUS = {  # of `make_corpus`
     "seed": st.integers(0, 1000),
@@ -57,7 +55,7 @@ def test_invariants(make_corpus, seed, max_tokens, **options):
 def test_before_truncation_every_token_stands_in_one_example(
     make_corpus, monkeypatch, most_sentences
 ):
-    monkeypatch.setattr(next_sentence, "truncate", lambda *parts: parts[:4])
+    monkeypatch.setattr(sentence_pairs, "truncate", lambda *parts: parts[:4])
     corpus = make_corpus(seed=3, documents=60, most_sentences=most_sentences)
     index = next_sentence_index(corpus, 60, seed=1)
     uses = np.zeros(len(corpus.tokens), int)
@@ -103,7 +101,7 @@ def test_fills_sequences_but_for_a_tenth_and_the_ends_of_documents(make_corpus):
 def test_units_are_split_alike_whatever_is_in_memory_at_a_time(make_corpus, monkeypatch):
     corpus = make_corpus(documents=500, most_sentences=2)
     at_once = next_sentence_index(corpus, 61)
-    monkeypatch.setattr(next_sentence, "BLOCK", 7)
+    monkeypatch.setattr(sentence_pairs, "BLOCK", 7)
     in_blocks = next_sentence_index(corpus, 61)
     for name in COLUMNS:
         np.testing.assert_array_equal(getattr(at_once, name), getattr(in_blocks, name))
@@ -173,7 +171,7 @@ def test_ordered_pairs_are_parts_of_one_document(make_corpus, seed, max_tokens, 
 def test_ordered_pairs_hold_every_token_once_before_truncation(
     make_corpus, monkeypatch, most_sentences
 ):
-    monkeypatch.setattr(sentence_order, "truncate", lambda *parts: parts[:4])
+    monkeypatch.setattr(sentence_pairs, "truncate", lambda *parts: parts[:4])
     corpus = make_corpus(seed=3, documents=60, most_sentences=most_sentences)
     index = sentence_order_index(corpus, 60, seed=1)
     uses = np.zeros(len(corpus.tokens), int)
@@ -238,7 +236,7 @@ def test_full_sentences_are_those_of_a_loop(make_corpus, seed, max_tokens, **opt
     separator = 3
     corpus = plain.with_document_separators(separator)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("keras_bert.pretraining.data.example_index.sentences.EARLIER", 0)
+        patch.setattr("keras_bert.pretraining.data.example_index.EARLIER", 0)
         index = full_sentences_index(corpus, max_tokens, seed=seed)
     order = np.argsort(index.a_start)
     spans = zip(index.a_start[order], index.a_length[order], strict=True)

@@ -1,7 +1,7 @@
 import pytest
 
 from keras_bert.errors import InputError
-from keras_bert.optimizers.published import BETA_1, BETA_2, EPSILON
+from keras_bert.optimizers.update_rules import BETA_1, BETA_2, EPSILON
 from keras_bert.options import set_option
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.recipes import read_config

@@ -12,9 +12,9 @@ from keras_bert.cli import main
 from keras_bert.errors import InputError, StorageError
 from keras_bert.pretraining.data import records as records_module
 from keras_bert.pretraining.data import tokenization
-from keras_bert.pretraining.data.example_index import next_sentence_index, sentence_order_index
 from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
 from keras_bert.pretraining.data.records import open_corpus
+from keras_bert.pretraining.data.sentence_pairs import next_sentence_index, sentence_order_index
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import Trainer, pretrain

@@ -189,7 +189,7 @@ def test_disentangled_gradients(config, batch):
     assert not np.any(parts["rtd"][0])
     assert np.abs(parts["rtd"][1]).max() > 1e-4
     # The difference's gradient is what a table of the detector's own would get.
-    kept = model.kept()
+    kept = model.final_model()
     x, y, w = batch
     outputs = model(x)
     table = trainable_variables(kept)[TOKENS]
@@ -211,7 +211,7 @@ def test_what_is_kept_detects_as_what_was_trained(config, batch, disentangled):
     rng = np.random.default_rng(0)
     for variable in variables.values():  # as after some training: the difference is not zero
         variable.assign(variable + rng.normal(0, 0.1, variable.shape))
-    kept = model.kept()
+    kept = model.final_model()
     x, *_ = batch
     seen = {k: x[k] for k in ("token_ids", "segment_ids", "padding_mask")}
     np.testing.assert_allclose(kept(seen), model.detector(seen), atol=1e-6)

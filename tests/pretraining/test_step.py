@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_bert.optimizers.distributed import AdamW
 from keras_bert.optimizers.loss_scale import LossScale
-from keras_bert.optimizers.published import decays
 from keras_bert.optimizers.schedules import WarmupLinearDecay
+from keras_bert.optimizers.update_rules import decays
 from keras_bert.pretraining.training.step import trainable_variables
 from tests.adamw import adamw
 from tests.marks import others_slow

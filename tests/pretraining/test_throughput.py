@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tqdm.std
 
-from keras_bert.pretraining.training import device_flops as peaks
+from keras_bert.pretraining.training import throughput
 from keras_bert.pretraining.training.hooks import advance, make_bar
 from keras_bert.pretraining.training.throughput import Throughput, training_flops
 from tests.pretraining.models import make_model
@@ -32,7 +32,7 @@ def test_gpus_by_name(monkeypatch, name, peak):
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["device"])
     details = {"device_name": name} if name else {}
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda device: details)
-    assert peaks.peak_teraflops(tf.distribute.get_strategy()) == peak
+    assert throughput.peak_teraflops(tf.distribute.get_strategy()) == peak
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_tpus_by_type(monkeypatch, kind, replicas, peak):
             pass
 
     monkeypatch.setenv("TPU_ACCELERATOR_TYPE", kind)
-    assert peaks.peak_teraflops(Strategy()) == peak
+    assert throughput.peak_teraflops(Strategy()) == peak
 
 
 def test_what_some_steps_have_done():

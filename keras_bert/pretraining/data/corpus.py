@@ -29,7 +29,7 @@ Patterns = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TokenizedCorpus:
-    """Documents of sentences of tokens. A line without several sentences counts as one.
+    """Documents of sentences of tokens. A line is a sentence, unless it has several.
 
     Args:
         tokens: `[N]` int32, all text one after the other, in memory or in files.
@@ -79,13 +79,13 @@ class TokenizedCorpus:
         *,
         max_sentence_tokens: int,
     ) -> TokenizedCorpus:
-        """The corpus of lines that are tokenized.
+        """Makes the corpus of tokenized lines.
 
         Args:
             parts: the text, in parts that may be cut at any line.
-            tokens: those of all parts, one after the other.
-            tokenizer: what made them.
-            max_sentence_tokens: as of `from_files`.
+            tokens: tokens of all parts, one after the other.
+            tokenizer: tokenizer of the lines.
+            max_sentence_tokens: see `from_files`.
 
         Raises:
             InputError: if there are no tokens.
@@ -130,16 +130,16 @@ class TokenizedCorpus:
 
     @property
     def num_documents(self) -> int:
-        """Number of documents."""
+        """Number of documents with text."""
         return len(self.document_splits) - 1
 
     @functools.cached_property
     def document_of_sentence(self) -> np.ndarray:
-        """`[U]` int64."""
+        """Number of each sentence's document, `[U]` int64."""
         return np.repeat(np.arange(self.num_documents), np.diff(self.document_splits))
 
     def with_document_separators(self, separator_id: int) -> TokenizedCorpus:
-        """The same text with a separator at the end of each document, for sequences across them."""
+        """Adds a separator at the end of each document, for sequences across documents."""
         ends = self.sentence_splits[self.document_splits[1:]]
         return dataclasses.replace(
             self,
@@ -149,36 +149,36 @@ class TokenizedCorpus:
             separator_id=separator_id,
         )
 
-    def split(self, share: float) -> tuple[TokenizedCorpus, TokenizedCorpus]:
-        """Training text and held-out text, about `share` of the whole.
+    def split(self, ratio: float) -> tuple[TokenizedCorpus, TokenizedCorpus]:
+        """Returns training text and held-out text, about `ratio` of the whole text.
 
-        Holds out every n-th document, or where there are few documents the end of each.
+        Holds out every n-th document or, if there are few documents, the end of each.
 
         Raises:
             InputError: if there is too little text.
         """
-        enough = self.num_documents * share >= 20
+        enough = self.num_documents * ratio >= 20
         sentence = np.arange(self.num_sentences)
         if enough:
-            every = round(1 / share)
+            every = round(1 / ratio)
             held_out = self.document_of_sentence % every == every - 1
         else:
             sizes = np.diff(self.document_splits)
             # Rounded over all documents: short ones would each round to nothing.
-            kept = sizes - np.diff(np.round(self.document_splits * share)).astype(np.int64)
+            kept = sizes - np.diff(np.round(self.document_splits * ratio)).astype(np.int64)
             held_out = (
                 sentence - self.document_splits[:-1][self.document_of_sentence]
                 >= (kept[self.document_of_sentence])
             )
         if not held_out.any() or held_out.all():
             raise InputError(
-                f"Cannot hold out a ratio of {share} of {self.num_sentences} lines; give more text "
+                f"Cannot hold out a ratio of {ratio} of {self.num_sentences} lines; give more text "
                 "or name validation files."
             )
         return self._select(~held_out), self._select(held_out)
 
     def _select(self, sentences: np.ndarray) -> TokenizedCorpus:
-        """The sentences `[U]` bool that are true; documents without any disappear."""
+        """Returns the selected sentences, `[U]` bool; documents without a sentence disappear."""
         lengths = np.diff(self.sentence_splits)
         _, document_sizes = np.unique(self.document_of_sentence[sentences], return_counts=True)
         if isinstance(self.tokens, MappedTokens):
@@ -195,13 +195,13 @@ class TokenizedCorpus:
 
 
 class Lines(NamedTuple):
-    """A text, or a part of one that is cut at lines; lines without tokens count as none.
+    """A text or a part of it, without the lines that have no tokens.
 
     Attributes:
-        tokens: `[N]` int32, those of all lines one after the other.
+        tokens: `[N]` int32, tokens of all lines, one after the other.
         lengths: `[L]` int32, tokens per line.
-        breaks: `[K]` int32, numbers of the lines before which a document ends; L where one ends
-            with the last line.
+        breaks: `[K]` int32, numbers of lines that follow the end of a document; L if a document
+            ends with the last line.
     """
 
     tokens: np.ndarray
@@ -210,7 +210,7 @@ class Lines(NamedTuple):
 
 
 def tokenize_lines(lines: Iterable[str], tokenizer: Tokenizer) -> Lines:
-    """Tokenizes lines; `""` ends a document."""
+    """Tokenizes lines of text; `""` ends a document."""
 
     def batches() -> Iterator[list[bytes]]:
         iterator = iter(lines)
@@ -247,7 +247,7 @@ def tokenize_lines(lines: Iterable[str], tokenizer: Tokenizer) -> Lines:
 def sentence_starts(
     lines: Lines, line_starts: np.ndarray, tokenizer: Tokenizer, max_tokens: int
 ) -> np.ndarray:
-    """Indices `[U]` at which sentences begin: at lines, inside long lines also at sentences."""
+    """Returns the tokens `[U]` at which sentences begin: at lines and inside long lines."""
     tokens = lines.tokens
     word_start = ~tokenizer.is_continuation[tokens]
     length = np.diff(line_starts, append=len(tokens))
@@ -267,7 +267,7 @@ def sentence_starts(
 
 
 def _after_sentence(tokens: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-    """`[N]` bool: tokens that follow final punctuation and the quotes and brackets it closes."""
+    """Finds tokens after final punctuation and its closing quotes and brackets, `[N]` bool."""
     final = _is_one_of(tokens, SENTENCE_END, vocabulary)
     closing = _is_one_of(tokens, CLOSING, vocabulary)
     ended = final.copy()

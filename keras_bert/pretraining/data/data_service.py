@@ -1,4 +1,4 @@
-"""Batches made on other hosts, by `tf.data` service, in the order in which they would be made here.
+"""Makes batches on other hosts, by `tf.data` service, in the same order as on this machine.
 
 One dispatcher with many workers gives batches in any order, and a worker that comes back begins
 anew. Here every host has a dispatcher and a worker of its own, and the hosts make the batches in
@@ -29,9 +29,9 @@ class DataHost:
     """A dispatcher and its only worker, in this process, until it is stopped.
 
     Args:
-        port: of the dispatcher, which runs name; 0 means any.
-        worker_port: of the worker, the same.
-        host: the name by which others reach this machine. It does not limit who can connect.
+        port: port of the dispatcher, which runs name; 0 means any port.
+        worker_port: port of the worker; 0 means any port.
+        host: name of this machine for other hosts. It does not limit who can connect.
         listen_on_all_interfaces: consent to TensorFlow's only way of listening. Whoever reaches the
             ports can read and write files as this user, so a firewall must protect the ports.
 
@@ -76,7 +76,7 @@ class DataHost:
         )
 
     def stop(self) -> None:
-        """Ends both; a run that reads from here waits then, and ends when a host is back here."""
+        """Stops the dispatcher and the worker. A run that reads from them waits until a host is back, and ends then."""
         self._worker._stop()
         self._dispatcher._stop()
 
@@ -84,11 +84,11 @@ class DataHost:
 def map_on_hosts(
     indices: tf.data.Dataset, make: Callable[[tf.Tensor], Any], hosts: Sequence[str]
 ) -> tf.data.Dataset:
-    """`indices.map(make)`, computed by hosts in turn; in the order of the indices.
+    """Computes `indices.map(make)` on hosts in turn, in the order of the indices.
 
     Args:
         indices: int64, ascending one by one.
-        make: what becomes of an index. All that it holds is sent to the hosts.
+        make: function of an index. Everything that it captures is sent to the hosts.
         hosts: addresses of `DataHost`s.
     """
 
@@ -114,13 +114,13 @@ def map_on_hosts(
 
 @contextlib.contextmanager
 def fed_by(hosts: Sequence[str]) -> Iterator[None]:
-    """Says in one sentence that a host has failed those who read from it, should that happen.
+    """Raises one clear error if a data host fails within the block.
 
     Args:
-        hosts: as of `map_on_hosts`; without any, nothing happens here.
+        hosts: addresses of `DataHost`s; empty if the batches are made here.
 
     Raises:
-        WorkerLostError: if one fails in the block.
+        WorkerLostError: if a host fails.
     """
     try:
         yield

@@ -1,9 +1,10 @@
-"""From an index of examples to batches: index arithmetic and one gather, in the graph."""
+"""Makes batches from an index of examples, by index arithmetic and one gather in the graph."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
@@ -13,12 +14,10 @@ from keras_bert.pretraining.data.corpus import TokenizedCorpus
 from keras_bert.pretraining.data.data_service import map_on_hosts
 from keras_bert.pretraining.data.example_index import (
     AnyExampleIndex,
-    ExampleIndex,
-    PackedExampleIndex,
     full_sentences_index,
     packed_index,
 )
-from keras_bert.pretraining.data.mapped_tokens import MappedTokens, token_reader
+from keras_bert.pretraining.data.mapped_tokens import MappedTokens
 from keras_bert.pretraining.data.masking import TokenMasking
 from keras_bert.pretraining.data.random_bits import Purpose, random_bits, uniform
 from keras_bert.text.vocabulary import Vocabulary
@@ -49,19 +48,19 @@ class Examples:
     """The training examples of a corpus, by epoch and number.
 
     Args:
-        corpus: the text.
-        vocabulary: its tokens.
-        masking: which tokens are to be guessed.
+        corpus: tokenized text.
+        vocabulary: vocabulary of the text.
+        masking: selects and replaces the tokens to predict.
         sequence_length: T.
-        objective: decides which texts an example has, and which labels and weights.
-        across_documents: whether spans of text go on into the next document, in place of the
+        objective: decides the texts, labels and weights of an example.
+        across_documents: whether spans of text continue into the next document, in place of the
             objective's examples; for objectives without pairs.
-        packed: whether rows are filled with several documents, the same.
-        data_service: addresses of the hosts that make the batches; none means that it is done here.
-        seed: of the examples and of the noise that a model samples with.
+        packed: whether rows are filled with several documents; for objectives without pairs.
+        data_service: addresses of the hosts that make the batches; empty to make them here.
+        seed: seed of the examples and of the noise that a model samples with.
 
     Raises:
-        InputError: if there are hosts to which the tokens would have to be sent.
+        InputError: if there are hosts, but the tokens are not in files.
     """
 
     corpus: TokenizedCorpus
@@ -101,21 +100,21 @@ class Examples:
         first_part: int = 0,
         local_parts: int | None = None,
     ) -> tf.data.Dataset:
-        """An epoch as batches `(x, y, w)`, for `fit` or for a loop.
+        """Makes the batches `(x, y, w)` of an epoch, for `fit` or for a loop.
 
         Every example comes once. The last batch is filled up with examples whose weights are 0,
-        so that all batches have the same static shape. To begin at any example costs nothing.
+        so that all batches have the same static shape. Starting at a later example costs nothing.
 
         Args:
             batch_size: B of the global batch.
             epoch: number of the epoch, which decides pairs, order and masks.
             start: number of the first example.
             limit: number of examples, from the beginning of the epoch; None means all.
-            example_index: `example_index(epoch)`, if it is at hand.
-            parts: number of replicas among which every batch is divided, in order; an element of
-                the dataset is then one part.
-            first_part: the first part that is wanted here.
-            local_parts: number of parts wanted here; default all.
+            example_index: `example_index(epoch)`, if it is already made.
+            parts: number of replicas that share every batch, in order; an element of the dataset
+                is then one part.
+            first_part: first part of this worker.
+            local_parts: number of this worker's parts; default all.
 
         Returns:
             Elements of x: `token_ids`, `segment_ids`, `padding_mask` `[B, T]` int32 and
@@ -131,7 +130,11 @@ class Examples:
         end = min(limit or len(example_index), len(example_index))
         batches = num_batches(end - start, batch_size)
         # Captured tensors are passed to the pipeline, not copied into its graph.
-        tokens, columns = token_reader(self.corpus.tokens), index_columns(example_index)
+        columns = {name: tf.constant(column) for name, column in vars(example_index).items()}
+        if isinstance(self.corpus.tokens, MappedTokens):
+            tokens = self.corpus.tokens.gather
+        else:
+            tokens = partial(tf.gather, tf.constant(self.corpus.tokens))
 
         def batch(index: tf.Tensor) -> Any:
             part = first_part + index % local_parts
@@ -199,15 +202,15 @@ def distributed_batches(
     example_index: AnyExampleIndex | None = None,
     limit: int | None = None,
 ) -> Iterator:
-    """The batches of an epoch, every replica of every worker getting its part, in order.
+    """Makes the batches of an epoch; every replica of every worker gets its part, in order.
 
     Args:
-        strategy: whose replicas.
-        examples: of all of them; a worker makes its own part only.
-        batch_size: over all replicas.
+        strategy: strategy of the replicas.
+        examples: examples of all replicas; a worker makes its own part only.
+        batch_size: examples per batch, over all replicas.
         epoch: number of the epoch.
         start: number of the first example.
-        example_index: `examples.example_index(epoch)`, if it is at hand.
+        example_index: `examples.example_index(epoch)`, if it is already made.
         limit: number of examples, from the beginning of the epoch; None means all.
     """
     replicas = strategy.num_replicas_in_sync
@@ -229,7 +232,7 @@ def distributed_batches(
 
 
 def num_batches(examples: int, batch_size: int) -> int:
-    """Batches of so many examples, the last of which may not be full."""
+    """Returns the number of batches of these examples; the last batch may not be full."""
     return -(-examples // batch_size)
 
 
@@ -237,8 +240,8 @@ class Layout(NamedTuple):
     """A batch of rows, all `[B, T]`.
 
     Attributes:
-        index: int64, number of the token of text that stands here, 0 where none does.
-        special: int32, the id that stands here instead, or -1.
+        index: int64, number of the text's token in this cell, or 0.
+        special: int32, id of the special token in this cell, or -1.
         segment_ids: int32.
         document_ids: int32, number of the document in its row from 1, 0 at padding.
     """
@@ -249,22 +252,17 @@ class Layout(NamedTuple):
     document_ids: tf.Tensor
 
 
-def index_columns(example_index: ExampleIndex | PackedExampleIndex) -> dict[str, tf.Tensor]:
-    """Returns the columns of an index as tensors."""
-    return {name: tf.constant(column) for name, column in vars(example_index).items()}
-
-
 def arrange(
     columns: Mapping[str, tf.Tensor], number: tf.Tensor, length: int, vocabulary: Vocabulary
 ) -> Layout:
-    """Lays out examples.
+    """Lays out examples in rows of one length.
 
     Args:
-        columns: of the example index.
-        number: `[B]` int64, of the examples, ascending and without gaps; the last one may be
-            repeated.
+        columns: columns of the example index.
+        number: `[B]` int64, numbers of the examples, ascending and without gaps; the last number
+            may be repeated.
         length: T.
-        vocabulary: for the special tokens.
+        vocabulary: vocabulary with the special tokens.
     """
     arranged = _packed if "row_splits" in columns else _texts
     return arranged(columns, number, tf.range(length, dtype=tf.int64), vocabulary)
@@ -276,7 +274,7 @@ def _texts(
     position: tf.Tensor,
     vocabulary: Vocabulary,
 ) -> Layout:
-    """One text, `[CLS] a [SEP]`, or two, `[CLS] a [SEP] b [SEP]`."""
+    """Lays out one text, `[CLS] a [SEP]`, or two, `[CLS] a [SEP] b [SEP]`."""
     example = {name: tf.gather(column, number)[:, tf.newaxis] for name, column in columns.items()}
     a_end = example["a_length"] + 1  # where the first [SEP] stands
     b_length = example["b_length"]
@@ -299,7 +297,7 @@ def _packed(
     position: tf.Tensor,
     vocabulary: Vocabulary,
 ) -> Layout:
-    """Several texts, `[CLS] a [SEP] [CLS] b [SEP]`, and so on."""
+    """Lays out several texts, `[CLS] a [SEP] [CLS] b [SEP]`, and so on."""
     splits = columns["row_splits"]
     first, last = splits[number[0]], splits[number[-1] + 1]
     cell = number[:, tf.newaxis] * tf.size(position, tf.int64) + position  # [B, T]
@@ -324,7 +322,7 @@ def _packed(
 def _special_ids(
     vocabulary: Vocabulary, position: Any, end: tf.Tensor, is_separator: tf.Tensor
 ) -> tf.Tensor:
-    """`[B, T]` int32: `[CLS]` at 0, padding after the end, separators where told, -1 elsewhere."""
+    """Returns `[B, T]` int32: `[CLS]` at 0, padding after the end, the separators, -1 elsewhere."""
     ids = tf.where(is_separator, vocabulary.separator_id, -1)
     ids = tf.where(position == 0, vocabulary.cls_id, ids)
     return tf.where(position > end, vocabulary.pad_id, ids)

@@ -1,9 +1,9 @@
-"""Token ids that stay in their files: what is looked at is read, and the system keeps it or not."""
+"""Token ids in memory-mapped files, which the system reads on demand."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,16 @@ import tensorflow as tf
 from keras_bert.checkpoints.files import read_header
 from keras_bert.text.rows import splits_of
 
-WIDTH = 4  # bytes of an int32, of which these files are made
+WIDTH = 4  # bytes of an int32
 
 
 class MappedFile:
-    """A safetensors file of int32 vectors, of which none is read before it is looked at.
+    """A memory-mapped safetensors file of int32 vectors.
 
     Attributes:
-        path: the file.
-        checksums: of the text that it was made of, of its tokens, and of its other vectors.
-        ends: where each vector begins and ends, in numbers from the start of the file.
+        path: path of the file.
+        checksums: checksums of the source text, of the tokens, and of the other vectors.
+        ends: begin and end of each vector, counted in int32 from the start of the file.
     """
 
     def __init__(self, path: Path):
@@ -37,16 +37,16 @@ class MappedFile:
 
     @property
     def size(self) -> int:
-        """Numbers in the file, its header being counted as such."""
+        """Size of the file in int32, with its header."""
         return self.path.stat().st_size // WIDTH
 
     def vector(self, name: str) -> np.ndarray:
-        """One of the vectors."""
+        """Returns a vector by its name."""
         first, last = self.ends[name]
         return np.memmap(self.path, "<i4", mode="r")[first:last]
 
     def in_graph(self) -> tf.Tensor:
-        """The file as it is, `[size]` int32; its vectors stand at `ends`."""
+        """Returns the whole file, `[size]` int32; its vectors are at `ends`."""
         return tf.raw_ops.ImmutableConst(
             dtype=tf.int32, shape=[self.size], memory_region_name=str(self.path.resolve())
         )
@@ -55,14 +55,13 @@ class MappedFile:
 class MappedTokens:
     """Token ids `[N]` int32 of several files, one after the other, or of some spans of them.
 
-    It stands where an array would that is indexed by arrays. `gather` does the same in the graph,
-    of which only the names of the files become part: it can be sent to other machines that have
-    the files under these names.
+    Can be indexed by arrays, as a NumPy array. `gather` does the same in the graph. The graph holds
+    only the names of the files, so it can be sent to other machines with the same files.
 
     Args:
-        files: with a vector `tokens` each.
-        starts: `[R]` int64, where spans begin and
-        ends: where they end, ascending; by default there is one, of everything.
+        files: files, each with a vector `tokens`.
+        starts: `[R]` int64, begins of spans, ascending; by default one span has all tokens.
+        ends: `[R]` int64, ends of the spans.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class MappedTokens:
         self._file_starts = splits_of(sizes)[:-1]
         self._starts = np.zeros(1, np.int64) if starts is None else starts
         self._ends = sizes.sum(keepdims=True) if ends is None else ends
-        self._here = splits_of(self._ends - self._starts)[:-1]  # where they begin among ours
+        self._here = splits_of(self._ends - self._starts)[:-1]  # begins of the spans in this object
         self._shifts = self._starts - self._here
 
     def __len__(self) -> int:
@@ -94,12 +93,12 @@ class MappedTokens:
         return result
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """All of it, in memory."""
+        """Reads all tokens into memory."""
         return self[np.arange(len(self))].astype(dtype or np.int32)
 
     def take(self, starts: np.ndarray, ends: np.ndarray) -> MappedTokens | np.ndarray:
-        """The spans from `starts` to `ends` `[R]`, one after the other."""
-        if self._shifts.any():  # of spans once more
+        """Returns the spans from `starts` to `ends` `[R]`, one after the other."""
+        if self._shifts.any():  # spans of spans
             return np.concatenate(
                 [self[np.arange(a, b)] for a, b in zip(starts, ends, strict=True)]
             )
@@ -107,12 +106,12 @@ class MappedTokens:
 
     @property
     def checksum(self) -> int:
-        """Of those that the files say that they have, and the spans."""
+        """Checksum of the files' stored checksums and of the spans."""
         contents = np.array([file.checksums[1] for file in self._files])
         return zlib.crc32(np.concatenate([contents, self._starts, self._ends]).data)
 
     def gather(self, index: tf.Tensor) -> tf.Tensor:
-        """Tokens int32 of the shape of `index`, int64, in the graph."""
+        """Returns tokens int32 of the shape of `index`, int64, in the graph."""
         flat = tf.reshape(index, [-1])
         if self._shifts.any():
             span = tf.searchsorted(self._here, flat, side="right") - 1
@@ -125,11 +124,3 @@ class MappedTokens:
         parts = tf.dynamic_partition(flat, file, count)
         found = [tf.gather(f.in_graph(), part) for f, part in zip(self._files, parts, strict=True)]
         return tf.reshape(tf.dynamic_stitch(places, found), tf.shape(index))
-
-
-def token_reader(tokens: np.ndarray | MappedTokens) -> Callable[[tf.Tensor], tf.Tensor]:
-    """From indices, int64 of any shape, to tokens, in the graph."""
-    if isinstance(tokens, MappedTokens):
-        return tokens.gather
-    in_memory = tf.constant(tokens)
-    return lambda index: tf.gather(in_memory, index)

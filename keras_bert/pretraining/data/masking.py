@@ -1,44 +1,66 @@
-"""Which tokens a masked language model must guess (BERT, section 3.1, task 1)."""
+"""Masking: selects the tokens to predict and replaces them (BERT, section 3.1, task 1)."""
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.data.mask_selection import MASKING_UNITS, select_masked_tokens
 from keras_bert.pretraining.data.random_bits import Purpose, random_bits, uniform
+
+
+class MaskingUnit(NamedTuple):
+    """Unit of masking: spans of whole words, or of tokens."""
+
+    lengths: tuple[float, ...] = (1.0,)
+    """Relative frequencies of spans of 1, 2, ... words."""
+    of_words: bool = True
+    """Whether all tokens of a word are masked at once, or every token is a word."""
+    replaced_together: bool = False
+    """Whether all tokens of a span become `[MASK]`, or are all replaced or all kept."""
+
+
+MASKING_UNITS = {
+    # BERT (https://arxiv.org/abs/1810.04805), and its whole-word masking of 2019.
+    "token": MaskingUnit(of_words=False),
+    "word": MaskingUnit(),
+    # ALBERT (https://arxiv.org/abs/1909.11942): n-grams with p(n) ~ 1/n.
+    "ngram": MaskingUnit(lengths=(1, 1 / 2, 1 / 3)),
+    # SpanBERT (https://arxiv.org/abs/1907.10529): geometric(0.2), clipped at 10; 3.8 on average.
+    "span": MaskingUnit(lengths=tuple(0.8**n for n in range(10)), replaced_together=True),
+}
+"""Units of masking by name."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class TokenMasking:
-    """Chooses tokens and replaces them: 80 % by `[MASK]`, 10 % by a random token, 10 % not at all.
+    """Selects tokens and replaces them: 80 % by `[MASK]`, 10 % by a random token, 10 % not at all.
 
-    Every choice is a function of (seed, epoch, example, position): the size of the batch, the
+    Every selection is a function of (seed, epoch, example, position): the size of the batch, the
     number of workers and a restart change nothing.
 
-    Of the ordinary tokens of an example, exactly `rate` are chosen on average: its number is
-    rounded up or down at random. There is less only
+    Selects exactly `rate` of the ordinary tokens on average: rounds the number of an example up or
+    down at random. Selects fewer tokens only
 
     - if the number exceeds the prediction limit; `max_predictions` is enough for any example;
-    - if no word that is left fits into the rest of the number, which needs a text in which nearly
-      all words have several tokens.
+    - if no other word fits into the remaining number, because nearly all words have several
+      tokens.
 
-    There is more in examples of a few tokens, because one is chosen at least.
+    Selects at least one token of an example, so more than `rate` of a short one.
 
     Args:
-        mask_id: the id of `[MASK]`.
-        special_ids: ids that are never chosen and never put in at random, padding among them.
-        is_continuation: bool `[V]`, true for tokens that continue a word; every tokenizer tells.
+        mask_id: id of `[MASK]`.
+        special_ids: ids that are never selected and never random replacements, such as padding.
+        is_continuation: bool `[V]`, true for tokens that continue a word, see `Tokenizer`.
         rate: ratio of the other tokens to predict.
-        max_predictions_per_seq: number P of predictions per example; more are not made.
-        unit: what is chosen at once: "token", "word" (all tokens of a word or none), "ngram" (one
-            to three words) or "span" (one to ten words). If every word of an example exceeds the
-            prediction limit, each token is a word.
-        replacement: shares that `[MASK]` and a random token replace; the rest stays.
-        seed: of the random choices.
+        max_predictions_per_seq: largest number P of predictions per example.
+        unit: unit of masking: "token", "word" (all tokens of a word), "ngram" (one to three words)
+            or "span" (one to ten words). If every word of an example exceeds the prediction limit,
+            each token is a word.
+        replacement: ratios of the selected tokens that `[MASK]` and a random token replace.
+        seed: seed of the random choices.
 
     Raises:
         InputError: if an option is unknown or out of range.
@@ -83,12 +105,12 @@ class TokenMasking:
             object.__setattr__(self, name, table)
 
     def __call__(self, token_ids: tf.Tensor, epoch: Any, example: tf.Tensor) -> dict[str, Any]:
-        """Masks a batch.
+        """Masks a batch of token ids.
 
         Args:
             token_ids: `[B, T]` int32.
             epoch: number of the epoch.
-            example: `[B]`, what tells the examples of an epoch apart.
+            example: `[B]`, numbers of the examples in the epoch.
 
         Returns:
             `token_ids` `[B, T]` int32 with tokens replaced; `positions` `[B, P]` int32, `labels`
@@ -99,7 +121,7 @@ class TokenMasking:
         row = random_bits(self.seed, epoch, example)[:, tf.newaxis]  # [B, 1]
         candidate = tf.gather(self._is_ordinary, token_ids)  # [B, T]
         count = self._count(candidate, row, max_predictions_per_seq)
-        positions, chosen, span = select_masked_tokens(
+        positions, selected, span = select_masked_tokens(
             MASKING_UNITS[self.unit],
             candidate,
             tf.gather(self._continues, token_ids),
@@ -107,22 +129,23 @@ class TokenMasking:
             count,
             max_predictions_per_seq,
         )
-        positions = tf.where(chosen, positions, 0)
-        labels = tf.where(chosen, tf.gather(token_ids, positions, batch_dims=1), 0)
+        positions = tf.where(selected, positions, 0)
+        labels = tf.where(selected, tf.gather(token_ids, positions, batch_dims=1), 0)
         read = self._replace(labels, row, positions, span)
         return {
-            "token_ids": _put(token_ids, positions, chosen, read),
+            "token_ids": _put(token_ids, positions, selected, read),
             "positions": positions,
             "labels": labels,
-            "weights": tf.cast(chosen, tf.float32),
+            "weights": tf.cast(selected, tf.float32),
         }
 
     def _count(
         self, candidate: tf.Tensor, row: tf.Tensor, max_predictions_per_seq: int
     ) -> tf.Tensor:
-        """Predictions per example `[B, 1]`: `rate` of the candidates, rounded up or down at random.
+        """Returns the predictions per example `[B, 1]`, `rate` of the candidates.
 
-        So the share is exact on average. As in BERT, at least one where there is a candidate.
+        Rounds up or down at random, so that the rate is exact on average. As in BERT, there is at
+        least one prediction if there is a candidate.
         """
         candidates = tf.reduce_sum(tf.cast(candidate, tf.int32), axis=1, keepdims=True)
         expected = self.rate * tf.cast(candidates, tf.float32)
@@ -132,28 +155,155 @@ class TokenMasking:
     def _replace(
         self, labels: tf.Tensor, row: tf.Tensor, positions: tf.Tensor, span: tf.Tensor
     ) -> tf.Tensor:
-        """What is read in place of the labels, `[B, P]` int32."""
+        """Returns the tokens in place of the labels, `[B, P]` int32."""
         together = MASKING_UNITS[self.unit].replaced_together
         action = uniform(row, Purpose.ACTION, span if together else positions)
         number = tf.cast(tf.size(self._ordinary_ids), tf.uint32)
         drawn = tf.cast(random_bits(row, Purpose.REPLACEMENT, positions) % number, tf.int32)
         drawn = tf.gather(self._ordinary_ids, drawn)
         mask, random = self.replacement
-        kept_or_drawn = tf.where(action < mask + random, drawn, labels)
-        return tf.where(action < mask, self.mask_id, kept_or_drawn)
+        drawn_or_same = tf.where(action < mask + random, drawn, labels)
+        return tf.where(action < mask, self.mask_id, drawn_or_same)
 
 
 def max_predictions(rate: float, sequence_length: int) -> int:
-    """Slots enough for `rate` of a full sequence: 20 for BERT's 15 % of 128."""
+    """Returns the predictions for `rate` of a full sequence: 20 for BERT's 15 % of 128."""
     return math.ceil(rate * sequence_length)
 
 
-def _put(x: tf.Tensor, positions: tf.Tensor, chosen: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """`[B, T]` with `values` `[B, P]` at the chosen positions."""
+def _put(x: tf.Tensor, positions: tf.Tensor, selected: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Returns `[B, T]` with `values` `[B, P]` at the selected positions."""
     length = x.shape[1]
-    column = tf.where(
-        chosen, positions, length
-    )  # empty max_predictions_per_seq write beyond the end
+    column = tf.where(selected, positions, length)  # unused predictions write beyond the end
     rows = tf.zeros_like(column) + tf.range(tf.shape(x)[0])[:, tf.newaxis]
     padded = tf.pad(x, [[0, 0], [0, 1]])
     return tf.tensor_scatter_nd_update(padded, tf.stack([rows, column], -1), values)[:, :length]
+
+
+def select_masked_tokens(
+    unit: MaskingUnit,
+    candidate: tf.Tensor,
+    continues: tf.Tensor,
+    row: tf.Tensor,
+    count: tf.Tensor,
+    max_predictions_per_seq: int,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Selects `count` tokens of each example, or a few less if no other word fits.
+
+    Args:
+        unit: unit of masking.
+        candidate: bool `[B, T]`, tokens that may be selected.
+        continues: bool `[B, T]`, tokens that continue a word.
+        row: `[B, 1]`, keys of the examples' random numbers.
+        count: `[B, 1]` int32, at most `max_predictions_per_seq`.
+        max_predictions_per_seq: number P of positions.
+
+    Returns:
+        positions `[B, P]` int32; bool `[B, P]`, true for selected ones; and numbers `[B, P]` that
+        tell the spans of an example apart.
+    """
+    if not unit.of_words:
+        return _select_tokens(candidate, row, count, max_predictions_per_seq)
+    return _select_words(unit, candidate, continues, row, count, max_predictions_per_seq)
+
+
+def _select_tokens(
+    candidate: tf.Tensor, row: tf.Tensor, count: tf.Tensor, max_predictions_per_seq: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Selects the positions with the highest random scores."""
+    score = tf.where(candidate, _score(row, tf.range(candidate.shape[1])), -1)
+    _, positions = tf.math.top_k(score, max_predictions_per_seq)
+    return positions, tf.range(max_predictions_per_seq) < count, positions
+
+
+def _select_words(
+    unit: MaskingUnit,
+    candidate: tf.Tensor,
+    continues: tf.Tensor,
+    row: tf.Tensor,
+    count: tf.Tensor,
+    max_predictions_per_seq: int,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Selects spans in random order until `count` tokens are taken; cuts the last one to fit.
+
+    If every word exceeds the prediction limit, treats each token as a word.
+    """
+    length = candidate.shape[1]
+    first = ~candidate | ~continues
+    first |= ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :length]  # what follows a special token
+    _, size = _number_words(first, candidate)
+    some_fit = tf.reduce_any((size > 0) & (size <= max_predictions_per_seq), axis=1, keepdims=True)
+    word, size = _number_words(first | ~some_fit, candidate)
+    score = score_words(unit, size > 0, row)
+    taken = _first_that_fit(score, size, count, min(2 * max_predictions_per_seq, length))
+    score = tf.where(candidate, tf.gather(tf.where(taken, score, 0), word, batch_dims=1), 0)
+    # In the order of the text.
+    rank = tf.where(score > 0, length - tf.range(length), 0)
+    rank, positions = tf.math.top_k(rank, max_predictions_per_seq)
+    span = tf.gather(score, positions, batch_dims=1) // _WORDS
+    return positions, rank > 0, span
+
+
+def _number_words(first: tf.Tensor, candidate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the number of each token's word, and at i the size of word i, both int32 `[B, T]`.
+
+    A special token has size 0, and so has every number after the last word.
+    """
+    word = tf.cumsum(tf.cast(first, tf.int32), axis=1) - 1
+    return word, _sum_by_number(tf.cast(candidate, tf.int32), word)
+
+
+_WORDS = 16
+"""Factor of the random number in a score; the span's remaining words (up to 15) are added."""
+
+
+def score_words(unit: MaskingUnit, is_word: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
+    """Scores `[B, T]` of words by their number, 0 where `is_word` `[B, T]` is false.
+
+    A span of random length and score begins at every word. Its first word has its score,
+    the next ones a little less; where spans overlap, a word belongs to the highest.
+    """
+    number = tf.range(is_word.shape[1])
+    lengths = np.cumsum(unit.lengths)
+    boundaries = (lengths / lengths[-1])[:-1].tolist()
+    left = 1 + tf.raw_ops.Bucketize(
+        input=uniform(row, Purpose.LENGTH, number), boundaries=boundaries
+    )  # words of the span that begins here
+    span = tf.where(is_word, _score(row, number) * _WORDS + left, 0)
+    score = span
+    for _ in boundaries:
+        # The spans that began a word earlier; they end at what is not a word.
+        span = tf.pad(span, [[0, 0], [1, 0]])[:, :-1]
+        goes_on = is_word & (span % _WORDS > 1)
+        span = tf.where(goes_on, span - 1, 0)
+        score = tf.maximum(score, span)
+    return score
+
+
+def _score(row: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
+    """Returns a random int32 in [0, 2²⁶) for an example and a position."""
+    return tf.cast(tf.bitwise.right_shift(random_bits(row, Purpose.SCORE, position), 6), tf.int32)
+
+
+def _sum_by_number(values: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+    """Sums `values` `[B, T]` of a row by `number`: `[B, T]`, at i the sum for number i."""
+    rows, length = tf.shape(values)[0], values.shape[1]
+    flat = number + length * tf.range(rows)[:, tf.newaxis]
+    return tf.reshape(tf.math.unsorted_segment_sum(values, flat, rows * length), [-1, length])
+
+
+def _first_that_fit(score: tf.Tensor, size: tf.Tensor, count: tf.Tensor, most: int) -> tf.Tensor:
+    """Takes words by falling score, with at most `count` `[B, 1]` tokens together: bool `[B, T]`.
+
+    After the first word that does not fit, takes later words that do; three times. Considers
+    only the first `most` words.
+    """
+    _, order = tf.math.top_k(score, most)
+    size = tf.gather(size, order, batch_dims=1)  # [B, most]
+    taken = tf.zeros_like(size, tf.bool)
+    for _ in range(3):
+        left = count - tf.reduce_sum(tf.where(taken, size, 0), axis=1, keepdims=True)
+        fits = ~taken & (size > 0) & (size <= left)
+        taken |= fits & (tf.cumsum(tf.where(fits, size, 0), axis=1) <= left)
+    rows = tf.zeros_like(order) + tf.range(tf.shape(order)[0])[:, tf.newaxis]
+    return tf.scatter_nd(tf.stack([rows, order], -1), taken, tf.shape(score))

@@ -1,4 +1,4 @@
-"""Random numbers as a function of what they are for, instead of the order in which they are drawn.
+"""Random numbers as a function of keys such as the example, not of the order of the draws.
 
 A counter hash gives example 17 of epoch 3 the same numbers in any batch, on any worker, before
 and after a restart. TensorFlow's own stateless operations take one seed per call, not one per row.
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 class Purpose(enum.IntEnum):
-    """What a number is keyed with, beside seed, epoch, example and position."""
+    """Purpose of a random number: a key beside seed, epoch, example and position."""
 
     SCORE = 0
     COUNT = 1
@@ -22,7 +22,7 @@ class Purpose(enum.IntEnum):
 
 
 def mix(x: tf.Tensor) -> tf.Tensor:
-    """A bijection of uint32 that looks random: "lowbias32" (Wellons 2018, hash-prospector)."""
+    """Hashes uint32 to uint32, one to one: "lowbias32" (Wellons 2018, hash-prospector)."""
     x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _uint32(16)))
     x = x * _uint32(0x7FEB352D)
     x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _uint32(15)))
@@ -31,7 +31,7 @@ def mix(x: tf.Tensor) -> tf.Tensor:
 
 
 def random_bits(*keys: Any) -> tf.Tensor:
-    """uint32 random numbers keyed by integers or integer tensors, which broadcast together."""
+    """Returns uint32 random numbers for keys: integers or integer tensors, broadcast together."""
     state = _uint32(0)
     for key in keys:
         # The odd constant (2³² / golden ratio) keeps zero from mapping to zero.
@@ -40,7 +40,7 @@ def random_bits(*keys: Any) -> tf.Tensor:
 
 
 def uniform(*keys: Any) -> tf.Tensor:
-    """float32 random numbers in [0, 1), keyed as `random_bits`."""
+    """Returns float32 random numbers in [0, 1) for the keys of `random_bits`."""
     bits = tf.bitwise.right_shift(random_bits(*keys), _uint32(8))
     return tf.cast(bits, tf.float32) * 2.0**-24
 

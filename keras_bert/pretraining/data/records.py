@@ -1,9 +1,8 @@
 """Text that `keras-bert tokenize` turned into token ids, in files of their own.
 
 A directory has shards, one safetensors file for each part of the text, all int32, and
-`manifest.json`, which is written last. A shard is mapped into memory and read where it is looked
-at, by NumPy and in the graph: what TFRecord, made to be read from its beginning to its end, cannot
-do.
+`manifest.json`, which is written last. A shard is mapped into memory, so NumPy and the graph can
+read any part of it. A TFRecord file can only be read from its beginning to its end.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ from keras_bert.text.tokenizer import Tokenizer
 
 MANIFEST = "manifest.json"
 SOURCE = "source.json"
-"""What the records are made of, written first: a directory with this alone is not finished."""
+"""Description of the text and tokenizer, written first: with this alone, records are unfinished."""
 
 _AT_ONCE = 2**22
-"""Number of tokens between two looks at whether to stop."""
+"""Number of tokens between two checks of a request to stop."""
 
 
 def open_corpus(
     names: Sequence[str], tokenizer: Tokenizer, *, max_sentence_tokens: int = 64
 ) -> TokenizedCorpus:
-    """The corpus of text files, or of directories of records.
+    """Opens the corpus of text files, or of directories of records.
 
     Args:
-        names: globs of text files; or directories.
-        tokenizer: strings to ids.
+        names: globs of text files, or directories.
+        tokenizer: tokenizer of the text.
         max_sentence_tokens: see `TokenizedCorpus.from_files`.
 
     Raises:
@@ -87,7 +86,7 @@ def verifying(corpora: Iterable[TokenizedCorpus]) -> Iterator[Background]:
 
 
 def fingerprint(tokenizer: Tokenizer) -> dict[str, str]:
-    """What tells tokenizers apart: their kind, and hashes of their tokens and of all options."""
+    """Returns the kind of a tokenizer, and hashes of its tokens and of all its options."""
     tokens, config = "\n".join(tokenizer.vocabulary.tokens), tokenizer.get_config()
     return {
         "kind": tokenizer.kind,
@@ -100,12 +99,12 @@ def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> dict[str, A
     """Writes a file of records.
 
     Args:
-        path: of the file.
-        lines: what it holds.
-        text: checksum of the text that they were made of.
+        path: path of the file.
+        lines: content of the file.
+        text: checksum of the text of the lines.
 
     Returns:
-        Its entry in the manifest.
+        The file's entry in the manifest.
 
     Raises:
         StorageError: if a file cannot be written.
@@ -118,7 +117,7 @@ def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> dict[str, A
 
 
 def entry(path: Path) -> dict[str, Any]:
-    """The entry of a file of records in the manifest."""
+    """Returns the entry of a file of records in the manifest."""
     file = MappedFile(path)
     return {
         "name": path.name,
@@ -129,7 +128,7 @@ def entry(path: Path) -> dict[str, Any]:
 
 
 def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
-    """The files of a directory, which must be whole and made by the same tokenizer."""
+    """Opens the files of a directory, which must be complete and made by the same tokenizer."""
     if not (directory / MANIFEST).is_file():
         raise InputError(
             f"{directory} is not finished; give the same keras-bert tokenize once more, which goes "
@@ -199,7 +198,7 @@ def _damaged(path: Path) -> InputError:
 
 
 def count_documents(files: Sequence[MappedFile]) -> int:
-    """Documents with text in files that follow each other."""
+    """Counts the documents with text in consecutive files."""
     breaks, lines = [np.zeros(1, np.int64)], 0
     for file in files:
         breaks.append(lines + file.vector("breaks").astype(np.int64))

@@ -1,4 +1,4 @@
-"""Text to records, by several processes, which may be interrupted."""
+"""Turns text into records, in several processes; may be interrupted."""
 
 from __future__ import annotations
 
@@ -47,14 +47,13 @@ def tokenize(
     shard_size: int = 64 * MEGABYTE,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Turns text into records, or goes on doing so.
+    """Turns text into records, or continues an interrupted call.
 
-    The text is cut at lines into shards of about `shard_size` bytes, each of which becomes a file,
-    under a temporary name until it is whole. A directory that is not finished is gone on with:
-    shards that are there are left, if their text is still the same. What comes out does not depend
-    on the number of workers.
+    The text is cut at lines into shards of about `shard_size` bytes. Each shard becomes a file,
+    under a temporary name until it is complete. An unfinished directory is continued: existing
+    shards stay, if their text is the same. The number of workers does not change the records.
 
-    More than one worker are processes of their own: call this under `if __name__ == "__main__"`.
+    Several workers are separate processes: call this under `if __name__ == "__main__"`.
 
     Args:
         corpus: globs of text files, as `TokenizedCorpus.from_files` reads them.
@@ -100,10 +99,10 @@ def tokenize(
 
 
 def _claim(directory: Path, source: dict[str, Any]) -> bool:
-    """Makes the directory ours, or finds that it is; returns whether it is finished.
+    """Writes the source into a new directory, or compares it; returns whether records are complete.
 
     Raises:
-        InputError: if it holds something else.
+        InputError: if the directory holds something else.
     """
     path = directory / SOURCE
     remove_scratch(directory)
@@ -133,7 +132,7 @@ _MADE_OF = {
 
 
 def _cut(lines: Iterable[str], size: int) -> Iterator[bytes]:
-    """The lines, each ended by a newline, in pieces of `size` bytes or a little more."""
+    """Cuts the lines, each ended by a newline, into pieces of `size` bytes or a little more."""
     shard: list[bytes] = []
     length = 0
     for line in lines:
@@ -153,7 +152,7 @@ def _make_shards(
     most: int,
     bar: tqdm,
 ) -> list[dict[str, Any]]:
-    """The entries of all shards, those that are there and those that are made now."""
+    """Makes the missing shards; returns the entries of all shards."""
     entries: dict[int, dict[str, Any]] = {}
     running: dict[Future, tuple[int, int]] = {}
 
@@ -193,7 +192,7 @@ def _check_same_text(path: Path, text: bytes) -> None:
 
 @contextlib.contextmanager
 def processes(tokenizer: Tokenizer, workers: int) -> Iterator[Callable[..., Future]]:
-    """What takes a path and a text and makes the shard, at once or in one of several processes."""
+    """Yields a function that makes the shard of a path and a text, here or in another process."""
     if workers == 1:
 
         def at_once(path: Path, text: bytes) -> Future:
@@ -222,7 +221,7 @@ _tokenizer: Tokenizer  # of a worker
 
 
 def _become_worker(kind: str, config: dict[str, Any]) -> None:
-    """Prepares a process: one thread, and no longer alive than the one that began it."""
+    """Prepares a process: it uses one thread, and ends with its parent."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     import tensorflow as tf
 

@@ -1,1 +1,1 @@
-"""What a model learns in pretraining: its losses, and the models that they need."""
+"""Objectives of pretraining: their losses, and the models that they need."""

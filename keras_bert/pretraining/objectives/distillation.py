@@ -19,15 +19,15 @@ logger = logging.getLogger(__name__)
 
 
 class DistillationModel(keras.Model):
-    """A student that guesses masked tokens, beside a frozen teacher that does too.
+    """A student and its frozen teacher, both masked language models.
 
     DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108, section 3).
 
     Args:
-        student: what is trained, and remains.
-        teacher: of the same width and vocabulary.
-        every_token: whether the teacher's distributions are wanted at all tokens; else at the
-            masked ones only.
+        student: model to train, the final model.
+        teacher: model of the same width and vocabulary.
+        every_token: whether the student learns the teacher's distributions at all tokens, or at
+            masked tokens only.
 
     Raises:
         InputError: if the teacher does not fit the student.
@@ -52,7 +52,7 @@ class DistillationModel(keras.Model):
         self.built = True
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
-        """What both say; the teacher always without dropout.
+        """Returns the outputs of both models; the teacher runs without dropout.
 
         Args:
             inputs: the encoder's inputs and `masked_positions` `[B, P]` int32.
@@ -79,7 +79,7 @@ def copy_from_teacher(student: MaskedLanguageModel, teacher: MaskedLanguageModel
     """Sets the student's weights to the teacher's, taking about every other layer.
 
     The first and the last layer are among them: of 12 layers, 6 are 0, 2, 4, 7, 9 and 11, as
-    published. What has no counterpart of its shape stays as it is, which is logged.
+    published. Logs the weights without a counterpart of the same shape, which stay as they are.
     """
     layers = np.linspace(
         0, teacher.config.num_distinct_layers - 1, student.config.num_distinct_layers

@@ -1,16 +1,48 @@
-"""Losses as sums, so that parts of a batch add up to the whole.
+"""Losses as sums, so that parts of a batch add up to the whole batch, on any backend of Keras.
 
-Each returns loss, right predictions and predictions, `[3]` float32, and is written with `keras.ops`
-alone.
+Each loss function returns loss, right predictions and predictions, `[3]` float32.
 """
 
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from keras import ops
 
+Sums: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], Any]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LossTerm:
+    """A loss that is a sum over predictions, and its entries in the log.
+
+    Args:
+        name: name in the log.
+        sums: function from (outputs, labels, weights), each by key, to loss, right predictions and
+            predictions.
+        key: key of the term's weights and labels in a batch.
+        over: unit of prediction: "predictions" (masked tokens), "tokens" (all but padding) or
+            "examples".
+        labelled: whether a batch has labels of this term.
+        weight: weight in the total loss; 0 for a term without a key, which is only logged.
+        accuracy: whether the accuracy is logged.
+        perplexity: whether the perplexity is logged, for a loss of a language model.
+        part: part of the model that the loss trains, if the final model does not have it.
+    """
+
+    name: str
+    sums: Sums
+    key: str = ""
+    over: str = "predictions"
+    labelled: bool = False
+    weight: float = 0.0
+    accuracy: bool = True
+    perplexity: bool = False
+    part: str = ""
+
 
 def cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
-    """Of classes.
+    """Sums the cross-entropy of classes.
 
     Args:
         logits: `[..., C]` float32.
@@ -25,7 +57,7 @@ def cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
 
 
 def binary_cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
-    """Of yes and no.
+    """Sums the binary cross-entropy.
 
     Args:
         logits: `[...]` float32, positive for yes.
@@ -40,13 +72,13 @@ def soft_targets(logits: Any, teacher_logits: Any, weights: Any, temperature: fl
     """Kullback-Leibler divergence from the teacher's distribution, both softened.
 
     Hinton et al. 2015, https://arxiv.org/abs/1503.02531: the factor temperature² keeps the size
-    of the gradients. Nothing counts as right.
+    of the gradients. No prediction counts as right.
 
     Args:
         logits: `[..., C]` float32.
         teacher_logits: `[..., C]` float32.
         weights: `[...]` float32.
-        temperature: by which both logits are divided.
+        temperature: divisor of both logits.
     """
     ours = ops.log_softmax(logits / temperature, axis=-1)
     theirs = ops.log_softmax(teacher_logits / temperature, axis=-1)
@@ -55,7 +87,7 @@ def soft_targets(logits: Any, teacher_logits: Any, weights: Any, temperature: fl
 
 
 def cosine(states: Any, teacher_states: Any, weights: Any) -> Any:
-    """1 - cosine of two vectors; nothing counts as right.
+    """Sums 1 - cosine of two vectors; no prediction counts as right.
 
     Args:
         states: `[..., H]`.
@@ -72,3 +104,33 @@ def cosine(states: Any, teacher_states: Any, weights: Any) -> Any:
 def _sums(losses: Any, right: Any, weights: Any) -> Any:
     right = ops.cast(right, "float32")
     return ops.stack([ops.sum(losses * weights), ops.sum(right * weights), ops.sum(weights)])
+
+
+def by_key(loss_terms: Sequence[LossTerm], values: Any) -> Mapping[str, Any]:
+    """Returns values by key; a model or dataset with one term has its values without a key."""
+    return values if isinstance(values, Mapping) else {loss_terms[0].key: values}
+
+
+def count_predictions(loss_terms: Sequence[LossTerm], w: Any) -> Any:
+    """Counts the predictions of each term, `[loss_terms]` float32; 1 for a term without a key."""
+    weights = by_key(loss_terms, w)
+    return ops.stack(
+        [ops.sum(weights[term.key]) if term.key else ops.ones(()) for term in loss_terms]
+    )
+
+
+def loss_factors(loss_terms: Sequence[LossTerm], counts: Any) -> Any:
+    """Returns the factors of the sums of losses in the total loss, `[loss_terms]` float32.
+
+    Args:
+        loss_terms: loss terms of the objective.
+        counts: `count_predictions` of the whole batch.
+    """
+    weights = ops.convert_to_tensor([term.weight for term in loss_terms], "float32")
+    return weights / ops.maximum(counts, 1.0)
+
+
+def sum_losses(loss_terms: Sequence[LossTerm], outputs: Any, y: Any, w: Any) -> Any:
+    """Returns loss, right predictions and predictions of each term, `[loss_terms, 3]` float32."""
+    outputs, y, w = (by_key(loss_terms, values) for values in (outputs, y, w))
+    return ops.stack([term.sums(outputs, y, w) for term in loss_terms])

@@ -1,15 +1,16 @@
-"""The models that are trained, new or from a checkpoint: one function for each kind.
+"""Makes the models of the objectives, new or from a checkpoint: one function for each kind.
 
-Arguments are the encoder's configuration, the run, the preprocessor and the dtype.
+Arguments are the encoder's configuration, the run's configuration, the preprocessor and the dtype.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_bert.checkpoints import open_checkpoint
 from keras_bert.checkpoints.files import SafetensorsFiles, assign_tensors
@@ -24,40 +25,42 @@ from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.pretraining import PretrainingModel
 from keras_bert.tasks.registry import LANGUAGE_MODELS
 
-REST = "training.safetensors"
-"""Of the checkpoints of a run: weights that are trained and are not the model's."""
+REMAINING = "training.safetensors"
+"""File in a checkpoint with trained weights that the final model does not have."""
 
 logger = logging.getLogger(__name__)
 
 
 def masked_language_model(
-    config: EncoderConfig, run: PretrainingConfig, preprocessor: Any, dtype: Any
+    encoder_config: EncoderConfig, config: PretrainingConfig, preprocessor: Any, dtype: Any
 ) -> MaskedLanguageModel:
-    """Of masked tokens."""
+    """Makes a masked language model."""
     # Where absolute positions are not added at the input, the head has them.
-    enhanced = not config.position_input
-    if run.model.init_checkpoint:
+    enhanced = not encoder_config.position_input
+    if config.model.init_checkpoint:
         head = {"enhanced": enhanced}
-        return load_initial(
-            run.model.init_checkpoint, "masked_lm", config, preprocessor, dtype, head
+        return load_init_checkpoint(
+            config.model.init_checkpoint, "masked_lm", encoder_config, preprocessor, dtype, head
         )
     return MaskedLanguageModel(
-        Encoder(config, dtype=dtype), preprocessor=preprocessor, enhanced=enhanced
+        Encoder(encoder_config, dtype=dtype), preprocessor=preprocessor, enhanced=enhanced
     )
 
 
 def pretraining_model(
-    config: EncoderConfig, run: PretrainingConfig, preprocessor: Any, dtype: Any
+    encoder_config: EncoderConfig, config: PretrainingConfig, preprocessor: Any, dtype: Any
 ) -> PretrainingModel:
-    """Of masked tokens and pairs of texts."""
-    if run.model.init_checkpoint:
-        return load_initial(run.model.init_checkpoint, "pretraining", config, preprocessor, dtype)
-    return PretrainingModel(Encoder(config, dtype=dtype), preprocessor=preprocessor)
+    """Makes a model of masked tokens and pairs of texts."""
+    if config.model.init_checkpoint:
+        return load_init_checkpoint(
+            config.model.init_checkpoint, "pretraining", encoder_config, preprocessor, dtype
+        )
+    return PretrainingModel(Encoder(encoder_config, dtype=dtype), preprocessor=preprocessor)
 
 
 def replaced_token_model(
-    config: EncoderConfig,
-    run: PretrainingConfig,
+    encoder_config: EncoderConfig,
+    config: PretrainingConfig,
     preprocessor: Any,
     dtype: Any,
     *,
@@ -65,38 +68,40 @@ def replaced_token_model(
     size: float,
     depth: float,
 ) -> ReplacedTokenModel:
-    """Of replaced tokens; `size` and `depth` of a generator where the run does not say them."""
-    size = size if run.objective.generator_size is None else run.objective.generator_size
-    depth = depth if run.objective.generator_depth is None else run.objective.generator_depth
+    """Makes a generator and a detector; `size` and `depth` are the generator's default ratios."""
+    size = size if config.objective.generator_size is None else config.objective.generator_size
+    depth = depth if config.objective.generator_depth is None else config.objective.generator_depth
     model = ReplacedTokenModel(
-        config,
-        generator_config(config, size, depth),
+        encoder_config,
+        generator_config(encoder_config, size, depth),
         disentangled=disentangled,
         preprocessor=preprocessor,
         dtype=dtype,
     )
-    if source := run.model.init_checkpoint:
-        head = {"context": not config.position_input}
-        detector = load_initial(source, "replaced_token", config, preprocessor, dtype, head)
+    if source := config.model.init_checkpoint:
+        head = {"context": not encoder_config.position_input}
+        detector = load_init_checkpoint(
+            source, "replaced_token", encoder_config, preprocessor, dtype, head
+        )
         model.start_from(detector)
-        load_rest(model, source)
+        load_remaining(model, source)
     return model
 
 
 def distillation_model(
-    config: EncoderConfig,
-    run: PretrainingConfig,
+    encoder_config: EncoderConfig,
+    config: PretrainingConfig,
     preprocessor: Any,
     dtype: Any,
     *,
     every_token: bool,
 ) -> DistillationModel:
-    """Of what a teacher says.
+    """Makes a student and its teacher.
 
     Raises:
         InputError: if the teacher cannot teach this student.
     """
-    path, length = str(run.objective.teacher), run.data.sequence_length
+    path, length = str(config.objective.teacher), config.data.sequence_length
     _, saved = open_checkpoint(path)
     if saved.task not in LANGUAGE_MODELS:
         raise InputError(
@@ -107,7 +112,7 @@ def distillation_model(
     theirs = teacher.preprocessor
     if theirs is not None and theirs.vocabulary.tokens != preprocessor.vocabulary.tokens:
         raise InputError(
-            f"The teacher {path} has another vocabulary than {run.data.vocabulary}; leave the "
+            f"The teacher {path} has another vocabulary than {config.data.vocabulary}; leave the "
             "option data.vocabulary out, and the teacher's is taken."
         )
     if teacher.config.max_positions < length:
@@ -115,13 +120,13 @@ def distillation_model(
             f"data.sequence_length is {length}, but the teacher {path} has "
             f"{teacher.config.max_positions} positions; lower it."
         )
-    student = masked_language_model(config, run, preprocessor, dtype)
+    student = masked_language_model(encoder_config, config, preprocessor, dtype)
     model = DistillationModel(student, teacher, every_token=every_token)
     copy_from_teacher(student, teacher)
     return model
 
 
-def load_initial(
+def load_init_checkpoint(
     path: str,
     task: str,
     config: EncoderConfig,
@@ -129,14 +134,15 @@ def load_initial(
     dtype: Any,
     head: Mapping[str, Any] = MappingProxyType({}),
 ) -> keras.Model:
-    """A checkpoint as the model of a task; a head that it lacks is new, which is logged.
+    """Loads a checkpoint into the model of a task; a missing head is initialized and logged.
 
     Args:
-        path: of the checkpoint.
-        task: as of `keras_bert.load`.
-        config: of the encoder: the checkpoint's with changes that touch no weight, or the pooler.
-        preprocessor: of the model.
-        dtype: of the model.
+        path: path of the checkpoint.
+        task: task, see `keras_bert.load`.
+        config: configuration of the encoder. It differs from the checkpoint's configuration only
+            in options without weights, or in the pooler.
+        preprocessor: preprocessor of the model.
+        dtype: dtype of the model.
         head: arguments of a new head.
 
     Raises:
@@ -147,16 +153,37 @@ def load_initial(
     return contents.load(task, preprocessor=preprocessor, dtype=dtype, **options)
 
 
-def load_rest(model: keras.Model, path: str) -> None:
-    """Sets what is trained beside the model, a generator, where the path is a run's checkpoint.
+def load_remaining(model: keras.Model, path: str) -> None:
+    """Loads the generator, if the path is the checkpoint of a run.
 
     Raises:
-        CheckpointError: if it is of other sizes.
+        CheckpointError: if the generator has other sizes.
     """
-    file = Path(path) / REST
+    file = Path(path) / REMAINING
     if not file.is_file():
         logger.warning("%s has no generator: it begins anew; checkpoints of a run have one.", path)
         return
     names = set(SafetensorsFiles({file: None}).names())
     variables = named_variables(model, model.trainable_variables)
     assign_tensors({name: v for name, v in variables.items() if name in names}, file)
+
+
+def seed_states(model: keras.Model) -> list[keras.Variable]:
+    """Returns the states of all random generators in the model, in the order of its layers."""
+    generators = [getattr(layer, "seed_generator", None) for layer in model._flatten_layers()]
+    return [generator.state for generator in generators if generator is not None]
+
+
+def with_seeds(model: keras.Model, values: Sequence[Any], seeds: Any) -> list[Any]:
+    """Returns the values of variables that are not trained, with new seeds of random generators.
+
+    Args:
+        model: model with the variables.
+        values: values in the order of `model.non_trainable_variables`.
+        seeds: `[D, 2]`, seeds of the D `seed_states`.
+    """
+    rows = {id(state): row for row, state in enumerate(seed_states(model))}
+    return [
+        ops.cast(seeds[rows[id(variable)]], variable.dtype) if id(variable) in rows else value
+        for variable, value in zip(model.non_trainable_variables, values, strict=True)
+    ]

@@ -1,21 +1,112 @@
-"""The objectives by name."""
+"""An objective is an index of examples, a model and its losses; `OBJECTIVES` has them by name.
+
+Every loss is a sum over the predictions of a batch, and the number of predictions is known from the
+examples alone, so a batch may be divided among devices and micro-batches in any way.
+"""
 
 import dataclasses
+import math
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import keras
 
-from keras_bert.pretraining.data.example_index import next_sentence_index, sentence_order_index
+from keras_bert.config import EncoderConfig
+from keras_bert.errors import InputError
+from keras_bert.pretraining.data.example_index import segments_index
+from keras_bert.pretraining.data.sentence_pairs import next_sentence_index, sentence_order_index
 from keras_bert.pretraining.objectives import losses
+from keras_bert.pretraining.objectives.losses import LossTerm, Sums
 from keras_bert.pretraining.objectives.models import (
     distillation_model,
     masked_language_model,
     pretraining_model,
     replaced_token_model,
 )
-from keras_bert.pretraining.objectives.objective import LossTerm, Objective, Sums
 from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel
+
+TEMPERATURE = 2.0
+"""Temperature of the soft targets of distillation."""
+
+LARGEST = 700.0
+"""Largest loss whose exponential is a number."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Objective:
+    """Examples, model and losses of a kind of pretraining.
+
+    Args:
+        loss_terms: the losses.
+        model: makes the model, with an attribute `encoder`, from the encoder's configuration, the
+            run's configuration, the preprocessor and the dtype.
+        index_examples: makes the index of an epoch's examples.
+        pairs: whether an example has two texts, which segment ids distinguish and the pooler
+            compares.
+        replacement: ratios of the selected tokens that `[MASK]` and random tokens replace.
+        samples: whether the model also takes the original tokens, and noise to sample with.
+        teacher: whether a teacher is needed.
+        averages: measures that are the mean of other measures.
+        final_model: function from the trained model to the model that the run writes.
+    """
+
+    loss_terms: tuple[LossTerm, ...]
+    model: Callable[..., keras.Model]
+    index_examples: Callable[..., Any] = segments_index
+    pairs: bool = False
+    replacement: tuple[float, float] = (0.8, 0.1)
+    samples: bool = False
+    teacher: bool = False
+    averages: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    final_model: Callable[[Any], keras.Model] = lambda model: model
+
+    def check_encoder(self, name: str, config: EncoderConfig) -> None:
+        """Checks that an encoder can be trained with this objective.
+
+        Raises:
+            InputError: if it cannot.
+        """
+        if self.pairs and config.num_segments < 2:
+            raise InputError(
+                f"The objective {name!r} has two texts in an example, but this encoder of the "
+                f"family {config.family!r} cannot tell them apart: its num_segments is "
+                f"{config.num_segments}. Choose another objective or family."
+            )
+        if self.pairs and not config.pooler:
+            raise InputError(
+                f"The objective {name!r} compares two texts by means of the pooler, but this "
+                f"encoder of the family {config.family!r} has none. Choose another objective or "
+                "family."
+            )
+
+    def measures(self, sums: Any) -> dict[str, float]:
+        """Returns the total loss, and the mean loss and accuracy of each term.
+
+        Args:
+            sums: `[loss_terms, 3]`: loss, right predictions and predictions.
+        """
+        measures = {"loss": 0.0}
+        for term, (loss, right, count) in zip(self.loss_terms, sums, strict=True):
+            measures[f"{term.name}_loss"] = loss / max(count, 1)
+            if term.accuracy:
+                measures[f"{term.name}_accuracy"] = right / max(count, 1)
+            measures["loss"] += term.weight * loss / max(count, 1)
+        for name, parts in self.averages.items():
+            measures[name] = sum(measures[part] for part in parts) / len(parts)
+        return measures
+
+    def part_of(self, measure: str) -> str:
+        """Returns the part of the model that a measure is about, or "" for the final model."""
+        return next((h.part for h in self.loss_terms if measure.startswith(f"{h.name}_")), "")
+
+    def perplexities(self, measures: Mapping[str, float]) -> dict[str, float]:
+        """Returns the perplexity of each term that models a language."""
+        return {
+            f"{term.name}_perplexity": math.exp(min(measures[f"{term.name}_loss"], LARGEST))
+            for term in self.loss_terms
+            if term.perplexity
+        }
 
 
 def _cross_entropy(key: str) -> Sums:
@@ -23,7 +114,7 @@ def _cross_entropy(key: str) -> Sums:
 
 
 def _replaced_tokens(only: int | None = None) -> Sums:
-    """Of all tokens, or of those whose label is `only`."""
+    """Sums over all tokens, or over the tokens with the label `only`."""
 
     def sums(outputs: Any, y: Any, w: Any) -> Any:
         labels, weights = outputs["replaced"], w["rtd_logits"]
@@ -43,8 +134,6 @@ def _soft_targets(outputs: Any, y: Any, w: Any) -> Any:
 def _cosine(outputs: Any, y: Any, w: Any) -> Any:
     return losses.cosine(outputs["states"], outputs["teacher_states"], w["cosine"])
 
-
-TEMPERATURE = 2.0
 
 _MASKED = LossTerm(
     name="mlm",
@@ -74,10 +163,10 @@ _REPLACED = Objective(
         "rtd_balanced_accuracy": ("rtd_replaced_accuracy", "rtd_original_accuracy"),
     },
     # google-research/electra, pretrain_helpers.mask: 15 % stay as they are.
-    masked=(0.85, 0.0),
+    replacement=(0.85, 0.0),
     samples=True,
     model=partial(replaced_token_model, disentangled=False, size=0.25, depth=1.0),
-    kept=ReplacedTokenModel.kept,
+    final_model=ReplacedTokenModel.final_model,
 )
 
 _DISTILLED = (
@@ -111,27 +200,31 @@ OBJECTIVES = {
     # microsoft/DeBERTa, rtd_task.py: every token to guess is masked.
     "rtd+gdes": dataclasses.replace(
         _REPLACED,
-        masked=(1.0, 0.0),
+        replacement=(1.0, 0.0),
         model=partial(replaced_token_model, disentangled=True, size=1.0, depth=0.5),
     ),
     "distillation": Objective(
         loss_terms=_DISTILLED,
         teacher=True,
         model=partial(distillation_model, every_token=True),
-        kept=lambda model: model.student,
+        final_model=lambda model: model.student,
     ),
     "distillation-masked": Objective(
         loss_terms=(dataclasses.replace(_DISTILLED[0], over="predictions"), *_DISTILLED[1:]),
         teacher=True,
         model=partial(distillation_model, every_token=False),
-        kept=lambda model: model.student,
+        final_model=lambda model: model.student,
     ),
 }
 """Name to objective.
 
-mlm: masked tokens (BERT, RoBERTa). mlm+nsp: and the next sentence (BERT). mlm+sop: and the order of
-two (ALBERT, Lan et al. 2019, https://arxiv.org/abs/1909.11942). rtd: replaced tokens (ELECTRA).
-rtd+gdes: the same with disentangled gradients (DeBERTa-v3). distillation: a teacher's soft targets
-at every token, masked tokens and the direction of the last hidden states (DistilBERT);
-distillation-masked: soft targets at masked tokens only, which is much cheaper.
+- mlm: masked tokens (BERT, RoBERTa).
+- mlm+nsp: masked tokens and the next sentence (BERT).
+- mlm+sop: masked tokens and the order of two sentences (ALBERT, Lan et al. 2019,
+  https://arxiv.org/abs/1909.11942).
+- rtd: replaced tokens (ELECTRA).
+- rtd+gdes: replaced tokens with disentangled gradients (DeBERTa-v3).
+- distillation: a teacher's soft targets at every token, masked tokens and the direction of the last
+  hidden states (DistilBERT).
+- distillation-masked: distillation with soft targets at masked tokens only, which is much cheaper.
 """

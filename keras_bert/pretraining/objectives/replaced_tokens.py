@@ -17,7 +17,7 @@ SHARED_TABLES = ("token_embedding", "position_embedding")
 
 
 class ReplacedTokenModel(keras.Model):
-    """A masked language model fills in the masks, a detector tells which tokens are not original.
+    """A masked language model fills in the masks; a detector finds the replaced tokens.
 
     ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555, section 2): both use the same
     embeddings. With `disentangled`, the gradient-disentangled embedding sharing of DeBERTa-v3 (He
@@ -65,12 +65,12 @@ class ReplacedTokenModel(keras.Model):
         self.built = True
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
-        """Both models' logits, float32.
+        """Returns the logits of both models, float32.
 
         Args:
             inputs: the encoder's inputs, with masks among the tokens; `masked_positions` `[B, P]`
-                int32, 0 for an empty slot; `original_ids` `[B, T]` int32, what stood there before
-                masking; `noise` `[B, P]` float32 in [0, 1), which decides what is sampled.
+                int32, 0 for an unused prediction; `original_ids` `[B, T]` int32, the tokens before
+                masking; `noise` `[B, P]` float32 in [0, 1), which decides the samples.
 
         Returns:
             `mlm_logits` `[B, P, V]`, `rtd_logits` `[B, T]` and `replaced` `[B, T]` int32, 1 where
@@ -86,7 +86,7 @@ class ReplacedTokenModel(keras.Model):
         return {"mlm_logits": mlm_logits, "rtd_logits": rtd_logits, "replaced": replaced}
 
     def start_from(self, detector: ReplacedTokenDetector) -> None:
-        """Takes over a detector. The generator is new, but for the embeddings that both share."""
+        """Copies the weights of a detector, and with them the generator's shared embeddings."""
         values = named_variables(detector)
         ours = named_variables(self.detector)
         if self.disentangled:  # the sums are to be the detector's; their differences are zero
@@ -98,8 +98,8 @@ class ReplacedTokenModel(keras.Model):
         for name, variable in ours.items():
             variable.assign(ops.convert_to_numpy(values[name]))
 
-    def kept(self) -> ReplacedTokenDetector:
-        """What remains when training ends: the detector, with embeddings of its own."""
+    def final_model(self) -> ReplacedTokenDetector:
+        """Returns the final model: the detector, with embeddings of its own."""
         if not self.disentangled:
             return self.detector
         encoder = Encoder(self.config, dtype=self.dtype_policy)
@@ -132,7 +132,7 @@ class DisentangledEmbedding(EmbeddingSum):
 
     @property
     def token_embedding(self) -> Any:
-        """`[V, E]`."""
+        """Table of token embeddings, `[V, E]`."""
         return self._sum("token_embedding")
 
     @token_embedding.setter
@@ -141,7 +141,7 @@ class DisentangledEmbedding(EmbeddingSum):
 
     @property
     def position_embedding(self) -> Any:
-        """`[positions, E]`, or None."""
+        """Table of position embeddings, `[positions, E]`, or None."""
         return None if self.position_difference is None else self._sum("position_embedding")
 
     @position_embedding.setter
@@ -162,12 +162,12 @@ class DisentangledEmbedding(EmbeddingSum):
 
 
 def generator_config(config: EncoderConfig, size: float, depth: float) -> EncoderConfig:
-    """A generator's configuration.
+    """Returns the configuration of a generator.
 
     Args:
-        config: the detector's.
-        size: of its width, heads and feed-forward layer, as a share of the detector's.
-        depth: of its layers, the same.
+        config: configuration of the detector.
+        size: ratio of the generator's width, heads and feed-forward layer to the detector's.
+        depth: ratio of the generator's number of layers to the detector's.
     """
     num_heads = max(1, round(config.num_heads * size))
     hidden_size = num_heads * config.head_size
@@ -198,7 +198,7 @@ def sample(logits: Any, noise: Any) -> Any:
 
 
 def put(token_ids: Any, positions: Any, values: Any) -> Any:
-    """Token ids `[B, T]` with `values` `[B, P]` at different `positions` `[B, P]`; 0 is nowhere."""
+    """Puts `values` `[B, P]` at `positions` `[B, P]` of token ids `[B, T]`; skips position 0."""
     here = ops.equal(ops.expand_dims(positions, -1), ops.arange(1, token_ids.shape[1]))
     here = ops.cast(here, "int32")  # [B, P, T - 1], by comparison: a scatter is slow on TPUs
     new = ops.sum(here * ops.expand_dims(values, -1), axis=1)

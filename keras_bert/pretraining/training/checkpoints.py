@@ -5,7 +5,7 @@
         optimizer.safetensors    the moments and, for float16, the scale of the loss,
         progress.json            where the run stands, and the checksums of the files.
 
-A directory gets its name when it is complete; a run killed while writing leaves none.
+A directory is written under a temporary name and renamed when it is complete.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ from keras_bert.checkpoints.native import FILES, WEIGHTS, write_native
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
 from keras_bert.optimizers.distributed import AdamW
-from keras_bert.pretraining.objectives.models import REST
+from keras_bert.pretraining.objectives.models import REMAINING
 
 MOMENTS = "optimizer.safetensors"
 
@@ -47,13 +47,13 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """What a checkpoint holds, copied, so that the training may go on.
+    """Copy of the state of a run, so that the training may go on while it is written.
 
     Args:
-        model: the model that is to remain; its weights are not looked at any more.
-        tensors: name of a file to name to array.
-        progress: "step", and what else the run wants back.
-        card: what the model's card is to tell.
+        model: final model; its weights are in `tensors`.
+        tensors: arrays by file and name.
+        progress: "step", and other values that a run continues with.
+        card: data of the model card.
     """
 
     model: keras.Model
@@ -68,17 +68,17 @@ def take_snapshot(
     progress: Mapping[str, Any],
     card: ModelCardData | None = None,
 ) -> Snapshot:
-    """Copies what is to be saved.
+    """Copies the weights and the optimizer's state.
 
     Args:
-        model: the model that is to remain.
-        optimizer: of all weights that are trained.
-        progress: as in `Snapshot`.
-        card: the same.
+        model: final model.
+        optimizer: optimizer of all trained weights.
+        progress: see `Snapshot`.
+        card: data of the model card.
     """
     saved = {name: variable.value for name, variable in named_variables(model).items()}
-    rest = {name: v for name, v in optimizer.variables.items() if saved.get(name) is not v}
-    files = {WEIGHTS: saved, REST: rest, MOMENTS: optimizer.state}
+    remaining = {name: v for name, v in optimizer.variables.items() if saved.get(name) is not v}
+    files = {WEIGHTS: saved, REMAINING: remaining, MOMENTS: optimizer.state}
     tensors = {
         file: {name: np.array(variable.numpy()) for name, variable in variables.items()}
         for file, variables in files.items()
@@ -98,24 +98,24 @@ def write_checkpoint(
     """Writes a checkpoint, then deletes all but the last `keep`, the best and the last good one.
 
     Args:
-        directory: of all checkpoints of the run.
-        snapshot: what is to be saved.
+        directory: directory of all checkpoints of the run.
+        snapshot: state to write.
         keep: number of checkpoints to keep.
-        best: step of another one to keep.
-        good: step until which all was well; the last checkpoint until then is kept, too.
+        best: step of another checkpoint to keep.
+        good: last step before the loss rose; the last checkpoint until then is kept, too.
 
     Raises:
         StorageError: if a file cannot be written; earlier checkpoints stay.
     """
     tensors = dict(snapshot.tensors)
     path = checkpoint_path(directory, snapshot.progress["step"])
-    with replacing(path, owned=written_with(PROGRESS, MOMENTS, REST, *FILES)) as new:
+    with replacing(path, owned=written_with(PROGRESS, MOMENTS, REMAINING, *FILES)) as new:
         write_native(snapshot.model, new, tensors.pop(WEIGHTS))
         write_card(new, snapshot.model, card=snapshot.card)
         for file, arrays in tensors.items():
             save_tensors(arrays, new / file)
         write_progress(new, snapshot.progress)
-    flush(directory)  # before those go that it takes the place of
+    flush(directory)  # before older checkpoints are deleted
     paths = checkpoint_paths(directory)
     kept = {*paths[-keep:], *checkpoint_paths(directory, good)[-1:]}
     if best is not None:
@@ -126,7 +126,7 @@ def write_checkpoint(
 
 
 def remove_passed_over(directory: Path, step: int) -> None:
-    """Removes what is above the step that was restored, for a run keeps the highest steps."""
+    """Removes checkpoints after the restored step: a run keeps those with the highest steps."""
     for path in checkpoint_paths(directory):
         if path > checkpoint_path(directory, step):
             logger.warning("Removing %s: it is damaged, and the run goes on before it.", path)
@@ -134,14 +134,14 @@ def remove_passed_over(directory: Path, step: int) -> None:
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Removes what a run left that was killed while it wrote or deleted."""
+    """Removes unfinished files of a run that was killed while it wrote or deleted."""
     remove_scratch(directory)
     for path in checkpoint_paths(directory):
         finish_interrupted(path)
 
 
 def restore_checkpoint(directory: Path, optimizer: AdamW) -> dict[str, Any] | None:
-    """Loads the last checkpoint that is whole; a damaged one is logged and passed over.
+    """Loads the last complete checkpoint; logs and skips damaged checkpoints.
 
     Returns:
         The progress that was saved with it, or None where there is no checkpoint.
@@ -166,22 +166,22 @@ def restore_checkpoint(directory: Path, optimizer: AdamW) -> dict[str, Any] | No
 
 
 def checkpoint_path(directory: Path, step: int) -> Path:
-    """Where the checkpoint of a step stands."""
+    """Returns the path of the checkpoint of a step."""
     return directory / f"step-{step:08d}"
 
 
 def checkpoint_paths(directory: Path, last_step: int | None = None) -> list[Path]:
-    """The checkpoints that are there, in order; those up to a step, if one is given."""
+    """Returns the checkpoints in order; those up to `last_step`, if it is given."""
     paths = sorted(directory.glob("step-*"))
     return [p for p in paths if last_step is None or p <= checkpoint_path(directory, last_step)]
 
 
 def _restore(path: Path, optimizer: AdamW) -> None:
     variables = dict(optimizer.variables)
-    if (path / REST).exists():
-        names = SafetensorsFiles({path / REST: None}).names()
+    if (path / REMAINING).exists():
+        names = SafetensorsFiles({path / REMAINING: None}).names()
         assign_tensors(
-            {name: variables.pop(name) for name in [*variables] if name in names}, path / REST
+            {name: variables.pop(name) for name in [*variables] if name in names}, path / REMAINING
         )
     assign_tensors(variables, path / WEIGHTS)
     assign_tensors(optimizer.state, path / MOMENTS)

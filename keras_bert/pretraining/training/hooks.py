@@ -1,4 +1,4 @@
-"""Hooks of the trainer: what runs between two loops of steps, and the size of the batch."""
+"""Hooks of the trainer, called between two loops of steps, and the ramp of the batch size."""
 
 import contextlib
 import dataclasses
@@ -20,7 +20,7 @@ from keras_bert.errors import InputError
 from keras_bert.optimizers.distributed import AdamW
 from keras_bert.pretraining.background import Background
 from keras_bert.pretraining.data.input_pipeline import num_batches
-from keras_bert.pretraining.objectives.objective import Objective
+from keras_bert.pretraining.objectives.registry import Objective
 from keras_bert.pretraining.training.checkpoints import (
     Snapshot,
     checkpoint_paths,
@@ -98,10 +98,10 @@ class Evaluation:
     """Measures the held-out examples and logs the result.
 
     Args:
-        evaluate: sums of one batch, as `TrainingStep.evaluate`.
-        objective: names the measures.
-        batches: makes the held-out batches; None if there are none.
-        run_log: a step that it holds is not measured again.
+        evaluate: function from a batch to its sums, `TrainingStep.evaluate`.
+        objective: objective, which names the measures.
+        batches: makes the held-out batches; None without held-out text.
+        run_log: log of the run; a step in the log is not measured again.
     """
 
     def __init__(
@@ -130,10 +130,10 @@ class CheckpointWriter:
     """Writes checkpoints in the background.
 
     Args:
-        directory: of all checkpoints of the run.
-        background: runs the writing.
-        run_log: knows the best step.
-        watch: knows the last good step.
+        directory: directory of all checkpoints of the run.
+        background: thread that writes.
+        run_log: log with the best step.
+        watch: watch with the last good step.
         keep: number of checkpoints to keep.
         saved: step of the checkpoint that the run continues from.
         snapshot: copies the state of the run; None in a process that does not write.
@@ -160,12 +160,12 @@ class CheckpointWriter:
         self._failures: list[BaseException] = []  # of the last writes, one after the other
 
     def save(self, step: int) -> None:
-        """Begins to write a checkpoint, unless there is one of this step."""
+        """Starts to write a checkpoint, unless there is one of this step."""
         if self._snapshot is None or self._saved == step:
             return
         self._saved = step
         self._run_log.flush()
-        self._finish_writing()  # rather than hold two copies
+        self._finish_writing()  # so that memory holds one copy
         self._background.start(
             functools.partial(
                 write_checkpoint,
@@ -185,10 +185,10 @@ class CheckpointWriter:
             raise self._failures[-1]
 
     def check_losses(self, result: LoopResult) -> None:
-        """Ends a run whose loss diverges.
+        """Ends a run if its loss diverges.
 
         Raises:
-            InputError: if it does; the message names the last good checkpoint.
+            InputError: if the loss diverges; the message names the last good checkpoint.
         """
         numbers = {**result.measures, "gradient_norm": result.gradient_norm}
         if trouble := self._watch.trouble(result.step, numbers):
@@ -201,7 +201,7 @@ class CheckpointWriter:
             )
 
     def _finish_writing(self) -> None:
-        """Waits for the checkpoint that is being written; the next may make up for its failure."""
+        """Waits until the checkpoint is written; logs a failure."""
         failure = self._background.failure()
         if failure is None:
             self._failures = []
@@ -216,9 +216,9 @@ LOOKS = 10
 class LossWatch:
     """Follows the loss of a run from one look to the next.
 
-    The loss diverges where its median over `LOOKS` looks is more than twice the lowest such median
-    and more than half of what it was at first: a single bad batch does not count, but a run that
-    has forgotten most of what it learned does, well before its loss is not finite.
+    The loss diverges if its median over `LOOKS` looks is more than twice the lowest median and more
+    than half of the first loss. So a single bad batch does not end a run. A run that has forgotten
+    most of its knowledge ends, long before its loss is not finite.
     """
 
     def __init__(self) -> None:
@@ -228,13 +228,13 @@ class LossWatch:
         self._recent: deque[float] = deque(maxlen=LOOKS)
 
     def trouble(self, step: int, numbers: Mapping[str, float]) -> str:
-        """What is wrong with a look, or nothing.
+        """Returns the problem of a step in words, or "".
 
-        `good_step` is then the last one until which all was well.
+        `good_step` is the last step without a problem.
 
         Args:
-            step: after which was looked.
-            numbers: "loss", and others that must be finite.
+            step: step of the numbers.
+            numbers: "loss", and other numbers that must be finite.
         """
         loss = numbers["loss"]
         if not all(map(math.isfinite, numbers.values())):
@@ -258,14 +258,14 @@ class LossWatch:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchRamp:
-    """A batch that is doubled after equal numbers of steps until it is full.
+    """A batch size that is doubled after equal numbers of steps until it is full.
 
-    A step is one update of the weights, whatever its batch. Few sizes mean few graphs.
+    A step is one update of the weights with any batch size. Few sizes need few graphs.
 
     Args:
-        first: batch of the first step.
-        full: that times a power of two.
-        steps: from which one on it is full; 0 where it is so from the beginning.
+        first: batch size of the first step.
+        full: full batch size, `first` times a power of two.
+        steps: number of steps until the batch is full; 0 for a batch that does not grow.
     """
 
     first: int
@@ -274,22 +274,22 @@ class BatchRamp:
 
     @functools.cached_property
     def begins(self) -> dict[int, int]:
-        """Step, from 0, to the batch from there on; in order."""
+        """First step of each batch size to the size, in order."""
         doublings = (self.full // self.first).bit_length() - 1
         return {
             -(-self.steps * n // max(doublings, 1)): self.first << n for n in range(doublings + 1)
         }
 
     def at(self, step: int) -> int:
-        """The batch of a step."""
+        """Returns the batch size of a step."""
         return max(size for begin, size in self.begins.items() if begin <= step)
 
     def until_change(self, step: int) -> int:
-        """Steps from a step to the next one with a larger batch; very many if there is none."""
+        """Counts the steps until the batch size grows; `sys.maxsize` if it does not grow."""
         return min((begin - step for begin in self.begins if begin > step), default=sys.maxsize)
 
     def steps_for(self, epochs: float, examples: int) -> int:
-        """Steps of so many epochs, if each has so many examples; the last batch is filled up."""
+        """Returns the number of steps of epochs with these examples; the last batch is filled up."""
         step = 0
         while epochs > 0 and step < self.steps:
             step += self._steps_from(step, math.ceil(min(epochs, 1) * examples))
@@ -313,13 +313,13 @@ _SPEED = {
 
 
 def make_bar(total: int, step: int, shown: bool) -> tqdm:
-    """A bar of steps, for a run that begins or continues at one of them."""
+    """Makes a progress bar of `total` steps that starts at `step`."""
     stream, disable = _Stream(sys.stderr), not shown
     return tqdm(total=total, initial=step, unit="step", file=stream, disable=disable, smoothing=0.1)
 
 
 class _Stream(ObjectWrapper):
-    """What a bar writes to. No run ends because whoever read it has gone."""
+    """Stream of a progress bar; ignores errors, so that a closed pipe does not end a run."""
 
     def write(self, text: str) -> None:
         with contextlib.suppress(OSError):
@@ -331,14 +331,14 @@ class _Stream(ObjectWrapper):
 
 
 def advance(bar: tqdm, steps: int, numbers: Mapping[str, float], *, traced: bool) -> None:
-    """Moves the bar on, and its time left with it.
+    """Moves the bar on and updates the remaining time.
 
     Args:
-        bar: of `make_bar`.
-        steps: that were done.
-        numbers: losses and accuracies, and what `Throughput` measures.
-        traced: whether the steps had to wait for their graph, which says nothing about those to
-            come: how long they took is then left out of the time left.
+        bar: bar of `make_bar`.
+        steps: number of steps done since the last call.
+        numbers: losses, accuracies and measures of `Throughput`.
+        traced: whether the steps had to wait for their graph; the remaining time then leaves out
+            their duration.
     """
     if bar.disable:
         return
@@ -351,7 +351,7 @@ def advance(bar: tqdm, steps: int, numbers: Mapping[str, float], *, traced: bool
         bar.update(steps)
         return
     bar.n += steps
-    bar.last_print_n, bar.last_print_t = bar.n, time.time()  # where the next measurement begins
-    began, bar.initial = bar.initial, bar.n  # so that nothing is said before there is one
+    bar.last_print_n, bar.last_print_t = bar.n, time.time()  # begin of the next measurement
+    began, bar.initial = bar.initial, bar.n  # so that the bar shows no speed yet
     bar.refresh()
     bar.initial = began

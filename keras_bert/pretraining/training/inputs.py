@@ -1,11 +1,13 @@
-"""From the options of a run to its tokenizer and its examples."""
+"""Makes the preprocessor and the examples of a run."""
 
+from functools import partial
 from typing import Any
 
 from keras_bert.checkpoints import open_checkpoint
 from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
 from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.data.example_index import AnyExampleIndex
 from keras_bert.pretraining.data.input_pipeline import Examples
 from keras_bert.pretraining.data.masking import TokenMasking, max_predictions
 from keras_bert.pretraining.data.records import open_corpus
@@ -16,11 +18,11 @@ from keras_bert.text.tokenizer import Tokenizer, load_tokenizer
 
 
 def make_preprocessor(config: PretrainingConfig) -> Preprocessor:
-    """Texts to inputs, as the run's tokenizer and family want it.
+    """Makes the preprocessor of the run's tokenizer and family.
 
     Raises:
-        InputError: if the vocabulary cannot be used, or is another than that of the model to start
-            from.
+        InputError: if the vocabulary cannot be used, or differs from the initial checkpoint's
+            vocabulary.
     """
     encoder = encoder_fields(config, config.model.family)
     return Preprocessor(
@@ -32,7 +34,7 @@ def make_preprocessor(config: PretrainingConfig) -> Preprocessor:
 
 
 def _tokenizer(config: PretrainingConfig) -> Tokenizer:
-    """That of the vocabulary or, where it is a model's, as that model has it."""
+    """Loads the tokenizer of `data.vocabulary`, or the tokenizer of the source model."""
     data, source = config.data, config.model.init_checkpoint
     given = source or config.objective.teacher
     own = open_checkpoint(given)[1].preprocessor if given else None
@@ -58,13 +60,15 @@ def _tokenizer(config: PretrainingConfig) -> Tokenizer:
 def make_examples(
     config: PretrainingConfig, preprocessor: Preprocessor
 ) -> tuple[Examples, Examples | None]:
-    """The examples to train on and, unless the share is 0, the held-out ones."""
+    """Makes the training examples and, unless `data.validation_ratio` is 0, held-out examples."""
     tokenizer = preprocessor.tokenizer
-    unit = max(config.data.sequence_length // 2, 4)  # so that two units fit into a sequence
-    corpus = open_corpus(config.data.corpus, tokenizer, max_sentence_tokens=unit)
+    # So that two sentences fit into a sequence.
+    max_sentence_tokens = max(config.data.sequence_length // 2, 4)
+    open_texts = partial(open_corpus, tokenizer=tokenizer, max_sentence_tokens=max_sentence_tokens)
+    corpus = open_texts(config.data.corpus)
     held_out = None
     if config.data.validation:
-        held_out = open_corpus(config.data.validation, tokenizer, max_sentence_tokens=unit)
+        held_out = open_texts(config.data.validation)
     elif config.data.validation_ratio:
         corpus, held_out = corpus.split(config.data.validation_ratio)
     vocabulary = tokenizer.vocabulary
@@ -80,7 +84,7 @@ def make_examples(
             config.data.masking_rate, config.data.sequence_length
         ),
         unit=str(config.data.masking),
-        replacement=OBJECTIVES[config.objective.name].masked,
+        replacement=OBJECTIVES[config.objective.name].replacement,
         seed=config.seed,
     )
     training, *validation = (
@@ -98,3 +102,21 @@ def make_examples(
         for corpus in corpora
     )
     return training, validation[0] if validation else None
+
+
+def first_index(examples: Examples, name: str) -> AnyExampleIndex:
+    """Returns the index of the first epoch's examples; all held-out examples are in one epoch.
+
+    Raises:
+        InputError: if the text is too short.
+    """
+    try:
+        example_index = examples.example_index(0)
+    except InputError as error:
+        raise InputError(f"The {name} text is not enough. {error}") from None
+    if not len(example_index):
+        raise InputError(
+            f"The {name} text is too short for an example; give more, or hold out another ratio "
+            "(data.validation_ratio, 0 for none) or other files (data.validation)."
+        )
+    return example_index

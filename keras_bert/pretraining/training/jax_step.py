@@ -1,8 +1,8 @@
 """The training step on Keras' JAX backend, where TensorFlow is not needed.
 
-It computes what `keras_bert.pretraining.training.step` does. Over several devices, batches are
-divided and weights are copied: inside the step, arrays are those of the whole batch, whatever
-device holds which rows, so sums, clipping and dropout know nothing of the devices.
+It computes what `keras_bert.pretraining.training.step` does. Several devices divide each batch and
+copy the weights. Inside the step, arrays hold the whole batch, so the code of sums, clipping and
+dropout does not depend on the devices.
 """
 
 from collections.abc import Callable
@@ -14,21 +14,23 @@ from jax import numpy as jnp
 
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
-from keras_bert.optimizers.published import BETA_1, BETA_2, EPSILON, decays
-from keras_bert.optimizers.update_rules import Update, Weight, adamw
-from keras_bert.pretraining.objectives.objective import Objective
-from keras_bert.pretraining.objectives.registry import OBJECTIVES
-from keras_bert.pretraining.training.loss_sums import (
-    count_predictions,
-    loss_factors,
-    seed_states,
-    sum_losses,
-    with_seeds,
+from keras_bert.optimizers.update_rules import (
+    BETA_1,
+    BETA_2,
+    EPSILON,
+    Update,
+    Weight,
+    adamw,
+    clip_factor,
+    decays,
 )
+from keras_bert.pretraining.objectives.losses import count_predictions, loss_factors, sum_losses
+from keras_bert.pretraining.objectives.models import seed_states, with_seeds
+from keras_bert.pretraining.objectives.registry import OBJECTIVES, Objective
 
 
 class TrainingState(NamedTuple):
-    """What a step changes: lists in the order of `JaxTrainingStep.names`, and steps done."""
+    """State of the training: lists in the order of `JaxTrainingStep.names`, and steps done."""
 
     values: list[jax.Array]
     momentums: list[jax.Array]
@@ -37,20 +39,20 @@ class TrainingState(NamedTuple):
 
 
 class JaxTrainingStep:
-    """Trains a model.
+    """Trains a model step by step on the devices of `keras.distribution`.
 
     Args:
-        model: the objective's. Made under `keras.distribution.DataParallel`, it is trained on all
-            of its devices.
-        schedule: step, from 0, to learning rate.
-        objective: the losses.
+        model: model of the objective. If it was made under `keras.distribution.DataParallel`, it is
+            trained on all of its devices.
+        schedule: function from step, counted from 0, to learning rate.
+        objective: objective with the losses.
         optimizer: `adamw` or `lamb` of `keras_bert.optimizers.update_rules`.
-        weight_decay: per unit of learning rate, on the weights that `decays` names.
-        betas: of the moments.
-        epsilon: beside the root of the second moment.
+        weight_decay: weight decay per unit of learning rate, on the weights that `decays` names.
+        betas: decay rates of the moments.
+        epsilon: number added to the root of the second moment.
         gradient_accumulation_steps: micro-batches per step, divided equally among devices.
         global_clipnorm: largest norm of the gradient, or None.
-        seed: of dropout, which is a function of it, the step and the micro-batch.
+        seed: seed of dropout, beside the step and the micro-batch.
 
     Example:
         >>> keras.distribution.set_distribution(keras.distribution.DataParallel())
@@ -92,11 +94,11 @@ class JaxTrainingStep:
 
     @property
     def names(self) -> list[str]:
-        """Of the weights that are trained."""
+        """Names of the weights to train."""
         return list(self._variables)
 
     def start(self) -> TrainingState:
-        """The model's weights, before the first step."""
+        """Returns the state before the first step."""
         values = [variable.value for variable in self._variables.values()]
         momentums, velocities = (
             [jnp.zeros_like(value, device=value.sharding) for value in values] for _ in range(2)
@@ -107,11 +109,11 @@ class JaxTrainingStep:
     def __call__(
         self, state: TrainingState, batch: tuple[Any, Any, Any]
     ) -> tuple[TrainingState, dict[str, jax.Array]]:
-        """One step.
+        """Makes one step with one batch.
 
         Args:
-            state: it is used up.
-            batch: `(x, y, w)`, NumPy arrays or JAX arrays, of all devices together.
+            state: state before the step; its memory is reused.
+            batch: `(x, y, w)`, NumPy arrays or JAX arrays, for all devices together.
 
         Returns:
             The next state; `sums` `[loss_terms, 3]` float32 in the order of the objective's loss
@@ -130,7 +132,7 @@ class JaxTrainingStep:
         return self._train(state, jax.tree.map(divided, batch), frozen)
 
     def finish(self, state: TrainingState) -> None:
-        """Gives the trained weights to the model."""
+        """Assigns the trained weights to the model."""
         for variable, value in zip(self._variables.values(), state.values, strict=True):
             variable.assign(value)
 
@@ -139,14 +141,14 @@ class JaxTrainingStep:
         gradients, sums = self._accumulate(state, batch, frozen, scale)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
         if self.global_clipnorm is not None:
-            factor = self.global_clipnorm / jnp.maximum(norm, self.global_clipnorm)
+            factor = clip_factor(norm, self.global_clipnorm)
             gradients = [gradient * factor for gradient in gradients]
         return self._updated(state, gradients), {"sums": sums, "gradient_norm": norm}
 
     def _accumulate(
         self, state: TrainingState, batch: Any, frozen: list[jax.Array], scale: jax.Array
     ) -> tuple[list[jax.Array], jax.Array]:
-        """Gradients and sums of the batch, micro-batch by micro-batch."""
+        """Returns gradients and sums of the batch, micro-batch by micro-batch."""
         parts = self.gradient_accumulation_steps
         first = state.iterations * parts
 
@@ -160,7 +162,7 @@ class JaxTrainingStep:
         def add(total: Any, part: Any) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, total, of_part(*part)), None
 
-        # Row by row in turn, so that every device finds its share of each part where it is.
+        # Row by row in turn, so that no row moves to another device.
         batches = jax.tree.map(
             lambda x: jnp.swapaxes(x.reshape(-1, parts, *x.shape[1:]), 0, 1), batch
         )
@@ -171,22 +173,21 @@ class JaxTrainingStep:
     def _loss(
         self, values: list[jax.Array], states: list[jax.Array], batch: Any, scale: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """The total, and the sums `[loss_terms, 3]`."""
+        """Returns the total loss, and the sums `[loss_terms, 3]`."""
         x, y, w = batch
         outputs, _ = self.model.stateless_call(values, states, x, training=True)
         sums = sum_losses(self.loss_terms, outputs, y, w)
         return jnp.sum(sums[:, 0] * scale), sums
 
     def _seeds(self, number: Any) -> jax.Array:
-        """A seed for every random generator, `[D, 2]` uint32."""
+        """Returns a seed for every random generator, `[D, 2]` uint32."""
         key = jax.random.fold_in(jax.random.key(self.seed), number)
         return jax.random.bits(key, (len(seed_states(self.model)), 2), "uint32")
 
     def _updated(self, state: TrainingState, gradients: list[jax.Array]) -> TrainingState:
         iterations = state.iterations + 1
-        count, (beta_1, beta_2) = iterations.astype("float32"), self.betas
-        rate = self.schedule(state.iterations)
-        update = Update(rate, (beta_1**count, beta_2**count), self.betas, self.epsilon)
+        count, rate = iterations.astype("float32"), self.schedule(state.iterations)
+        update = Update.number(count, rate, self.betas, self.epsilon)
         weights = [
             self.optimizer(
                 Weight(*weight), gradient, self.weight_decay if decays(name) else None, update
@@ -198,7 +199,7 @@ class JaxTrainingStep:
 
 
 def divided(x: Any) -> jax.Array:
-    """An array of the batch on the devices of the distribution, if there is one."""
+    """Puts an array of the batch on the devices of the distribution, if there is one."""
     distribution = keras.distribution.distribution()
     if distribution is None:
         return jnp.asarray(x)

@@ -1,4 +1,4 @@
-"""What a pretraining tells of its model, for the card."""
+"""Model card of a pretraining run: data, recipe and metrics."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,16 +31,16 @@ def pretraining_card_data(
     examples: int,
     measured: Mapping[str, Mapping[str, Any] | None],
 ) -> ModelCardData:
-    """Corpus, recipe and losses.
+    """Returns corpus, recipe and losses of a run.
 
     Args:
-        model: that remains.
-        config: of the run.
-        base_model: the hub's name of what it began with, if it is on a hub.
-        step: how far it is.
-        steps: how far it goes.
-        examples: in an epoch.
-        measured: "training" and "held-out" to their last rows of the log, where there are any.
+        model: final model.
+        config: configuration of the run.
+        base_model: name of the initial checkpoint on the hub, if it is on the hub.
+        step: number of steps done.
+        steps: number of steps of the whole run.
+        examples: number of examples in an epoch.
+        measured: last rows of the log for "training" and "held-out", or None.
     """
     options = flatten(PretrainingConfig, config.to_dict())
     known = fields(PretrainingConfig)
@@ -66,11 +66,11 @@ def pretraining_card_data(
             for name, row in found.items()
         }
         sections["Metrics"] = (
-            f"The run stands at step {step} of {steps}. What was measured last, and at which step:"
+            f"The run is at step {step} of {steps}. Last measurements, each with its step:"
             f"\n\n{table(shown)}"
         )
     held_out = {key: x for key, x in found.get("held-out", {}).items() if not part(key)}
-    of_this_model = held_out.pop("step", None) == step  # and not of what it was before
+    of_this_model = held_out.pop("step", None) == step  # no later steps changed it
     measures = {"validation": ("held-out text", held_out)} if of_this_model else {}
     metadata = model_index(model, measures)
     if base_model:
@@ -79,5 +79,5 @@ def pretraining_card_data(
 
 
 def _named(paths: str | list[str]) -> str | list[str]:
-    """The last parts of paths: where a file lay is nobody's business."""
+    """Returns the last parts of paths: the directories are private."""
     return Path(paths).name if isinstance(paths, str) else [Path(path).name for path in paths]

@@ -1,4 +1,4 @@
-"""Whose a directory is: a run goes on only with what it began with."""
+"""Checks that a directory belongs to the same run: same options, texts and teacher."""
 
 import json
 import zlib
@@ -16,7 +16,7 @@ from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 from keras_bert.pretraining.data.corpus import TokenizedCorpus
 
 RUN = "pretraining.json"
-"""The file by which the directory of a run is known; it holds the configuration."""
+"""File that marks the directory of a run; it holds the configuration."""
 
 _PARTS = {
     "corpus": "text or the vocabulary",
@@ -26,10 +26,10 @@ _PARTS = {
 
 
 def check_directory(directory: Path, config: PretrainingConfig) -> None:
-    """Passes for a directory that is empty, missing or of the same run.
+    """Checks that a directory is empty, missing or of the same run.
 
     Raises:
-        InputError: for another, and if the description of its run is damaged.
+        InputError: if it is not, or the description of its run is damaged.
     """
     remove_scratch(directory)  # of a run that was killed as it claimed the directory
     if not directory.exists() or not any(directory.iterdir()):
@@ -54,7 +54,7 @@ def describe_run(
     held_out: TokenizedCorpus | None,
     model: keras.Model,
 ) -> dict[str, Any]:
-    """What a run is made of: its options, and checksums of its texts and its teacher."""
+    """Returns the description of a run: options, and checksums of its texts and its teacher."""
     return {
         "config": config.to_dict(),
         "corpus": corpus.checksum,
@@ -64,14 +64,14 @@ def describe_run(
 
 
 def claim_directory(directory: Path, run: Mapping[str, Any]) -> None:
-    """Writes down what the run is made of, or checks that it is what was written.
+    """Writes the description of a run, or compares it with the one in the directory.
 
     Args:
-        directory: of the run.
-        run: as `describe_run` tells it.
+        directory: directory of the run.
+        run: description that `describe_run` returned.
 
     Raises:
-        InputError: if it is another text or another teacher.
+        InputError: if a text or the teacher differs.
     """
     path = directory / RUN
     if path.exists():
@@ -102,7 +102,7 @@ def _read_run(directory: Path) -> dict[str, Any]:
 
 
 def _frozen(model: keras.Model) -> int:
-    """A checksum of the weights that take part in training and are not trained."""
+    """Returns a checksum of the weights that are not trained."""
     checksum = 0
     for weight in model.non_trainable_weights:
         checksum = zlib.crc32(np.asarray(weight).tobytes(), checksum)

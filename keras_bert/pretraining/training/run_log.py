@@ -20,13 +20,13 @@ LOG = "log.jsonl"
 class RunLog:
     """The log of a run, `log.jsonl` and `tensorboard/` in its directory.
 
-    A run that continues from a step first forgets what was written after it, so that in the end
-    the log is that of a run without interruption.
+    A run that continues from a step first removes the rows after the step. At the end, the log is
+    the same as without an interruption.
 
     Args:
-        directory: of the run.
-        step: from which the run continues; 0 starts a new log.
-        writes: whether this process writes; another one only knows what is in the log.
+        directory: directory of the run.
+        step: step of the checkpoint that the run continues from; 0 starts a new log.
+        writes: whether this process writes; other processes only read the log.
 
     Raises:
         StorageError: if a file cannot be written.
@@ -52,7 +52,7 @@ class RunLog:
                 self._summarize(row)
 
     def write(self, row: dict[str, Any]) -> None:
-        """Adds a row, which has "event" and "step".
+        """Adds a row with "event" and "step".
 
         Raises:
             StorageError: if a file cannot be written.
@@ -65,17 +65,17 @@ class RunLog:
             self._summarize(row)
 
     def find(self, event: str, step: int | None = None) -> dict[str, Any] | None:
-        """The last row of an event, at a step if one is given."""
+        """Returns the last row of an event; of the event at a step, if one is given."""
         rows = [r for r in self.rows if r["event"] == event and step in (None, r["step"])]
         return rows[-1] if rows else None
 
     def best_step(self) -> int | None:
-        """The step after which the held-out loss was lowest."""
+        """Returns the step with the lowest held-out loss."""
         rows = [row for row in self.rows if row["event"] == "validation" and row["step"]]
         return min(rows, key=lambda row: row["loss"])["step"] if rows else None
 
     def flush(self) -> None:
-        """Brings everything to the disk.
+        """Writes all rows to the disk.
 
         Raises:
             StorageError: if a file cannot be written.
@@ -86,7 +86,7 @@ class RunLog:
             self._writer.flush()
 
     def close(self) -> None:
-        """Ends the log.
+        """Writes all rows to the disk and closes the files.
 
         Raises:
             StorageError: if a file cannot be written.

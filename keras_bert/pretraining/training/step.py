@@ -14,19 +14,14 @@ import tensorflow as tf
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.optimizers.distributed import AdamW
 from keras_bert.optimizers.loss_scale import LEAST
-from keras_bert.pretraining.objectives.objective import Objective
-from keras_bert.pretraining.objectives.registry import OBJECTIVES
-from keras_bert.pretraining.training.loss_sums import (
-    count_predictions,
-    loss_factors,
-    seed_states,
-    sum_losses,
-    with_seeds,
-)
+from keras_bert.optimizers.update_rules import clip_factor
+from keras_bert.pretraining.objectives.losses import count_predictions, loss_factors, sum_losses
+from keras_bert.pretraining.objectives.models import seed_states, with_seeds
+from keras_bert.pretraining.objectives.registry import OBJECTIVES, Objective
 
 
 def trainable_variables(model: keras.Model) -> dict[str, tf.Variable]:
-    """Name to variable, for an optimizer."""
+    """Returns the variables to train by name, for an optimizer."""
     names = named_variables(model, model.trainable_variables)
     return {name: variable.value for name, variable in names.items()}
 
@@ -38,11 +33,11 @@ class TrainingStep:
     loss terms: loss, right predictions, predictions.
 
     Args:
-        model: the objective's, made in the scope of the strategy.
-        optimizer: of `trainable_variables(model)`.
-        strategy: where to run.
-        objective: the losses.
-        seed: of dropout.
+        model: model of the objective, made in the scope of the strategy.
+        optimizer: optimizer of `trainable_variables(model)`.
+        strategy: strategy of the devices.
+        objective: objective with the losses.
+        seed: seed of dropout.
         gradient_accumulation_steps: micro-batches per step and replica.
         global_clipnorm: largest norm of the gradient, or None.
         jit_compile: whether XLA compiles the forward and backward pass.
@@ -78,8 +73,8 @@ class TrainingStep:
         """Runs a number of steps.
 
         Args:
-            iterator: of distributed batches `(x, y, w)`.
-            steps: int32 scalar tensor.
+            iterator: distributed batches `(x, y, w)`.
+            steps: number of steps, int32 scalar tensor.
 
         Returns:
             `sums`, `tokens` (int64, without padding and rows that fill up a batch) and the last
@@ -94,7 +89,7 @@ class TrainingStep:
         return {"sums": sums, "tokens": tokens, "gradient_norm": norm}
 
     def _evaluate(self, batch: Any) -> tf.Tensor:
-        """The sums of one distributed batch, without dropout."""
+        """Returns the sums of one distributed batch, without dropout."""
 
         def evaluate_replica(x: Any, y: Any, w: Any) -> tf.Tensor:
             sums = sum_losses(self.loss_terms, self.model(x, training=False), y, w)
@@ -103,7 +98,7 @@ class TrainingStep:
         return self._first(self.strategy.run(evaluate_replica, args=batch))
 
     def _first(self, result: Any) -> Any:
-        """One replica's copy of results that are the same on all."""
+        """Returns one replica's copy of results that are the same on all replicas."""
         return tf.nest.map_structure(
             lambda value: self.strategy.experimental_local_results(value)[0], result
         )
@@ -122,22 +117,22 @@ class TrainingStep:
             factors.append(1.0 / self.optimizer.scale)
             norm *= factors[0]
         finite = tf.math.is_finite(norm)
-        # That of what is applied; but what no smaller scale can mend is told.
-        told = tf.where(~finite & (self.optimizer.scale > LEAST), 0.0, norm)
+        # An overflow is reported only at the smallest loss scale.
+        reported = tf.where(~finite & (self.optimizer.scale > LEAST), 0.0, norm)
         if self.global_clipnorm is not None:
-            factors.append(self.global_clipnorm / tf.maximum(norm, self.global_clipnorm))
+            factors.append(clip_factor(norm, self.global_clipnorm))
         if factors:
             factor = math.prod(factors)
             gradients = [gradient * factor for gradient in gradients]
         self.optimizer.apply(dict(zip(variables, gradients, strict=True)), finite)
-        return sums, tokens, told
+        return sums, tokens, reported
 
     def _counts(self, batch: Any) -> tf.Tensor:
-        """Predictions of each term, then tokens, `[loss_terms + 1]` float32."""
+        """Counts the predictions of each term, then the tokens, `[loss_terms + 1]` float32."""
         x, _, w = batch
         mask = tf.cast(x["padding_mask"], tf.float32)
         weights = [tf.reshape(each, [tf.shape(mask)[0], -1]) for each in tf.nest.flatten(w)]
-        # 0 for the rows that fill up an epoch's last batch, of which no weight is more.
+        # 0 for the rows that fill up an epoch's last batch; all their weights are 0.
         exists = tf.reduce_max(tf.concat(weights, axis=1), axis=1, keepdims=True)
         tokens = tf.reduce_sum(mask * exists)
         return tf.concat([count_predictions(self.loss_terms, w), [tokens]], axis=0)
@@ -145,7 +140,7 @@ class TrainingStep:
     def _accumulate(
         self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, replica: Any
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Gradients and sums of a replica's share of the batch, micro-batch by micro-batch."""
+        """Returns gradients and sums of a replica's batch, micro-batch by micro-batch."""
         parts = self.gradient_accumulation_steps
         if parts == 1:
             return self._forward_backward(values, batch, scale, self._seeds(replica, 0))
@@ -166,7 +161,14 @@ class TrainingStep:
     def _gradients_of_part(
         self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, seeds: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """A pure function of tensors: parameters, batch, factors `[loss_terms]`, seeds `[D, 2]`."""
+        """Returns gradients and sums, a function of tensors alone, so that XLA can compile it.
+
+        Args:
+            values: parameters.
+            batch: micro-batch.
+            scale: `[loss_terms]`, factors of the losses.
+            seeds: `[D, 2]`, seeds of dropout.
+        """
         x, y, w = batch
         frozen = [variable.value for variable in self.model.non_trainable_variables]
         states = with_seeds(self.model, frozen, seeds)
@@ -181,7 +183,7 @@ class TrainingStep:
         return tape.gradient(loss, values, unconnected_gradients=zero), sums
 
     def _seeds(self, replica: Any, part: Any) -> tf.Tensor:
-        """A seed for every dropout layer, `[D, 2]` int32."""
+        """Returns a seed for every dropout layer, `[D, 2]` int32."""
         step = self.optimizer.iterations.read_value()
         number = (step * self.gradient_accumulation_steps + tf.cast(part, tf.int64)) * (
             self.strategy.num_replicas_in_sync

@@ -8,6 +8,9 @@ forward pass alone.
 
 from __future__ import annotations
 
+import os
+import re
+import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -15,7 +18,6 @@ import keras
 from keras_bert.config import EncoderConfig
 from keras_bert.pretraining.objectives.distillation import DistillationModel
 from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel
-from keras_bert.pretraining.training.device_flops import peak_teraflops
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.pretraining import PretrainingModel
 
@@ -24,15 +26,14 @@ if TYPE_CHECKING:
 
 
 class Throughput:
-    """Numbers for the log and the progress bar.
+    """Computes speed, padding and MFU for the log and the progress bar.
 
     Args:
-        model: as `Objective.model` makes it.
-        strategy: where it is trained.
+        model: model that `Objective.model` makes.
+        strategy: strategy of the training.
         length: T.
         max_predictions_per_seq: P.
-        peak: TFLOP/s of a replica's device at most; by default what
-            `device_flops` knows of it.
+        peak: peak of a replica's device in TFLOP/s; by default `peak_teraflops`.
     """
 
     def __init__(
@@ -53,13 +54,13 @@ class Throughput:
     def measures(
         self, *, steps: int, batch_size: int, tokens: int, seconds: float
     ) -> dict[str, float]:
-        """`tokens_per_second`, share of `padding` and, where the peak is known, `mfu`.
+        """Returns `tokens_per_second`, the ratio of `padding` and, if the peak is known, `mfu`.
 
         Args:
-            steps: number of them.
-            batch_size: over all replicas.
-            tokens: in all batches together, without padding and rows that fill up a batch.
-            seconds: that it took.
+            steps: number of steps.
+            batch_size: examples per step, over all replicas.
+            tokens: tokens in all batches, without padding and rows that fill up a batch.
+            seconds: duration of the steps.
         """
         computed = steps * batch_size * self._length
         measures = {"tokens_per_second": tokens / seconds, "padding": 1 - tokens / computed}
@@ -74,10 +75,10 @@ class Throughput:
 def training_flops(
     model: keras.Model, batch_size: int, length: int, max_predictions_per_seq: int
 ) -> int:
-    """Floating-point operations of a step with a model of any objective.
+    """Returns the floating-point operations of a step with a model of any objective.
 
     Args:
-        model: as `Objective.model` makes it.
+        model: model that `Objective.model` makes.
         batch_size: B.
         length: T, padding included, since it is computed, too.
         max_predictions_per_seq: P, positions of an example to predict, unused ones included.
@@ -86,7 +87,7 @@ def training_flops(
 
 
 def encoder_flops(config: EncoderConfig, batch_size: int, length: int, layers: int = 0) -> int:
-    """Operations of an encoder's forward pass; `layers` is how many are applied, 0 means all."""
+    """Returns the operations of an encoder's forward pass; `layers` 0 means all layers."""
     tokens, size, width = batch_size * length, config.hidden_size, config.embedding_size
     layer = 2 * tokens * (4 * size**2 + 2 * size * config.intermediate_size)
     layer += 4 * tokens * length * size  # queries by keys, probabilities by values
@@ -162,3 +163,72 @@ _STEPS: dict[type, Any] = {
     ReplacedTokenModel: _of_replaced_token,
     DistillationModel: _of_distillation,
 }
+
+
+# TFLOP/s of dense products of matrices in bfloat16, by words in the name of a GPU; the first row
+# that fits counts. NVIDIA's data sheets give most of these for sparse matrices, twice as many. V100
+# and T4 have float16 only. Google's are from https://cloud.google.com/tpu/docs.
+_GPUS = {
+    ("H200", "NVL"): 835,
+    ("H200",): 989,
+    ("H100", "PCIe"): 756,
+    ("H100", "NVL"): 835,
+    ("H100",): 989,
+    ("A100",): 312,
+    ("L4",): 121,
+    ("T4",): 65,
+    ("V100", "PCIE"): 112,
+    ("V100",): 125,
+}
+# TFLOP/s of a core or a chip, whichever the type counts: "v4-8" has 8 cores on 4 chips, "v6e-8" has
+# 8 chips.
+_TPUS = {
+    "v2": 45 / 2,
+    "v3": 123 / 2,
+    "v4": 275 / 2,
+    "v5p": 459 / 2,
+    "v5litepod": 197,
+    "v6e": 918,
+}
+_TPU_TYPE = (
+    "http://metadata.google.internal/computeMetadata/v1/instance/attributes/accelerator-type"
+)
+
+
+def peak_teraflops(strategy: tf.distribute.Strategy) -> float | None:
+    """Returns the peak of a replica in TFLOP/s; None if its device is not in the tables."""
+    import tensorflow as tf  # peak_of_gpu also serves the JAX backend
+
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        peak = peak_of_tpu(_tpu_type())
+        return peak and peak / strategy.num_replicas_in_sync
+    gpus = tf.config.get_visible_devices("GPU")
+    if not gpus:
+        return None
+    return peak_of_gpu(tf.config.experimental.get_device_details(gpus[0]).get("device_name", ""))
+
+
+def peak_of_gpu(name: str) -> float | None:
+    """Returns the peak of a GPU by its driver's name, such as "NVIDIA H100 80GB HBM3"."""
+    words = set(re.findall(r"\w+", name))
+    if "MIG" in words:  # a part of one
+        return None
+    return next((peak for key, peak in _GPUS.items() if words.issuperset(key)), None)
+
+
+def peak_of_tpu(kind: str) -> float | None:
+    """Returns the peak of a whole slice by its type, such as "v5litepod-8"."""
+    generation, _, number = kind.partition("-")
+    return _TPUS[generation] * int(number) if generation in _TPUS and number.isdigit() else None
+
+
+def _tpu_type() -> str:
+    """Asks Kubernetes Engine or the TPU VM's metadata server; "" if there is neither."""
+    if "TPU_ACCELERATOR_TYPE" in os.environ:
+        return os.environ["TPU_ACCELERATOR_TYPE"]
+    request = urllib.request.Request(_TPU_TYPE, headers={"Metadata-Flavor": "Google"})
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""

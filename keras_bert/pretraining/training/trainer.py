@@ -1,10 +1,8 @@
-"""Pretraining: from a configuration to a model, with hooks between the loops of steps."""
+"""Pretraining: configuration, data, model, optimizer, and a loop of steps with hooks."""
 
 import contextlib
 import json
 import logging
-import signal
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,15 +19,13 @@ from keras_bert.checkpoints.card import ModelCardData
 from keras_bert.config import EncoderConfig
 from keras_bert.distribution.strategy import check_batch, make_strategy, profits_from_xla
 from keras_bert.distribution.workers import Workers
-from keras_bert.errors import InputError
 from keras_bert.extras import require_tensorflow_backend
 from keras_bert.optimizers.distributed import OPTIMIZERS, AdamW
 from keras_bert.optimizers.loss_scale import LossScale
-from keras_bert.optimizers.schedules import DECAYS
-from keras_bert.pretraining.background import Background
+from keras_bert.optimizers.schedules import LR_SCHEDULES
+from keras_bert.pretraining.background import Background, stop_requests
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.data_service import fed_by
-from keras_bert.pretraining.data.example_index import AnyExampleIndex
 from keras_bert.pretraining.data.input_pipeline import Examples, distributed_batches, num_batches
 from keras_bert.pretraining.data.records import verifying
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
@@ -52,7 +48,7 @@ from keras_bert.pretraining.training.hooks import (
     LossWatch,
     make_bar,
 )
-from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.training.inputs import first_index, make_examples, make_preprocessor
 from keras_bert.pretraining.training.model_card import pretraining_card_data
 from keras_bert.pretraining.training.run_directory import (
     check_directory,
@@ -68,22 +64,28 @@ logger = logging.getLogger(__name__)
 
 
 def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]:
-    """Trains an encoder on text, or continues to.
+    """Trains an encoder on text, or continues an interrupted run.
 
-    The run's directory decides: an empty or missing one starts a run, one of the same
-    configuration continues from its last checkpoint. On CPUs the end is the same to the last
-    bit, whether a run was interrupted or not. Ctrl-C and SIGTERM save a checkpoint first.
+    If the output directory is empty or missing, a run starts. If it holds a run of the same
+    configuration, the run continues from its last checkpoint. On CPUs, interrupted runs end with
+    the same bits as other runs. Ctrl-C and SIGTERM save a checkpoint first.
 
     Args:
-        config: the run.
+        config: configuration of the run.
         progress: whether to show a progress bar on standard error.
 
     Returns:
-        `finished` (false if interrupted), `step`, `steps`, `model` (its directory, when
-        finished), `before` and `after` (held-out losses and accuracies, or None), `train` (the
-        last losses and accuracies), `examples_per_epoch`, `best` (the checkpoint with the lowest
-        held-out loss, or None), `chief` (whether this is the process that writes), `seconds` (this
-        session's).
+        A dictionary:
+
+        - `finished`: false if the run was interrupted.
+        - `step`, `steps`: number of steps done, and of the whole run.
+        - `model`: directory of the final model, or None if the run was interrupted.
+        - `before`, `after`: held-out losses and accuracies, or None.
+        - `train`: last losses and accuracies of the training.
+        - `examples_per_epoch`: number of examples in the first epoch.
+        - `best`: checkpoint with the lowest held-out loss, or None.
+        - `chief`: whether this process writes files.
+        - `seconds`: duration of this call.
 
     Raises:
         InputError: if the text, the vocabulary, the options or the directory cannot be used,
@@ -100,37 +102,32 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
     config = resolve(config)
     strategy = make_strategy(config.devices.strategy, config.devices.cluster)
     workers = Workers(strategy)
-    with locked(config.output) if workers.is_chief else contextlib.nullcontext():
-        results = _pretrain(config, strategy, workers, progress)
-    return {**results, "chief": workers.is_chief, "seconds": time.monotonic() - started}
-
-
-def _pretrain(
-    config: PretrainingConfig,
-    strategy: tf.distribute.Strategy,
-    workers: Workers,
-    progress: bool,
-) -> dict[str, Any]:
-    if workers.is_chief:
-        check_directory(Path(config.output), config)
-    preprocessor = make_preprocessor(config)
-    encoder = encoder_config(config, len(preprocessor.vocabulary))
-    for name in ("first_batch_size", "batch_size"):
-        if size := getattr(config.schedule, name):
-            parts = config.devices.gradient_accumulation_steps
-            check_batch(strategy, size, parts, f"schedule.{name}")
-    training, validation = make_examples(config, preprocessor)
-    service = fed_by(config.devices.data_service)
-    with service, workers.on_worker_failure(), stop_requests() as stop_requested:
+    with contextlib.ExitStack() as stack:
+        if workers.is_chief:
+            stack.enter_context(locked(config.output))
+            check_directory(Path(config.output), config)
+        preprocessor = make_preprocessor(config)
+        encoder = encoder_config(config, len(preprocessor.vocabulary))
+        for name in ("first_batch_size", "batch_size"):
+            if size := getattr(config.schedule, name):
+                parts = config.devices.gradient_accumulation_steps
+                check_batch(strategy, size, parts, f"schedule.{name}")
+        training, validation = make_examples(config, preprocessor)
+        if config.devices.data_service:
+            stack.enter_context(fed_by(config.devices.data_service))
+        stack.enter_context(workers.on_worker_failure())
+        stop_requested = stack.enter_context(stop_requests())
         trainer = Trainer(config, strategy, workers, training, validation, preprocessor, encoder)
         finished = trainer.train(
             lambda: workers.any_reduce(stop_requested()), progress and workers.is_chief
         )
-    return {**trainer.results(), "finished": finished}
+        results = trainer.results()
+    seconds = time.monotonic() - started
+    return {**results, "finished": finished, "chief": workers.is_chief, "seconds": seconds}
 
 
 class Trainer:
-    """One run: its model, data and optimizer, its position, and its hooks."""
+    """A run: its model, data and optimizer, its position, and its hooks."""
 
     def __init__(
         self,
@@ -149,11 +146,11 @@ class Trainer:
         self.training = training
         self.validation = validation
         self.directory = Path(config.output)
-        # Asked now, since a directory may be gone before the run ends.
+        # Looked up now, since a directory may be deleted before the run ends.
         source = config.model.init_checkpoint
         self.base_model = source if source and is_on_hub(source) else None
-        self.example_index, self.indexed_epoch = _first_index(training, "training"), 0
-        self.validation_index = _first_index(validation, "held-out") if validation else None
+        self.example_index, self.indexed_epoch = first_index(training, "training"), 0
+        self.validation_index = first_index(validation, "held-out") if validation else None
         self.examples_per_epoch = len(self.example_index)
         schedule, devices = config.schedule, config.devices
         self.ramp = BatchRamp(
@@ -161,7 +158,7 @@ class Trainer:
             full=schedule.batch_size,
             steps=schedule.batch_ramp_steps or 0,
         )
-        # Epochs differ a little in length; the first one is the measure.
+        # The epochs' lengths differ a little. The first one counts.
         self.steps = schedule.steps or self.ramp.steps_for(
             schedule.epochs or 0, len(self.example_index)
         )
@@ -227,7 +224,7 @@ class Trainer:
         """Calls a function between two loops of steps; hooks run in the order of their addition.
 
         Args:
-            hook: called with the result of the last loop.
+            hook: function of the result of the last loop.
             every: interval in steps, at which loops end; None calls the hook after each loop.
             at_end: whether to call the hook after the last step as well.
         """
@@ -254,9 +251,9 @@ class Trainer:
         self.run_log.close()
         finished = self.step >= self.steps
         if finished and self.workers.is_chief:
-            model = self.objective.kept(self.model)
+            model = self.objective.final_model(self.model)
             save(model, self.directory / "model", card=self._card_data(model))
-        self.workers.barrier()  # so that all have finished only if the chief has
+        self.workers.barrier()  # a worker finishes only if the chief has
         return finished
 
     def _add_hooks(self, bar: tqdm) -> None:
@@ -283,7 +280,7 @@ class Trainer:
         return self.directory / "checkpoints"
 
     def results(self) -> dict[str, Any]:
-        """Returns the run's part of the result of `pretrain`."""
+        """Returns the results of the run for `pretrain`."""
         model, best = self.directory / "model", self.run_log.best_step()
         best_path = None if best is None else checkpoint_path(self._checkpoints, best)
         return {
@@ -359,16 +356,16 @@ class Trainer:
         return distributed_batches(
             self.strategy,
             self.validation,
-            # As many as a replica holds in training.
+            # The size that a replica holds in training.
             config.schedule.batch_size // config.devices.gradient_accumulation_steps,
             example_index=self.validation_index,
             limit=config.data.validation_examples,
         )
 
     def _snapshot(self) -> Snapshot:
-        self.verification.wait()  # no checkpoint has learned from damaged records
+        self.verification.wait()  # no checkpoint is made from damaged records
         place = {"step": self.step, "epoch": self.epoch, "example": self.example}
-        model = self.objective.kept(self.model)
+        model = self.objective.final_model(self.model)
         return take_snapshot(model, self.optimizer, place, self._card_data(model))
 
     def _card_data(self, model: keras.Model) -> ModelCardData:
@@ -386,55 +383,10 @@ class Trainer:
         )
 
 
-@contextlib.contextmanager
-def stop_requests() -> Iterator[Callable[[], bool]]:
-    """Makes the yielded function return True after the first SIGINT or SIGTERM in the block.
-
-    The second one acts as usual. Outside of the main thread, where Python has no signals, the
-    function stays false.
-    """
-    requested = threading.Event()
-    previous: dict[int, Any] = {}
-
-    def request(number: int, frame: object) -> None:
-        requested.set()
-        restore()
-
-    def restore() -> None:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            previous[number] = signal.signal(number, request)
-    try:
-        yield requested.is_set
-    finally:
-        restore()
-
-
-def _first_index(examples: Examples, name: str) -> AnyExampleIndex:
-    """Returns the index of the first epoch's examples; for held-out text, of all examples.
-
-    Raises:
-        InputError: if the text is not enough.
-    """
-    try:
-        example_index = examples.example_index(0)
-    except InputError as error:
-        raise InputError(f"The {name} text is not enough. {error}") from None
-    if not len(example_index):
-        raise InputError(
-            f"The {name} text is too short for an example; give more, or hold out another share "
-            "(data.validation_ratio, 0 for none) or other files (data.validation)."
-        )
-    return example_index
-
-
 def make_optimizer(
     config: PretrainingConfig, variables: Mapping[str, tf.Variable], steps: int
 ) -> AdamW:
-    """Makes the optimizer of a run of `steps` steps."""
+    """Makes the optimizer and its learning-rate schedule for a run of `steps` steps."""
     options, schedule = config.optimizer, config.schedule
     ratio = schedule.warmup_ratio
     warmup = schedule.warmup_steps if ratio is None else round(ratio * steps)
@@ -443,7 +395,7 @@ def make_optimizer(
             "The warm-up of %d steps takes the whole run of %d; give schedule.warmup_steps, too.",
             *(warmup, steps),
         )
-    learning_rate = DECAYS[schedule.lr_schedule](
+    learning_rate = LR_SCHEDULES[schedule.lr_schedule](
         options.learning_rate, warmup, steps, schedule.final_learning_rate
     )
     return OPTIMIZERS[options.name](

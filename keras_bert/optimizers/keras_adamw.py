@@ -1,0 +1,124 @@
+"""AdamW for Keras' `fit`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_bert.optimizers.distributed import adamw_update
+from keras_bert.optimizers.update_rules import (
+    BETA_1,
+    BETA_2,
+    EPSILON,
+    Update,
+    clip_factor,
+    decays,
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class KerasAdamW(keras.optimizers.AdamW):
+    """Makes the updates of `keras_bert.optimizers.distributed.AdamW` inside `fit`.
+
+    `fit` accepts a Keras optimizer only. Keras then adds up the replicas' gradients inside the
+    optimizer, so this adapter differs from Keras' AdamW as follows:
+
+    - The gradient is clipped after the replicas' gradients have been added up.
+    - The learning rate is a function of the updates, not of the micro-batches.
+    - Epsilon is added to the root of the corrected second moment, as in the paper and in torch.
+      Keras' epsilon amounts to 30 times as much in the first step.
+    - The learning rate and weight decay of a variable can have a multiplier.
+
+    Args:
+        learning_rate: a number or a schedule of updates.
+        learning_rate_multipliers: path of a variable to its multiplier; 1 for all others.
+        **kwargs: options of Keras' AdamW. Biases and layer normalizations do not decay.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 1e-3,
+        *,
+        learning_rate_multipliers: Mapping[str, float] | None = None,
+        **kwargs: Any,
+    ):
+        kwargs = {"beta_1": BETA_1, "beta_2": BETA_2, "epsilon": EPSILON, **kwargs}
+        super().__init__(learning_rate, **kwargs)
+        self.learning_rate_multipliers = dict(learning_rate_multipliers or {})
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        config = super().get_config()
+        del config["amsgrad"]
+        return {**config, "learning_rate_multipliers": self.learning_rate_multipliers}
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates one variable on one device."""
+        index = self._get_variable_index(variable)
+        path = self._trainable_variables[index].path
+        variable = variable.value if isinstance(variable, keras.Variable) else variable
+        rate = tf.cast(learning_rate, variable.dtype)
+        adamw_update(
+            variable,
+            tf.cast(gradient, variable.dtype),
+            self._momentums[index].value,
+            self._velocities[index].value,
+            self.weight_decay if decays(path) else None,
+            Update.number(
+                tf.cast(self.iterations + 1, variable.dtype),
+                rate * self.learning_rate_multipliers.get(path, 1.0),
+                (self.beta_1, self.beta_2),
+                self.epsilon,
+            ),
+        )
+
+    def _apply_weight_decay(self, variables: Any) -> None:
+        """Leaves the weight decay to `update_step`."""
+
+    def _clip_gradients(self, grads: Any) -> Any:
+        """Leaves clipping to `_clip_sums`, after the gradients have been added up."""
+        return grads
+
+    def _clip_sums(self, gradients: list[Any]) -> list[Any]:
+        if not self.global_clipnorm:
+            return super()._clip_gradients(gradients)
+        norm = ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(x)) for x in gradients])))
+        factor = clip_factor(norm, self.global_clipnorm)
+        return [gradient * factor for gradient in gradients]
+
+    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list[tuple[Any, Any]]:
+        gradients, variables = zip(*super()._all_reduce_sum_gradients(grads_and_vars), strict=True)
+        return list(zip(self._clip_sums(list(gradients)), variables, strict=True))
+
+    def _backend_apply_gradients(self, grads: Any, trainable_variables: Any) -> None:
+        if not self.gradient_accumulation_steps:
+            super()._backend_apply_gradients(grads, trainable_variables)
+            return
+        pairs = zip(grads, (variable.value for variable in trainable_variables), strict=True)
+        # Keras would add the gradients inside a condition on each replica. Replicas cannot
+        # communicate there.
+        pairs = super()._all_reduce_sum_gradients(list(pairs))
+        tf.distribute.get_replica_context().merge_call(self._accumulate, args=(pairs,))
+
+    def _accumulate(self, strategy: tf.distribute.Strategy, pairs: list[tuple[Any, Any]]) -> None:
+        parts, update = self.gradient_accumulation_steps, strategy.extended.update
+        sums = [self._accumulated_gradients[self._get_variable_index(v)].value for _, v in pairs]
+        for total, (gradient, _) in zip(sums, pairs, strict=True):
+            update(total, lambda v, more: v.assign_add(more), args=(gradient,), group=False)
+
+        def apply() -> None:
+            means = self._clip_sums([total / parts for total in sums])
+            variables = (variable for _, variable in pairs)
+            means_and_variables = list(zip(means, variables, strict=True))
+            self._distributed_tf_update_step(strategy, means_and_variables, self.learning_rate)
+            for total in sums:
+                update(total, lambda v: v.assign(tf.zeros_like(v)), group=False)
+
+        tf.cond((self._iterations + 1) % parts == 0, apply, lambda: None)
+
+    def _get_current_learning_rate(self) -> Any:
+        if isinstance(self._learning_rate, keras.optimizers.schedules.LearningRateSchedule):
+            return self._learning_rate(self.iterations)
+        return super()._get_current_learning_rate()

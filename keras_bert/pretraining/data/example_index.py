@@ -1,0 +1,217 @@
+"""Index of the examples of an epoch: the spans of text in each example.
+
+Every draw is a function of (seed, epoch, sentence), so every process makes the same index. Pairs of
+texts are in `sentence_pairs`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keras_bert.text.rows import numbers_of, splits_of
+
+if TYPE_CHECKING:
+    from keras_bert.pretraining.data.corpus import TokenizedCorpus
+
+EARLIER = 0.1
+"""Ratio of spans that leave their last sentence to the next span, so that epochs differ."""
+
+SPECIAL = 2
+"""Number of special tokens in a span: `[CLS]` and `[SEP]`."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ExampleIndex:
+    """The examples of an epoch in the order of training, all `[N]` int64.
+
+    Example n is `tokens[a_start : a_start + a_length]` and, in a pair, also `tokens[b_start :
+    b_start + b_length]`. `label` is the label of the pair, 0 if the second part follows the first.
+    """
+
+    a_start: np.ndarray
+    a_length: np.ndarray
+    b_start: np.ndarray
+    b_length: np.ndarray
+    label: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.a_start)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PackedExampleIndex:
+    """The rows of an epoch in the order of training, all int64.
+
+    Row n has the spans from `row_splits[n]` to `row_splits[n + 1]`; `row_splits` is `[N + 1]`. Span
+    m is `tokens[start[m] : start[m] + length[m]]`, and its `[CLS]` is in cell `cell[m]`, counted
+    over the cells of all rows. These three are `[M]`.
+    """
+
+    start: np.ndarray
+    length: np.ndarray
+    cell: np.ndarray
+    row_splits: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.row_splits) - 1
+
+
+AnyExampleIndex = ExampleIndex | PackedExampleIndex
+
+
+def generator(seed: int, epoch: int) -> np.random.Generator:
+    """Returns the random generator of an epoch."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, epoch))))
+
+
+def follow(following: np.ndarray) -> np.ndarray:
+    """Returns the sentences at which spans begin: 0, the sentence `following` it, and so on."""
+    following = following.tolist()
+    begins, sentence = [], 0
+    while sentence < len(following):
+        begins.append(sentence)
+        sentence = following[sentence]
+    return np.array(begins)
+
+
+def shuffled_pairs(
+    rng: np.random.Generator,
+    a_start: np.ndarray,
+    a_length: np.ndarray,
+    b_start: np.ndarray,
+    b_length: np.ndarray,
+    label: np.ndarray,
+) -> ExampleIndex:
+    """Shuffles pairs of texts."""
+    order = rng.permutation(len(a_start))
+    columns = (a_start, a_length, b_start, b_length, label)
+    return ExampleIndex(*(column[order].astype(np.int64) for column in columns))
+
+
+def shuffled_spans(rng: np.random.Generator, start: np.ndarray, length: np.ndarray) -> ExampleIndex:
+    """Shuffles examples of one text."""
+    nothing = np.zeros_like(start)
+    return shuffled_pairs(rng, start, length, nothing, nothing, nothing)
+
+
+def segments_index(
+    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
+) -> ExampleIndex:
+    """Single spans of `max_tokens` for masked language modelling alone.
+
+    They do not cross documents and hold every token once. The first span of a long document is
+    shorter at random, so that epochs cut differently.
+    """
+    rng = generator(seed, epoch)
+    return shuffled_spans(rng, *spans_of_documents(corpus, max_tokens, rng))
+
+
+def spans_of_documents(
+    corpus: TokenizedCorpus, max_tokens: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the begins and the lengths of spans of documents, `[N]` int64, in order."""
+    document_start = corpus.sentence_splits[corpus.document_splits]
+    length = np.diff(document_start)
+    first = np.minimum(rng.integers(1, max_tokens + 1, len(length)), length)
+    first = np.where(length <= max_tokens, length, first)
+    count = 1 + -(-(length - first) // max_tokens)
+    document = np.repeat(np.arange(len(length)), count)
+    number = numbers_of(count)
+    offset = np.where(number > 0, first[document] + (number - 1) * max_tokens, 0)
+    size = np.where(number > 0, max_tokens, first[document])
+    size = np.minimum(size, length[document] - offset)
+    return document_start[document] + offset, size
+
+
+def full_sentences_index(
+    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
+) -> ExampleIndex:
+    """Spans of whole sentences, as many as fit, that go on into the next document.
+
+    RoBERTa's "FULL-SENTENCES" (https://arxiv.org/abs/1907.11692). Every token of text is in exactly
+    one span. A sentence longer than `max_tokens` is cut. A separator at the end of a document
+    (`corpus.with_document_separators`) stays between texts. At the end of a span it is left out,
+    because `[SEP]` follows.
+
+    Args:
+        corpus: tokenized text, with separators after its documents or without.
+        max_tokens: sequence length less two special tokens.
+        seed: seed of the random choices.
+        epoch: number of the epoch; each has its own examples.
+    """
+    rng = generator(seed, epoch)
+    starts, stops = _pieces(corpus, max_tokens)
+    piece = np.arange(len(starts))
+    end = np.searchsorted(stops, starts + max_tokens, side="right")  # the first that is too far
+    end -= (rng.random(len(piece)) < EARLIER) & (end - piece > 1)
+    first = follow(end)
+    return shuffled_spans(rng, starts[first], stops[end[first] - 1] - starts[first])
+
+
+def _pieces(corpus: TokenizedCorpus, max_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns begins and ends `[P]` of the sentences' texts, long sentences cut to `max_tokens`."""
+    starts, stops = corpus.sentence_splits[:-1], corpus.sentence_splits[1:].copy()
+    last = corpus.document_splits[1:] - 1
+    if corpus.separator_id is not None:
+        stops[last] -= corpus.tokens[stops[last] - 1] == corpus.separator_id
+    count = -(-(stops - starts) // max_tokens)
+    starts = np.repeat(starts, count) + numbers_of(count) * max_tokens
+    return starts, np.minimum(starts + max_tokens, np.repeat(stops, count))
+
+
+def packed_index(
+    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
+) -> PackedExampleIndex:
+    """Rows of as many spans as fit; each token of text is in exactly one row.
+
+    Packs the spans of `segments_index`, whole documents and long documents in pieces, as Krell et
+    al. 2021 (https://arxiv.org/abs/2107.02027): each span keeps its own `[CLS]` and `[SEP]`, and
+    attends to itself alone.
+
+    Args:
+        corpus: tokenized text.
+        max_tokens: length of a row less the two special tokens of its first span.
+        seed: seed of the random choices.
+        epoch: number of the epoch; each has its own examples.
+    """
+    rng = generator(seed, epoch)
+    start, length = spans_of_documents(corpus, max_tokens, rng)
+    order = rng.permutation(len(start))  # which spans share a row
+    start, length = start[order], length[order]
+    row = best_fit(length + SPECIAL, max_tokens + SPECIAL)
+    row = rng.permutation(row.max() + 1)[row]
+    order = np.argsort(row, kind="stable")
+    start, length, row = start[order], length[order], row[order]
+    row_splits = splits_of(np.bincount(row))
+    before = splits_of(length + SPECIAL)[:-1]
+    column = before - before[row_splits[:-1]][row]
+    return PackedExampleIndex(start, length, row * (max_tokens + SPECIAL) + column, row_splits)
+
+
+def best_fit(sizes: np.ndarray, capacity: int) -> np.ndarray:
+    """Packs things of these `sizes` `[M]` into rows; returns their rows `[M]`, counted from 0.
+
+    Places the largest first, each into the row with the least sufficient room. Things of one size
+    are placed together, in their order, so that the time hardly depends on their number.
+    """
+    result = np.empty(len(sizes), np.int64)
+    rows_with_room = [np.zeros(0, np.int64)] * (capacity + 1)  # by the room that is left
+    rows = 0
+    by_size = np.argsort(-sizes, kind="stable")
+    for group in np.split(by_size, np.flatnonzero(np.diff(sizes[by_size])) + 1):
+        size = sizes[group[0]]
+        while len(group):
+            room = next((r for r in range(size, capacity) if len(rows_with_room[r])), capacity)
+            if room == capacity:
+                new = -(-len(group) // (capacity // size))
+                rows_with_room[room] = np.arange(rows, rows + new)
+                rows += new
+            taken, left = np.split(rows_with_room[room], [len(group)])
+            result[group[: len(taken)]] = taken
+            rows_with_room[room] = left
+            rows_with_room[room - size] = np.append(rows_with_room[room - size], taken)
+            group = group[len(taken) :]
+    return result
