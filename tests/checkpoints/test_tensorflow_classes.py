@@ -79,6 +79,7 @@ def test_every_family_and_head_is_compared():
     } == {"DebertaV2ForPreTraining"}  # transformers has no such class
 
 
+@pytest.mark.private_data
 @pytest.mark.parametrize("form", FORMS)
 def test_as_transformers_wrote_it(form, shared_data):
     """Whole files and what TensorFlow computed with them."""

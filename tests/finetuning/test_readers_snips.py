@@ -40,6 +40,7 @@ def test_slots_are_words(tmp_path):
     assert intents.place(1) == f"{tmp_path}, train utterance 2"
 
 
+@pytest.mark.private_data
 def test_snips(shared_data):
     folder = shared_data / "datasets" / "snips"
     train, validation = read_intents(folder), read_intents(folder, "validation")
@@ -51,6 +52,7 @@ def test_snips(shared_data):
     assert len({label for tags in slots.tags for label, _, _ in spans_of(tags)}) == 39
 
 
+@pytest.mark.private_data
 def test_every_slot_of_snips_is_an_entity(shared_data):
     folder = shared_data / "datasets" / "snips"
     found, expected = [], []
