@@ -85,7 +85,7 @@ def test_equals_plain_python_on_hard_lines(shared_data, name):
 
 
 @pytest.mark.private_data
-@pytest.mark.parametrize("name", stress.UNCASED)
+@pytest.mark.parametrize("name", others_slow(stress.UNCASED, quick=2))
 def test_differences_from_hugging_face_are_known(shared_data, name):
     of_ids, of_offsets = stress.differences(shared_data, name)
     uncased = {stress.NEW_MARK: 56} if stress.UNCASED[name] else {}
