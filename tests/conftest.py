@@ -21,7 +21,7 @@ _left_out = pytest.StashKey[int]()
 
 @pytest.hookimpl(trylast=True)  # after -m has chosen
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts the longest test first. Leaves out the tests of private data where there is none."""
+    """Puts the longest test first. Without private data, deselects the tests that need it."""
     items.sort(key=lambda item: item.path.name != "test_readme.py")
     if private_folder():
         return

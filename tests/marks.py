@@ -1,4 +1,4 @@
-"""Which values of a parameter are tested quickly."""
+"""Leaves values of a parameter to the slow tests."""
 
 from collections.abc import Container, Iterable
 from typing import Any

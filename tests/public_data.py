@@ -1,9 +1,9 @@
 """Makes a stand-in for the folder of data that `KERAS_BERT_DATA` names, for whoever has none.
 
-It has the same layout. Real vocabularies and weights come from the packages of
-requirements-test-models.lock, the other vocabularies are made of the texts, and the texts are
-written here or come with Python. Hugging Face's tokenizers compute the ids and offsets to compare
-with. Tests that need the real folder have the marker `private_data`.
+It has the same layout. `PACKAGES` brings real vocabularies and weights. Vocabularies for the other
+tokenizers are made of the texts, which are written here or come with Python. Hugging Face's
+tokenizers compute the ids and offsets to compare with. Tests that need the real folder have the
+marker `private_data`.
 """
 
 import collections
@@ -70,7 +70,7 @@ PACKAGES = {  # of requirements-test-models.lock: name to the folder of the mode
 
 
 def make(folder: Path) -> Path:
-    """Writes the folder."""
+    """Writes vocabularies, weights and texts into a new folder; returns the folder."""
     minilm, prism, rxnmapper = map(model_of, PACKAGES)
     lines = [*_hard_lines(), *_prose_lines()]
     (folder / "text").mkdir(parents=True)
