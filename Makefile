@@ -50,19 +50,19 @@ check: $(INSTALLED) ## lint, format and types
 	$(RUN) -m mypy export
 
 .PHONY: test-fast
-test-fast: $(INSTALLED) ## tests to run all day: no training, no export
+test-fast: $(INSTALLED) ## functions, structure, configuration: for use all day
 	$(PYTEST) -m "$(QUICK)" $(FAST)
 
 .PHONY: test
-test: $(INSTALLED) ## the quick tests (about 11 minutes on 2 cores)
+test: $(INSTALLED) ## the quick tests: every behavior, with one value at least
 	$(PYTEST) -m "$(QUICK)"
 
 .PHONY: test-slow
-test-slow: $(INSTALLED)
+test-slow: $(INSTALLED) ## other values, long runs, kills, the blocks of README
 	$(PYTEST) -m slow
 
 .PHONY: test-all
-test-all: test test-slow ## all tests
+test-all: test test-slow ## the quick tests, then the slow ones
 
 define environment
 $(PYTHON) -m venv $(@D)

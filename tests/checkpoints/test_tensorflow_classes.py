@@ -11,7 +11,8 @@ from safetensors.numpy import save_file
 
 import keras_bert as kb
 from keras_bert.families import FAMILIES
-from tests.checkpoints.huggingface import FIXTURES, check, weights
+from tests.checkpoints.huggingface import FIXTURES, QUICK, check, weights
+from tests.marks import others_slow
 
 NAMES = json.loads(
     gzip.decompress((FIXTURES.parent / "tensorflow_classes" / "names.json.gz").read_bytes())
@@ -48,7 +49,7 @@ def write_h5(values, path):
             file[name.partition("/")[0]].attrs["weight_names"] = []  # says that it is a layer
 
 
-@pytest.mark.parametrize("folder", NAMES)
+@pytest.mark.parametrize("folder", others_slow(NAMES, quick=QUICK))
 def test_equals_transformers(folder, tmp_path, caplog):
     check(kb.load(write(folder, "h5", tmp_path)), folder)
     assert not caplog.records  # nothing missing, nothing left over
@@ -79,6 +80,7 @@ def test_every_family_and_head_is_compared():
     } == {"DebertaV2ForPreTraining"}  # transformers has no such class
 
 
+@pytest.mark.private_data
 @pytest.mark.parametrize("form", FORMS)
 def test_as_transformers_wrote_it(form, shared_data):
     """Whole files and what TensorFlow computed with them."""

@@ -10,10 +10,12 @@ import pytest
 
 import keras_bert as kb
 from keras_bert.checkpoints.text_format import read_text_format, write_text_format
-from tests.fixtures.text_format.make import write
+from tests.fixtures.text_format.make import small_vocabularies, write
+from tests.marks import others_slow
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "text_format"
 REFERENCE = json.loads((FIXTURES / "reference.json").read_text())
+SMALL = json.loads((FIXTURES / "small.json").read_text())
 GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
 
 
@@ -23,11 +25,28 @@ def ids_of(preprocessor, texts):
     return [ids[mask == 1].tolist() for ids, mask in rows]
 
 
-@pytest.mark.parametrize(
-    "case", REFERENCE["cases"], ids=[json.dumps(c["case"]) for c in REFERENCE["cases"]]
-)
-def test_equals_transformers(case, shared_data, tmp_path, caplog):
-    write(shared_data / "vocabs", tmp_path, *case["case"])
+def name_of(case):
+    return json.dumps(case["case"])
+
+
+@pytest.fixture(scope="module")
+def vocabularies(tmp_path_factory):
+    return small_vocabularies(tmp_path_factory.mktemp("vocabularies"))
+
+
+@pytest.mark.parametrize("case", SMALL["cases"], ids=name_of)
+def test_equals_transformers(case, vocabularies, tmp_path, caplog):
+    assert_equal(case, vocabularies, tmp_path, caplog)
+
+
+@pytest.mark.private_data
+@pytest.mark.parametrize("case", others_slow(REFERENCE["cases"], quick=2), ids=name_of)
+def test_real_vocabularies_equal_transformers(case, shared_data, tmp_path, caplog):
+    assert_equal(case, shared_data / "vocabs", tmp_path, caplog)
+
+
+def assert_equal(case, vocabularies, tmp_path, caplog):
+    write(vocabularies, tmp_path, *case["case"])
     preprocessor = read_text_format(tmp_path, 512)
     assert ids_of(preprocessor, REFERENCE["texts"]) == case["ids"]
     (tmp_path / "again").mkdir()

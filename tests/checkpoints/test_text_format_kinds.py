@@ -8,6 +8,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert.checkpoints.text_format import read_text_format, write_text_format
+from tests.marks import others_slow
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "text_format"
 CASES = json.loads((FIXTURES / "kinds.json").read_text())["cases"]
@@ -20,7 +21,9 @@ def ids_of(preprocessor, texts):
 
 
 @pytest.mark.parametrize("saved", [False, True], ids=["older files", "tokenizer.json"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", others_slow(CASES, quick=("distilbert", "roberta", "deberta", "albert", "deberta-v2"))
+)
 def test_equals_transformers(name, saved, tmp_path, caplog):
     case = CASES[name]
     preprocessor = read_text_format(FIXTURES / "kinds" / (f"{name}-saved" if saved else name), 512)

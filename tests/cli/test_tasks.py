@@ -18,6 +18,7 @@ from keras_bert.finetuning import GLUE, Recipe
 from keras_bert.finetuning.readers.tagged import read_tagged
 from tests.cli.conftest import KINDS, RECIPE, TASKS
 from tests.cli.test_commands import json_lines
+from tests.marks import others_slow
 from tests.text.test_loading import KINDS as TOKENIZERS
 
 SENTENCE = "the film number 3 was good ."
@@ -300,7 +301,7 @@ def test_files_of_glue(run, tmp_path):
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-@pytest.mark.parametrize("family", ["roberta", "albert"])
+@pytest.mark.parametrize("family", others_slow(["roberta", "albert"]))
 def test_masks_of_other_families(run, tmp_path, kind, family):
     tokenizer = TOKENIZERS[kind]()
     sizes = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "intermediate_size": 16}

@@ -151,6 +151,7 @@ def differences(tokenizer, texts, folder, ways=(False, True)):
     return different
 
 
+@pytest.mark.private_data
 @browser
 @pytest.mark.parametrize("name", ["bert-base-uncased", "bert-base-cased"])
 def test_ids_of_hard_lines(shared_data, name, tmp_path):

@@ -28,11 +28,13 @@ CONFIGURATIONS = {
 }
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("config", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+PAIRS = [(name, kind) for name in reversed(CONFIGURATIONS) for kind in FORMATS]
+
+
+@pytest.mark.parametrize(("config", "kind"), others_slow(PAIRS, quick=1 + len(FORMATS)))
 def test_artifact_equals_the_model(config, kind, tmp_path):
     write, load = FORMATS[kind]
-    model = make_model("encoder", **config)
+    model = make_model("encoder", **CONFIGURATIONS[config])
     write(model, tmp_path / "artifact")
     run = load(tmp_path / "artifact")
     for batch, length in ((1, 1), (3, 12), (2, 100)):

@@ -65,7 +65,7 @@ def test_the_table_of_outputs_knows_every_task():
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
     "task",
-    others_slow(TASKS, quick=("encoder", "classifier", "masked_lm", "pretraining")),
+    others_slow(TASKS, quick=("classifier", "pretraining")),
 )
 def test_artifact_equals_the_model(task, kind, models, tmp_path):
     write, load = FORMATS[kind]
@@ -90,16 +90,17 @@ def test_artifact_equals_the_model(task, kind, models, tmp_path):
         assert all(len(value) == 0 for value in run(empty).values())
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"activation": "gelu_tanh", "pooler": False, "embedding_size": 24},
-        {"num_segments": 0, "activation": "relu", "mask_value": -100.0},
-    ],
-)
-def test_other_configurations(config, kind, tmp_path):
+CONFIGURATIONS = {
+    "no segments": {"num_segments": 0, "activation": "relu", "mask_value": -100.0},
+    "no pooler": {"activation": "gelu_tanh", "pooler": False, "embedding_size": 24},
+}
+PAIRS = [(name, kind) for name in CONFIGURATIONS for kind in FORMATS]
+
+
+@pytest.mark.parametrize(("name", "kind"), others_slow(PAIRS, quick=1 + len(FORMATS)))
+def test_other_configurations(name, kind, tmp_path):
     write, load = FORMATS[kind]
+    config = CONFIGURATIONS[name]
     model = make_model("encoder", **config)
     write(model, tmp_path / f"a.{kind}")
     ids = random_ids(3, 12)
@@ -122,7 +123,7 @@ OTHERS = {  # a family with what is special about it to the task with the most o
 }
 
 
-@pytest.mark.parametrize("family", others_slow(OTHERS, quick=3))
+@pytest.mark.parametrize("family", others_slow(OTHERS))
 def test_every_family_in_every_format(family, tmp_path):
     task, changes = OTHERS[family]
     model = make_model(task, **FAMILIES[family].TRAITS | SMALL | changes)

@@ -77,6 +77,7 @@ def test_what_is_not_possible(tmp_path, preprocessor):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.private_data
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "most", "of_english"),

@@ -141,7 +141,7 @@ def tokenizer_of(family):
 
 @pytest.mark.parametrize(
     "family",
-    others_slow(["albert", "roberta", "distilbert", "electra", "deberta", "deberta-v2"], quick=2),
+    others_slow(["albert", "roberta", "distilbert", "electra", "deberta", "deberta-v2"]),
 )
 def test_families(family, tmp_path):
     tokenizer = tokenizer_of(family)

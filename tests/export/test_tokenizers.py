@@ -49,6 +49,7 @@ def test_causes_are_what_our_tokenizer_does(shared_data):
         assert sum(a != b for a, b in zip(expected, found, strict=True)) <= 1, cause.name
 
 
+@pytest.mark.private_data
 @pytest.mark.phone
 @pytest.mark.parametrize("name", tokenizers.NAMES)
 def test_mediapipe(name, shared_data, tmp_path):

@@ -156,6 +156,7 @@ def test_mrpc_as_microsoft_gives_it(tmp_path):
     assert read_glue("mrpc", "validation", tmp_path).texts == ("d",)
 
 
+@pytest.mark.private_data
 @pytest.mark.parametrize(
     ("name", "train", "dev"), [("sst2", 67_349, 872), ("mrpc", 3_667, 408), ("stsb", 5_749, 1_500)]
 )

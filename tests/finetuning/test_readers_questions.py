@@ -31,6 +31,7 @@ def document(*articles):
     return {"version": "v2.0", "data": list(articles)}
 
 
+@pytest.mark.private_data
 def test_real_squad(shared_data):
     train = read_questions(shared_data / "datasets" / "squad" / "devsplit-v1.1-train.json")
     test = read_questions(shared_data / "datasets" / "squad" / "devsplit-v1.1-test.json")

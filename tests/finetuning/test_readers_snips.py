@@ -40,6 +40,7 @@ def test_slots_are_words(tmp_path):
     assert intents.place(1) == f"{tmp_path}, train utterance 2"
 
 
+@pytest.mark.private_data
 def test_snips(shared_data):
     folder = shared_data / "datasets" / "snips"
     train, validation = read_intents(folder), read_intents(folder, "validation")
@@ -51,17 +52,29 @@ def test_snips(shared_data):
     assert len({label for tags in slots.tags for label, _, _ in spans_of(tags)}) == 39
 
 
+@pytest.mark.private_data
 def test_every_slot_of_snips_is_an_entity(shared_data):
-    folder = shared_data / "datasets" / "snips"
+    assert_every_slot_is_an_entity(shared_data / "datasets" / "snips", "validate")
+
+
+def test_every_slot_is_an_entity(tmp_path):
+    weather = [{"text": " in "}, {"text": "New York, NY", "entity": "city"}, {"text": "?"}]
+    write(tmp_path, "PlayMusic", PARTS[:4], PARTS[1:2])
+    write(tmp_path, "GetWeather", weather)
+    assert_every_slot_is_an_entity(tmp_path, "train")
+
+
+def assert_every_slot_is_an_entity(folder, begin):
     found, expected = [], []
-    slots = read_slots(folder, "validation")
+    slots = read_slots(folder, {"train": "train", "validate": "validation"}[begin])
     for text, words, tags in zip(slots.texts, slots.words, slots.tags, strict=True):
         for label, first, end in spans_of(tags):
             found.append((label, text[words[first][0] : words[end - 1][1]]))
-    for path in sorted(folder.glob("*/validate_*.json")):
+    for path in sorted(folder.glob(f"*/{begin}_*.json")):
         for utterance in json.loads(path.read_bytes())[path.parent.name]:
             parts = [part for part in utterance["data"] if part["text"].strip()]
             expected += [(p["entity"], p["text"].strip()) for p in parts if "entity" in p]
+    assert expected
     assert found == expected
 
 

@@ -187,6 +187,7 @@ def test_a_text_of_100_000_words(tmp_path):
     assert words(examples, 0)[-1] == "word"
 
 
+@pytest.mark.private_data
 def test_wikigold(shared_data):
     examples = read_tagged(shared_data / "datasets" / "wikigold" / "wikigold.conll.txt")
     counts = collections.Counter(tag for tags in examples.tags for tag in tags)
@@ -197,6 +198,7 @@ def test_wikigold(shared_data):
     assert not set(left.groups) & set(held.groups)
 
 
+@pytest.mark.private_data
 @pytest.mark.parametrize(
     ("name", "sentences", "people"),
     [

@@ -22,6 +22,7 @@ def novels(shared_data):
     return vocabulary, TokenizedCorpus.from_files(path, WordPiece(vocabulary))
 
 
+@pytest.mark.private_data
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", MASKING_UNITS)
 def test_masks_and_pairs(novels, unit):
@@ -81,6 +82,7 @@ def test_masks_and_pairs(novels, unit):
     assert total["within_a_word"] < 10
 
 
+@pytest.mark.private_data
 @pytest.mark.slow
 def test_full_sentences_and_sentence_order(novels):
     vocabulary, corpus = novels

@@ -54,7 +54,10 @@ def pretrain_with_an_accident(run, step, monkeypatch):
     return pretrain(run, progress=False)
 
 
-@pytest.fixture(scope="module", params=RUNS)
+QUICK = ("sentence order", "replaced tokens", "full sentences")
+
+
+@pytest.fixture(scope="module", params=others_slow(RUNS, quick=QUICK))
 def kind(request):
     return request.param
 
@@ -113,20 +116,32 @@ def distillation(text_files, output, teacher, **options):
     return config(text_files, output, **(SHORT | {"encoder": {}, "teacher": teacher} | options))
 
 
-@pytest.mark.parametrize("objective", others_slow(["distillation", "distillation-masked"]))
-def test_distillation(text_files, teacher, objective, tmp_path, monkeypatch):
-    options = {"objective": objective}
-    whole = distillation(text_files, tmp_path / "whole", teacher, **options)
-    results = pretrain(whole, progress=False)
+@pytest.fixture(scope="module", params=others_slow(["distillation", "distillation-masked"]))
+def distilled(text_files, teacher, tmp_path_factory, request):
+    """The objective, the output of a run of it, and what the run returned."""
+    output = tmp_path_factory.mktemp("distilled") / "run"
+    run = distillation(text_files, output, teacher, objective=request.param)
+    return request.param, output, pretrain(run, progress=False)
+
+
+def test_distillation(distilled):
+    _, output, results = distilled
     assert results["after"]["loss"] < results["before"]["loss"]
     student = kb.load(results["model"])
     assert isinstance(student, kb.MaskedLanguageModel)
     assert (student.config.family, student.config.num_layers) == ("distilbert", 1)
-    files = {path.name for path in (tmp_path / "whole/checkpoints/step-00000008").iterdir()}
+    files = {path.name for path in (output / "checkpoints/step-00000008").iterdir()}
     assert "training.safetensors" not in files
-    parts = distillation(text_files, tmp_path / "parts", teacher, **options)
+
+
+@pytest.mark.slow
+def test_distillation_is_the_same_after_an_accident(
+    distilled, text_files, teacher, tmp_path, monkeypatch
+):
+    objective, output, _ = distilled
+    parts = distillation(text_files, tmp_path / "parts", teacher, objective=objective)
     pretrain_with_an_accident(parts, 6, monkeypatch)
-    assert_same_run(tmp_path / "parts", tmp_path / "whole")
+    assert_same_run(tmp_path / "parts", output)
 
 
 def test_another_teacher_than_before(text_files, teacher, tmp_path):

@@ -126,7 +126,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(finished, text_files, tmp_path, 
     assert_same_run(tmp_path / "run", finished[0])
 
 
-@pytest.mark.parametrize(("looks", "written"), [(True, [8, 10]), (False, [10])])
+@pytest.mark.parametrize(("looks", "written"), others_slow([(True, [8, 10]), (False, [10])]))
 def test_a_write_that_fails_is_made_up_for(
     text_files, tmp_path, monkeypatch, caplog, looks, written
 ):

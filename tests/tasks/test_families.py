@@ -36,7 +36,11 @@ def test_keras_file(folder, tmp_path):
 
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize(
-    ("policy", "tolerance"), [("mixed_float16", 5e-3), ("mixed_bfloat16", 5e-2)]
+    ("policy", "tolerance"),
+    [
+        ("mixed_float16", 5e-3),
+        pytest.param("mixed_bfloat16", 5e-2, marks=pytest.mark.slow),
+    ],
 )
 def test_mixed_precision(folder, policy, tolerance):
     exact, mixed = classifier(folder), classifier(folder, dtype=policy)

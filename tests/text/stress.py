@@ -25,6 +25,7 @@ UNCASED = {
 SPECIAL_TOKEN = "special token written in the text: plain text unless asked for"
 PRIVATE_USE = "private use: kept as tokenization.py does, removed by tokenizers"
 NEW_MARK = "mark that is younger, or of another category, than in tokenizers' Unicode 8 tables"
+BLOCK = "ideograph of U+2B820 to U+2B91F: a word as in tokenization.py; not in tokenizers"
 APART = (
     "accent or jamo written apart: composed as SentencePiece does; tokenizers composes only in "
     "clusters of fewer than 6 bytes, and leaves the accent out of the span"
@@ -51,6 +52,8 @@ def wordpiece_cause(text, name):
         return PRIVATE_USE
     if UNCASED[name] and _NEW_MARKS & set(text):
         return NEW_MARK
+    if any("\U0002b820" <= character < "\U0002b920" for character in text):
+        return BLOCK
     return UNEXPLAINED
 
 
@@ -94,7 +97,10 @@ TOKENIZERS = {
 """Folder of the vocabulary to its tokenizer, and what explains a difference."""
 
 
-ORDINARY = ("xquad", "udhr")
+PUBLIC = ("bert-base-uncased", "bert-base-cased", "roberta-base", "deberta-v3")
+"""Folders that the public data have, too."""
+
+ORDINARY = ("xquad", "udhr", "prose")
 """How the sources of lines of prose begin; the other lines were written to be hard."""
 
 

@@ -146,6 +146,7 @@ def test_ids_and_offsets_equal_hugging_face(batch, prefix):
 PEERS = [hugging_face(TOKENIZER), hugging_face(PREFIXED)]
 
 
+@pytest.mark.private_data
 def test_no_difference_from_hugging_face_on_hard_lines(shared_data):
     assert stress.differences(shared_data, "roberta-base") == ({stress.SPECIAL_TOKEN: 1}, {})
     assert stress.differences(shared_data, "roberta-base", allow_special_tokens=True) == ({}, {})
@@ -159,7 +160,7 @@ def test_merges_that_could_be_made_in_another_way(shared_data):
     tokens = {*made, *reference.ALPHABET}
     cuts = ((token[:i], token[i:]) for token in made for i in range(1, len(token)))
     others = [cut for cut in cuts if cut not in ranks and tokens.issuperset(cut)]
-    assert len(others) > 50_000
+    assert len(others) > len(made)
     draw = random.Random(0)
     words = [
         draw.choice(made)[-2:] + "".join(draw.choice(others)) + draw.choice(made)[:2]
@@ -258,6 +259,7 @@ def test_a_vocabulary_of_letters_needs_no_merges():
         assert ends == [end for _, end in expected.offsets]
 
 
+@pytest.mark.private_data
 def test_antibody_letters(shared_data):
     folder = shared_data / "weights/roberta-antibody"
     tokenizer = BytePair.load(folder, special_tokens=SPECIAL_TOKENS)

@@ -102,6 +102,7 @@ def test_detokenize_gives_the_normalised_text(text):
     )
 
 
+@pytest.mark.private_data
 def test_real_model_on_hard_lines(shared_data):
     of_ids, of_offsets = stress.differences(shared_data, "deberta-v3", allow_special_tokens=True)
     assert of_ids == {stress.EDGE: 11, stress.APART: 8, stress.TIE: 1}

@@ -88,7 +88,12 @@ def test_continuation():
     assert [is_continuation(t) for t in ("##a", "a", "##", "#", "###")] == [1, 0, 0, 0, 1]
 
 
-@pytest.mark.parametrize("name", ["base-uncased", "base-cased", "base-multilingual-cased"])
+OTHERS = ("base-cased", "base-multilingual-cased")
+
+
+@pytest.mark.parametrize(
+    "name", ["base-uncased", *(pytest.param(n, marks=pytest.mark.private_data) for n in OTHERS)]
+)
 def test_real_vocabularies_are_valid(shared_data, name):
     vocabulary = Vocabulary.from_file(shared_data / f"vocabs/bert-{name}/vocab.txt")
     assert vocabulary.special_ids == (0, 100, 101, 102, 103)

@@ -61,7 +61,17 @@ def test_equals_plain_python_for_every_assigned_character_in_context(uncased):
     assert different == ({"Σ"} if uncased else set())
 
 
-@pytest.mark.parametrize("name", others_slow(stress.UNCASED, quick=2))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bert-base-uncased",
+        "bert-base-cased",
+        *(
+            pytest.param(name, marks=[pytest.mark.private_data, pytest.mark.slow])
+            for name in ("bert-base-multilingual-cased", "bert-base-chinese")
+        ),
+    ],
+)
 def test_equals_plain_python_on_hard_lines(shared_data, name):
     uncased = stress.UNCASED[name]
     vocabulary = Vocabulary.from_file(shared_data / f"vocabs/{name}/vocab.txt")
@@ -74,7 +84,8 @@ def test_equals_plain_python_on_hard_lines(shared_data, name):
     assert [x for x, a, b in zip(hard, found, expected, strict=True) if a != b] == []
 
 
-@pytest.mark.parametrize("name", stress.UNCASED)
+@pytest.mark.private_data
+@pytest.mark.parametrize("name", others_slow(stress.UNCASED, quick=2))
 def test_differences_from_hugging_face_are_known(shared_data, name):
     of_ids, of_offsets = stress.differences(shared_data, name)
     uncased = {stress.NEW_MARK: 56} if stress.UNCASED[name] else {}
@@ -82,6 +93,7 @@ def test_differences_from_hugging_face_are_known(shared_data, name):
     assert of_offsets == ({stress.NEW_MARK: 2} if stress.UNCASED[name] else {})
 
 
+@pytest.mark.private_data
 @pytest.mark.parametrize("name", others_slow(stress.UNCASED, quick=2))
 def test_special_tokens_in_text_equal_hugging_face(shared_data, name):
     of_ids, _ = stress.differences(shared_data, name, allow_special_tokens=True)

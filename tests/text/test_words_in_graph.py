@@ -54,7 +54,7 @@ def test_words_of_hard_lines(shared_data):
     lines = (shared_data / "text" / "tokenizer_stress.jsonl").read_text("utf-8").splitlines()
     texts = [json.loads(line)["text"] for line in lines]
     texts = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts]
-    assert assert_same_words(texts) > 100_000
+    assert assert_same_words(texts) > 10 * len(texts)
 
 
 @given(st.lists(st.text(" \ta\u3000é", max_size=9), min_size=1), st.data())
