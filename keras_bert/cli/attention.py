@@ -1,9 +1,9 @@
-"""keras-bert attention."""
+"""Command `keras-bert attention`."""
 
 import click
 
+from keras_bert.cli.files import OVERWRITE, check_output, is_attention_page
 from keras_bert.cli.options import MODEL
-from keras_bert.cli.outputs import OVERWRITE, check_output, is_attention_page
 
 
 @click.command("attention")

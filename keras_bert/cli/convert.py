@@ -1,4 +1,4 @@
-"""keras-bert convert."""
+"""Command `keras-bert convert`."""
 
 from pathlib import Path
 

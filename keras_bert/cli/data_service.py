@@ -1,4 +1,4 @@
-"""keras-bert data-service."""
+"""Command `keras-bert data-service`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""keras-bert export."""
+"""Command `keras-bert export`."""
 
 import importlib
 import itertools
@@ -9,11 +9,10 @@ from typing import Any
 import click
 
 from keras_bert.atomic import remove_scratch
-from keras_bert.cli.data import is_default, reader, usable
-from keras_bert.cli.models import KINDS, task_of, to_measure
-from keras_bert.cli.options import AS_TASK, column_options
-from keras_bert.cli.outputs import OVERWRITE, check_output, is_onnx, is_report, is_tflite
+from keras_bert.cli.files import OVERWRITE, check_output, is_onnx, is_report, is_tflite
+from keras_bert.cli.options import AS_TASK, COLUMNS, add, flag_of, given, opened_as, reader
 from keras_bert.errors import InputError
+from keras_bert.tasks.registry import task_of
 
 FORMATS = {  # to how their weights can be stored
     "saved_model": ("none",),
@@ -22,7 +21,7 @@ FORMATS = {  # to how their weights can be stored
 }
 QUANTIZATIONS = tuple(dict.fromkeys(itertools.chain(*FORMATS.values())))
 NAMES = ("keras_bert", "huggingface", "tfhub")
-OPTIONS = {  # of which formats
+OPTIONS = {  # formats that have each option
     "version": ("saved_model",),
     "names": ("saved_model",),
     "top_k": ("saved_model",),
@@ -34,7 +33,7 @@ OPTIONS = {  # of which formats
     "text": ("tflite", "onnx"),
     "opset": ("onnx",),
 }
-ONE_FILE = {"tflite": is_tflite, "onnx": is_onnx}  # formats, to what tells their files
+ONE_FILE = {"tflite": is_tflite, "onnx": is_onnx}  # formats of one file, and tests for it
 MOST_TEXTS = 64  # of those to validate with, to compare outputs on
 PAGE = "report"
 
@@ -109,7 +108,7 @@ PAGE = "report"
     help="Write a page, and PAGE.html: differences, metric, size, speed, memory.",
 )
 @OVERWRITE
-@column_options
+@add(*COLUMNS)
 def command(
     model: str,
     out: str,
@@ -129,20 +128,19 @@ def command(
     files say what is special about them: model-int8.tflite, model-text.onnx.
     """
     chosen, directory = _formats(formats), Path(out)
-    exporting = {name: options.pop(name) for name in tuple(options) if name in OPTIONS}
-    given = {name: value for name, value in exporting.items() if not is_default(value)}
-    _check_options(chosen, quantize, given)
+    exporting = given({name: options.pop(name) for name in tuple(options) if name in OPTIONS})
+    _check_options(chosen, quantize, exporting)
     _check_measuring(quantize, verify, validation, max_drop, report, options)
     _check_directory(directory, report)
-    inputs = (model, verify, validation, given.get("representative"))
+    inputs = (model, verify, validation, exporting.get("representative"))
     for format in set(chosen) & set(ONE_FILE):
-        artifact = directory / _file(format, quantize, bool(given.get("text")))
+        artifact = directory / _file(format, quantize, bool(exporting.get("text")))
         check_output(artifact, inputs, ONE_FILE[format], overwrite)
     if report:
         for page in (Path(report), Path(report).with_suffix(".html")):
             check_output(page, inputs, is_report, overwrite)
-    if "representative" in given:
-        given["representative"] = _texts(given["representative"])
+    if "representative" in exporting:
+        exporting["representative"] = _texts(exporting["representative"])
     texts = _texts(verify) if verify else None
 
     import keras_bert
@@ -152,23 +150,27 @@ def command(
         from keras_bert.export._verify.report_page import check_page
 
         check_page(report)
-    loaded: Any = keras_bert.load(model, task=task_of(model, as_task))
+    loaded: Any = keras_bert.load(model, task=opened_as(model, as_task))
     examples = None
     if validation:
-        task = _task(loaded)
-        examples = reader(task, format=None, **options)(validation)
-        loaded = to_measure(model, loaded, examples)
+        from keras_bert.export._verify.accuracy import official_metric
+        from keras_bert.finetuning.tasks import usable, use_scores
+
+        official_metric(loaded)  # fails for a model without one
+        task = str(task_of(loaded))
+        examples = reader(task, options)(validation)
+        use_scores(loaded, examples)
         examples = usable(examples, loaded, options["on_error"])
         texts = texts or _inputs(task, examples.take(range(min(len(examples), MOST_TEXTS))))
-    _cut(loaded, given.get("sequence_length"))
-    jobs = {format: _arguments(format, quantize, given) for format in chosen}
+    _cut(loaded, exporting.get("sequence_length"))
+    jobs = {format: _arguments(format, quantize, exporting) for format in chosen}
     for format, arguments in jobs.items():  # before the first of them is written
         module = importlib.import_module(f"keras_bert.export._{format}.convert")
         module.check_arguments(loaded, **arguments)
 
     paths = []
     for format, arguments in jobs.items():
-        path = directory / _file(format, quantize, bool(given.get("text")))
+        path = directory / _file(format, quantize, bool(exporting.get("text")))
         if examples is not None and "quantize" in arguments:
             drop = 0.5 if max_drop is None else max_drop
             found = export.accept(loaded, path, examples, drop, **arguments)
@@ -196,7 +198,7 @@ def _formats(lists: Iterable[str]) -> list[str]:
 
 
 def _arguments(format: str, quantize: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of what was given, what the function that writes a format takes."""
+    """Returns the given options that the function of a format takes."""
     arguments = {name: value for name, value in given.items() if format in OPTIONS[name]}
     if format != "tflite":  # elsewhere it is that of texts, not of ids
         arguments.pop("sequence_length", None)
@@ -241,12 +243,11 @@ def _check_measuring(
     report: str | None,
     columns: Mapping[str, Any],
 ) -> None:
-    """Refuses options that would say nothing."""
+    """Refuses options without effect."""
     if validation is None:
-        given = {name: value for name, value in columns.items() if name != "on_error"}
-        for name, value in {"max_drop": max_drop, **given}.items():
-            if not is_default(value):
-                raise click.UsageError(f"--{name.replace('_', '-')} is for --validation FILE.")
+        unused = given({"max_drop": max_drop, **columns}).keys() - {"on_error"}
+        if unused:
+            raise click.UsageError(f"{flag_of(min(unused))} is for --validation FILE.")
     elif quantize == "none" and not verify and not report:
         raise click.UsageError(
             "--validation judges quantized files, and is measured by --verify and --report; add "
@@ -257,7 +258,7 @@ def _check_measuring(
 
 
 def _check_directory(directory: Path, report: str | None) -> None:
-    """Refuses a place that holds something else than artifacts."""
+    """Refuses a directory that holds other files than artifacts."""
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file; name a directory for the artifacts.")
     ours = {
@@ -278,33 +279,21 @@ def _check_directory(directory: Path, report: str | None) -> None:
 
 
 def _file(format: str, quantize: str, text: bool) -> str:
-    """The name of an artifact."""
+    """Returns the name of an artifact."""
     if format not in OPTIONS["text"]:
         return format
     stored = quantize if _is_quantized(format, quantize) else ""
     return f"{'-'.join(filter(None, ('model', 'text' if text else '', stored)))}.{format}"
 
 
-def _task(model: Any) -> str:
-    """The task of a model that can be measured.
-
-    Raises:
-        InputError: if it cannot.
-    """
-    from keras_bert.export._verify.accuracy import official_metric
-
-    official_metric(model)  # or there is none
-    return next(name for name, kind in KINDS.items() if kind.model == type(model).__name__)
-
-
 def _inputs(task: str, examples: Any) -> Any:
-    """The texts of examples; an embedder takes those of a pair one by one."""
+    """Returns the texts of examples; an embedder takes the texts of a pair one by one."""
     inputs = examples.inputs
-    return inputs[0] if task == "similarity" and isinstance(inputs, tuple) else inputs
+    return inputs[0] if task == "embedder" and isinstance(inputs, tuple) else inputs
 
 
 def _cut(model: Any, length: int | None) -> None:
-    """Gives a model's texts another length."""
+    """Sets the length of a model's texts."""
     if length is None:
         return
     if length > model.config.max_positions:
@@ -317,7 +306,7 @@ def _cut(model: Any, length: int | None) -> None:
 
 
 def _texts(path: str) -> Any:
-    """Lines of a file; two lists if each has two texts with a tab between."""
+    """Returns the lines of a file; two lists if each has two texts with a tab between."""
     from keras_bert.text.files import read_lines
 
     lines = [line for line in read_lines(path) if line]

@@ -1,9 +1,9 @@
-"""keras-bert fill-mask."""
+"""Command `keras-bert fill-mask`."""
 
 import click
 
+from keras_bert.cli.files import batches, write_json
 from keras_bert.cli.options import BATCH_SIZE, MODEL
-from keras_bert.cli.texts import batches, write_json
 
 
 @click.command("fill-mask")

@@ -1,4 +1,4 @@
-"""keras-bert inspect."""
+"""Command `keras-bert inspect`."""
 
 import re
 from collections import Counter

@@ -1,8 +1,8 @@
-"""keras-bert plot."""
+"""Command `keras-bert plot`."""
 
 import click
 
-from keras_bert.cli.outputs import OVERWRITE, check_output, is_picture
+from keras_bert.cli.files import OVERWRITE, check_output, is_picture
 
 
 @click.command("plot")

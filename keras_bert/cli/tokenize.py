@@ -1,4 +1,4 @@
-"""keras-bert tokenize."""
+"""Command `keras-bert tokenize`."""
 
 from typing import Any
 

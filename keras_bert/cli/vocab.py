@@ -1,4 +1,4 @@
-"""keras-bert vocab."""
+"""Command `keras-bert vocab`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.outputs import (
+from keras_bert.cli.files import (
     OVERWRITE,
     check_output,
     is_merges,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import ChoiceExamples
-from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import Row, Table, find_column, read_table, require_column
 
 _SWAG = ("sent1", "sent2")  # the sentence, and how all choices begin

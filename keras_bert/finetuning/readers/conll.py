@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import TaggedExamples
-from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.sentences import Sentence, spaced, tagged_examples
 from keras_bert.text.files import read_lines
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from keras_bert.errors import InputError, closest
 from keras_bert.finetuning.examples import Columns, TextExamples
-from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import read_table
 from keras_bert.finetuning.readers.texts import read_examples
 

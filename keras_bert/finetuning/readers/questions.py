@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_bert.errors import InputError, closest
 from keras_bert.finetuning.examples import QuestionExamples
-from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.squad import Question, squad_questions
 from keras_bert.finetuning.readers.tables import (
     FORMATS,

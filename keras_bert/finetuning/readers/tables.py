@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.errors import InputError, closest
-from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.text.files import read_lines
 
 _FORMATS = {

@@ -6,7 +6,7 @@ from typing import Any
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import TaggedExamples
 from keras_bert.finetuning.readers.conll import read_conll
-from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.sentences import (
     Sentence,
     Word,

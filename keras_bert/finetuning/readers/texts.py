@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Columns, TextExamples
-from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import Row, Table, find_column, listed, read_table
 
 # How data sets name their columns, in the order in which they are looked for.
