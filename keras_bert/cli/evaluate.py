@@ -1,4 +1,4 @@
-"""Command `keras-bert evaluate`."""
+"""Command `keras-bert evaluate`: metrics of a fine-tuned model."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Command `keras-bert export`."""
+"""Command `keras-bert export`: models for other runtimes."""
 
 import importlib
 import itertools
@@ -34,7 +34,7 @@ OPTIONS = {  # formats that have each option
     "opset": ("onnx",),
 }
 ONE_FILE = {"tflite": is_tflite, "onnx": is_onnx}  # formats of one file, and tests for it
-MOST_TEXTS = 64  # of those to validate with, to compare outputs on
+MOST_TEXTS = 64  # of the validation texts, to compare outputs
 PAGE = "report"
 
 
@@ -56,38 +56,38 @@ PAGE = "report"
     type=click.Choice(QUANTIZATIONS),
     default="none",
     show_default=True,
-    help="How files store weights, where their format can: float16 and dynamic (int8) TFLite and "
-    "ONNX, int8 (activations, too) TFLite.",
+    help="Type of stored weights: float16 or dynamic (int8) for TFLite and ONNX; int8 for TFLite, "
+    "with int8 activations.",
 )
 @click.option(
     "--representative",
     metavar="FILE",
-    help="int8: some hundred typical texts, one a line, or two with a tab between.",
+    help="int8: file of some hundred typical texts, one per line, or two with a tab between.",
 )
 @click.option(
     "--keep-float",
     metavar="PATTERN",
     multiple=True,
-    help="Layers that are not quantized, as part of their names; repeat it.",
+    help="Part of the names of layers that are not quantized; repeat it.",
 )
 @click.option("--text", is_flag=True, help="TFLite and ONNX files take texts instead of ids.")
 @click.option(
     "--sequence-length",
     type=click.IntRange(3),
     metavar="TOKENS",
-    help="Length of all texts, and the only one that a TFLite file takes.",
+    help="Length of all texts; a TFLite file takes only this length.",
 )
 @click.option(
-    "--batch-size", type=click.IntRange(1), metavar="TEXTS", help="So many a TFLite file takes."
+    "--batch-size", type=click.IntRange(1), metavar="TEXTS", help="TFLite: texts in a batch."
 )
 @click.option("--metadata", is_flag=True, help="TFLite: labels and vocabulary for MediaPipe.")
 @click.option(
     "--version",
     type=click.IntRange(0),
     metavar="NUMBER",
-    help="SavedModel: written to a directory of this name, as TensorFlow Serving wants it.",
+    help="SavedModel: name of the directory below, as TensorFlow Serving needs it.",
 )
-@click.option("--names", type=click.Choice(NAMES), help="SavedModel: how inputs are called.")
+@click.option("--names", type=click.Choice(NAMES), help="SavedModel: names of the inputs.")
 @click.option("--top-k", type=click.IntRange(1), help="SavedModel: tokens for each mask.")
 @click.option("--opset", type=int, help="ONNX: version of the operators.")
 @click.option("--verify", metavar="FILE", help="Compare on texts, one a line; prints a table.")
@@ -100,7 +100,7 @@ PAGE = "report"
     "--max-drop",
     type=click.FloatRange(0),
     metavar="POINTS",
-    help="How far, of 100.  [default: 0.5]",
+    help="Largest drop, of 100 points.  [default: 0.5]",
 )
 @click.option(
     "--report",
@@ -124,8 +124,8 @@ def command(
 ) -> None:
     """Write a model for other runtimes.
 
-    MODEL is the directory of a model. OUT gets saved_model/, model.tflite and model.onnx; names of
-    files say what is special about them: model-int8.tflite, model-text.onnx.
+    MODEL is the directory of a model. OUT gets saved_model/, model.tflite and model.onnx. Names of
+    files include special options: model-int8.tflite, model-text.onnx.
     """
     chosen, directory = _formats(formats), Path(out)
     exporting = given({name: options.pop(name) for name in tuple(options) if name in OPTIONS})

@@ -1,4 +1,4 @@
-"""Command `keras-bert finetune`."""
+"""Command `keras-bert finetune`: training on labelled examples."""
 
 import functools
 from collections import Counter

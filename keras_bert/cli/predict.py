@@ -1,4 +1,4 @@
-"""Command `keras-bert predict`."""
+"""Command `keras-bert predict`: predictions for texts."""
 
 import contextlib
 from collections.abc import Callable, Iterator

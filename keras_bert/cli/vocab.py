@@ -1,4 +1,4 @@
-"""Command `keras-bert vocab`."""
+"""Command `keras-bert vocab`: vocabularies from text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _KINDS: dict[str, Callable[[tuple[str, ...], int, str, bool], Any]] = {
     "byte_pair": _byte_pair,
     "sentencepiece": _sentencepiece,
 }
-"""What learns a vocabulary, writes it, and returns its tokens."""
+"""Functions that learn a vocabulary, write it, and return its tokens."""
 
 _FILES: dict[str, dict[str, Callable[[bytes], bool]]] = {
     "wordpiece": {"": is_vocabulary},
@@ -67,17 +67,15 @@ _FILES: dict[str, dict[str, Callable[[bytes], bool]]] = {
     default="wordpiece",
     show_default=True,
     type=click.Choice(list(_KINDS)),
-    help="Of tokenizer.",
+    help="Kind of tokenizer.",
 )
 @click.option(
     "--output",
     required=True,
     metavar="PATH",
-    help="Where to: a vocab.txt, or a directory for the other kinds.",
+    help="File vocab.txt, or a directory for the other kinds.",
 )
-@click.option(
-    "--cased", is_flag=True, help="Keep upper case and accents, as byte_pair always does."
-)
+@click.option("--cased", is_flag=True, help="Keep upper case and accents; byte_pair always does.")
 @OVERWRITE
 def command(
     corpus: tuple[str, ...], size: int, kind: str, output: str, cased: bool, overwrite: bool

@@ -1,6 +1,7 @@
 """Examples that a model is trained, measured and run on, by kind of task.
 
-All kinds share the fields and methods of `Examples`. Labels of examples without labels are None.
+All kinds share the fields and methods of `Examples`. Examples without labels have None in their
+place.
 """
 
 import dataclasses
@@ -19,7 +20,7 @@ Cells = list[list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Columns of a file to read. A column that is None is found by its usual name.
+    """Columns of a file to read. Columns without a name are found by their usual names.
 
     Args:
         text: the text, or the first of a pair.
@@ -39,7 +40,7 @@ class Examples:
     Args:
         path: the file, for messages.
         lines: number of the line at which each example begins.
-        unit: name of what `lines` counts.
+        unit: unit of `lines`, such as "line" or "question".
         groups: group of each example, such as an article. Examples of one group are not divided
             between training and validation. None if each stands for itself.
     """

@@ -1,4 +1,4 @@
-"""Freezing of weights."""
+"""Freezing of weights during fine-tuning."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""State of an unfinished fine-tuning, from which it continues with the same result.
+"""State of an unfinished fine-tuning, which lets it continue with the same result.
 
     output/unfinished/          while a run is under way or was killed
         weights.safetensors     weights of the model after the last finished epoch

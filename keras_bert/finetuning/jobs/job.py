@@ -74,7 +74,7 @@ def no_weights(model: Any, examples: Any, targets: Targets, recipe: Any) -> np.n
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Job:
-    """Functions by which one kind of model is trained and measured.
+    """Functions that train and measure one kind of model.
 
     Everything that differs between the kinds is here.
 

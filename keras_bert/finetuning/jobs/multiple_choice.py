@@ -42,7 +42,7 @@ def read(
 
 
 def arguments(train: ChoiceExamples, *others: Examples) -> dict[str, Any]:
-    """Returns no arguments."""
+    """Returns an empty dictionary: no argument depends on examples."""
     return {}
 
 

@@ -38,22 +38,22 @@ def read_choices(
 
     Args:
         path: a CSV, TSV or JSONL file.
-        context: the column of the text; by default found by its usual name.
-        choices: a column for each choice, such as ending0 and ending1; or one column, of a JSONL
-            file, that has lists of choices.
-        label: the column of the right choice: its number, or its text. If all labels are texts
-            of choices they are read so.
-        first_index: the number of the first choice.
+        context: column of the text; by default found by its usual name.
+        choices: a column for each choice, such as ending0 and ending1; or one column of a JSONL
+            file that has lists of choices.
+        label: column of the right choice: its number or, if all labels are texts of choices, its
+            text.
+        first_index: number of the first choice.
         format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
-        header: whether the first line of a CSV or TSV file names the columns, which are else
-            "1", "2" and so on.
+        header: whether the first line of a CSV or TSV file names the columns. Without a header,
+            they are "1", "2" and so on.
         labelled: whether labels are needed; if not, they are read if all examples have them.
-        on_error: "fail" at the first row that cannot be used, or "skip" such rows and log how
-            many they are.
+        on_error: "fail" at the first row that cannot be used, or "skip" such rows and log their
+            number.
 
     Raises:
-        InputError: if the file cannot be read, a column is not found, or a row has no context,
-            too few choices or a label that is none of them; the message names file and line.
+        InputError: if the file or a column is not found, or a row has no context, too few choices
+            or a wrong label; the message names file and line.
     """
     table = read_table(path, format=format, header=header, on_error=on_error)
     beginning = None
@@ -139,7 +139,7 @@ def _text(row: Row, column: str, place: str, blank: bool = True) -> str:
 
 
 def _index(label: str, texts: Sequence[str], first_index: int, as_texts: bool, place: str) -> int:
-    """The choice that a label names."""
+    """Returns the index of the choice that a label names."""
     if not as_texts and label.isdecimal():
         index = int(label) - first_index
         if not 0 <= index < len(texts):

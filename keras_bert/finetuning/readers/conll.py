@@ -16,7 +16,7 @@ _NO_WORD = re.compile(r"\d+[-.]\d+\t")  # CoNLL-U: a contraction before its word
 
 
 class _Block(NamedTuple):
-    """The lines of a sentence with their numbers, and the number of its document."""
+    """Lines of a sentence with their numbers, and the number of its document."""
 
     lines: list[tuple[int, str]]
     document: int
@@ -35,20 +35,20 @@ def read_conll(
     """Reads sentences of tagged words.
 
     Columns are separated by tabs if the first line has one, else by spaces. Lines that begin
-    with -DOCSTART- begin documents, which are the groups of the examples. Where the words are
-    not in the first column but numbered there, as in CoNLL-U, ranges such as 1-2 and empty
-    nodes such as 1.1 are left out: they are no words of the sentence's analysis.
+    with -DOCSTART- begin documents, which are the groups of the examples. In CoNLL-U, the first
+    column numbers the words. Ranges such as 1-2 and empty nodes such as 1.1 are no words, so they
+    are left out.
 
     Args:
         path: the file.
-        word_column: which column has the words, from 0 on; below 0 counts from the last.
-        tag_column: which column has the tags.
-        comment: how lines begin that are left out before the first word of a sentence, such as
+        word_column: index of the column of the words; below 0 counts from the last.
+        tag_column: index of the column of the tags.
+        comment: beginning of lines that are left out before the first word of a sentence, such as
             "# " in CoNLL-U files.
         scheme: "iob1", "iob2" or "bioes" converts the tags; None leaves them as they are.
         labelled: whether tags are needed; if not, they are read if there is a second column.
         on_error: "fail" at the first sentence with a word that has no tag or not all columns,
-            or "skip" such sentences and log how many they are.
+            or "skip" such sentences and log their number.
 
     Raises:
         InputError: if the file cannot be read, has no such columns, or a sentence cannot be

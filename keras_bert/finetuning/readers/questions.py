@@ -1,4 +1,4 @@
-"""Questions, the texts that answer them, and the answers."""
+"""Reader of questions, contexts and answers."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from keras_bert.finetuning.readers.tables import (
     require_column,
 )
 
-# What is read from a row, and how data sets name its column.
+# Usual names of the columns of each value.
 _COLUMNS = {
     "id": ("id", "qid", "question_id"),
     "question": ("question", "query"),
@@ -29,7 +29,8 @@ _COLUMNS = {
 _YES = ("1", "true", "yes")
 _SHOWN = 80  # characters of a text in a message
 
-Answers = tuple[tuple[str, int], ...]
+Spans = tuple[tuple[str, int], ...]
+"""Answers: text and first character."""
 
 
 def read_questions(
@@ -43,25 +44,25 @@ def read_questions(
 ) -> QuestionExamples:
     """Reads a SQuAD file, or a question, a context and an answer from each row of a table.
 
-    The articles of a SQuAD file are the groups of the examples; of one article, its paragraphs
-    are. In a table, an answer without `answer_start` is where it first stands in the context. A
-    JSON line may have as `answers` a string, a list of strings or of
+    The articles of a SQuAD file are the groups of the examples. If there is one article, its
+    paragraphs are the groups. In a table, an answer without `answer_start` is at its first
+    occurrence in the context. `answers` of a JSON line is a string, a list of strings or of
     `{"text": ..., "answer_start": ...}`, or one such object of two lists.
 
-    An empty list of answers, or a true `is_impossible`, says that the context does not answer
-    the question.
+    An empty list of answers, or a true `is_impossible`, means that the context does not answer the
+    question.
 
     Args:
         path: the file.
-        columns: the names of the columns of "question", "context", "answer", "answer_start",
-            "id" and "is_impossible" in a table; those left open are found by usual names.
-        format: "squad", "csv", "tsv" or "jsonl"; by default as the file's name ends, where
-            ".json" is "squad".
-        header: whether the first line of a CSV or TSV file names the columns, which are else
-            "1", "2" and so on.
+        columns: names of the columns of "question", "context", "answer", "answer_start", "id" and
+            "is_impossible" in a table. The others are found by their usual names.
+        format: "squad", "csv", "tsv" or "jsonl"; by default as the file's name ends. ".json"
+            means "squad".
+        header: whether the first line of a CSV or TSV file names the columns. Without a header,
+            they are "1", "2" and so on.
         labelled: whether answers are needed; if not, they are read if all questions have them.
         on_error: "fail" at the first question that cannot be used, such as one with an answer
-            that is not in its context, or "skip" such questions and log how many they are.
+            that is not in its context, or "skip" such questions and log their number.
 
     Raises:
         InputError: if the file cannot be read, or a question cannot be used; the message names
@@ -80,7 +81,7 @@ def read_questions(
         raise InputError(f"{path} has no questions: expected at least one.")
     ids: set[str] = set()
 
-    def read(item: Question) -> tuple[Question, Answers | None]:
+    def read(item: Question) -> tuple[Question, Spans | None]:
         answers = _checked(item, labelled)
         if item.id in ids:
             raise InputError(f"{item.place}: another question has the id {item.id!r}, too.")
@@ -104,7 +105,7 @@ def read_questions(
 
 
 def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
-    """A question from each row."""
+    """Yields a question from each row."""
     for name in given:
         if name not in _COLUMNS:
             raise InputError(f"Questions have no {name!r}.{closest(name, _COLUMNS)}")
@@ -137,8 +138,8 @@ def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
         )
 
 
-def _checked(item: Question, labelled: bool) -> Answers | None:
-    """The answers, each where it stands in the context."""
+def _checked(item: Question, labelled: bool) -> Spans | None:
+    """Returns the answers, each with its place in the context."""
     for name, text in (("question", item.question), ("context", item.context)):
         if not isinstance(text, str):
             raise InputError(f"{item.place}: the {name} is {text!r}, but must be a text.")
@@ -158,7 +159,7 @@ def _checked(item: Question, labelled: bool) -> Answers | None:
 
 
 def _pairs(item: Question) -> Sequence[tuple[Any, Any]]:
-    """Text and start of each answer, from any of the forms."""
+    """Returns text and start of each answer, from any of the forms."""
     answers = item.answers
     if isinstance(answers, dict):
         texts, starts = answers.get("text"), answers.get("answer_start")

@@ -1,4 +1,4 @@
-"""One tagged text, and many of them as examples."""
+"""Tagged texts, which readers convert to examples."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -8,11 +8,11 @@ from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import TaggedExamples
 from keras_bert.tasks.entities import Span, write_spans
 
-Word = tuple[int, int]  # its first character, and the one after its last
+Word = tuple[int, int]  # first character, and the one after the last
 
 
 class Sentence(NamedTuple):
-    """A text, its words and, if they are known, their tags; document: the number of its group."""
+    """Text with its words, their tags if they are known, and the number of its document."""
 
     line: int
     text: str
@@ -22,7 +22,7 @@ class Sentence(NamedTuple):
 
 
 def spaced(words: Sequence[str]) -> tuple[str, tuple[Word, ...]]:
-    """The text of words with one space between, and where in it the words are."""
+    """Joins words with spaces; returns the text and the places of the words in it."""
     spans, start = [], 0
     for word in words:
         spans.append((start, start + len(word)))
@@ -33,10 +33,10 @@ def spaced(words: Sequence[str]) -> tuple[str, tuple[Word, ...]]:
 def tags_of_entities(
     words: Sequence[Word], entities: Iterable[tuple[int, int, str]], text: str, place: str
 ) -> tuple[str, ...]:
-    """IOB2 tags of words, from entities by their characters.
+    """Returns IOB2 tags of words, from entities by their characters.
 
     Args:
-        words: the words of the text, in order.
+        words: words of the text, in order.
         entities: first character, the one after the last, and label.
         text: the text, for messages.
         place: file and line, for messages.
@@ -64,13 +64,13 @@ def tagged_examples(
     scheme: str | None = None,
     unit: str = "line",
 ) -> TaggedExamples:
-    """Sentences as examples; if one is not labelled, none is.
+    """Makes examples from sentences. They have tags if every sentence has.
 
     Args:
         path: the file, for messages.
         sentences: at least one.
         scheme: "iob1", "iob2" or "bioes" converts the tags; None leaves them as they are.
-        unit: what the sentences' lines count.
+        unit: unit of the sentences' lines.
     """
     lines, texts, words, tags, documents = zip(*sentences, strict=True)
     return TaggedExamples(

@@ -1,4 +1,4 @@
-"""SQuAD's files: questions on the paragraphs of articles, and predicted answers.
+"""Files of SQuAD: questions on the paragraphs of articles, and predicted answers.
 
 Rajpurkar et al. (2016), arXiv:1606.05250, and (2018), arXiv:1806.03822.
 """
@@ -14,17 +14,17 @@ from keras_bert.finetuning.readers.documents import read_document
 
 
 class Question(NamedTuple):
-    """A question as it stands in a file.
+    """Question as in a file, with unchecked values.
 
     Args:
-        number: its line, or which question of the file it is, from 1 on.
-        place: the same with the file's name, for messages.
-        id: its name.
+        number: line of the question, or its number in the file, from 1 on.
+        place: file and number, for messages.
+        id: name of the question.
         question: the question.
-        context: the text that may answer it.
-        answers: as in SQuAD, `[{"text": ..., "answer_start": ...}, ...]`, or other forms that
-            `read_questions` knows; `[]` if there are none, None if the file does not say.
-        article: what it is a part of.
+        context: text that may answer the question.
+        answers: `[{"text": ..., "answer_start": ...}, ...]` as in SQuAD, or another form that
+            `read_questions` knows; `[]` without an answer, None if the file does not say.
+        article: title of the article.
     """
 
     number: int
@@ -37,10 +37,10 @@ class Question(NamedTuple):
 
 
 def squad_questions(path: str | os.PathLike) -> Iterator[Question]:
-    """The questions of a SQuAD 1.1 or 2.0 file, in its order.
+    """Yields the questions of a SQuAD 1.1 or 2.0 file, in their order.
 
     Raises:
-        InputError: if the file cannot be read or is built otherwise.
+        InputError: if the file cannot be read or has another structure.
     """
     number = 0
     for index, article in enumerate(_list(read_document(path), "data", str(path)), start=1):
@@ -65,9 +65,9 @@ def write_predictions(values: Mapping[str, str | float], path: str | os.PathLike
     """Writes the file that the official scripts of SQuAD read.
 
     Args:
-        values: the answer by the id of each question, "" for none; or, for the file of
-            `--na-prob-file`, a number that is larger, the surer it is that there is none.
-        path: of a JSON file.
+        values: answer by the id of each question, "" for no answer; or, for `--na-prob-file`, a
+            score that is larger if an answer is less likely.
+        path: name of the JSON file.
 
     Raises:
         StorageError: if a file cannot be written.

@@ -1,4 +1,4 @@
-"""Words with tags, from CoNLL files or JSON lines."""
+"""Reader of words with tags, from CoNLL files or JSON lines."""
 
 import os
 from typing import Any
@@ -43,9 +43,9 @@ def read_tagged(
         format: "conll" or "jsonl"; by default "jsonl" if the file's name ends so, else "conll".
         scheme: "iob1", "iob2" or "bioes" converts the tags; None leaves them as they are.
         labelled: whether tags are needed; if not, they are read if all sentences have them.
-        on_error: "fail" at the first sentence that cannot be used, such as one with a word
-            without a tag or an entity that begins or ends inside a word, or "skip" such
-            sentences and log how many they are.
+        on_error: "fail" at the first sentence that cannot be used, or "skip" such sentences and
+            log their number. A word without a tag cannot be used, nor an entity that begins or
+            ends inside a word.
         **columns: `word_column`, `tag_column` and `comment` of a CoNLL file.
 
     Raises:
