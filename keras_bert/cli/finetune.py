@@ -61,7 +61,7 @@ _HEAD = (
         "--null-threshold",
         type=float,
         metavar="NUMBER",
-        help="answer: a question has no answer if that scores more than the best answer by this "
+        help='answer: a question has no answer if "no answer" exceeds the best score by this '
         "number; by default 0 if some questions have no answer.",
     ),
     click.option(

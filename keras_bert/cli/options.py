@@ -32,7 +32,7 @@ NULL_THRESHOLD = click.option(
     "--null-threshold",
     type=float,
     metavar="NUMBER",
-    help="answer: a question has no answer if that scores more than the best answer by this "
+    help='answer: a question has no answer if "no answer" exceeds the best score by this '
     "number. The default is the model's own; `evaluate` measures the best one.",
 )
 

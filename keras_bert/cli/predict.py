@@ -77,7 +77,7 @@ def command(
     check_output(squad_predictions, (data, model), is_squad_predictions, overwrite)
     from keras_bert.finetuning.evaluation import predict
     from keras_bert.finetuning.jobs import job_of_task
-    from keras_bert.finetuning.readers.squad import write_predictions
+    from keras_bert.finetuning.readers.questions import write_predictions
 
     task, tuned = load_model(model, as_task, null_threshold)
     if squad_predictions and task != "span_classifier":

@@ -17,38 +17,6 @@ from keras_bert.cli.files import (
     is_vocabulary,
 )
 
-
-def _wordpiece(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
-    from keras_bert.text.wordpiece.training import learn_vocabulary
-
-    vocabulary = learn_vocabulary(corpus, size, lowercase=not cased)
-    vocabulary.save(output)
-    return vocabulary
-
-
-def _byte_pair(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
-    from keras_bert.text.byte_pair.training import learn_byte_pair
-
-    tokenizer = learn_byte_pair(corpus, size)
-    tokenizer.save(output)
-    return tokenizer.vocabulary
-
-
-def _sentencepiece(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
-    from keras_bert.text.sentencepiece.training import learn_sentencepiece
-
-    tokenizer = learn_sentencepiece(corpus, size, lowercase=not cased)
-    tokenizer.save(output)
-    return tokenizer.vocabulary
-
-
-_KINDS: dict[str, Callable[[tuple[str, ...], int, str, bool], Any]] = {
-    "wordpiece": _wordpiece,
-    "byte_pair": _byte_pair,
-    "sentencepiece": _sentencepiece,
-}
-"""Functions that learn a vocabulary, write it, and return its tokens."""
-
 _FILES: dict[str, dict[str, Callable[[bytes], bool]]] = {
     "wordpiece": {"": is_vocabulary},
     "byte_pair": {"vocab.json": is_token_ids, "merges.txt": is_merges},
@@ -66,7 +34,7 @@ _FILES: dict[str, dict[str, Callable[[bytes], bool]]] = {
     "--kind",
     default="wordpiece",
     show_default=True,
-    type=click.Choice(list(_KINDS)),
+    type=click.Choice(list(_FILES)),
     help="Kind of tokenizer.",
 )
 @click.option(
@@ -90,5 +58,18 @@ def command(
     texts = expand(corpus)
     for name, is_ours in _FILES[kind].items():
         check_output(Path(output) / name, texts, is_ours, overwrite)
-    vocabulary = _KINDS[kind](corpus, size, output, cased)
-    click.echo(f"{output}: {len(vocabulary)} tokens")
+    learned: Any
+    if kind == "byte_pair":
+        from keras_bert.text.byte_pair.training import learn_byte_pair
+
+        learned = learn_byte_pair(corpus, size)
+    elif kind == "sentencepiece":
+        from keras_bert.text.sentencepiece.training import learn_sentencepiece
+
+        learned = learn_sentencepiece(corpus, size, lowercase=not cased)
+    else:
+        from keras_bert.text.wordpiece.training import learn_vocabulary
+
+        learned = learn_vocabulary(corpus, size, lowercase=not cased)
+    learned.save(output)
+    click.echo(f"{output}: {len(getattr(learned, 'vocabulary', learned))} tokens")

@@ -34,7 +34,7 @@ _MODULES = {
     "problem_type_of": "targets",
     "read": "tasks",
     "read_choices": "readers.choices",
-    "read_conll": "readers.conll",
+    "read_conll": "readers.tagged",
     "read_examples": "readers.texts",
     "read_glue": "readers.glue",
     "read_intents": "readers.snips",
@@ -42,7 +42,7 @@ _MODULES = {
     "read_slots": "readers.snips",
     "read_tagged": "readers.tagged",
     "targets_of": "targets",
-    "write_predictions": "readers.squad",
+    "write_predictions": "readers.questions",
 }
 
 __all__ = sorted(_MODULES)

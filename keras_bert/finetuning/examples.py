@@ -45,10 +45,10 @@ class Examples:
             between training and validation. None if each stands for itself.
     """
 
-    line_form: ClassVar[str] = ""
-    """Form of a line from which an example without a label is made, if it has tabs."""
     texts_per_line: ClassVar[tuple[int, float]] = (1, 1)
-    """Smallest and largest number of texts in such a line."""
+    """Smallest and largest number of texts in a line for `from_lines`, with tabs between them."""
+    line_form: ClassVar[str] = "one text, without tabs"
+    """Form of such a line, for messages."""
 
     path: str
     lines: tuple[int, ...]
@@ -68,12 +68,12 @@ class Examples:
         Raises:
             InputError: if a line has not the form that the task needs.
         """
-        least, most = (2, 2) if pairs and not cls.line_form else cls.texts_per_line
-        cells = [line.split("\t") if most > 1 else [line] for line in lines]
+        least, most = cls.texts_per_line
+        least = max(least, min(most, 1 + pairs))
+        cells = [line.split("\t") if pairs or least > 1 else [line] for line in lines]
         for line, texts in zip(lines, cells, strict=True):
             if not least <= len(texts) <= most:
-                expected = cls.line_form or "two texts with a tab between"
-                raise InputError(f"{line[:50]!r} cannot be used: expected {expected}.")
+                raise InputError(f"{line[:50]!r} cannot be used: expected {cls.line_form}.")
         numbers = tuple(range(first, first + len(lines)))
         return cls(path="The input", lines=numbers, **cls._fields(cells, numbers))
 
@@ -113,6 +113,9 @@ class TextExamples(Examples):
         labels: a string each, as in the file; a tuple of strings for several labels.
         columns: the columns that were read.
     """
+
+    texts_per_line: ClassVar[tuple[int, float]] = (1, 2)
+    line_form: ClassVar[str] = "two texts with a tab between"
 
     texts: tuple[str, ...]
     pairs: tuple[str, ...] | None = None
@@ -185,8 +188,8 @@ class QuestionExamples(Examples):
             context. An empty tuple means that the context does not answer the question.
     """
 
-    line_form: ClassVar[str] = "a question and its context with a tab between"
     texts_per_line: ClassVar[tuple[int, float]] = (2, 2)
+    line_form: ClassVar[str] = "a question and its context with a tab between"
 
     ids: tuple[str, ...]
     questions: tuple[str, ...]
@@ -224,8 +227,8 @@ class ChoiceExamples(Examples):
         labels: index of the right choice.
     """
 
-    line_form: ClassVar[str] = "a context and its choices with tabs between"
     texts_per_line: ClassVar[tuple[int, float]] = (2, np.inf)
+    line_form: ClassVar[str] = "a context and its choices with tabs between"
 
     contexts: tuple[str, ...]
     choices: tuple[tuple[str, ...], ...]

@@ -73,21 +73,9 @@ def arguments(
     return {"labels": labels, "problem_type": problem_type, "pooling": pooling}
 
 
-def rows(model: Any, examples: TextExamples) -> Rows:
-    """Returns one row per text or pair, truncated to the model's length."""
-    return model.rows(examples.inputs)
-
-
 def targets(model: Any, examples: TextExamples, rows: Rows) -> PerRow:
     """Returns the targets of `targets_of`."""
     return PerRow(targets_of(examples, model.labels, model.problem_type))
-
-
-def predict(
-    model: Any, examples: TextExamples, rows: Rows, outputs: list[np.ndarray]
-) -> list[dict[str, Any]]:
-    """Returns the dictionaries of `SequenceClassifier.predict_text`."""
-    return model.predictions(outputs)
 
 
 def measure(
@@ -204,9 +192,9 @@ JOB = Job(
     formats=FORMATS,
     read=read,
     arguments=arguments,
-    rows=rows,
+    rows=lambda model, examples: model.rows(examples.inputs),
     targets=targets,
-    predict=predict,
+    predict=lambda model, examples, rows, outputs: model.predictions(outputs),
     measure=measure,
     metrics=metrics,
     loss=loss,

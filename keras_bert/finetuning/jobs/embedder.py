@@ -49,8 +49,8 @@ def read(
     """
     options: dict[str, Any] = {"format": format, "header": header, "on_error": on_error}
     if choice_column:
-        options |= {"context": text_column, "label": next(iter(label_column), None)}
-        return read_choices(path, choices=choice_column, labelled=False, **options)
+        options |= {"text_column": text_column, "label_column": label_column}
+        return read_choices(path, choice_column=choice_column, labelled=False, **options)
     if not header and not text_column and not pair_column:
         text_column, pair_column = "1", "2"
     columns = Columns(text_column, pair_column, tuple(label_column))
@@ -118,13 +118,6 @@ def targets(model: Any, examples: SimilarityExamples, rows: Rows) -> PerRow:
     return PerRow((scores - np.float32(low)) / np.float32(high - low))
 
 
-def predict(
-    model: Any, examples: SimilarityExamples, rows: Rows, outputs: Sequence[np.ndarray]
-) -> list[dict[str, Any]]:
-    """Returns the dictionaries of `TextEmbedder.predict_text`."""
-    return model.predictions(_vectors(rows, outputs))
-
-
 def measure(
     model: Any, examples: SimilarityExamples, rows: Rows, outputs: Sequence[np.ndarray]
 ) -> dict[str, float]:
@@ -143,12 +136,7 @@ def measure(
         values = keras.ops.convert_to_numpy(model.pair_logits(vectors))
         predictions = values.argmax(axis=1)
     loss = measured_loss(model, right, values)
-    return {"loss": loss, **measure_by_name(metrics(model), right, predictions)}
-
-
-def metrics(model: Any) -> tuple[str, ...]:
-    """Returns the metrics of the model's objective."""
-    return METRICS[model.objective]
+    return {"loss": loss, **measure_by_name(METRICS[model.objective], right, predictions)}
 
 
 def weights(
@@ -180,9 +168,9 @@ JOB = Job(
     keeps_head=True,
     rows=rows,
     targets=targets,
-    predict=predict,
+    predict=lambda model, examples, rows, outputs: model.predictions(_vectors(rows, outputs)),
     measure=measure,
-    metrics=metrics,
+    metrics=lambda model: METRICS[model.objective],
     weights=weights,
 )
 

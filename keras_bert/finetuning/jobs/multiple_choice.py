@@ -1,49 +1,17 @@
 """Texts to the choice that goes with each, as in SWAG."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_bert.errors import InputError
-from keras_bert.finetuning.examples import ChoiceExamples, Examples
+from keras_bert.finetuning.examples import ChoiceExamples
 from keras_bert.finetuning.jobs.job import Job, PerRow, measured_loss
 from keras_bert.finetuning.readers.choices import read_choices
 from keras_bert.finetuning.readers.tables import FORMATS
 from keras_bert.metrics.classification import accuracy
 from keras_bert.text.rows import Rows
-
-
-def read(
-    path: str,
-    *,
-    text_column: str | None = None,
-    choice_column: Sequence[str] = (),
-    label_column: Sequence[str] = (),
-    first_index: int = 0,
-    header: bool = True,
-    format: str | None = None,
-    labelled: bool = True,
-    on_error: Any = "fail",
-) -> ChoiceExamples:
-    """Reads texts with choices; see `read_choices`."""
-    return read_choices(
-        path,
-        context=text_column,
-        choices=choice_column,
-        label=next(iter(label_column), None),
-        first_index=first_index,
-        header=header,
-        format=format,
-        labelled=labelled,
-        on_error=on_error,
-    )
-
-
-def arguments(train: ChoiceExamples, *others: Examples) -> dict[str, Any]:
-    """Returns an empty dictionary: no argument depends on examples."""
-    return {}
 
 
 def rows(model: Any, examples: ChoiceExamples) -> Rows:
@@ -74,13 +42,6 @@ def targets(model: Any, examples: ChoiceExamples, rows: Rows) -> PerRow:
     return PerRow(np.array(examples.labels, np.int32))
 
 
-def predict(
-    model: Any, examples: ChoiceExamples, rows: Rows, outputs: list[np.ndarray]
-) -> list[dict[str, Any]]:
-    """Returns the dictionaries of `MultipleChoice.predict_text`."""
-    return model.predictions(examples.choices, outputs)
-
-
 def measure(
     model: Any, examples: ChoiceExamples, rows: Rows, outputs: list[np.ndarray]
 ) -> dict[str, float]:
@@ -91,20 +52,15 @@ def measure(
     return {"loss": loss, "accuracy": accuracy(right, logits.argmax(axis=1))}
 
 
-def metrics(model: Any) -> tuple[str, ...]:
-    """Returns the only metric."""
-    return ("accuracy",)
-
-
 JOB = Job(
     examples=ChoiceExamples,
     formats=FORMATS,
-    read=read,
-    arguments=arguments,
+    read=read_choices,
+    arguments=lambda train, *others: {},  # none depends on examples
     keeps_head=True,
     rows=rows,
     targets=targets,
-    predict=predict,
+    predict=lambda model, examples, rows, outputs: model.predictions(examples.choices, outputs),
     measure=measure,
-    metrics=metrics,
+    metrics=lambda model: ("accuracy",),
 )

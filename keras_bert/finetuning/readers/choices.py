@@ -22,9 +22,9 @@ _NUMBERED = re.compile(r"(ending|choice|option|answer|sol|solution|hypothesis)[ 
 def read_choices(
     path: str | os.PathLike,
     *,
-    context: str | None = None,
-    choices: Sequence[str] = (),
-    label: str | None = None,
+    text_column: str | None = None,
+    choice_column: Sequence[str] = (),
+    label_column: str | Sequence[str] = (),
     first_index: int = 0,
     format: str | None = None,
     header: bool = True,
@@ -38,11 +38,11 @@ def read_choices(
 
     Args:
         path: a CSV, TSV or JSONL file.
-        context: column of the text; by default found by its usual name.
-        choices: a column for each choice, such as ending0 and ending1; or one column of a JSONL
-            file that has lists of choices.
-        label: column of the right choice: its number or, if all labels are texts of choices, its
-            text.
+        text_column: column of the text; by default found by its usual name.
+        choice_column: a column for each choice, such as ending0 and ending1; or one column of a
+            JSONL file that has lists of choices.
+        label_column: column of the right choice: its number or, if all labels are texts of
+            choices, its text.
         first_index: number of the first choice.
         format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
         header: whether the first line of a CSV or TSV file names the columns. Without a header,
@@ -57,15 +57,14 @@ def read_choices(
     """
     table = read_table(path, format=format, header=header, on_error=on_error)
     beginning = None
-    if context is None and not choices and set(_SWAG) <= set(table.columns):
-        context, beginning = _SWAG
-    context = require_column(table, "context", context, _CONTEXTS)
-    choices = _choice_columns(table, choices)
-    label = (
-        require_column(table, "label", label, _LABELS)
-        if labelled
-        else find_column(table, label, _LABELS)
-    )
+    if text_column is None and not choice_column and set(_SWAG) <= set(table.columns):
+        text_column, beginning = _SWAG
+    context = require_column(table, "context", text_column, _CONTEXTS)
+    choices = _choice_columns(table, choice_column)
+    given = label_column if isinstance(label_column, str) else next(iter(label_column), None)
+    label = find_column(table, given, _LABELS)
+    if labelled:
+        label = require_column(table, "label", given, _LABELS)
 
     def read(row: Row) -> tuple[int, str, tuple[str, ...], str]:
         place = f"{path}, line {row.line}"

@@ -13,7 +13,7 @@ from typing import Any
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import TaggedExamples, TextExamples
 from keras_bert.finetuning.readers.documents import read_document
-from keras_bert.finetuning.readers.sentences import Sentence, tagged_examples, tags_of_entities
+from keras_bert.finetuning.readers.tagged import Sentence, tagged_examples, tags_of_entities
 from keras_bert.text.words import split_words
 
 _FILES = {"train": "train_{}_full.json", "validation": "validate_{}.json"}
