@@ -24,7 +24,7 @@ POOL = 50
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class BatchPlan:
     """Plan of the batches of some epochs: S elements and their weights, divided into steps.
 
     Args:
@@ -70,7 +70,7 @@ def epoch_batches(
     return batches
 
 
-def make_plan(
+def plan_batches(
     rows: Rows,
     targets: Targets,
     weights: np.ndarray | None = None,
@@ -81,7 +81,7 @@ def make_plan(
     length_buckets: bool = True,
     replicas: int = 1,
     gradient_accumulation_steps: int = 1,
-) -> Plan:
+) -> BatchPlan:
     """Plans the elements and weights of every step of some epochs.
 
     A batch is computed in `gradient_accumulation_steps` steps by `replicas` devices each. It has as
@@ -117,12 +117,12 @@ def make_plan(
             elements.append(filled)
             scales.append(np.pad(weights[batch], fill) * divisors * parts / max(total, 1))
             sizes += [size * replicas] * gradient_accumulation_steps
-    return Plan(
+    return BatchPlan(
         np.concatenate(elements), np.concatenate(scales).astype(np.float32), np.cumsum(sizes)
     )
 
 
-def batches(rows: Rows, targets: Targets, plan: Plan) -> tf.data.Dataset:
+def batches(rows: Rows, targets: Targets, plan: BatchPlan) -> tf.data.Dataset:
     """Returns the batches of a plan, one after the other.
 
     Returns:

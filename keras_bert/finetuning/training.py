@@ -17,7 +17,7 @@ from keras_bert.checkpoints.card import ModelCardData
 from keras_bert.checkpoints.tasks import check_saveable
 from keras_bert.errors import InputError, closest
 from keras_bert.extras import require_tensorflow_backend
-from keras_bert.finetuning.batching import batches, make_plan
+from keras_bert.finetuning.batching import batches, plan_batches
 from keras_bert.finetuning.evaluation import check_model
 from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.freezing import frozen
@@ -101,14 +101,17 @@ def fine_tune(
     write = partial(write_result, recipe=recipe, splits=splits, card_data=card or ModelCardData())
 
     strategy = model.distribute_strategy
-    plan_options = {
-        "batch_size": recipe.batch_size,
-        "seed": recipe.seed,
-        "length_buckets": recipe.length_buckets,
-        "replicas": strategy.num_replicas_in_sync,
-        "gradient_accumulation_steps": recipe.gradient_accumulation_steps,
-    }
-    steps = make_plan(train_split.rows, train_split.targets, epochs=range(1), **plan_options).steps
+    plan = partial(
+        plan_batches,
+        train_split.rows,
+        train_split.targets,
+        batch_size=recipe.batch_size,
+        seed=recipe.seed,
+        length_buckets=recipe.length_buckets,
+        replicas=strategy.num_replicas_in_sync,
+        gradient_accumulation_steps=recipe.gradient_accumulation_steps,
+    )
+    steps = plan(epochs=range(1)).steps
     with (
         contextlib.nullcontext() if output is None else claimed(Path(output)),
         frozen(model, recipe.frozen_layers),
@@ -121,14 +124,8 @@ def fine_tune(
         epochs = _Epochs(job, validation_split, recipe, output, write)
         done = epochs.resume(model, [s for s in (train_split, validation_split) if s])
         if done < recipe.epochs and not epochs.is_enough(done):
-            plan = make_plan(
-                train_split.rows,
-                train_split.targets,
-                weights,
-                epochs=range(done, recipe.epochs),
-                **plan_options,
-            )
-            dataset = batches(train_split.rows, train_split.targets, plan)
+            whole = plan(weights=weights, epochs=range(done, recipe.epochs))
+            dataset = batches(train_split.rows, train_split.targets, whole)
             _build_loss(model, dataset)
             model.fit(
                 dataset.prefetch(tf.data.AUTOTUNE),
