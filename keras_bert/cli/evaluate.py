@@ -56,11 +56,10 @@ def command(
     from keras_bert.finetuning.tasks import usable, use_scores
 
     task, tuned = load_model(model, as_task, null_threshold)
-    labelling = task in ("classifier", "token_classifier")
-    problem = getattr(tuned, "problem_type", "single_label")
-    if report and not (labelling and problem != "regression"):
+    labels = evaluation.labels_given(tuned)
+    if report and not labels:
         raise InputError("--report is for models that give labels to texts or words.")
-    if confusion and not (labelling and problem == "single_label"):
+    if confusion and labels != "single":
         raise InputError("--confusion is for models that give one label to each text or word.")
     examples = reader(task, options)(data)
     use_scores(tuned, examples)

@@ -8,6 +8,7 @@ from keras_bert.finetuning.examples import Examples, labels_of
 from keras_bert.finetuning.jobs import Job, job_of
 from keras_bert.metrics.entities import entity_report
 from keras_bert.tasks.entities import spans_of
+from keras_bert.tasks.registry import task_of
 from keras_bert.text.rows import Rows
 
 
@@ -94,6 +95,17 @@ def check_model(model: Any) -> None:
             f"The preprocessor's sequence_length is {length}, but the model has {positions} "
             "positions; shorten it."
         )
+
+
+def labels_given(model: Any) -> str:
+    """Returns "single", "multi" or "": whether a model gives one label to a text or word, or more.
+
+    Only models with such labels have a `label_report`.
+    """
+    if task_of(model) not in ("classifier", "token_classifier"):
+        return ""
+    kinds = {"multi_label": "multi", "regression": ""}
+    return kinds.get(getattr(model, "problem_type", ""), "single")
 
 
 def label_report(
