@@ -58,7 +58,7 @@ def compare(task: str, options: argparse.Namespace, folder: Path) -> dict:
 
     import keras_bert as kb
     from keras_bert.finetuning import Recipe, evaluate, fine_tune
-    from keras_bert.finetuning.batching import length_step, make_plan
+    from keras_bert.finetuning.batching import length_step, plan_batches
     from keras_bert.finetuning.jobs import job_of
 
     plan = TASKS[task]
@@ -96,7 +96,7 @@ def compare(task: str, options: argparse.Namespace, folder: Path) -> dict:
         seed=options.seed,
     )
     targets = job.targets(model, train, rows)
-    batches = make_plan(rows, targets, batch_size=size, epochs=range(epochs), seed=options.seed)
+    batches = plan_batches(rows, targets, batch_size=size, epochs=range(epochs), seed=options.seed)
     wanted = folder / "batches.json"
     wanted.write_text(
         json.dumps(

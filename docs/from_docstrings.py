@@ -4,7 +4,7 @@ The source is parsed, not imported (griffe), so that nothing of TensorFlow is ne
 are Google's form around Markdown, and become Markdown that Sphinx then reads with the page.
 """
 
-import ast
+import importlib
 import json
 import re
 import sys
@@ -16,8 +16,9 @@ from typing import Any
 import griffe
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
 LINE = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
-OPTIONS = "::: options of pretraining"
+OPTIONS = re.compile(r"^::: options of ([\w.]+)$", re.MULTILINE)
 LISTED = ("parameters", "attributes", "returns", "raises", "yields")
 OF_KERAS = ("build", "from_config", "get_build_config", "get_config")  # as in any Keras layer
 
@@ -31,8 +32,7 @@ def setup(app: Any) -> dict[str, bool]:
 def _fill_in(app: Any, page: str, source: list[str]) -> None:
     for name in LINE.findall(source[0]):  # so that the page is made anew when a docstring changes
         app.env.note_dependency(str(find(name).filepath))
-    if OPTIONS in source[0]:
-        source[0] = source[0].replace(OPTIONS, "\n".join(describe_options()))
+    source[0] = OPTIONS.sub(lambda line: "\n".join(describe_options(line[1])), source[0])
     source[0] = LINE.sub(lambda line: "\n".join(describe(line[1])), source[0])
 
 
@@ -50,36 +50,33 @@ def describe(name: str) -> Iterator[str]:
                 yield from _described(method, method.name)
 
 
-def describe_options() -> Iterator[str]:
-    """Lines of Markdown on the options of a pretraining run, from their fields."""
-    sys.path.insert(0, str(ROOT))
+def describe_options(name: str) -> Iterator[str]:
+    """Yields lines of Markdown: a table of the fields of a configuration, such as a `Recipe`."""
+    module, _, last = name.rpartition(".")
+    options = getattr(importlib.import_module(module), last)
     from keras_bert.options import expected_range, expected_type, fields
-    from keras_bert.pretraining.config import PretrainingConfig
 
     yield "| option | value | default | meaning |"
     yield "|---|---|---|---|"
-    for name, field in fields(PretrainingConfig).items():
+    for name, field in fields(options).items():
         allowed = ", ".join(filter(None, (expected_type(field), expected_range(field))))
         default = "needed" if field.is_required() else f"`{json.dumps(field.default)}`"
         yield f"| `{name}` | {allowed} | {default} | {field.description} |"
 
 
 def find(name: str) -> Any:
-    """What a public name stands for.
+    """Finds the class, function or table with a public name.
 
     Raises:
         KeyError: if there is no such name.
     """
-    inside = name.removeprefix("keras_bert.")
-    if inside.startswith("export."):  # a folder of its own, each function in a module of its name
-        found = _package("export")[inside.removeprefix("export.")]
-        return found[found.name] if found.is_module else found
-    *module, last = inside.split(".")
-    package = _package("keras_bert")
-    package = package[".".join(module)] if module else package
-    if "_HOMES" in package.members:  # names are imported when they are first used, by this table
-        homes = ast.literal_eval(str(package["_HOMES"].value))
-        return _package("keras_bert")[f"{homes[last]}.{last}"]
+    path, _, last = name.replace("keras_bert.export", "export").rpartition(".")
+    folder, *inside = path.split(".")
+    package = _package(folder)
+    package = package[".".join(inside)] if inside else package
+    for table in {"_HOMES", "_MODULES"} & package.members.keys():  # lazily imported names
+        module = getattr(importlib.import_module(path), table)[last]
+        package = _package(folder)[module if table == "_HOMES" else ".".join((*inside, module))]
     return package[last].final_target if package[last].is_alias else package[last]
 
 

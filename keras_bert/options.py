@@ -172,7 +172,7 @@ def _type_in_words(annotation: Any) -> str:
     if get_origin(annotation) is tuple:
         return "a file name or a list of them"
     if get_origin(annotation) is dict:
-        return "a mapping of options"
+        return f"a mapping of {'options' if get_args(annotation)[1] is Any else 'names to numbers'}"
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
     return words[annotation]
 
@@ -191,6 +191,8 @@ def _sentence(options: type[Options], error: pydantic.ValidationError) -> str:
     if problem is None:
         return f"These options are needed: {', '.join(missing)}."
     name, kind, value = _name(problem["loc"]), problem["type"], problem["input"]
+    if kind == "value_error" and isinstance(problem["ctx"]["error"], InputError):
+        return str(problem["ctx"]["error"])  # raised by a validator of the configuration
     if kind == "extra_forbidden":
         return no_option(name, options)
     if name not in known:  # a group

@@ -1,13 +1,15 @@
-"""The command `keras-bert`: one file per subcommand.
+"""Command `keras-bert`: one file per subcommand, and `distill` beside `pretrain`.
 
 Only click is imported before a subcommand runs, so that `keras-bert --help` answers at once.
 """
 
 import contextlib
+import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -16,7 +18,6 @@ from keras_bert.cli import (
     attention,
     convert,
     data_service,
-    distill,
     evaluate,
     export,
     fill_mask,
@@ -28,7 +29,6 @@ from keras_bert.cli import (
     tokenize,
     vocab,
 )
-from keras_bert.cli.quiet import quiet
 from keras_bert.errors import KerasBertError, WorkerLostError
 
 OK, WRONG_INPUT = 0, 2
@@ -44,41 +44,41 @@ def group() -> None:
     """Pretrain BERT on your text, fine-tune it, use it, export it."""
 
 
-for _module in (
-    vocab,
-    tokenize,
-    pretrain,
-    data_service,
-    plot,
-    distill,
-    finetune,
-    evaluate,
-    predict,
-    fill_mask,
-    attention,
-    export,
-    convert,
-    inspect,
+for _command in (
+    vocab.command,
+    tokenize.command,
+    pretrain.command,
+    pretrain.distill,
+    data_service.command,
+    plot.command,
+    finetune.command,
+    evaluate.command,
+    predict.command,
+    fill_mask.command,
+    attention.command,
+    export.command,
+    convert.command,
+    inspect.command,
 ):
-    group.add_command(_module.command)
+    group.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line.
 
     Args:
-        arguments: without the program's name; by default those of this process.
+        arguments: arguments without the program's name; by default the process's arguments.
 
     Returns:
-        0; 2 if something is wrong, which is said in one line on standard error; 75 if another
-        worker is lost, so that the same commands go on; 130 if interrupted; 141 if whoever read
-        the output has gone, which is not said.
+        The exit code: 0; 2 for an error, with one line on standard error; 75 if another worker is
+        lost, and the same commands continue; 130 if interrupted; 141, without a message, if the
+        reader of the output has gone.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     debug = _DEBUG in arguments[: _end_of_options(arguments)]
     if debug:  # it may stand anywhere
         arguments.remove(_DEBUG)
-    with contextlib.nullcontext() if debug else quiet():
+    with contextlib.nullcontext() if debug else _quiet():
         try:
             return _run(arguments)
         except BrokenPipeError:
@@ -127,9 +127,55 @@ def _say(message: str) -> None:
 
 
 def _drop_unwritten() -> None:
-    """Lets what could not be written lead nowhere, or Python would fail once more as it ends."""
+    """Drops output that cannot be written, or Python would fail once more as it ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Hides TensorFlow's messages; only Python's standard error reaches the terminal.
+
+    TensorFlow and absl write to file descriptor 2 from C++, before any of their settings can be
+    reached. So inside the block the descriptor leads nowhere, and `sys.stderr` to the terminal.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        try:
+            descriptor = sys.stderr.fileno()
+        except (AttributeError, OSError, ValueError):  # a test has put something else there
+            descriptor = None
+        if descriptor == 2:
+            stack.enter_context(_apart())
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger = logging.getLogger("keras_bert")
+        logger.addHandler(handler)
+        stack.callback(logger.removeHandler, handler)
+        for noisy in ("absl", "tensorflow", "tf2onnx"):
+            logging.getLogger(noisy).setLevel(logging.CRITICAL)
+        yield
+
+
+@contextlib.contextmanager
+def _apart() -> Iterator[None]:
+    """Lets descriptor 2 lead nowhere, and `sys.stderr` to the terminal."""
+    original = sys.stderr
+    original.flush()
+    terminal = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    sys.stderr = os.fdopen(terminal, "w", 1, encoding=original.encoding, errors="backslashreplace")
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(terminal, 2)
+        sys.stderr.close()
+        sys.stderr = original

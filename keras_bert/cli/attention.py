@@ -1,15 +1,15 @@
-"""keras-bert attention."""
+"""Command `keras-bert attention`: a page of attention weights."""
 
 import click
 
+from keras_bert.cli.files import OVERWRITE, check_output, is_attention_page
 from keras_bert.cli.options import MODEL
-from keras_bert.cli.outputs import OVERWRITE, check_output, is_attention_page
 
 
 @click.command("attention")
 @MODEL
-@click.option("--output", required=True, metavar="FILE.html", help="The page.")
-@click.option("--sequence-length", type=int, help="Longest text in tokens; default: the model's.")
+@click.option("--output", required=True, metavar="FILE.html", help="File of the page.")
+@click.option("--sequence-length", type=int, help="Largest number of tokens; default: the model's.")
 @OVERWRITE
 @click.argument("text")
 @click.argument("second_text", required=False)
@@ -21,9 +21,9 @@ def command(
     text: str,
     second_text: str | None,
 ) -> None:
-    """Write a page that shows which token of a text, or of a pair, attends to which.
+    """Write a page of the attention between the tokens of a text or pair.
 
-    Every layer and head is on it; it is one file and opens in any browser without a network.
+    The page shows every layer and head. It is one file and opens in any browser without a network.
     An existing page of attention is replaced.
     """
     check_output(output, (model,), is_attention_page, overwrite)

@@ -1,4 +1,4 @@
-"""keras-bert convert."""
+"""Command `keras-bert convert`: formats of other libraries."""
 
 from pathlib import Path
 
@@ -10,17 +10,17 @@ FORMATS = ("native", "huggingface", "sentence-transformers", "google", "keras-hu
 @click.command("convert")
 @click.argument("source")
 @click.argument("target")
-@click.option("--to", "format", type=click.Choice(FORMATS), required=True, help="What to write.")
+@click.option("--to", "format", type=click.Choice(FORMATS), required=True, help="Format to write.")
 @click.option(
     "--task",
     metavar="NAME",
-    help="Of the model, such as embedder; by default the one that SOURCE was saved as.",
+    help="Task of the model, such as embedder; by default the saved task of SOURCE.",
 )
 def command(source: str, target: str, format: str, task: str | None) -> None:
     """Write a model in the format of another library.
 
-    SOURCE is a directory of ours, of Hugging Face, Google or KerasHub, or a model's name on the
-    Hugging Face Hub; TARGET is a new directory.
+    SOURCE is a directory of this package, Hugging Face, Google or KerasHub, or a model's name on
+    the Hugging Face Hub. TARGET is a new directory.
     """
     import keras_bert
     from keras_bert.checkpoints import FORMATS as CHECKPOINT_FORMATS

@@ -1,26 +1,30 @@
-"""keras-bert data-service."""
+"""Command `keras-bert data-service`: batches for other machines."""
 
 import click
 
 
 @click.command("data-service")
-@click.option("--port", default=5050, show_default=True, help="That runs name; 0 for any.")
-@click.option("--worker-port", default=5051, show_default=True, help="Of the batches; 0 for any.")
+@click.option(
+    "--port", default=5050, show_default=True, help="Port that runs name; 0 for any port."
+)
+@click.option(
+    "--worker-port", default=5051, show_default=True, help="Port of the batches; 0 for any port."
+)
 @click.option(
     "--host",
-    help="Name by which the runs reach this machine; default: its own. It does not limit who can "
+    help="Name under which runs reach this machine; default: its own. It does not limit who can "
     "connect.",
 )
 @click.option(
     "--listen-on-all-interfaces",
     is_flag=True,
-    help="Required: TensorFlow can listen in no other way.",
+    help="Required: TensorFlow always listens on all interfaces.",
 )
 def command(port: int, worker_port: int, host: str | None, listen_on_all_interfaces: bool) -> None:
     """Make batches for pretraining on other machines, until stopped.
 
-    To be started on every machine that is to help; a run names all of them, in any number:
-    data_service=[HOST:PORT, HOST:PORT]. The records must lie under the same name everywhere.
+    Start it on every machine that makes batches. A run names them all:
+    devices.data_service=[HOST:PORT, HOST:PORT]. The records must have the same name everywhere.
 
     TensorFlow's server listens on all network interfaces, also with --host 127.0.0.1, and asks for
     no password. Whoever reaches the two ports can read and write files as the user who runs it. Let
@@ -38,4 +42,4 @@ def command(port: int, worker_port: int, host: str | None, listen_on_all_interfa
         listen_on_all_interfaces=listen_on_all_interfaces,
     )
     click.echo(f"{server.address}: ready")
-    threading.Event().wait()  # for a signal, which the servers' own waiting would not heed
+    threading.Event().wait()  # until a signal, which the servers' own waiting would ignore

@@ -6,12 +6,11 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.data import is_default, reader, usable
-from keras_bert.cli.models import KINDS, task_of, to_measure
-from keras_bert.cli.options import AS_TASK, column_options
-from keras_bert.cli.outputs import OVERWRITE, check_output, is_report
+from keras_bert.cli.files import OVERWRITE, check_output, is_report
+from keras_bert.cli.options import AS_TASK, COLUMNS, add, flag_of, given, opened_as, reader
 from keras_bert.errors import InputError
 from keras_bert.export import formats
+from keras_bert.tasks.registry import task_of
 
 REPORTS = ("report.md", "report.html")
 """Files in a directory of artifacts that may be pages of an earlier report."""
@@ -72,7 +71,7 @@ def _format_options(function: Callable) -> Callable:
     help="Write a page, and PAGE.html: differences, metric, size, speed, memory.",
 )
 @OVERWRITE
-@column_options
+@add(*COLUMNS)
 def command(
     model: str,
     out: str,
@@ -94,17 +93,16 @@ def command(
     chosen = formats.formats_named([name.strip() for text in lists for name in text.split(",")])
     directory = Path(out)
     pages = [Path(report), Path(report).with_suffix(".html")] if report else []
-    exporting = {name: options.pop(name) for name in formats.OPTIONS}
-    given = {name: value for name, value in exporting.items() if not is_default(value)}
+    exporting = given({name: options.pop(name) for name in formats.OPTIONS})
     try:
-        formats.check_options(chosen, quantize, given)
+        formats.check_options(chosen, quantize, exporting)
     except InputError as error:
         raise click.UsageError(str(error)) from None
     _check_measuring(quantize, verify, validation, max_drop, report, options)
     formats.check_directory(directory, [*REPORTS, *(page.name for page in pages)])
-    jobs = {format: format.arguments(quantize, given) for format in chosen}
+    jobs = {format: format.arguments(quantize, exporting) for format in chosen}
     paths = {format: directory / format.file_name(jobs[format]) for format in chosen}
-    files = {name: given[name] for name in given if formats.OPTIONS[name].type is Path}
+    files = {name: exporting[name] for name in exporting if formats.OPTIONS[name].type is Path}
     inputs = (model, verify, validation, *files.values())
     for format, path in paths.items():
         check_output(path, inputs, format.is_content, overwrite)
@@ -119,18 +117,18 @@ def command(
     from keras_bert.export._verify.accuracy import official_metric
     from keras_bert.export._verify.report_page import check_page
     from keras_bert.export.signatures import set_length
+    from keras_bert.finetuning.tasks import usable, use_scores
 
     if report:
         check_page(report)
-    loaded: Any = keras_bert.load(model, task=task_of(model, as_task))
+    loaded: Any = keras_bert.load(model, task=opened_as(model, as_task))
     examples = None
     if validation:
         official_metric(loaded)  # refuses a model that has none
-        task = next(name for name, kind in KINDS.items() if kind.model == type(loaded).__name__)
-        examples = reader(task, format=None, **options)(validation)
-        loaded = to_measure(model, loaded, examples)
+        examples = reader(str(task_of(loaded)), options)(validation)
+        use_scores(loaded, examples)
         examples = usable(examples, loaded, options["on_error"])
-    set_length(loaded, given.get("sequence_length"))
+    set_length(loaded, exporting.get("sequence_length"))
     for format, arguments in jobs.items():  # before the first artifact is written
         format.check_arguments(loaded, **arguments)
     for format, arguments in jobs.items():
@@ -158,10 +156,9 @@ def _check_measuring(
 ) -> None:
     """Refuses options for measuring that would have no effect."""
     if validation is None:
-        given = {name: value for name, value in columns.items() if name != "on_error"}
-        for name, value in {"max_drop": max_drop, **given}.items():
-            if not is_default(value):
-                raise click.UsageError(f"--{name.replace('_', '-')} is for --validation FILE.")
+        unused = given({"max_drop": max_drop, **columns}).keys() - {"on_error"}
+        if unused:
+            raise click.UsageError(f"{flag_of(min(unused))} is for --validation FILE.")
     elif quantize == "none" and not verify and not report:
         raise click.UsageError(
             "--validation checks quantized files, and is measured by --verify and --report; add "

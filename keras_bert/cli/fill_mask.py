@@ -1,9 +1,9 @@
-"""keras-bert fill-mask."""
+"""Command `keras-bert fill-mask`: tokens for masks."""
 
 import click
 
+from keras_bert.cli.files import batches, write_json
 from keras_bert.cli.options import BATCH_SIZE, MODEL
-from keras_bert.cli.texts import batches, write_json
 
 
 @click.command("fill-mask")
@@ -14,7 +14,7 @@ from keras_bert.cli.texts import batches, write_json
 @BATCH_SIZE
 @click.argument("texts", nargs=-1)
 def command(model: str, top_k: int, batch_size: int, texts: tuple[str, ...]) -> None:
-    """Guess what stands behind each [MASK] of texts, given here or as lines on standard input.
+    """Predict tokens for each [MASK] of texts, given here or as lines on standard input.
 
     Prints one line of JSON for each text.
     """

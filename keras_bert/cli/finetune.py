@@ -1,5 +1,6 @@
-"""keras-bert finetune."""
+"""Command `keras-bert finetune`: training on labelled examples."""
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,38 +8,122 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.data import check_options, is_default, reader, usable
-from keras_bert.cli.models import KINDS, new_model
-from keras_bert.cli.options import MODEL, data_options, head_options, recipe_options, split_options
-from keras_bert.cli.outputs import OVERWRITE, check_output, is_picture
+from keras_bert.cli.files import OVERWRITE, check_output, is_picture
+from keras_bert.cli.options import (
+    COLUMNS,
+    COMMANDS,
+    FORMAT,
+    MODEL,
+    add,
+    check_allowed,
+    field_options,
+    given,
+    reader,
+)
 from keras_bert.errors import InputError
 from keras_bert.extras import require_tensorflow_backend
+from keras_bert.tasks.registry import FINE_TUNED, TASKS
+
+_FILES = (
+    click.option("--train", required=True, metavar="FILE", help="Examples to learn from."),
+    click.option("--validation", metavar="FILE", help="Examples that choose the best epoch."),
+    click.option(
+        "--validation-ratio",
+        default=0.1,
+        show_default=True,
+        help="Ratio of --train to hold out if there is no --validation.",
+    ),
+    click.option("--test", metavar="FILE", help="Examples to measure the best epoch on."),
+)
+_HEAD = (
+    click.option(
+        "--problem",
+        "problem_type",
+        type=click.Choice(["single_label", "multi_label", "regression"]),
+        help="classify: type of problem; by default as the labels look.",
+    ),
+    click.option(
+        "--pooling",
+        type=click.Choice(["pooled", "first", "mean", "attention"]),
+        help="classify, similarity: how tokens become one vector. The default for classify is the "
+        "encoder's pooler if it has one; for similarity, the embedder's own pooling, or mean.",
+    ),
+    click.option("--crf", is_flag=True, help="tag: choose all tags of a text together."),
+    click.option(
+        "--continue-labels", is_flag=True, help="tag: label all tokens of a word, not the first."
+    ),
+    click.option(
+        "--scheme",
+        type=click.Choice(["iob1", "iob2", "bioes"]),
+        help="tag: scheme of the model's tags; by default bioes if the file has it, else iob2.",
+    ),
+    click.option(
+        "--null-threshold",
+        type=float,
+        metavar="NUMBER",
+        help='answer: a question has no answer if "no answer" exceeds the best score by this '
+        "number; by default 0 if some questions have no answer.",
+    ),
+    click.option(
+        "--loss",
+        "objective",
+        type=click.Choice(["contrastive", "cosine", "softmax"]),
+        help="similarity: objective; by default contrastive without labels, cosine if they are "
+        "numbers and one is not whole, else softmax.",
+    ),
+    click.option(
+        "--score-range",
+        type=(float, float),
+        metavar="LOW HIGH",
+        help="similarity: lowest and highest possible score; by default as in the file.",
+    ),
+    click.option(
+        "--cross-encoder",
+        is_flag=True,
+        help="similarity: train a classifier that sees both texts at once, without vectors.",
+    ),
+)
 
 
-@click.command("finetune")
+@functools.cache
+def _recipe_options() -> list[click.Option]:
+    from keras_bert.finetuning.recipe import Recipe
+
+    return field_options(Recipe)
+
+
+class FinetuneCommand(click.Command):
+    """Command with an option for each field of a `Recipe`, which is imported when needed."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Returns all options, `--help` last."""
+        *options, show_help = super().get_params(ctx)
+        return [*options, *_recipe_options(), show_help]
+
+
+@click.command("finetune", cls=FinetuneCommand)
 @click.option(
     "--task",
-    type=click.Choice(list(KINDS)),
+    "command_name",
+    type=click.Choice(list(COMMANDS)),
     default="classify",
     show_default=True,
-    help="classify: one label, several labels, or a number for each text or pair. tag: a tag for "
-    "each word. answer: a part of a context. choice: one of several texts. similarity: vectors "
-    "that are near where texts mean the like.",
+    help=" ".join(f"{name}: {TASKS[task].summary}." for name, task in COMMANDS.items()),
 )
 @MODEL
-@split_options
+@add(*_FILES)
 @click.option("--output", required=True, metavar="DIR", help="For model, metrics and history.")
 @click.option("--curves", metavar="FILE.png", help="A picture of loss and metrics by epoch.")
-@head_options
-@data_options
-@recipe_options
-@click.option("--sequence-length", type=int, help="Longest text in tokens; default: the model's.")
+@add(*_HEAD, *COLUMNS, FORMAT)
+@click.option(
+    "--sequence-length", type=int, help="Largest number of tokens; by default the model's."
+)
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
     default="float32",
     show_default=True,
-    help="In which to compute; weights stay float32.",
+    help="Precision of the computations; weights stay float32.",
 )
 @click.option(
     "--strategy",
@@ -49,14 +134,15 @@ from keras_bert.extras import require_tensorflow_backend
 )
 @OVERWRITE
 def command(
-    task: str,
+    command_name: str,
     model: str,
     train: str,
     validation: str | None,
-    validation_share: float,
+    validation_ratio: float,
     test: str | None,
     output: str,
     curves: str | None,
+    cross_encoder: bool,
     sequence_length: int | None,
     dtype: str,
     strategy: str,
@@ -65,50 +151,56 @@ def command(
 ) -> None:
     """Fine-tune an encoder on examples.
 
-    Tables have a column for the text (text, sentence, ...) or two (sentence1 and sentence2,
-    question and answer, ...), and one for the label (label, score, ...); other names are given by
-    options. A run that was interrupted goes on if it is started again.
+    A table has a column for the text (text, sentence, ...) or two columns (sentence1 and
+    sentence2, question and answer, ...), and a column for the label (label, score, ...). Options
+    give other names. A run that was interrupted continues if it is started again.
     """
     require_tensorflow_backend("Fine-tuning")
     if Path(model).resolve() == (Path(output) / "model").resolve():
         raise InputError(
             f"{model} is what to begin with, and {output} would replace it; choose another output."
         )
-    task, head = _head(task, options)
-    if options["glue"] and task == "classify":
-        from keras_bert.finetuning import GLUE
-
-        head.setdefault("problem", GLUE[options["glue"]].problem_type)
-        options["metric"] = options["metric"] or GLUE[options["glue"]].metrics[0]
-    recipe, options = _recipe(options)
-    read = reader(task, **options)
-    if curves:
-        from keras_bert.visualize.plotting import check_picture
-
-        check_picture(curves)
-        check_output(curves, (train, validation, test, model), is_picture, overwrite)
+    if cross_encoder and command_name != "similarity":
+        raise click.UsageError(f"--cross-encoder is not for the task {command_name}.")
+    command_name = "classify" if cross_encoder else command_name
+    task = COMMANDS[command_name]
 
     import keras
 
     from keras_bert.checkpoints import is_on_hub
     from keras_bert.checkpoints.card import ModelCardData
     from keras_bert.distribution.strategy import make_strategy
-    from keras_bert.finetuning import fine_tune, hold_out
+    from keras_bert.finetuning import GLUE, Recipe, fine_tune, hold_out, new_model
+    from keras_bert.finetuning.jobs import job_of_task
+    from keras_bert.finetuning.tasks import keyword_options, usable
+
+    values = {option.name: options.pop(option.name) for option in _recipe_options()}
+    allowed = {name: keyword_options(job_of_task(name).arguments) for name in FINE_TUNED}
+    names = {name for task_names in allowed.values() for name in task_names}
+    head = given({name: options.pop(name) for name in names})
+    check_allowed(command_name, head, allowed[task])
+    if options["glue"] and task == "classifier":
+        head.setdefault("problem_type", GLUE[options["glue"]].problem_type)
+        values["metric"] = values["metric"] or GLUE[options["glue"]].metrics[0]
+    recipe, read = Recipe(**values), reader(task, options)
+    if curves:
+        from keras_bert.visualize.plotting import check_picture
+
+        check_picture(curves)
+        check_output(curves, (train, validation, test, model), is_picture, overwrite)
 
     examples = read(train)
     held_out, tested = (read(path) if path else None for path in (validation, test))
-    others = [part for part in (held_out, tested) if part is not None]
-    arguments = KINDS[task].arguments(examples, *others, **head)
+    all_examples = [part for part in (examples, held_out, tested) if part is not None]
     if held_out is None:
-        examples, held_out = hold_out(examples, validation_share, recipe.seed)
+        examples, held_out = hold_out(examples, validation_ratio, recipe.seed)
     with make_strategy(strategy).scope():
         keras.utils.set_random_seed(recipe.seed)
-        tuned = new_model(model, arguments, task, sequence_length, dtype)
-
-    def fitting(part: Any) -> Any:
-        return part and usable(part, tuned, options["on_error"])
-
-    parts = fitting(examples), fitting(held_out), fitting(tested)
+        sizes = {"sequence_length": sequence_length, "dtype": dtype}
+        tuned = new_model(task, model, *all_examples, **sizes, **head)
+    parts = [
+        part and usable(part, tuned, options["on_error"]) for part in (examples, held_out, tested)
+    ]
     card = ModelCardData({"base_model": model}) if is_on_hub(model) else None
     result = fine_tune(tuned, *parts, recipe=recipe, output=output, card=card)
     if curves:
@@ -120,13 +212,13 @@ def command(
         metrics = getattr(result, split)
         if metrics:
             click.echo(f"{split}: " + ", ".join(f"{k} {v:.4f}" for k, v in metrics.items()))
-    if task == "classify" and tuned.problem_type == "single_label" and result.validation:
+    if getattr(tuned, "problem_type", "") == "single_label" and result.validation:
         _compare_with_chance(held_out.labels, result.validation["accuracy"])
     click.echo(f"{output}/model: the model")
 
 
 def _compare_with_chance(labels: Sequence[str], accuracy: float) -> None:
-    """Says so where one and the same answer would have done."""
+    """Warns if the most frequent label has an accuracy as high as the model's."""
     label, count = Counter(labels).most_common(1)[0]
     if accuracy <= count / len(labels):
         click.echo(
@@ -135,42 +227,3 @@ def _compare_with_chance(labels: Sequence[str], accuracy: float) -> None:
             "1e-3 suits an encoder that is small or hardly pretrained.",
             err=True,
         )
-
-
-def _head(task: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Takes what describes the model out of the options."""
-    if options.pop("cross_encoder"):  # is a classifier of pairs
-        if task != "similarity":
-            raise click.UsageError(f"--cross-encoder is not for the task {task}.")
-        task = "classify"
-    names = dict.fromkeys(name for kind in KINDS.values() for name in kind.options)
-    head = {name: options.pop(name) for name in names}
-    check_options(task, head, KINDS[task].options)
-    return task, {name: value for name, value in head.items() if not is_default(value)}
-
-
-def _recipe(options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """A `Recipe`, and the options that are not for it."""
-    import dataclasses
-
-    from keras_bert.finetuning import Recipe
-
-    names = {field.name for field in dataclasses.fields(Recipe)}
-    values = {name: value for name, value in options.items() if name in names}
-    values["class_weights"] = _class_weights(values["class_weights"])
-    return Recipe(**values), {name: options[name] for name in options.keys() - names}
-
-
-def _class_weights(given: tuple[str, ...]) -> str | dict[str, float] | None:
-    if given in ((), ("balanced",)):
-        return "balanced" if given else None
-    weights = {}
-    for text in given:
-        label, _, weight = text.rpartition("=")
-        try:
-            weights[label] = float(weight)
-        except ValueError:
-            label = ""
-        if not label:
-            raise InputError(f"The class weight {text!r} is neither LABEL=NUMBER nor balanced.")
-    return weights

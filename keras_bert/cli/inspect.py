@@ -1,4 +1,4 @@
-"""keras-bert inspect."""
+"""Command `keras-bert inspect`: description of a model."""
 
 import re
 from collections import Counter
@@ -12,15 +12,15 @@ import click
 @click.command("inspect")
 @click.argument("model")
 def command(model: str) -> None:
-    """Say what a model is: family, sizes, heads, text format, and a table of its parameters.
+    """Describe a model: family, sizes, heads, text format, and a table of its parameters.
 
-    MODEL is a directory of ours, of Hugging Face, Google or KerasHub, or a model's name on the
-    Hugging Face Hub. The weights are not read.
+    MODEL is a directory of this package, Hugging Face, Google or KerasHub, or a model's name on
+    the Hugging Face Hub. The weights are not read.
     """
     format, opened = _open(model)
-    facts = [("format", format), *_facts(opened)]
-    width = max(len(name) for name, _ in facts)
-    for name, value in facts:
+    rows = [("format", format), *_description(opened)]
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
         click.echo(f"{name:{width}}  {value}")
     click.echo()
     click.echo(_table(_parameters(opened)))
@@ -36,7 +36,7 @@ def _open(path: str) -> tuple[str, Any]:
     return format, contents.build()
 
 
-def _facts(model: Any) -> Iterable[tuple[str, str]]:
+def _description(model: Any) -> Iterable[tuple[str, str]]:
     config = model.config.to_dict()
     yield "family", config.pop("family")
     yield "model", type(model).__name__
@@ -51,12 +51,14 @@ def _text_format(preprocessor: Any) -> str:
     if preprocessor is None:
         return "none"
     tokenizer = preprocessor.tokenizer
-    ways = [way for name, ways in _WAYS.items() for way in _way(tokenizer, name, ways)]
-    facts = [type(tokenizer).__name__, f"{len(preprocessor.vocabulary):,} tokens", *ways]
-    return f"{', '.join(facts)}; texts of up to {preprocessor.sequence_length} tokens"
+    words = [type(tokenizer).__name__, f"{len(preprocessor.vocabulary):,} tokens"]
+    for name, (if_true, if_false) in _TOKENIZER_OPTIONS.items():
+        if hasattr(tokenizer, name):
+            words.append(if_true if getattr(tokenizer, name) else if_false)
+    return f"{', '.join(words)}; texts of up to {preprocessor.sequence_length} tokens"
 
 
-_WAYS = {  # option of a tokenizer: what it is when true, and when false
+_TOKENIZER_OPTIONS = {  # words if the option is true, and if it is false
     "lowercase": ("case lowered", "case kept"),
     "strip_accents": ("accents stripped", "accents kept"),
     "split_cjk": ("CJK split", "CJK not split"),
@@ -64,12 +66,8 @@ _WAYS = {  # option of a tokenizer: what it is when true, and when false
 }
 
 
-def _way(tokenizer: Any, name: str, ways: tuple[str, str]) -> list[str]:
-    return [ways[0] if getattr(tokenizer, name) else ways[1]] if hasattr(tokenizer, name) else []
-
-
 def _parameters(model: Any) -> Iterable[Sequence[str]]:
-    """Rows of name, shape, type and count; equal ones of all layers in one."""
+    """Yields rows of name, shape, type and count; equal rows of all layers are one row."""
     from keras_bert.checkpoints.variables import named_variables
 
     rows = Counter(

@@ -1,10 +1,20 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the options of fields and of tasks."""
 
-from collections.abc import Callable
+import functools
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Union, get_args, get_origin
 
 import click
+from click.core import ParameterSource
 
-from keras_bert.cli.data import FORMATS, GLUE_TASKS
+from keras_bert.errors import InputError
+from keras_bert.tasks.registry import TASKS, task_of
+
+COMMANDS = {entry.command: task for task, entry in TASKS.items() if entry.command}
+"""Names of tasks by their names on the command line."""
+FORMATS = ("csv", "tsv", "jsonl", "conll", "squad")
+GLUE_TASKS = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")
 
 MODEL = click.option(
     "--model", required=True, metavar="DIR", help="Directory of a model, or its name on the hub."
@@ -12,222 +22,180 @@ MODEL = click.option(
 BATCH_SIZE = click.option(
     "--batch-size", default=32, show_default=True, type=click.IntRange(1), help="Texts per step."
 )
-
 AS_TASK = click.option(
     "--task",
     "as_task",
     type=click.Choice(["similarity"]),
     help="Open any encoder as an embedder, whatever its head.",
 )
+NULL_THRESHOLD = click.option(
+    "--null-threshold",
+    type=float,
+    metavar="NUMBER",
+    help='answer: a question has no answer if "no answer" exceeds the best score by this '
+    "number. The default is the model's own; `evaluate` measures the best one.",
+)
 
-_COLUMNS = (
+COLUMNS = (
     click.option(
         "--text-column",
         metavar="NAME",
-        help="Column of the text; of the first of a pair; of the question.",
+        help="Column of the text, of the first text of a pair, or of the question.",
     ),
     click.option(
-        "--pair-column", metavar="NAME", help="Column of the second text; of the context."
+        "--pair-column", metavar="NAME", help="Column of the second text, or of the context."
     ),
     click.option(
         "--label-column",
         metavar="NAME",
         multiple=True,
-        help="Column of the label. Repeat it where each label has a column of 0 and 1.",
+        help="Column of the label. Repeat it if each label has a column of 0 and 1.",
     ),
     click.option(
         "--choice-column", metavar="NAME", multiple=True, help="Column of a choice; repeat it."
     ),
     click.option("--first-index", type=int, help="Number of the first choice in the labels."),
     click.option(
-        "--comment", metavar="TEXT", help="How lines of a CoNLL file begin that are left out."
+        "--comment", metavar="TEXT", help="Start of lines of a CoNLL file that are left out."
     ),
     click.option(
         "--no-header",
+        "header",
         is_flag=True,
+        callback=lambda context, option, value: not value,
         help="The first line is an example; columns are called 1, 2, 3.",
     ),
-    click.option(
-        "--separator",
-        metavar="TEXT",
-        help="What stands between several labels of a text.",
-    ),
+    click.option("--separator", metavar="TEXT", help="Text between several labels of a text."),
     click.option(
         "--glue",
         type=click.Choice(GLUE_TASKS),
-        help="The files are those of this task of GLUE, under their own names.",
+        help="Task of GLUE. The files are the task's own files, under their own names.",
     ),
     click.option(
         "--on-error",
         type=click.Choice(["fail", "skip"]),
         default="fail",
         show_default=True,
-        help="What to do about an example that cannot be used.",
+        help="Whether an example that cannot be used stops the command, or is left out.",
     ),
 )
-
-_FORMAT = click.option(
-    "--format", type=click.Choice(FORMATS), help="Of the files; by default as their names end."
-)
-
-_SPLITS = (
-    click.option("--train", required=True, metavar="FILE", help="What to learn from."),
-    click.option("--validation", metavar="FILE", help="To choose the best epoch by."),
-    click.option(
-        "--validation-share",
-        default=0.1,
-        show_default=True,
-        help="Share of --train to hold out where there is no --validation.",
-    ),
-    click.option("--test", metavar="FILE", help="To measure the best epoch on."),
-)
-
-_SAYS_NOTHING = "say nothing if that scores more than the best answer by this; default: "
-NULL_THRESHOLD = click.option(
-    "--null-threshold",
-    type=float,
-    metavar="NUMBER",
-    help=f"answer: {_SAYS_NOTHING}the model's; evaluate says which is best.",
-)
-
-_HEAD = (
-    click.option(
-        "--problem",
-        type=click.Choice(["single_label", "multi_label", "regression"]),
-        help="classify: by default as the labels look.",
-    ),
-    click.option(
-        "--pooling",
-        type=click.Choice(["pooled", "first", "mean", "attention"]),
-        help="classify, similarity: how tokens become one vector; default: the encoder's pooler, "
-        "if it has one; the embedder's, or mean.",
-    ),
-    click.option("--crf", is_flag=True, help="tag: choose all tags of a text together."),
-    click.option(
-        "--continue-labels",
-        is_flag=True,
-        help="tag: teach all tokens of a word, not the first alone.",
-    ),
-    click.option(
-        "--scheme",
-        type=click.Choice(["iob1", "iob2", "bioes"]),
-        help="tag: how the model writes entities; default: bioes if the file does, else iob2.",
-    ),
-    click.option(
-        "--null-threshold",
-        type=float,
-        metavar="NUMBER",
-        help=f"answer: {_SAYS_NOTHING}0 if there are questions without answer, else never.",
-    ),
-    click.option(
-        "--loss",
-        type=click.Choice(["contrastive", "cosine", "softmax"]),
-        help="similarity: what pairs teach; default: contrastive without labels, cosine if they "
-        "are numbers of which one is not whole, else softmax.",
-    ),
-    click.option(
-        "--score-range",
-        type=(float, float),
-        metavar="LOW HIGH",
-        help="similarity: scores of nothing and all in common; default: as in the file.",
-    ),
-    click.option(
-        "--cross-encoder",
-        is_flag=True,
-        help="similarity: a classifier that sees both texts at once, instead of vectors.",
-    ),
-)
-
-_RECIPE = (
-    click.option("--epochs", default=3, show_default=True, help="Passes through the examples."),
-    BATCH_SIZE,
-    click.option("--learning-rate", default=5e-5, show_default=True, help="The highest."),
-    click.option("--warmup", default=0.1, show_default=True, help="Share of the steps."),
-    click.option("--weight-decay", default=0.01, show_default=True, help="Decoupled."),
-    click.option(
-        "--global-clipnorm", default=1.0, show_default=True, help="Largest norm of gradients."
-    ),
-    click.option(
-        "--layer-decay",
-        default=1.0,
-        show_default=True,
-        help="The rate of each layer as a share of the next higher one's.",
-    ),
-    click.option(
-        "--crf-rate",
-        default=100.0,
-        show_default=True,
-        help="The rate of a CRF's transitions, as a multiple of the others'.",
-    ),
-    click.option(
-        "--frozen-layers",
-        default=0,
-        show_default=True,
-        help="So many layers above the embeddings keep their weights; -1: the embeddings alone.",
-    ),
-    click.option(
-        "--gradient-accumulation-steps",
-        default=1,
-        show_default=True,
-        help="Parts in which a batch is worked through, for less memory.",
-    ),
-    click.option(
-        "--patience",
-        type=int,
-        help="Stop after so many epochs without a better one. Default: never.",
-    ),
-    click.option(
-        "--label-smoothing",
-        default=0.0,
-        show_default=True,
-        help="Share of each target that is spread over all labels.",
-    ),
-    click.option(
-        "--class-weights",
-        metavar="LABEL=WEIGHT",
-        multiple=True,
-        help="How much a label counts; repeat it, or say balanced.",
-    ),
-    click.option(
-        "--r-drop", default=0.0, show_default=True, help="Weight of R-Drop; 0 is without it."
-    ),
-    click.option(
-        "--length-buckets/--no-length-buckets",
-        default=True,
-        show_default=True,
-        help="Whether texts of like length share a batch.",
-    ),
-    click.option("--metric", metavar="NAME", help="What chooses the best epoch."),
-    click.option("--seed", default=0, show_default=True, help="Of everything random."),
+"""Options that say how files of examples are read."""
+FORMAT = click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    help="Format of the files; by default as their names end.",
 )
 
 
-def data_options(function: Callable) -> Callable:
-    """The options that say how files of examples are to be read."""
-    return _with((*_COLUMNS, _FORMAT), function)
+def add(*options: Callable) -> Callable:
+    """Returns a decorator that adds several options to a command."""
+    return lambda function: functools.reduce(lambda f, option: option(f), options[::-1], function)
 
 
-def column_options(function: Callable) -> Callable:
-    """The same but for the format, which is as the files' names end."""
-    return _with(_COLUMNS, function)
+def field_options(options: type) -> list[click.Option]:
+    """Returns a command-line option for each field of `keras_bert.options.Options`.
+
+    The field `learning_rate` becomes `--learning-rate`. A field of true or false has two flags. A
+    field with a type of its own takes one or more texts.
+    """
+    from keras_bert.options import fields
+
+    made = []
+    for name, field in fields(options).items():
+        kind = field.annotation
+        if get_origin(kind) in (Union, types.UnionType):
+            kinds = [each for each in get_args(kind) if each is not type(None)]
+            kind = kinds[0] if len(kinds) == 1 else None
+        flag = f"--{name.replace('_', '-')}"
+        shown: dict[str, Any] = {"help": field.description, "show_default": True}
+        if kind is None:
+            made.append(click.Option([flag], multiple=True, **shown))
+            continue
+        flags = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
+        made.append(click.Option([flags], type=kind, default=field.default, **shown))
+    return made
 
 
-def split_options(function: Callable) -> Callable:
-    """The files that a model is trained, chosen and tested on."""
-    return _with(_SPLITS, function)
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options that stand on the command line."""
+    source = click.get_current_context().get_parameter_source
+    return {k: v for k, v in options.items() if source(k) is ParameterSource.COMMANDLINE}
 
 
-def head_options(function: Callable) -> Callable:
-    """The options that say what a model is, by task; None or False where they are left out."""
-    return _with(_HEAD, function)
+def flag_of(name: str) -> str:
+    """Returns the flag of a parameter of the present command, such as `--no-header` of `header`."""
+    parameters = click.get_current_context().command.params
+    return next(each.opts[0] for each in parameters if each.name == name)
 
 
-def recipe_options(function: Callable) -> Callable:
-    """The options that are fields of a `Recipe`."""
-    return _with(_RECIPE, function)
+def check_allowed(command: str, options: Iterable[str], allowed: Iterable[str]) -> None:
+    """Checks that a task has these options.
+
+    Raises:
+        click.UsageError: if it has not.
+    """
+    for name in options:
+        if name not in allowed:
+            raise click.UsageError(f"{flag_of(name)} is not for the task {command}.")
 
 
-def _with(options: tuple[Callable, ...], function: Callable) -> Callable:
-    for option in reversed(options):
-        function = option(function)
-    return function
+def reader(task: str, options: Mapping[str, Any], **others: Any) -> Callable[[str], Any]:
+    """Returns a function that reads a file as the options on the command line say.
+
+    Raises:
+        click.UsageError: if an option is not for this task.
+    """
+    from keras_bert.finetuning.jobs import job_of_task
+    from keras_bert.finetuning.tasks import keyword_options, read
+
+    job, command, chosen = job_of_task(task), TASKS[task].command, given(options)
+    check_allowed(command, chosen, keyword_options(job.read))
+    if chosen.get("format", job.formats[0]) not in job.formats:
+        raise click.UsageError(
+            f"--format {chosen['format']} is not for the task {command}; it reads "
+            f"{', '.join(job.formats)}."
+        )
+    return lambda path: read(task, path, **chosen, **others)
+
+
+def load_model(
+    path: str, as_task: str | None = None, null_threshold: float | None = None
+) -> tuple[str, Any]:
+    """Returns the task of a model that predicts something about texts, and the model.
+
+    Args:
+        path: path of the model.
+        as_task: "similarity" opens any encoder as an embedder.
+        null_threshold: replaces the threshold of the model.
+
+    Raises:
+        InputError: if there is no such model, or it cannot take texts.
+    """
+    import keras_bert
+
+    model = keras_bert.load(path, task=opened_as(path, as_task))
+    name, task = type(model).__name__, task_of(model)
+    if task is None or task not in COMMANDS.values():
+        raise InputError(
+            f"{path} is a {name}, which predicts nothing about texts; fine-tune it with "
+            "keras-bert finetune, or open it as an embedder with --task similarity."
+        )
+    if model.preprocessor is None:
+        raise InputError(f"{path} has no vocabulary beside it, so it cannot take texts.")
+    if null_threshold is not None:
+        if not hasattr(model, "null_threshold"):
+            raise InputError(f"{path} is a {name}, so it has no --null-threshold.")
+        model.null_threshold = null_threshold
+    return task, model
+
+
+def opened_as(path: str, as_task: str | None) -> str | None:
+    """Returns the `task` of `keras_bert.load` for a model to predict with; None for the saved one.
+
+    A directory of sentence-transformers opens as an embedder.
+    """
+    from keras_bert.finetuning.tasks import saved_task
+
+    if as_task is not None:
+        return COMMANDS[as_task]
+    return "embedder" if saved_task(path) == "embedder" else None

@@ -1,14 +1,17 @@
-"""keras-bert plot."""
+"""Command `keras-bert plot`: curves of pretraining runs."""
 
 import click
 
-from keras_bert.cli.outputs import OVERWRITE, check_output, is_picture
+from keras_bert.cli.files import OVERWRITE, check_output, is_picture
 
 
 @click.command("plot")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option(
-    "--output", required=True, metavar="FILE.png", help="The picture; its ending says the format."
+    "--output",
+    required=True,
+    metavar="FILE.png",
+    help="Picture; the ending of its name sets the format.",
 )
 @click.option(
     "--measure",
@@ -22,8 +25,8 @@ from keras_bert.cli.outputs import OVERWRITE, check_output, is_picture
 def command(runs: tuple[str, ...], output: str, measures: tuple[str, ...], overwrite: bool) -> None:
     """Draw the curves of pretraining runs, finished or not.
 
-    RUN is the output directory of a run; several are drawn over one another. An existing picture
-    that matplotlib drew is replaced.
+    RUN is the output directory of a run. Several runs share each panel. An existing picture of
+    matplotlib is replaced.
     """
     check_output(output, runs, is_picture, overwrite)
     from keras_bert.visualize.curves import plot_runs

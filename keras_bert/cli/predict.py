@@ -1,4 +1,4 @@
-"""keras-bert predict."""
+"""Command `keras-bert predict`: predictions for texts."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -6,20 +6,31 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.data import is_default, reader
-from keras_bert.cli.lines import examples_of_lines
-from keras_bert.cli.models import KINDS, load_model
-from keras_bert.cli.options import AS_TASK, BATCH_SIZE, MODEL, NULL_THRESHOLD, data_options
-from keras_bert.cli.outputs import (
+from keras_bert.cli.files import (
     OVERWRITE,
+    batches,
     check_output,
     is_predictions,
     is_squad_predictions,
+    json_line,
+    write_json,
 )
-from keras_bert.cli.texts import batches, json_line, write_json
+from keras_bert.cli.options import (
+    AS_TASK,
+    BATCH_SIZE,
+    COLUMNS,
+    FORMAT,
+    MODEL,
+    NULL_THRESHOLD,
+    add,
+    flag_of,
+    given,
+    load_model,
+    reader,
+)
 from keras_bert.errors import InputError
 
-_BATCHES_AT_ONCE = 16  # of a file, so that texts of like length share a batch
+_BATCHES_AT_ONCE = 16  # of a file, so that texts of similar length share a batch
 
 
 @click.command("predict")
@@ -27,14 +38,14 @@ _BATCHES_AT_ONCE = 16  # of a file, so that texts of like length share a batch
 @AS_TASK
 @click.option("--data", metavar="FILE", help="Texts; labels are not needed.")
 @click.option("--pairs", is_flag=True, help="Each text is two, with a tab between them.")
-@click.option("--output", metavar="FILE", help="Where to; default: standard output.")
+@click.option("--output", metavar="FILE", help="File to write; default: standard output.")
 @click.option(
     "--squad-predictions",
     metavar="FILE.json",
-    help="Also write the answers as the official scripts of SQuAD read them.",
+    help="Also write the answers in the format of SQuAD's official scripts.",
 )
 @NULL_THRESHOLD
-@data_options
+@add(*COLUMNS, FORMAT)
 @BATCH_SIZE
 @OVERWRITE
 @click.argument("texts", nargs=-1)
@@ -58,54 +69,46 @@ def command(
     """
     if data is not None and (texts or pairs):
         raise click.UsageError("Give texts or --data, not both; a file has pairs in two columns.")
-    if data is None:
-        for name, value in options.items():
-            if name != "on_error" and not is_default(value):
-                raise click.UsageError(f"--{name.replace('_', '-')} is for --data.")
+    if data is None and (unused := given(options).keys() - {"on_error"}):
+        raise click.UsageError(f"{flag_of(min(unused))} is for --data.")
     if output is not None and output == squad_predictions:
         raise click.UsageError("Give --output and --squad-predictions two different files.")
     check_output(output, (data, model), is_predictions, overwrite)
     check_output(squad_predictions, (data, model), is_squad_predictions, overwrite)
     from keras_bert.finetuning.evaluation import predict
+    from keras_bert.finetuning.jobs import job_of_task
+    from keras_bert.finetuning.readers.questions import write_predictions
 
     task, tuned = load_model(model, as_task, null_threshold)
-    if squad_predictions and task != "answer":
+    if squad_predictions and task != "span_classifier":
         raise InputError(f"{model} is not a model that answers, as --squad-predictions needs.")
+
+    def inputs() -> Iterator[Any]:
+        """Yields as many examples as are predicted at once."""
+        if data is None:
+            kind = job_of_task(task).examples
+            for number, batch in enumerate(batches(texts, batch_size)):
+                yield kind.from_lines(batch, pairs=pairs, first=1 + number * batch_size)
+            return
+        examples = reader(task, options, labelled=False)(data)
+        step = batch_size * _BATCHES_AT_ONCE
+        for start in range(0, len(examples), step):
+            yield examples.take(range(start, min(start + step, len(examples))))
+
     answers: dict[str, str] = {}
     with _writer(output) as write:
-        for examples in _inputs(task, data, texts, pairs, batch_size, options):
+        for examples in inputs():
             for index, prediction in enumerate(predict(tuned, examples, batch_size=batch_size)):
-                write({**KINDS[task].shown(examples, index), **prediction})
+                write({**examples.shown(index), **prediction})
                 if squad_predictions:
                     answers[examples.ids[index]] = prediction["answer"]
     if squad_predictions:
-        from keras_bert.finetuning.readers.squad import write_predictions
-
         write_predictions(answers, squad_predictions)
-
-
-def _inputs(
-    task: str,
-    data: str | None,
-    texts: tuple[str, ...],
-    pairs: bool,
-    batch_size: int,
-    options: dict[str, Any],
-) -> Iterator[Any]:
-    """Examples, as many as are to be predicted at once."""
-    if data is None:
-        for number, batch in enumerate(batches(texts, batch_size)):
-            yield examples_of_lines(task, batch, pairs, first=1 + number * batch_size)
-        return
-    examples = reader(task, labelled=False, **options)(data)
-    step = batch_size * _BATCHES_AT_ONCE
-    for start in range(0, len(examples), step):
-        yield examples.take(range(start, min(start + step, len(examples))))
 
 
 @contextlib.contextmanager
 def _writer(output: str | None) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """What writes a line: to standard output, or to a file that appears when all is written."""
+    """Yields a function that writes a line: to standard output, or to a file that then appears."""
     if output is None:
         yield write_json
         return

@@ -1,4 +1,4 @@
-"""keras-bert pretrain."""
+"""Commands `keras-bert pretrain` and `keras-bert distill`."""
 
 import json
 
@@ -8,7 +8,7 @@ from keras_bert.extras import require_tensorflow_backend
 
 
 class RunCommand(click.Command):
-    """Command of a run, whose options are written as KEY=VALUE."""
+    """Command with options of a run, which are written as KEY=VALUE."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the options of a run in their groups, each with its default."""
@@ -25,7 +25,7 @@ class RunCommand(click.Command):
                 formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As for any command."""
+        """Parses arguments; explains options of a run that have dashes."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -50,29 +50,47 @@ class RunCommand(click.Command):
 def command(config: str, overrides: tuple[str, ...]) -> None:
     """Pretrain an encoder on text, or continue to.
 
-    The run goes on where it stopped if it is started again with the same output directory.
+    The run continues where it stopped if it is started again with the same output directory.
 
-    A RECIPE is a file of options that comes with this package, with what the papers have:
+    A RECIPE is a file of options that comes with this package and follows a paper:
     bert_base_phase1, bert_base_phase2, bert_large_phase1, bert_large_phase2,
     bert_large_lamb_phase1, bert_large_lamb_phase2, roberta_base, albert_base, electra_small,
     electra_base, distilbert (needs a teacher), deberta_v3_base, and fast, a small model in hours,
-    which goes on from that of fast_short.
+    which continues the model of fast_short.
 
     keras-bert pretrain fast_short data.corpus="text/*.txt" data.vocabulary=vocab.txt output=short
 
     keras-bert pretrain fast data.corpus="text/*.txt" model.preset=null
     model.init_checkpoint=short/model output=run
 
-    KEYs are the options below, as they stand in such a file; those on the command line count.
+    KEYs are the options below, as in such a file. The command line overrides the file.
     """
-    run(config, overrides)
+    _run(config, overrides)
 
 
-def run(config: str, overrides: tuple[str, ...]) -> None:
-    """Carries out the run that a file describes, and says what came of it.
+@click.command("distill", cls=RunCommand)
+@click.option(
+    "--teacher",
+    required=True,
+    metavar="DIR",
+    help="Model to learn from, in any format that opens here.",
+)
+@click.argument("config", metavar="CONFIG.yaml")
+@click.argument("overrides", metavar="[KEY=VALUE]...", nargs=-1)
+def distill(teacher: str, config: str, overrides: tuple[str, ...]) -> None:
+    """Teach a smaller model what a large one knows.
+
+    CONFIG.yaml has the options of a pretraining. By default, the student is a DistilBERT with half
+    of the teacher's layers, and has the teacher's vocabulary.
+    """
+    _run(config, (*overrides, f"objective.teacher={json.dumps(teacher)}"))
+
+
+def _run(config: str, overrides: tuple[str, ...]) -> None:
+    """Runs what a file describes, and prints the results.
 
     Raises:
-        InputError: if something about it is wrong.
+        InputError: if an option is wrong.
         KeyboardInterrupt: if it was interrupted.
     """
     require_tensorflow_backend("Pretraining")

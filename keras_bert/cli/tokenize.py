@@ -1,4 +1,4 @@
-"""keras-bert tokenize."""
+"""Command `keras-bert tokenize`: token ids from text."""
 
 from typing import Any
 
@@ -11,11 +11,12 @@ import click
     "--vocabulary",
     required=True,
     metavar="PATH",
-    help="Of any tokenizer: vocab.txt, vocab.json, *.model, or a directory of one or of a model.",
+    help="Vocabulary of any tokenizer: vocab.txt, vocab.json, *.model, or a directory of one or of "
+    "a model.",
 )
-@click.option("--output", required=True, metavar="DIRECTORY", help="Where to.")
+@click.option("--output", required=True, metavar="DIRECTORY", help="Directory of the records.")
 @click.option(
-    "--workers", type=click.IntRange(1), help="Processes; by default one for each processor."
+    "--workers", type=click.IntRange(1), help="Number of processes; by default one per CPU core."
 )
 @click.option(
     "--shard-size",
@@ -33,11 +34,11 @@ def command(
     shard_size: int,
     cased: bool,
 ) -> None:
-    """Turn text into token ids once, for all runs to come.
+    """Convert text to token ids once, for all later runs.
 
-    CORPUS are names or globs of text files, plain or gzip. The output directory is what
-    `data.corpus` names in the file of a run, with the same vocabulary. If a pass was interrupted,
-    the same command continues it where it stopped.
+    CORPUS are names or globs of text files, plain or gzip. Runs with the same
+    vocabulary name the output directory as data.corpus. If a pass was interrupted, the same
+    command continues it where it stopped.
     """
     from keras_bert.pretraining.data.tokenization import MEGABYTE, tokenize
     from keras_bert.text.tokenizer import load_tokenizer

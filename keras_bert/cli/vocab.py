@@ -1,4 +1,4 @@
-"""keras-bert vocab."""
+"""Command `keras-bert vocab`: vocabularies from text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.outputs import (
+from keras_bert.cli.files import (
     OVERWRITE,
     check_output,
     is_merges,
@@ -16,38 +16,6 @@ from keras_bert.cli.outputs import (
     is_token_ids,
     is_vocabulary,
 )
-
-
-def _wordpiece(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
-    from keras_bert.text.wordpiece.training import learn_vocabulary
-
-    vocabulary = learn_vocabulary(corpus, size, lowercase=not cased)
-    vocabulary.save(output)
-    return vocabulary
-
-
-def _byte_pair(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
-    from keras_bert.text.byte_pair.training import learn_byte_pair
-
-    tokenizer = learn_byte_pair(corpus, size)
-    tokenizer.save(output)
-    return tokenizer.vocabulary
-
-
-def _sentencepiece(corpus: tuple[str, ...], size: int, output: str, cased: bool) -> Any:
-    from keras_bert.text.sentencepiece.training import learn_sentencepiece
-
-    tokenizer = learn_sentencepiece(corpus, size, lowercase=not cased)
-    tokenizer.save(output)
-    return tokenizer.vocabulary
-
-
-_KINDS: dict[str, Callable[[tuple[str, ...], int, str, bool], Any]] = {
-    "wordpiece": _wordpiece,
-    "byte_pair": _byte_pair,
-    "sentencepiece": _sentencepiece,
-}
-"""What learns a vocabulary, writes it, and returns its tokens."""
 
 _FILES: dict[str, dict[str, Callable[[bytes], bool]]] = {
     "wordpiece": {"": is_vocabulary},
@@ -66,18 +34,16 @@ _FILES: dict[str, dict[str, Callable[[bytes], bool]]] = {
     "--kind",
     default="wordpiece",
     show_default=True,
-    type=click.Choice(list(_KINDS)),
-    help="Of tokenizer.",
+    type=click.Choice(list(_FILES)),
+    help="Kind of tokenizer.",
 )
 @click.option(
     "--output",
     required=True,
     metavar="PATH",
-    help="Where to: a vocab.txt, or a directory for the other kinds.",
+    help="File vocab.txt, or a directory for the other kinds.",
 )
-@click.option(
-    "--cased", is_flag=True, help="Keep upper case and accents, as byte_pair always does."
-)
+@click.option("--cased", is_flag=True, help="Keep upper case and accents; byte_pair always does.")
 @OVERWRITE
 def command(
     corpus: tuple[str, ...], size: int, kind: str, output: str, cased: bool, overwrite: bool
@@ -92,5 +58,18 @@ def command(
     texts = expand(corpus)
     for name, is_ours in _FILES[kind].items():
         check_output(Path(output) / name, texts, is_ours, overwrite)
-    vocabulary = _KINDS[kind](corpus, size, output, cased)
-    click.echo(f"{output}: {len(vocabulary)} tokens")
+    learned: Any
+    if kind == "byte_pair":
+        from keras_bert.text.byte_pair.training import learn_byte_pair
+
+        learned = learn_byte_pair(corpus, size)
+    elif kind == "sentencepiece":
+        from keras_bert.text.sentencepiece.training import learn_sentencepiece
+
+        learned = learn_sentencepiece(corpus, size, lowercase=not cased)
+    else:
+        from keras_bert.text.wordpiece.training import learn_vocabulary
+
+        learned = learn_vocabulary(corpus, size, lowercase=not cased)
+    learned.save(output)
+    click.echo(f"{output}: {len(getattr(learned, 'vocabulary', learned))} tokens")

@@ -1,8 +1,8 @@
-"""Rows and targets to batches, in which texts of like length stand together.
+"""Batches of rows and targets, sorted so that texts of similar length share a batch.
 
-What every batch holds is decided beforehand, for all epochs; the graph only gathers and pads. So
-the examples are the same in every epoch, their order is a function of (seed, epoch), and a run
-can begin at any epoch.
+The contents of all batches are decided beforehand, for all epochs; the graph only gathers and pads.
+So each epoch has the same examples, their order is a function of (seed, epoch), and a run can
+begin at any epoch.
 """
 
 import dataclasses
@@ -17,20 +17,20 @@ from keras_bert.layers.crf import IGNORED
 from keras_bert.text.rows import Rows, splits_of
 
 ACCELERATOR_STEP = 8
-"""On accelerators batches are as long as a multiple of this, which their kernels want."""
+"""On accelerators the length of a batch is a multiple of this number, which suits the kernels."""
 
 POOL = 50
-"""Batches among which texts are sorted by length."""
+"""Number of batches among which texts are sorted by length."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """What the steps of some epochs take: S elements and their weights, cut into steps.
+class BatchPlan:
+    """Plan of the batches of some epochs: S elements and their weights, divided into steps.
 
     Args:
-        elements: index of each, int64 `[S]`.
-        weights: in the loss, float32 `[S]`.
-        splits: where steps begin and end, int64 `[steps + 1]`.
+        elements: index of each element, int64 `[S]`.
+        weights: weight of each element in the loss, float32 `[S]`.
+        splits: beginnings and ends of the steps, int64 `[steps + 1]`.
     """
 
     elements: np.ndarray
@@ -39,27 +39,28 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """Steps in all epochs together."""
+        """Number of steps in all epochs together."""
         return len(self.splits) - 1
 
 
 def epoch_batches(
     lengths: np.ndarray, batch_size: int, rng: np.random.Generator, *, length_buckets: bool = True
 ) -> list[np.ndarray]:
-    """All elements in an order by chance, as batches of indices; one batch may be smaller.
+    """Returns all elements in random order, as batches of indices; one batch may be smaller.
 
     Args:
-        lengths: of the elements, int `[E]`.
+        lengths: length of each element, int `[E]`.
         batch_size: elements per batch.
-        rng: chance.
-        length_buckets: whether elements are sorted by length, in pools of `POOL` batches and of at
-            most a quarter of all, before they are cut into batches, which then are shuffled. But
-            the batch with the longest comes first, so what memory does not hold is known at once.
+        rng: generator of the order.
+        length_buckets: whether elements are sorted by length before they are divided into batches.
+            They are sorted in pools of `POOL` batches, and of at most a quarter of all elements.
+            Then the batches are shuffled. The batch with the longest element comes first, so that
+            a lack of memory shows at once.
     """
     order = rng.permutation(len(lengths))
     if not length_buckets:
         return _cut(order, batch_size)
-    # Were a small set one pool, the same texts would meet in every epoch.
+    # If a small set were one pool, the same texts would share a batch in every epoch.
     size = min(POOL, max(len(order) // (4 * batch_size), 1)) * batch_size
     pools = [pool[np.argsort(-lengths[pool], kind="stable")] for pool in _cut(order, size)]
     batches = _cut(np.concatenate(pools), batch_size)
@@ -69,7 +70,7 @@ def epoch_batches(
     return batches
 
 
-def make_plan(
+def plan_batches(
     rows: Rows,
     targets: Targets,
     weights: np.ndarray | None = None,
@@ -80,8 +81,8 @@ def make_plan(
     length_buckets: bool = True,
     replicas: int = 1,
     gradient_accumulation_steps: int = 1,
-) -> Plan:
-    """Decides what every step of some epochs takes.
+) -> BatchPlan:
+    """Plans the elements and weights of every step of some epochs.
 
     A batch is computed in `gradient_accumulation_steps` steps by `replicas` devices each. It has as
     many parts, of the same number of elements. The mean of the parts' losses is the loss of the
@@ -90,13 +91,13 @@ def make_plan(
 
     Args:
         rows: R rows, E = R / `rows.group` elements.
-        targets: of the elements.
-        weights: of the elements in the loss, float32 `[E]`; None for 1.
+        targets: targets of the elements.
+        weights: weight of each element in the loss, float32 `[E]`; None for 1.
         batch_size: elements per batch.
-        epochs: their numbers; each has an order of its own.
-        seed: of the orders.
+        epochs: numbers of the epochs; each has its own order.
+        seed: seed of the orders.
         length_buckets: see `epoch_batches`.
-        replicas: devices.
+        replicas: number of devices.
         gradient_accumulation_steps: steps per batch.
     """
     lengths = rows.lengths.reshape(-1, rows.group).max(axis=1)
@@ -110,24 +111,24 @@ def make_plan(
             size = -(-len(batch) // parts)  # of a part
             fill = (0, size * parts - len(batch))
             filled = np.pad(batch, fill, mode="edge")
-            # Keras divides each part's sum by what is in it, fillers too.
+            # Keras divides each part's sum by the part's size, which counts fillers.
             total = counts[batch].sum()
             divisors = np.repeat(counts[filled].reshape(parts, size).sum(axis=1), size)
             elements.append(filled)
             scales.append(np.pad(weights[batch], fill) * divisors * parts / max(total, 1))
             sizes += [size * replicas] * gradient_accumulation_steps
-    return Plan(
+    return BatchPlan(
         np.concatenate(elements), np.concatenate(scales).astype(np.float32), np.cumsum(sizes)
     )
 
 
-def batches(rows: Rows, targets: Targets, plan: Plan) -> tf.data.Dataset:
-    """The batches of a plan, one after the other.
+def batches(rows: Rows, targets: Targets, plan: BatchPlan) -> tf.data.Dataset:
+    """Returns the batches of a plan, one after the other.
 
     Returns:
-        `(inputs, targets, weights)`: inputs `token_ids`, `segment_ids` and `padding_mask`, int32
-        `[B, T]` or, where rows form groups of C, `[B, C, T]`; targets as they are, or `[B, T]`;
-        weights float32 `[B]`, or `[B, 1]` for a mean over tokens.
+        `(inputs, targets, weights)`. Inputs are `token_ids`, `segment_ids` and `padding_mask`,
+        int32 `[B, T]` or, if rows form groups of C, `[B, C, T]`. Targets are as given, or
+        `[B, T]`. Weights are float32 `[B]`, or `[B, 1]` for a mean over tokens.
     """
     multiple = length_step()
     with tf.device("cpu:0"):
@@ -171,13 +172,13 @@ def batches(rows: Rows, targets: Targets, plan: Plan) -> tf.data.Dataset:
 
 
 def length_step() -> int:
-    """What the lengths of batches are multiples of; a processor pays for every token."""
+    """Returns the number that divides the length of every batch: 1 on a CPU."""
     accelerated = any(device.device_type != "CPU" for device in tf.config.list_logical_devices())
     return ACCELERATOR_STEP if accelerated else 1
 
 
 def _divisors(rows: Rows, targets: Targets) -> np.ndarray:
-    """What each element adds to that by which the loss is divided, int `[E]`."""
+    """Returns the number of terms that each element adds to the mean loss, int `[E]`."""
     if not isinstance(targets, PerToken) or targets.mean == "rows":
         return np.ones(len(rows) // rows.group, np.int64)
     so_far = splits_of(targets.values != IGNORED)

@@ -1,11 +1,14 @@
-"""What a model says about examples, and what that is worth."""
+"""Predictions of a model for examples, and metrics of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_bert.errors import InputError
-from keras_bert.finetuning.examples import Examples
+from keras_bert.finetuning.examples import Examples, labels_of
 from keras_bert.finetuning.jobs import Job, job_of
+from keras_bert.metrics.entities import entity_report
+from keras_bert.tasks.entities import spans_of
+from keras_bert.tasks.registry import task_of
 from keras_bert.text.rows import Rows
 
 
@@ -16,16 +19,16 @@ def evaluate(
     batch_size: int = 32,
     run: Callable[..., Any] | None = None,
 ) -> dict[str, float]:
-    """The metrics of a model on labelled examples.
+    """Returns the metrics of a model on labelled examples.
 
     Args:
         model: a task with a preprocessor.
-        examples: of the task's kind, with labels that the model knows.
+        examples: examples of the task's kind, with labels that the model knows.
         batch_size: rows per step.
-        run: what computes in the model's place; see `predict_rows`.
+        run: function that replaces the model; see `predict_rows`.
 
     Returns:
-        Metrics by name, as the task's job measures them; `loss` where it is known.
+        Metrics by name, as the task's job measures them; `loss` if it is known.
 
     Raises:
         InputError: if labels are missing or unknown; the message names file and line.
@@ -35,10 +38,10 @@ def evaluate(
 
 
 def predict(model: Any, examples: Examples, *, batch_size: int = 32) -> list[dict[str, Any]]:
-    """What a model says about examples, labelled or not.
+    """Returns a model's predictions for examples, with labels or without.
 
     Returns:
-        One dictionary per example, ready for JSON, as the model's `predict_text`.
+        One dictionary per example, ready for JSON, as `predict_text` of the model.
 
     Raises:
         InputError: if the model cannot take texts.
@@ -55,17 +58,17 @@ def outputs_of(
     labelled: bool = False,
     run: Callable[..., Any] | None = None,
 ) -> tuple[Job, Rows, Any]:
-    """What a model's job measures and predicts by: itself, the rows and the outputs for them.
+    """Returns a model's job, the rows of the examples, and the outputs for the rows.
 
     Args:
         model: a task with a preprocessor.
-        examples: of the task's kind.
+        examples: examples of the task's kind.
         batch_size: rows per step.
-        labelled: whether what is wrong with the labels is to be said before the work.
-        run: what computes in the model's place; see `predict_rows`.
+        labelled: whether the labels are checked before the model runs.
+        run: function that replaces the model; see `predict_rows`.
 
     Raises:
-        InputError: if the model cannot take texts, or something is wrong with the labels.
+        InputError: if the model cannot take texts, or a label is wrong.
     """
     job = job_of(model)
     check_model(model)
@@ -76,10 +79,10 @@ def outputs_of(
 
 
 def check_model(model: Any) -> None:
-    """Passes for a model that can take texts.
+    """Checks that a model can take texts.
 
     Raises:
-        InputError: for another.
+        InputError: if it cannot.
     """
     if getattr(model, "preprocessor", None) is None:
         raise InputError(
@@ -92,3 +95,67 @@ def check_model(model: Any) -> None:
             f"The preprocessor's sequence_length is {length}, but the model has {positions} "
             "positions; shorten it."
         )
+
+
+def labels_given(model: Any) -> str:
+    """Returns "single", "multi" or "": whether a model gives one label to a text or word, or more.
+
+    Only models with such labels have a `label_report`.
+    """
+    if task_of(model) not in ("classifier", "token_classifier"):
+        return ""
+    kinds = {"multi_label": "multi", "regression": ""}
+    return kinds.get(getattr(model, "problem_type", ""), "single")
+
+
+def label_report(
+    model: Any, examples: Examples, predictions: Sequence[dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Returns precision, recall, F1 and support of every label.
+
+    If labels mark entities, entities are counted; else the labels of words, or of texts.
+
+    Args:
+        model: a `SequenceClassifier` or `TokenClassifier`.
+        examples: examples with labels.
+        predictions: predictions for them; see `predict`.
+    """
+
+    def items(labels: Sequence[str]) -> list[tuple[str, int, int]]:
+        if _marks_entities(model):
+            return spans_of(labels)
+        # The labels of words must agree word by word. The labels of a text have no order.
+        places = range(len(labels)) if hasattr(model, "scheme") else [0] * len(labels)
+        return [(label, place, place) for label, place in zip(labels, places, strict=True)]
+
+    right, predicted = labels_of(examples), _predicted(predictions)
+    return entity_report(list(map(items, right)), list(map(items, predicted)))
+
+
+def confusion(
+    model: Any, examples: Examples, predictions: Sequence[dict[str, Any]]
+) -> tuple[list[str], list[str], list[str]]:
+    """Returns the arguments of `plot_confusion`: right labels, predicted labels, and all labels.
+
+    There is one label for each text or each word. Tags of entities have no prefixes. The
+    arguments are those of `label_report`.
+    """
+
+    def names(labels: Sequence[str]) -> list[str]:
+        return [label[2:] or label if _marks_entities(model) else label for label in labels]
+
+    right, predicted = (
+        [label for one in labels for label in names(one)]
+        for labels in (labels_of(examples), _predicted(predictions))
+    )
+    return right, predicted, list(dict.fromkeys(names(model.labels)))
+
+
+def _predicted(predictions: Sequence[dict[str, Any]]) -> list[Sequence[str]]:
+    names = ("tags", "labels", "label")
+    labels = [next(one[name] for name in names if name in one) for one in predictions]
+    return [(label,) if isinstance(label, str) else label for label in labels]
+
+
+def _marks_entities(model: Any) -> bool:
+    return getattr(model, "scheme", None) is not None

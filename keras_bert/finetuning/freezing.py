@@ -1,4 +1,4 @@
-"""Weights that fine-tuning leaves alone."""
+"""Freezing of weights during fine-tuning."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from keras_bert.errors import InputError
 
 @contextlib.contextmanager
 def frozen(model: Any, layers: int) -> Iterator[None]:
-    """Inside, the embeddings and so many layers keep their weights; -1: the embeddings alone.
+    """Freezes the embeddings and so many layers inside the block; -1: the embeddings alone.
 
-    So does a pooler of which the model makes no use: it has no gradient, of which Keras warns.
+    A pooler that the model does not use is frozen, too: Keras warns of weights without gradient.
 
     Raises:
         InputError: if the encoder has fewer layers.

@@ -1,112 +1,147 @@
-"""How to fine-tune."""
+"""Options of a fine-tuning run: type, range, default and help of each."""
 
-import dataclasses
 import math
 from collections.abc import Mapping
-from numbers import Integral, Real
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, model_validator
 
 from keras_bert.errors import InputError
+from keras_bert.options import Count, Number, OptionalCount, OptionalNumber, Options
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """How to fine-tune; the defaults are within the ranges of the BERT paper (section A.3).
+def _to_weights(value: Any) -> Any:
+    """Reads texts such as ("good=2", "bad=1") or ("balanced",), and checks the weights."""
+    if isinstance(value, (list, tuple)):
+        balanced = tuple(value) == ("balanced",)
+        value = "balanced" if balanced else dict(map(_to_weight, value)) or None
+    if isinstance(value, Mapping):
+        for label, weight in value.items():
+            if not (isinstance(weight, (int, float)) and 0 <= weight < math.inf):
+                raise InputError(
+                    f"class_weights has {weight!r} for {label!r}, but must have numbers, 0 or more."
+                )
+        return {str(label): weight for label, weight in value.items()}
+    if value not in (None, "balanced"):
+        raise InputError(
+            f"class_weights is {value!r}, but must be 'balanced' or a weight for each label."
+        )
+    return value
 
-    Args:
-        epochs: passes through the training examples.
-        batch_size: examples per update, over all replicas and micro-batches.
-        learning_rate: at the end of the warm-up, from where it falls to 0.
-        warmup: share of the updates in which the learning rate rises.
-        weight_decay: decoupled, not on biases and layer normalizations.
-        global_clipnorm: largest norm of the gradient, or None.
-        layer_decay: the rate of each layer as a share of the next higher one's (Howard and Ruder
-            2018, https://arxiv.org/abs/1801.06146, section 3.2); 1 for the same rate everywhere.
-        crf_rate: the rate of a CRF's transitions, as a multiple of the others'.
-        frozen_layers: the embeddings and so many layers above them keep their weights; -1 freezes
-            the embeddings alone.
-        gradient_accumulation_steps: number of parts in which a batch is computed, to save memory.
-        patience: stop after so many epochs without a better one; None never stops early.
-        metric: what chooses the best epoch; by default the first metric of the task.
-        label_smoothing: share of each target that is spread over all labels; classifiers only.
-        class_weights: label to weight in the loss (1 where it is left out), or "balanced": the
-            rarer, the heavier (N / labels / count); classifiers only.
-        r_drop: weight of the divergence between two passes with different dropout (Liang et al.
-            2021, https://arxiv.org/abs/2106.14448); 0 makes one pass.
-        length_buckets: whether texts of like length share a batch, so that little is padding.
-        seed: of the order of the examples and of dropout.
+
+def _to_weight(text: str) -> tuple[str, float]:
+    label, _, weight = text.rpartition("=")
+    try:
+        number = float(weight)
+    except ValueError:
+        label = ""
+    if not label:
+        raise InputError(f"The class weight {text!r} is neither LABEL=NUMBER nor balanced.")
+    return label, number
+
+
+ClassWeights = Annotated[str | dict[str, float] | None, BeforeValidator(_to_weights)]
+
+
+class Recipe(Options):
+    """Options of a fine-tuning run; the defaults are in the ranges of the BERT paper (section A.3).
+
+    `keras-bert finetune` has an option for each: `--learning-rate` is `learning_rate`.
 
     Raises:
-        InputError: if a value is out of its range.
+        InputError: if an option is unknown, of another type or out of its range.
+
+    Example:
+        >>> Recipe(epochs=2, learning_rate=1e-4).batch_size
+        32
     """
 
-    epochs: int = 3
-    batch_size: int = 32
-    learning_rate: float = 5e-5
-    warmup: float = 0.1
-    weight_decay: float = 0.01
-    global_clipnorm: float | None = 1.0
-    layer_decay: float = 1.0
-    crf_rate: float = 100.0
-    frozen_layers: int = 0
-    gradient_accumulation_steps: int = 1
-    patience: int | None = None
-    metric: str | None = None
-    label_smoothing: float = 0.0
-    class_weights: str | Mapping[str, float] | None = None
-    r_drop: float = 0.0
-    length_buckets: bool = True
-    seed: int = 0
+    epochs: Count = Field(default=3, description="Passes through the training examples.")
+    batch_size: Count = Field(
+        default=32, description="Examples per update, over all devices and micro-batches."
+    )
+    learning_rate: Number = Field(
+        default=5e-5,
+        gt=0,
+        le=10,
+        description="Learning rate at the end of the warm-up, usually from 1e-5 to 1e-3. Then it "
+        "falls to 0.",
+    )
+    warmup: Number = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Ratio of the updates during which the learning rate rises.",
+    )
+    weight_decay: Number = Field(
+        default=0.01,
+        ge=0,
+        le=10,
+        description="Decoupled weight decay, not applied to biases and layer normalizations.",
+    )
+    global_clipnorm: OptionalNumber = Field(
+        default=1.0, gt=0, description="Largest norm of the whole gradient."
+    )
+    layer_decay: Number = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Ratio of a layer's learning rate to the rate of the layer above. 1 means the "
+        "same rate everywhere (Howard and Ruder 2018, https://arxiv.org/abs/1801.06146).",
+    )
+    crf_rate: Number = Field(
+        default=100.0,
+        ge=0,
+        description="Learning rate of a CRF's transitions, as a multiple of the learning rate.",
+    )
+    frozen_layers: int = Field(
+        default=0,
+        ge=-1,
+        description="Number of layers that keep their weights, from the lowest on, with the "
+        "embeddings. -1 freezes the embeddings alone.",
+    )
+    gradient_accumulation_steps: Count = Field(
+        default=1, description="Number of parts in which a batch is computed, to save memory."
+    )
+    patience: OptionalCount = Field(
+        default=None,
+        description="Stops after this many epochs without a better one. By default, all epochs "
+        "run.",
+    )
+    metric: str | None = Field(
+        default=None,
+        description="Metric that chooses the best epoch; by default the task's first metric.",
+    )
+    label_smoothing: Number = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Ratio of each target that is spread over all labels. Classifiers only.",
+    )
+    class_weights: ClassWeights = Field(
+        default=None,
+        description="Weight of each label in the loss, such as LABEL=2 on the command line; 1 if "
+        "it is left out. Or balanced: N / labels / count. Classifiers only.",
+    )
+    r_drop: Number = Field(
+        default=0.0,
+        ge=0,
+        description="Weight of the divergence between two passes with different dropout (Liang et "
+        "al. 2021, https://arxiv.org/abs/2106.14448). 0 makes one pass.",
+    )
+    length_buckets: bool = Field(
+        default=True, description="Whether texts of similar length share a batch."
+    )
+    seed: int = Field(
+        default=0, ge=0, le=2**31 - 1, description="Seed of the examples' order and of dropout."
+    )
 
-    def __post_init__(self) -> None:
-        for name, (low, high, expected) in _RANGES.items():
-            value = getattr(self, name)
-            kind, article = (Integral, "a whole number, ") if name in _WHOLE else (Real, "")
-            if value is None and name in _OPTIONAL:
-                continue
-            if not (isinstance(value, kind) and low <= float(value) <= high):
-                raise InputError(f"{name} is {value!r}, but must be {article}{expected}.")
+    @model_validator(mode="after")
+    def _check_parts(self) -> Self:
         if self.gradient_accumulation_steps > self.batch_size:
             raise InputError(
                 f"gradient_accumulation_steps is {self.gradient_accumulation_steps}, but a batch "
                 f"of {self.batch_size} has only {self.batch_size} micro-batches; lower it or raise "
                 "batch_size."
             )
-        if isinstance(self.class_weights, Mapping):
-            for label, weight in self.class_weights.items():
-                if not (isinstance(weight, Real) and 0 <= float(weight) < math.inf):
-                    raise InputError(
-                        f"class_weights has {weight!r} for {label!r}, but must have numbers, 0 or "
-                        "more."
-                    )
-        if isinstance(self.class_weights, str) and self.class_weights != "balanced":
-            raise InputError(
-                f"class_weights is {self.class_weights!r}, but must be 'balanced' or a weight for "
-                "each label."
-            )
-
-
-_WHOLE = (
-    "epochs",
-    "batch_size",
-    "frozen_layers",
-    "gradient_accumulation_steps",
-    "patience",
-    "seed",
-)
-_OPTIONAL = ("global_clipnorm", "patience")
-_RANGES: dict[str, tuple[float, float, str]] = {
-    "epochs": (1, 1e6, "1 or more"),
-    "batch_size": (1, 1e6, "1 or more"),
-    "learning_rate": (1e-12, 10, "positive, and usually from 1e-5 to 1e-3"),
-    "warmup": (0, 1, "from 0 to 1"),
-    "weight_decay": (0, 10, "from 0 to 10"),
-    "global_clipnorm": (1e-12, 1e12, "positive, or None"),
-    "layer_decay": (1e-6, 1, "above 0 and at most 1"),
-    "crf_rate": (0, 1e6, "0 or more"),
-    "frozen_layers": (-1, 1e6, "-1 or more"),
-    "gradient_accumulation_steps": (1, 1e6, "1 or more"),
-    "patience": (1, 1e6, "1 or more, or None"),
-    "label_smoothing": (0, 0.999999, "from 0 to below 1"),
-    "r_drop": (0, 1e6, "0 or more"),
-    "seed": (0, 2**31 - 1, "from 0 to 2147483647"),
-}
+        return self

@@ -12,11 +12,11 @@ from keras_bert.errors import InputError
 
 @contextlib.contextmanager
 def r_drop(model: Any, weight: float) -> Iterator[None]:
-    """Inside, `fit` minimizes the loss of R-Drop, as long as the weight is not 0.
+    """Lets `fit` minimize the loss of R-Drop inside the block, unless the weight is 0.
 
-    Liang et al. 2021 (https://arxiv.org/abs/2106.14448), section 2.2: every batch passes twice,
-    under different dropout; to the mean of the two losses comes `weight` times the mean of the
-    divergences KL(1 ‖ 2) and KL(2 ‖ 1), as in the authors' code. (The paper adds the two losses.)
+    Liang et al. 2021 (https://arxiv.org/abs/2106.14448), section 2.2. Every batch passes twice,
+    with different dropout. The loss is the mean of the two losses plus `weight` times the mean of
+    the divergences KL(1 ‖ 2) and KL(2 ‖ 1), as in the authors' code. (The paper adds the losses.)
 
     Raises:
         InputError: if the model's outputs are no distributions over labels.
@@ -53,13 +53,13 @@ def r_drop(model: Any, weight: float) -> Iterator[None]:
 
 
 def symmetric_divergence(first: Any, second: Any) -> Any:
-    """KL(p ‖ q) + KL(q ‖ p) of softmax distributions, logits `[..., L]` to float32 `[...]`."""
+    """Returns KL(p ‖ q) + KL(q ‖ p) of softmax distributions: float32 `[...]` of `[..., L]`."""
     log_p, log_q = (ops.log_softmax(ops.cast(x, "float32")) for x in (first, second))
     return ops.sum((ops.exp(log_p) - ops.exp(log_q)) * (log_p - log_q), axis=-1)
 
 
 def _divergence(targets: Any, first: Any, second: Any, weights: Any) -> Any:
-    """The mean over the targets: `[B]`, or `[B, T]` of which the negative ones do not count."""
+    """Returns the mean over the targets: `[B]`, or `[B, T]` without negative targets."""
     counted = ops.cast(targets >= 0, "float32")
     values = symmetric_divergence(first, second) * counted
     if weights is not None:

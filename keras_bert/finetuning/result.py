@@ -1,4 +1,4 @@
-"""What comes out of a fine-tuning, and the directory that it is written to."""
+"""Result of a fine-tuning, and the directory that holds it."""
 
 import contextlib
 import dataclasses
@@ -29,12 +29,12 @@ MODEL_NAME, METRICS_NAME, HISTORY_NAME = "model", "metrics.json", "history.jsonl
 
 @dataclasses.dataclass
 class Result:
-    """What came out of a fine-tuning.
+    """Result of a fine-tuning.
 
     Args:
-        best_epoch: from 1; its weights are those that the model has.
-        validation: the metrics of that epoch; empty without validation examples.
-        test: the metrics on the test examples, if there are any.
+        best_epoch: number of the best epoch, from 1 on. The model has the weights of this epoch.
+        validation: metrics of the best epoch; empty without validation examples.
+        test: metrics on the test examples, if there are any.
         history: one entry per epoch: `epoch`, `loss`, and `validation_…`.
     """
 
@@ -52,14 +52,14 @@ def write_result(
     card_data: ModelCardData,
     output: str | os.PathLike,
 ) -> None:
-    """Writes the model and what is known about it; other files in the directory stay.
+    """Writes the model, its metrics and its history. Other files in the directory stay.
 
     Args:
-        model: with the weights of the best epoch.
-        result: so far.
-        recipe: of the run.
-        splits: "training", "validation" and "test" to their examples, where there are any.
-        card_data: for the model's card, beside those that follow from the others.
+        model: model with the weights of the best epoch.
+        result: result so far.
+        recipe: recipe of the run.
+        splits: examples by "training", "validation" and "test".
+        card_data: data for the model's card, added to the data that follow from the others.
         output: the directory.
 
     Raises:
@@ -69,7 +69,7 @@ def write_result(
         "best_epoch": result.best_epoch,
         "validation": result.validation,
         "test": result.test,
-        "recipe": dataclasses.asdict(recipe),
+        "recipe": recipe.to_dict(),
     }
     known = _card_data(model, result, recipe, splits)
     card = ModelCardData(
@@ -85,7 +85,7 @@ def write_result(
 
 @contextlib.contextmanager
 def claimed(output: Path) -> Iterator[None]:
-    """Keeps other runs out of a directory that `check_output` accepts.
+    """Locks a directory that `check_output` accepts.
 
     Raises:
         InputError: if another run writes to it, or as `check_output`.
@@ -96,7 +96,7 @@ def claimed(output: Path) -> Iterator[None]:
 
 
 def check_output(output: Path) -> None:
-    """Finds out before hours of training, not after them, whether there is a place to write.
+    """Checks before the training that the directory can be written.
 
     Raises:
         StorageError: if a file cannot be written, or the directory holds something else.
@@ -122,12 +122,12 @@ class _NothingToWriteError(Exception):
 def _card_data(
     model: Any, result: Result, recipe: Recipe, splits: Mapping[str, Examples]
 ) -> ModelCardData:
-    """Data, recipe and metrics."""
+    """Returns data, recipe and metrics for the card."""
     data: dict[str, dict[str, Any]] = {
         split: {"file": Path(examples.path).name, "examples": len(examples)}
         for split, examples in splits.items()
     }
-    sections = {"Data": block(data), "Recipe": block(dataclasses.asdict(recipe))}
+    sections = {"Data": block(data), "Recipe": block(recipe.to_dict())}
     found = {"validation": result.validation, "test": result.test}
     found = {split: metrics for split, metrics in found.items() if metrics}
     if found:
@@ -139,7 +139,7 @@ def _card_data(
 
 
 def without_nan(value: Any) -> Any:
-    """A value for JSON, which has no NaN and no infinity: they become None."""
+    """Replaces NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, dict):
         return {key: without_nan(item) for key, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,15 +1,14 @@
-"""What a fine-tuning needs to go on where it was killed, as if nothing had happened.
+"""State of an unfinished fine-tuning, which lets it continue with the same result.
 
-    output/unfinished/      there while a run is under way or was killed:
-        weights.safetensors     of the model, after the last finished epoch,
-        optimizer.safetensors   all variables of the optimizer,
-        best.safetensors        weights of the best epoch, if that is an earlier one,
-        progress.json           the epoch, the history, which run it is, and checksums.
+    output/unfinished/          while a run is under way or was killed
+        weights.safetensors     weights of the model after the last finished epoch
+        optimizer.safetensors   all variables of the optimizer
+        best.safetensors        weights of the best epoch, if it is an earlier one
+        progress.json           epoch, history, name of the run, and checksums
 
 The order of examples and the seeds of dropout are functions of (seed, epoch), so neither is saved.
 """
 
-import dataclasses
 import hashlib
 import json
 import logging
@@ -44,12 +43,12 @@ logger = logging.getLogger(__name__)
 def save_progress(
     output: Path, model: Any, progress: dict[str, Any], best: list[Any] | None = None
 ) -> None:
-    """Writes the state after an epoch; until it is complete, the one before it stays.
+    """Writes the state after an epoch. The earlier state stays until the new one is complete.
 
     Args:
-        output: of the run.
-        model: compiled, with an optimizer that is built.
-        progress: ready for JSON; `run` is what `load_progress` compares.
+        output: directory of the run.
+        model: compiled model with a built optimizer.
+        progress: progress, ready for JSON; `load_progress` compares `run`.
         best: `model.get_weights()` of the best epoch, if the model has other weights now.
 
     Raises:
@@ -65,13 +64,13 @@ def save_progress(
 
 
 def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
-    """Sets model and optimizer to the state in which a run was left.
+    """Restores model and optimizer from the state of an unfinished run.
 
-    What another run left, with other data, another model or another recipe, is of no use to this
-    one: that is logged, and it begins anew.
+    If the state is of a run with other data, another model or another recipe, a message is logged,
+    and the run begins anew.
 
     Returns:
-        The progress that `save_progress` was given, or None if there is nothing to go on with.
+        The progress that `save_progress` was given, or None if the run begins anew.
 
     Raises:
         CheckpointError: if the state is damaged.
@@ -109,17 +108,16 @@ def remove_progress(output: Path) -> None:
 
 
 def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> str:
-    """A name for a run, by what it depends on: recipe, model and data.
+    """Returns a name for a run: a hash of recipe, model and data.
 
-    Of the model that is its kind, its arguments and its encoder: heads, and a pooler, can be new
-    and differ from start to start.
+    Heads and a pooler are left out of the hash, because new ones differ from start to start.
     """
     digest = hashlib.sha256()
     arguments = model.get_config()
     for name in ("name", "encoder", "preprocessor"):
         del arguments[name]
     config = model.encoder.config.to_dict()
-    described = [dataclasses.asdict(recipe), type(model).__name__, arguments, config]
+    described = [recipe.to_dict(), type(model).__name__, arguments, config]
     digest.update(json.dumps(described, sort_keys=True, default=str).encode())
     for rows, targets in splits:
         arrays = [rows.splits, *rows.flat.values(), *keras.tree.flatten(targets.values)]
@@ -132,7 +130,7 @@ def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> st
 
 
 def set_dropout_seeds(model: Any, seed: int, epoch: int) -> None:
-    """Makes what dropout draws in an epoch a function of (seed, epoch)."""
+    """Makes the dropout of an epoch a function of (seed, epoch)."""
     generators = [getattr(layer, "seed_generator", None) for layer in model._flatten_layers()]
     for number, generator in enumerate(filter(None, generators)):
         words = np.random.SeedSequence([seed, epoch, number]).generate_state(2)

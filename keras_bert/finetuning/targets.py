@@ -1,4 +1,4 @@
-"""Labels as read: what they say of the model, and what a loss and a metric take."""
+"""Labels as read: the model's arguments, and the targets of losses and metrics."""
 
 import math
 from typing import Any
@@ -10,9 +10,9 @@ from keras_bert.finetuning.examples import TextExamples
 
 
 def problem_type_of(examples: TextExamples) -> str:
-    """What the labels look like: "multi_label", "regression" or "single_label".
+    """Returns the type of problem: "multi_label", "regression" or "single_label".
 
-    Lists of labels are "multi_label"; numbers of which at least one is not whole, "regression".
+    Lists of labels are "multi_label". Numbers, if one is not whole, are "regression".
     """
     labels = examples.labels or ()
     if labels and isinstance(labels[0], tuple):
@@ -24,13 +24,13 @@ def problem_type_of(examples: TextExamples) -> str:
 
 
 def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:
-    """The names that a model's labels get, by id: in order of number if all are, else of letter.
+    """Returns the names of a model's labels by id, in numerical or else alphabetical order.
 
-    Where each label has a column of its own, the columns' order is kept. A regression has the
-    one name "score".
+    If each label has a column of its own, the names have the order of the columns. A regression
+    has the name "score".
 
     Raises:
-        InputError: if there are no two labels to tell apart.
+        InputError: if there are fewer than two labels.
     """
     labels = _labels(examples)
     if problem_type == "regression":
@@ -54,12 +54,12 @@ def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:
 
 
 def targets_of(examples: TextExamples, names: tuple[str, ...], problem_type: str) -> np.ndarray:
-    """Targets for `SequenceClassifier.default_loss`.
+    """Returns the targets of `SequenceClassifier.default_loss`.
 
     Args:
         examples: N labelled examples.
-        names: the L labels of the model, by id.
-        problem_type: as of the model.
+        names: L labels of the model, by id.
+        problem_type: type of problem of the model.
 
     Returns:
         Label ids int32 `[N]`; for "multi_label" indicators float32 `[N, L]`; for "regression"
@@ -89,12 +89,12 @@ def targets_of(examples: TextExamples, names: tuple[str, ...], problem_type: str
 
 
 def embedder_arguments(*examples: TextExamples, objective: str | None = None) -> dict[str, Any]:
-    """Arguments of `TextEmbedder` that suit examples: what it learns from, labels, scores.
+    """Returns arguments of `TextEmbedder` that suit examples: objective, labels and scores.
 
     Args:
-        *examples: all splits; the first is what to learn from.
-        objective: None for what the labels look like: "contrastive" without labels, "cosine"
-            with numbers of which at least one is not whole, else "softmax".
+        *examples: all splits, the training examples first.
+        objective: the objective. By default, it is "contrastive" without labels, "cosine" with
+            numbers if one is not whole, else "softmax".
 
     Raises:
         InputError: if the labels do not suit the objective.
@@ -110,7 +110,7 @@ def embedder_arguments(*examples: TextExamples, objective: str | None = None) ->
     if objective == "cosine":
         values = np.concatenate([targets_of(part, (), "regression") for part in examples])
         low, high = math.floor(min(values.min(), 0)), math.ceil(max(values.max(), 1))
-        if values.min() >= 1 and high > 2:  # grades, of which 1 is the lowest
+        if values.min() >= 1 and high > 2:  # grades from 1 on
             low = 1
         arguments["score_range"] = (float(low), float(high))
     return arguments

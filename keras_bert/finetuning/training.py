@@ -17,7 +17,7 @@ from keras_bert.checkpoints.card import ModelCardData
 from keras_bert.checkpoints.contents import check_saveable
 from keras_bert.errors import InputError, closest
 from keras_bert.extras import require_tensorflow_backend
-from keras_bert.finetuning.batching import batches, make_plan
+from keras_bert.finetuning.batching import batches, plan_batches
 from keras_bert.finetuning.evaluation import check_model
 from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.freezing import frozen
@@ -50,35 +50,31 @@ def fine_tune(
 ) -> Result:
     """Trains a model on examples; at the end it has the weights of its best epoch.
 
-    A model that was made in the scope of a `tf.distribute.MirroredStrategy` is trained on all
-    devices of that, with the same result as on one, but for dropout.
+    A model that was made in the scope of a `tf.distribute.MirroredStrategy` is trained on all of
+    its devices. The result is the same as on one device, except for dropout.
 
     Args:
-        model: a task with a preprocessor; its labels are those of the examples.
-        train: what to learn from; `TextExamples` for a `SequenceClassifier`, and so on.
-        validation: what to choose the best epoch by; without it the last one is kept.
-        test: what to measure the chosen epoch on.
-        recipe: how.
-        output: a directory that gets `model`, `metrics.json` and `history.jsonl`. They are
-            written whenever an epoch is the best so far, each file whole or not at all; so an
-            interrupted run leaves its best epoch. If it is started again, with the same recipe,
-            model and data, it goes on after the last finished epoch, with the same result as if
-            it had not been interrupted; with others, it begins anew.
-        card: what the model's card is to tell beside data, recipe and metrics: license, language,
-            the model that it began as.
+        model: a task with a preprocessor, with the labels of the examples; see `new_model`.
+        train: training examples, such as `TextExamples` for a `SequenceClassifier`.
+        validation: examples that choose the best epoch. Without them the last epoch is the best.
+        test: examples to measure the best epoch on.
+        recipe: options of the run.
+        output: directory for `model`, `metrics.json` and `history.jsonl`. They are written after
+            each epoch that is the best so far, each file whole or not at all. A run that was
+            interrupted continues after its last finished epoch if it is started again with the
+            same recipe, model and data. Its result is the same as without the interruption.
+        card: more data for the model's card, such as license, language and base model.
         verbose: as in `fit`; "auto" is a progress bar on a terminal, else a line per epoch.
 
     Raises:
-        InputError: if the model cannot take texts, labels are missing, unknown or all the same,
-            the recipe does not suit the model, the card is no `ModelCardData`, the output directory
-            holds something else, another run writes to it, the model could not be opened again
-            once it is written, or the loss becomes not a number.
+        InputError: if the model, the labels, the recipe, the card or the output directory is
+            unsuitable, another run writes to the directory, or the loss becomes nan.
         CheckpointError: if the state of an interrupted run is damaged.
 
     Example:
-        >>> train, validation = hold_out(read_examples("train.csv"), 0.1)
-        >>> names = label_names(train, "single_label")
-        >>> model = keras_bert.load("pretrained", task="classifier", labels=names)
+        >>> examples = read("classifier", "train.csv")
+        >>> model = new_model("classifier", "pretrained", examples)
+        >>> train, validation = hold_out(examples, 0.1)
         >>> fine_tune(model, train, validation, output="run").validation["accuracy"]
         0.97
     """
@@ -94,7 +90,7 @@ def fine_tune(
     if output is not None:
         check_saveable(model)
     train_split = _Split.of(job, model, train)
-    # Also finds out now, not after hours, what is wrong with the labels of the others.
+    # Wrong labels of the others are found now, not after hours.
     validation_split, test_split = (
         None if examples is None else _Split.of(job, model, examples)
         for examples in (validation, test)
@@ -105,14 +101,17 @@ def fine_tune(
     write = partial(write_result, recipe=recipe, splits=splits, card_data=card or ModelCardData())
 
     strategy = model.distribute_strategy
-    plan_options = {
-        "batch_size": recipe.batch_size,
-        "seed": recipe.seed,
-        "length_buckets": recipe.length_buckets,
-        "replicas": strategy.num_replicas_in_sync,
-        "gradient_accumulation_steps": recipe.gradient_accumulation_steps,
-    }
-    steps = make_plan(train_split.rows, train_split.targets, epochs=range(1), **plan_options).steps
+    plan = partial(
+        plan_batches,
+        train_split.rows,
+        train_split.targets,
+        batch_size=recipe.batch_size,
+        seed=recipe.seed,
+        length_buckets=recipe.length_buckets,
+        replicas=strategy.num_replicas_in_sync,
+        gradient_accumulation_steps=recipe.gradient_accumulation_steps,
+    )
+    steps = plan(epochs=range(1)).steps
     with (
         contextlib.nullcontext() if output is None else claimed(Path(output)),
         frozen(model, recipe.frozen_layers),
@@ -125,14 +124,8 @@ def fine_tune(
         epochs = _Epochs(job, validation_split, recipe, output, write)
         done = epochs.resume(model, [s for s in (train_split, validation_split) if s])
         if done < recipe.epochs and not epochs.is_enough(done):
-            plan = make_plan(
-                train_split.rows,
-                train_split.targets,
-                weights,
-                epochs=range(done, recipe.epochs),
-                **plan_options,
-            )
-            dataset = batches(train_split.rows, train_split.targets, plan)
+            whole = plan(weights=weights, epochs=range(done, recipe.epochs))
+            dataset = batches(train_split.rows, train_split.targets, whole)
             _build_loss(model, dataset)
             model.fit(
                 dataset.prefetch(tf.data.AUTOTUNE),
@@ -155,7 +148,7 @@ def fine_tune(
 
 @dataclasses.dataclass(frozen=True)
 class _Split:
-    """Examples with what does not change from epoch to epoch."""
+    """Examples with their rows and targets, which are the same in every epoch."""
 
     examples: Examples
     rows: Rows
@@ -172,7 +165,7 @@ class _Split:
 
 
 class _Epochs(keras.callbacks.Callback):
-    """Measures every epoch, keeps the weights of the best one, and stops in time."""
+    """Measures every epoch, keeps the weights of the best one, and stops early."""
 
     def __init__(
         self,
@@ -193,7 +186,7 @@ class _Epochs(keras.callbacks.Callback):
         self.best_weights: list[Any] | None = None  # None: the model has them
 
     def resume(self, model: Any, splits: list[_Split]) -> int:
-        """Continues what was interrupted; returns the number of epochs that are done."""
+        """Continues an interrupted run; returns the number of finished epochs."""
         if self.output is None:
             return 0
         self.run = run_of(model, self.recipe, [(s.rows, s.targets) for s in splits])
@@ -209,7 +202,7 @@ class _Epochs(keras.callbacks.Callback):
         return progress["epoch"]
 
     def is_enough(self, epoch: int) -> bool:
-        """Whether there was no better epoch for so long that there is no hope."""
+        """Returns whether the last `patience` epochs were no better."""
         patience = self.recipe.patience
         return patience is not None and epoch - self.result.best_epoch >= patience
 
@@ -261,7 +254,7 @@ class _Epochs(keras.callbacks.Callback):
 
 
 def _build_loss(model: Any, dataset: tf.data.Dataset) -> None:
-    """Spares `fit` from doing it under a strategy, where it makes floats of the token ids."""
+    """Builds the loss before `fit` does, which under a strategy converts token ids to floats."""
     if model.distribute_strategy.num_replicas_in_sync > 1:
         with model.distribute_strategy.scope():
             x, y, weights = next(iter(dataset))

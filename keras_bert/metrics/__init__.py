@@ -1,4 +1,4 @@
-"""What benchmarks score, as plain functions on NumPy arrays."""
+"""Metrics of benchmarks, as plain functions on NumPy arrays."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,13 +20,13 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
 
 
 def measure(names: Sequence[str], targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """Metrics by name; the larger, the better.
+    """Returns metrics by name; the larger, the better.
 
     Args:
         names: keys of `METRICS`.
-        targets: what is right: label ids `[N]`, indicators 0 and 1 `[N, L]` for several labels
-            per example, or numbers `[N]` for the correlations.
-        predictions: what the model says, of the same shape.
+        targets: right values: label ids `[N]`, indicators 0 and 1 `[N, L]` for several labels per
+            example, or numbers `[N]` for the correlations.
+        predictions: predicted values of the same shape.
 
     Raises:
         InputError: if a name is unknown, there are no examples, or the shapes differ.

@@ -1,6 +1,6 @@
-"""Labels against labels.
+"""Metrics of labels: accuracy, F1 and Matthews' correlation.
 
-`targets` and `predictions` are label ids `[N]`, or indicators 0 and 1 `[N, L]` where an example
+`targets` and `predictions` are label ids `[N]`, or indicators 0 and 1 `[N, L]` if an example
 has any number of labels. A ratio without a denominator counts as 0, as in scikit-learn.
 """
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def accuracy(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Share of the examples that are entirely right."""
+    """Ratio of the examples that are entirely right."""
     same = np.asarray(targets) == np.asarray(predictions)
     return float(same.reshape(len(same), -1).all(axis=1).mean())
 
@@ -39,13 +39,13 @@ def matthews(targets: np.ndarray, predictions: np.ndarray) -> float:
     right, predicted, actual = _counts(*_indicators(targets, predictions))
     total = len(targets)
     covariance = right.sum() * total - predicted @ actual
-    # As floats: the product of two squares is beyond integers from some 50,000 examples on.
+    # Floats: from some 50,000 examples on, integers cannot hold the product of two squares.
     variances = float(total**2 - predicted @ predicted) * float(total**2 - actual @ actual)
     return float(_ratio(covariance, np.sqrt(variances)))
 
 
 def _indicators(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bool `[N, L]`, one column per label that occurs."""
+    """Returns bool `[N, L]` with a column for each label that occurs."""
     targets, predictions = np.asarray(targets), np.asarray(predictions)
     if targets.ndim == 2:
         return targets.astype(bool), predictions.astype(bool)
@@ -54,7 +54,7 @@ def _indicators(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarra
 
 
 def _counts(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, ...]:
-    """How often each label is predicted rightly, predicted, and there: int64 `[L]` each."""
+    """Counts true positives, predictions and targets of each label: int64 `[L]` each."""
     return tuple(x.sum(axis=0) for x in (targets & predictions, predictions, targets))
 
 

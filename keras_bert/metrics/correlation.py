@@ -1,10 +1,10 @@
-"""Numbers against numbers, `[N]` each; not a number (nan) where one of them does not vary."""
+"""Correlations of numbers `[N]` with numbers `[N]`; nan if all of one side are equal."""
 
 import numpy as np
 
 
 def pearson(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Linear correlation."""
+    """Linear correlation of two lists of numbers."""
     x, y = (_standardized(values) for values in (targets, predictions))
     return float(np.clip(x @ y, -1, 1))
 
@@ -15,13 +15,13 @@ def spearman(targets: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def _standardized(values: np.ndarray) -> np.ndarray:
-    """Centred, and of length 1."""
+    """Centers values and scales them to length 1."""
     values = np.asarray(values, float)
-    if (values == values[0]).all():  # its centred values would be rounding errors, not zeros
+    if (values == values[0]).all():  # its centered values would be rounding errors, not zeros
         return np.full_like(values, np.nan)
-    centred = values - values.mean()
-    centred = centred / np.abs(centred).max()  # the square of a tiny number would be 0
-    return centred / np.linalg.norm(centred)
+    centered = values - values.mean()
+    centered = centered / np.abs(centered).max()  # the square of a tiny number would be 0
+    return centered / np.linalg.norm(centered)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Entities against entities: right is what has the right words and the right label."""
+"""Metrics of entities: an entity is right if its words and its label are."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,15 +12,14 @@ Span = tuple[str, int, int]
 def entity_scores(
     targets: Sequence[Iterable[Span]], predictions: Sequence[Iterable[Span]]
 ) -> dict[str, float]:
-    """`precision`, `recall` and `f1` of all entities of all texts (micro average).
+    """Returns `precision`, `recall` and `f1` of all entities of all texts (micro average).
 
     As the CoNLL-2003 task (https://aclanthology.org/W03-0419) and seqeval: a ratio without a
     denominator counts as 0.
 
     Args:
-        targets: for each of N texts the entities that are there: label, first word, and the word
-            after the last.
-        predictions: for each text those that the model finds.
+        targets: right entities of each of N texts: label, first word, and the word after the last.
+        predictions: predicted entities of each text.
 
     Raises:
         InputError: if the numbers of texts differ.
@@ -32,9 +31,9 @@ def entity_scores(
 def entity_report(
     targets: Sequence[Iterable[Span]], predictions: Sequence[Iterable[Span]]
 ) -> dict[str, dict[str, Any]]:
-    """For every label, in alphabetical order, what `entity_scores` gives, and `support`.
+    """Returns the scores of `entity_scores` and `support` for every label, in alphabetical order.
 
-    Support is how many entities of the label there are.
+    Support is the number of right entities with the label.
     """
     right, found, there = _counts(targets, predictions)
     return {
@@ -46,7 +45,7 @@ def entity_report(
 def _counts(
     targets: Sequence[Iterable[Span]], predictions: Sequence[Iterable[Span]]
 ) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """By label: how many entities are found rightly, found, and there."""
+    """Counts true positives, predictions and targets by label."""
     if len(targets) != len(predictions):
         raise InputError(
             f"There are predictions for {len(predictions)} texts, but targets for {len(targets)}."

@@ -1,4 +1,4 @@
-"""How high the right text stands among all texts, ordered by their cosine to a query."""
+"""Metrics of retrieval: the rank of the right text, ordered by the cosine to a query."""
 
 from collections.abc import Sequence
 
@@ -13,16 +13,16 @@ def ranks(
     own: np.ndarray,
     right: Sequence[Sequence[int]],
 ) -> np.ndarray:
-    """The rank of each query's own document among those that are wrong for it, from 1.
+    """Returns the rank of each query's own document among the wrong documents, from 1 on.
 
-    Of equally near documents the wrong ones come first, so that a model that makes all texts
-    alike finds nothing.
+    Of equally near documents the wrong ones come first, so a model that makes all texts alike
+    finds nothing.
 
     Args:
-        queries: `[N, H]`.
-        documents: `[M, H]`.
-        own: the document of each query, int `[N]`.
-        right: all documents that are right for each query, N lists.
+        queries: vectors `[N, H]`.
+        documents: vectors `[M, H]`.
+        own: index of each query's own document, int `[N]`.
+        right: indices of all right documents of each query, N lists.
 
     Returns:
         Int `[N]`.
@@ -40,7 +40,7 @@ def ranks(
 
 
 def accuracy_at_1(ranks: np.ndarray) -> float:
-    """Share of the ranks that are 1."""
+    """Ratio of the ranks that are 1."""
     return float(np.mean(ranks == 1))
 
 

@@ -1,7 +1,7 @@
-"""Answers against answers, by the definitions of SQuAD's official scripts.
+"""Metrics of answers, by the definitions of SQuAD's official scripts.
 
-1.1: Rajpurkar et al. 2016 (https://arxiv.org/abs/1606.05250); 2.0, where some questions have no
-answer: Rajpurkar et al. 2018 (https://arxiv.org/abs/1806.03822). All scores are between 0 and 1.
+1.1: Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250. 2.0, with questions that have no
+answer: Rajpurkar et al. 2018, https://arxiv.org/abs/1806.03822. All scores are between 0 and 1.
 """
 
 import re
@@ -17,22 +17,22 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalized(answer: str) -> str:
-    """Lowercase, without ASCII punctuation, without articles, with single spaces."""
+    """Lowercases an answer and removes ASCII punctuation, articles and double spaces."""
     text = answer.lower().translate(_PUNCTUATION)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
 def exact(prediction: str, answer: str) -> float:
-    """1 if both are the same when normalized, else 0."""
+    """Returns 1 if both are the same when normalized, else 0."""
     return float(normalized(prediction) == normalized(answer))
 
 
 def overlap(prediction: str, answer: str, *, both_empty: bool = True) -> float:
-    """F1 of the words, as often as they occur, of normalized texts.
+    """F1 of the words of normalized texts, each as often as it occurs.
 
     Args:
-        prediction: what the model says.
-        answer: what is right.
+        prediction: predicted answer.
+        answer: right answer.
         both_empty: whether two texts that are empty when normalized are equal (as in 2.0) or
             have nothing in common (as in 1.1).
     """
@@ -46,14 +46,14 @@ def overlap(prediction: str, answer: str, *, both_empty: bool = True) -> float:
 def answer_scores(
     predictions: Sequence[str], answers: Sequence[Sequence[str]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Exact match and F1 of each of N questions, `[N]` float64 each.
+    """Returns exact match and F1 of each of N questions, `[N]` float64 each.
 
-    If any question has no answer the definitions are those of 2.0, else those of 1.1. They
-    differ only for answers of which normalization leaves nothing, such as "The".
+    If any question has no answer, the definitions of 2.0 apply, else the definitions of 1.1. They
+    differ only for answers that are empty when normalized, such as "The".
 
     Args:
-        predictions: the answers found, "" where there is none.
-        answers: for each question those that are right, the best of which counts.
+        predictions: predicted answers; "" means no answer.
+        answers: right answers of each question. The one with the best score counts.
 
     Raises:
         InputError: if there are no questions or the numbers of questions differ.
@@ -76,11 +76,11 @@ def answer_scores(
 
 
 def squad_scores(predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-    """`exact_match` and `f1`, the means over all questions.
+    """Returns `exact_match` and `f1`, the means over all questions.
 
-    If some questions have no answer, the same also over those alone that have one
-    (`has_answer_exact_match`, `has_answer_f1`) or none (`no_answer_f1`, which is exact match,
-    too). For arguments and errors see `answer_scores`.
+    If some questions have no answer, adds the means over questions with an answer
+    (`has_answer_exact_match`, `has_answer_f1`) and without (`no_answer_f1`, the same as exact
+    match). For arguments and errors see `answer_scores`.
     """
     by_name = dict(zip(("exact_match", "f1"), answer_scores(predictions, answers), strict=True))
     scores = {name: float(values.mean()) for name, values in by_name.items()}
@@ -98,22 +98,22 @@ def best_threshold(
     answered: np.ndarray,
     has_answer: np.ndarray,
 ) -> tuple[float, float]:
-    """Which threshold for "no answer" gives the best mean score.
+    """Finds the threshold for "no answer" with the best mean score.
 
     Args:
-        scores: of each question's best answer, `[N]`: exact match or F1.
-        null_scores: how much speaks for there being no answer, `[N]`; none is given where that is
-            more than the threshold.
+        scores: score of each question's best answer, `[N]`: exact match or F1.
+        null_scores: score of "no answer", `[N]`. The prediction is "no answer" if it is above the
+            threshold.
         answered: bool `[N]`, whether the best answer is other than "".
-        has_answer: bool `[N]`, whether there is one.
+        has_answer: bool `[N]`, whether there is an answer.
 
     Returns:
-        The mean score and the smallest threshold that gives it, one of the `null_scores`; if it
-        is best never to answer, 0, or a threshold below all `null_scores` where 0 is not.
+        The mean score and the smallest threshold with this score, one of the `null_scores`. If it
+        is best never to answer, the threshold is 0, or lower if 0 is not below all `null_scores`.
     """
     order = np.argsort(null_scores, kind="stable")
     limits = np.asarray(null_scores, float)[order]
-    # What is won by answering a question instead of saying that there is no answer.
+    # Gain of an answer over "no answer".
     gains = np.where(has_answer, scores, -np.asarray(answered, float))[order]
     never = np.count_nonzero(~np.asarray(has_answer, bool))  # the score of never answering
     totals = never + np.cumsum(gains)

@@ -1,1 +1,1 @@
-"""Encoder plus head, for `model.fit`."""
+"""Tasks: an encoder with a head, for `model.fit`."""

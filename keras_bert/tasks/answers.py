@@ -1,8 +1,8 @@
-"""From the scores of tokens, as starts and as ends, to answers.
+"""Answers from the scores of tokens as starts and as ends.
 
-As `write_predictions` in BERT's `run_squad.py`, but for two things: all pairs of a start and an end
-are looked at, not those of the 20 best of each; and an answer is a slice of the text as it was
-given, so nothing has to be aligned.
+The algorithm is `write_predictions` in BERT's `run_squad.py`, with two differences. All pairs of a
+start and an end are scored, not only the 20 best starts and ends. An answer is a slice of the given
+text, so nothing has to be aligned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_ANSWER_TOKENS = 30
 
 
 class Answer(NamedTuple):
-    """A part of a context, `context[start:end]`, and its score: start logit plus end logit."""
+    """Span of a context, `context[start:end]`, with its score: start logit plus end logit."""
 
     text: str
     start: int
@@ -29,12 +29,12 @@ class Answer(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """What could answer a question.
+    """Candidates for the answer to a question.
 
     Args:
-        answers: the best first, all of different texts; none if the context is empty.
-        null_score: of there being no answer: `[CLS]` as start and as end, in the window where
-            that is lowest.
+        answers: answers with different texts, the best first; empty if the context is empty.
+        null_score: score of "no answer": `[CLS]` as start and as end, in the window with the
+            lowest score.
     """
 
     answers: list[Answer]
@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
 
     @property
     def null_difference(self) -> float:
-        """By how much no answer is better than the best one."""
+        """Difference of `null_score` and the score of the best answer."""
         return self.null_score - self.answers[0].score if self.answers else np.inf
 
 
@@ -53,16 +53,16 @@ def candidates_of(
     n_best: int = N_BEST,
     max_answer_tokens: int = MAX_ANSWER_TOKENS,
 ) -> list[Candidates]:
-    """The best answers to N questions, over all windows of their contexts.
+    """Finds the best answers to N questions, over all windows of their contexts.
 
-    An answer is counted in the window in which its first token has most context.
+    An answer counts in the window that gives the most context to its first token.
 
     Args:
         rows: R windows, with offsets.
         outputs: `start_logits` and `end_logits`, for each row an array `[T]`.
         contexts: N texts.
-        n_best: how many answers are kept.
-        max_answer_tokens: longer ones are not looked at.
+        n_best: number of answers to keep.
+        max_answer_tokens: largest number of tokens in an answer.
     """
     found: list[list[tuple[float, int, int]]] = [[] for _ in contexts]
     null_scores = np.full(len(contexts), np.inf)
@@ -86,7 +86,7 @@ def candidates_of(
 def _best_pairs(
     start_logits: np.ndarray, end_logits: np.ndarray, count: int, max_tokens: int
 ) -> list[tuple[float, int, int]]:
-    """Score, first and last token of the best spans, of logits `[T]`, -inf where not allowed."""
+    """Returns score, first and last token of the best spans; logits `[T]` of -inf are excluded."""
     padded = np.pad(end_logits, (0, max_tokens - 1), constant_values=-np.inf)
     ends = np.lib.stride_tricks.sliding_window_view(padded, max_tokens)  # [T, max_tokens]
     scores = (start_logits[:, np.newaxis] + ends).ravel()
@@ -100,7 +100,7 @@ def _best_pairs(
 
 
 def _different(spans: list[tuple[float, int, int]], context: str, n_best: int) -> list[Answer]:
-    """The best spans of different texts; of equal scores, the first in the text."""
+    """Returns the best spans with different texts; of equal scores, the first in the text."""
     answers: dict[str, Answer] = {}
     for score, start, end in sorted(spans, key=lambda span: (-span[0], *span[1:])):
         # Tokens may begin with a space.
@@ -116,19 +116,19 @@ def _different(spans: list[tuple[float, int, int]], context: str, n_best: int) -
 def choose(
     candidates: Candidates, null_threshold: float | None = None, n_best: int = 1
 ) -> dict[str, Any]:
-    """The answer to a question.
+    """Chooses the answer to a question.
 
     Args:
-        candidates: of the question.
-        null_threshold: there is no answer if that is better than the best one by more than this;
-            None: there always is one, but to an empty context.
-        n_best: how many of the candidates to tell, if more than 1.
+        candidates: candidates for the answer.
+        null_threshold: the question has no answer if `null_difference` is above this. None means
+            that every question has an answer unless its context is empty.
+        n_best: number of candidates to return, if more than 1.
 
     Returns:
-        `answer`, `start`, `end` and `score`, the answer's probability among the candidates ("",
-        0 and 0 for no answer, which is a candidate if there is a threshold); then
-        `null_difference`, what the threshold is compared with; with `n_best` more than 1
-        `n_best`, a list of the like, the best first.
+        `answer`, `start`, `end` and `score`, the answer's probability among the candidates. No
+        answer is "", 0, 0; it is a candidate if there is a threshold. With a threshold, there is
+        also `null_difference`. With `n_best` above 1, `n_best` is a list of such dictionaries,
+        the best first.
     """
     null = Answer("", 0, 0, candidates.null_score)
     entries = candidates.answers

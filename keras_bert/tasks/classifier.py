@@ -1,4 +1,4 @@
-"""Texts, or pairs of texts, to labels."""
+"""Classification of texts or pairs of texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,17 +19,18 @@ PROBLEM_TYPES = ("single_label", "multi_label", "regression")
 class SequenceClassifier(Task):
     """An encoder with a linear layer on one vector per text (BERT, section 4.1).
 
-    Where the encoder's configuration has a `classifier_activation`, a dense layer of the head
-    takes the place of the pooler, as in RoBERTa's code.
+    If the encoder's configuration has a `classifier_activation`, a dense layer of the head
+    replaces the pooler, as in RoBERTa's code.
 
     Args:
         encoder: the encoder.
-        num_labels: number of labels; may be left out where `labels` are given.
-        labels: the labels' names, by id; default "0", "1", ...
+        num_labels: number of labels; may be left out if `labels` are given.
+        labels: names of the labels, by id; default "0", "1", ...
         problem_type: "single_label" (softmax), "multi_label" (sigmoid per label) or
             "regression" (the logits are the values).
-        pooling: how tokens become one vector; see `TextPooling`. Default: the encoder's pooler,
-            or the first token where there is none or the head has a layer in its place.
+        pooling: pooling of the tokens to one vector; see `TextPooling`. The default is the
+            encoder's pooler. It is the first token if the encoder has no pooler, or the head
+            replaces it.
         dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
@@ -74,7 +75,7 @@ class SequenceClassifier(Task):
         self.dropout = self.head.rate
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "num_labels": self.num_labels,
@@ -85,12 +86,12 @@ class SequenceClassifier(Task):
         }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """The encoder's inputs to logits `[B, num_labels]` float32."""
+        """Returns logits `[B, num_labels]` float32 of the encoder's inputs."""
         outputs = self.encoder(inputs, training=training)
         return self.head(self.text_pooling(outputs, padding_mask(inputs)), training=training)
 
     def default_loss(self) -> keras.losses.Loss:
-        """The usual loss on the logits.
+        """Returns the usual loss on the logits.
 
         Targets are int32 `[B]` for "single_label", float32 `[B, num_labels]` for the others.
         """
@@ -101,13 +102,13 @@ class SequenceClassifier(Task):
         return keras.losses.MeanSquaredError()
 
     def scores(self, logits: Any) -> Any:
-        """Logits `[B, num_labels]` to probabilities, or to themselves for a regression."""
+        """Returns probabilities of logits `[B, num_labels]`, or the logits for a regression."""
         if self.problem_type == "single_label":
             return ops.softmax(logits, axis=-1)
         return ops.sigmoid(logits) if self.problem_type == "multi_label" else logits
 
     def predict_text(self, texts: Any, batch_size: int = 32) -> list[dict[str, Any]]:
-        """Labels texts.
+        """Predicts labels or numbers of texts.
 
         Args:
             texts: a list of N strings, or a tuple of two such lists for pairs.
@@ -124,7 +125,7 @@ class SequenceClassifier(Task):
         return self.predictions(self.predict_rows(self.rows(texts), batch_size))
 
     def predictions(self, logits: Sequence[np.ndarray]) -> list[dict[str, Any]]:
-        """What `predict_text` returns, of N rows' logits, each `[num_labels]`."""
+        """Returns the dictionaries of `predict_text` from N rows' logits, each `[num_labels]`."""
         scores = ops.convert_to_numpy(self.scores(np.reshape(logits, (-1, self.num_labels))))
         return [self._prediction(row.tolist()) for row in scores]
 

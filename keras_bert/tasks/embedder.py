@@ -1,4 +1,4 @@
-"""Texts to vectors that are near each other where the texts mean the like."""
+"""Vectors of texts, near each other if the texts mean the same."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,27 +24,27 @@ LOSSES = {
     "cosine": CosineSimilarityLoss,
     "softmax": PairLabelLoss,
 }
-"""By objective."""
+"""Losses by objective."""
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TextEmbedder(Task):
-    """An encoder whose tokens become one vector per text: Sentence-BERT's bi-encoder.
+    """An encoder with one vector per text: Sentence-BERT's bi-encoder.
 
     Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084.
 
     Args:
         encoder: the encoder.
-        pooling: how tokens become one vector; see `TextPooling`.
+        pooling: pooling of the tokens to one vector; see `TextPooling`.
         normalize: whether vectors are scaled to length 1, so that their inner product is their
             cosine; a vector of zeros stays one.
-        objective: what it learns from: "contrastive", pairs that belong together (or more texts:
-            one, its own, and wrong ones; see `ContrastiveLoss`); "cosine", pairs with scores (see
-            `CosineSimilarityLoss`); "softmax", pairs with labels, by a linear layer on
-            [u, v, |u - v|] that only training uses (see `PairLabelLoss`).
-        labels: of pairs, by id; for "softmax" alone.
-        score_range: for "cosine", the score of texts that have nothing in common, which becomes
-            a cosine of 0, and that of texts that say the same, which becomes 1.
+        objective: training objective. "contrastive" learns from pairs that belong together, or
+            from a text with its own text and wrong texts; see `ContrastiveLoss`. "cosine" learns
+            from pairs with scores; see `CosineSimilarityLoss`. "softmax" learns from pairs with
+            labels, by a linear layer on [u, v, |u - v|] for training only; see `PairLabelLoss`.
+        labels: labels of pairs, by id; only for "softmax".
+        score_range: lowest and highest possible score, which become cosines of 0 and 1; only for
+            "cosine".
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
@@ -96,7 +96,7 @@ class TextEmbedder(Task):
             self.pair_classifier.build((None, 3 * self.config.hidden_size))
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "pooling": self.pooling,
@@ -107,9 +107,9 @@ class TextEmbedder(Task):
         }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """The encoder's inputs to vectors float32.
+        """Returns vectors float32 of the encoder's inputs.
 
-        `[B, T]` int32 each becomes `[B, H]`; `[B, C, T]`, C texts that belong together, becomes
+        The vectors of inputs `[B, T]` are `[B, H]`; of `[B, C, T]`, C texts that belong together,
         `[B, C, H]`.
         """
         grouped = len(inputs["token_ids"].shape) == 3
@@ -124,10 +124,10 @@ class TextEmbedder(Task):
         return ops.reshape(x, (-1, texts, self.config.hidden_size)) if grouped else x
 
     def default_loss(self) -> keras.losses.Loss:
-        """The objective's loss on vectors of groups `[B, C, H]`, with its usual options.
+        """Returns the objective's loss on vectors of groups `[B, C, H]`.
 
-        Targets are, for "contrastive", a number for each first text, int32 `[B]`; for "cosine",
-        scores from 0 to 1, float32 `[B]`; for "softmax", ids of labels, int32 `[B]`.
+        Targets are numbers of the first texts, int32 `[B]`, for "contrastive"; scores from 0 to 1,
+        float32 `[B]`, for "cosine"; ids of labels, int32 `[B]`, for "softmax".
         """
         return LOSSES[self.objective]()
 
@@ -139,21 +139,21 @@ class TextEmbedder(Task):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """The compiled loss; for "softmax", of `pair_logits`."""
+        """Returns the compiled loss; for "softmax", on `pair_logits`."""
         if self.pair_classifier is not None:
             y_pred = self.pair_logits(y_pred)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def pair_logits(self, vectors: Any) -> Any:
-        """Vectors `[B, 2, H]` to a logit per label of a pair, `[B, L]` float32."""
+        """Returns a logit per label of a pair, `[B, L]` float32, of vectors `[B, 2, H]`."""
         return self.pair_classifier(pair_features(vectors))
 
     def encode(self, texts: Any, batch_size: int = 32) -> np.ndarray:
-        """The vectors float32 `[N, H]` of N texts; texts of like length share a batch.
+        """Returns the vectors float32 `[N, H]` of N texts. Texts of similar length share a batch.
 
         Args:
-            texts: a list of N strings; one that is longer than the preprocessor's
-                `sequence_length` is cut.
+            texts: a list of N strings. A text with more tokens than the preprocessor's
+                `sequence_length` is truncated.
             batch_size: texts per step.
 
         Raises:
@@ -164,15 +164,15 @@ class TextEmbedder(Task):
         return np.reshape(vectors, (-1, self.config.hidden_size)).astype("float32")
 
     def predict_text(self, texts: Any, batch_size: int = 32) -> list[dict[str, Any]]:
-        """What the model says of texts, or of pairs of texts.
+        """Returns vectors of texts, or cosines of pairs of texts.
 
         Args:
             texts: a list of N strings, or a tuple of two such lists for pairs.
             batch_size: texts per step.
 
         Returns:
-            N dictionaries: `embedding`, a list of H numbers; or, for pairs, `cosine` and, if the
-            model has learned labels of pairs, `label` and `score` (its probability).
+            N dictionaries: `embedding`, a list of H numbers, for texts; `cosine` for pairs. If
+            the model has learned labels of pairs, also `label` and `score`, its probability.
 
         Raises:
             InputError: if the model has no preprocessor, or the lists differ in length.
@@ -187,7 +187,7 @@ class TextEmbedder(Task):
         return self.predictions(np.stack(vectors, axis=1))
 
     def predictions(self, vectors: np.ndarray) -> list[dict[str, Any]]:
-        """What `predict_text` returns, of vectors `[N, C, H]`; `cosines` where C is 3 or more."""
+        """Returns the dictionaries of `predict_text`; `cosines` if C of `[N, C, H]` is above 2."""
         if vectors.shape[1] == 1:
             return [{"embedding": vector.tolist()} for vector in vectors[:, 0]]
         cosines = self.cosines(vectors).tolist()
@@ -202,12 +202,12 @@ class TextEmbedder(Task):
         return results
 
     def cosines(self, vectors: Any) -> np.ndarray:
-        """Of vectors `[N, C, H]`, the cosine of the first with each other, float32 `[N, C - 1]`."""
+        """Returns cosines of the first and each other of vectors `[N, C, H]`: `[N, C - 1]`."""
         unit = unit_length(vectors)
         return ops.convert_to_numpy(ops.sum(unit[:, :1] * unit[:, 1:], axis=-1))
 
     def similarity(self, a: Any, b: Any) -> np.ndarray:
-        """The cosine of each of N texts with each of M texts: float32 `[N, M]`.
+        """Returns the cosine of each of N texts with each of M texts: float32 `[N, M]`.
 
         Args:
             a: N strings, or their vectors `[N, H]`.

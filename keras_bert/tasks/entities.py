@@ -1,4 +1,4 @@
-"""Entities as tags of words, and back.
+"""Conversion between entities and tags of words.
 
 Ramshaw & Marcus 1995 (https://aclanthology.org/W95-0107), Sang & Veenstra 1999
 (https://aclanthology.org/E99-1023). A tag is "O", outside of entities, or a prefix, "-" and the
@@ -25,19 +25,19 @@ Span: TypeAlias = tuple[str, int, int]
 
 
 def spans_of(tags: Sequence[str], scheme: str | None = None) -> list[Span]:
-    """The entities that tags mark.
+    """Returns the entities that tags mark.
 
     Args:
-        tags: one for each word. What has no prefix, such as "PER", is read as "I-PER".
-        scheme: None reads what can be read, whatever the scheme, as CoNLL's script and seqeval
-            do: an entity begins at B, at S, and at I or E where nothing of its label goes on. By
-            a scheme, only entities count that are written as the scheme demands.
+        tags: tag of each word. A tag without a prefix, such as "PER", is read as "I-PER".
+        scheme: None reads tags of any scheme, as CoNLL's script and seqeval do: an entity begins
+            at B, at S, and at I or E if no entity with its label continues. With a scheme, only
+            entities in this scheme count.
 
     Raises:
         InputError: if the scheme is unknown.
     """
     spans = list[Span]()
-    goes_on: str | None = None  # the label that the word before leaves open
+    goes_on: str | None = None  # label of an entity that may continue
     for word, tag in enumerate(tags):
         prefix, label = _parts(tag)
         if prefix != "O":
@@ -53,10 +53,10 @@ def spans_of(tags: Sequence[str], scheme: str | None = None) -> list[Span]:
 
 
 def to_scheme(tags: Sequence[str], scheme: str | None) -> list[str]:
-    """The same entities as tags of a scheme; tags that break their own scheme are mended.
+    """Returns tags of a scheme for the same entities. Tags that break their scheme are corrected.
 
     Args:
-        tags: of any scheme.
+        tags: tags of any scheme.
         scheme: "iob1", "iob2" or "bioes"; None leaves the tags as they are.
 
     Raises:
@@ -68,7 +68,7 @@ def to_scheme(tags: Sequence[str], scheme: str | None) -> list[str]:
 
 
 def write_spans(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
-    """Tags of `length` words; the entities do not overlap and are in order.
+    """Returns tags of `length` words; the entities are in order and do not overlap.
 
     Raises:
         InputError: if the scheme is unknown.
@@ -88,15 +88,14 @@ def write_spans(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
 
 
 def tag_of(prefix: str, label: str) -> str:
-    """The tag of a word of an entity."""
+    """Returns the tag of a word of an entity."""
     return prefix if label == NAMELESS else f"{prefix}-{label}"
 
 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str | None:
-    """The scheme of the tags of many texts, or None if they are no tags of entities.
+    """Returns the scheme of the tags of many texts, or None if they do not mark entities.
 
-    "bioes" if there is any E or S, "iob2" if every entity begins with B, else "iob1", of which
-    tags without any B are a case.
+    The scheme is "bioes" if there is an E or S, "iob2" if every entity begins with B, else "iob1".
     """
     sequences = list(sequences)
     tags = {tag for sequence in sequences for tag in sequence}
@@ -109,16 +108,15 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str | None:
 
 
 def allowed_transitions(labels: Sequence[str], scheme: str | None) -> np.ndarray:
-    """Which tag may follow which.
+    """Returns whether each tag may follow each other tag.
 
     Args:
-        labels: the L tags.
-        scheme: "iob2" or "bioes". In "iob1" any tag may follow any, for all can be read, and so
-            it is with None.
+        labels: L tags.
+        scheme: "iob2" or "bioes". With "iob1" or None, each tag may follow each.
 
     Returns:
-        Bool `[L + 1, L + 1]`: may the column's tag follow the row's? The last row is the start of
-        the text, the last column its end.
+        Bool `[L + 1, L + 1]`: whether the column's tag may follow the row's tag. The last row is
+        the start of the text, the last column its end.
 
     Raises:
         InputError: if the scheme is unknown.
@@ -141,7 +139,7 @@ def allowed_transitions(labels: Sequence[str], scheme: str | None) -> np.ndarray
 
 @functools.lru_cache(maxsize=4096)
 def _parts(tag: str) -> tuple[str, str]:
-    """Prefix and label; those of "O" are "O" and ""."""
+    """Returns prefix and label; for "O" they are "O" and ""."""
     if tag == "O":
         return "O", ""
     return (tag[0], tag[2:] or NAMELESS) if _is_tag(tag) else ("I", tag)

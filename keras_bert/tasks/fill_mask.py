@@ -1,4 +1,4 @@
-"""What could stand behind each mask of a text."""
+"""Tokens for the masks of a text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from keras_bert.tasks.registry import LANGUAGE_MODELS, task_of
 def fill_mask(
     model: Any, texts: str | Sequence[str], top_k: int = 5, batch_size: int = 32
 ) -> list[list[list[dict[str, Any]]]]:
-    """The likeliest tokens for every mask (`[MASK]` or `<mask>`).
+    """Returns the likeliest tokens for every mask (`[MASK]` or `<mask>`).
 
     Args:
         model: a `MaskedLanguageModel` or `PretrainingModel` with a preprocessor.
@@ -22,9 +22,8 @@ def fill_mask(
         batch_size: texts per step.
 
     Returns:
-        For every text, for every mask in it, `top_k` dictionaries with `token`, as it reads in
-        text (" sat" of a vocabulary whose tokens begin with the space), and `score`, its
-        probability.
+        For every text and every mask in it, `top_k` dictionaries: `token`, as it reads in text
+        (" sat" if the tokens of the vocabulary begin with a space), and `score`, its probability.
 
     Raises:
         InputError: if the model has no such head or no preprocessor or was trained without the
@@ -69,7 +68,7 @@ def fill_mask(
 
 
 def _scores(model: Any, inputs: dict[str, np.ndarray], masks: list[np.ndarray]) -> list[np.ndarray]:
-    """Probabilities float32 `[masks of the text, V]` for every text."""
+    """Returns probabilities float32 `[masks of the text, V]` for every text."""
     most = max(map(len, masks))
     positions = np.stack([np.pad(row, (0, most - len(row))) for row in masks]).astype("int32")
     outputs = model({**inputs, "masked_positions": positions}, training=False)  # [B, P, V]

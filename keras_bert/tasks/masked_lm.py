@@ -1,4 +1,4 @@
-"""Which token stands behind a mask."""
+"""Masked language model: prediction of masked tokens."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,14 +18,14 @@ class MaskedLanguageModel(Task):
     Args:
         encoder: the encoder.
         tied: whether the output matrix is the token embedding.
-        activation: of the head; None means the encoder's.
-        layer_norm_epsilon: of the head; None means the encoder's. (KerasHub's head differs in
-            these two from its encoder.)
+        activation: activation of the head; None means the encoder's activation.
+        layer_norm_epsilon: epsilon of the head; None means the encoder's epsilon. (In KerasHub,
+            head and encoder differ in these two.)
         enhanced: whether the last layer decodes the masked tokens with the help of absolute
             positions: the enhanced mask decoder of DeBERTa (He et al. 2020,
             https://arxiv.org/abs/2006.03654, section 3.2).
-        legacy: which of two names Hugging Face's files have for the head's tensors, in families
-            where there are two. It changes nothing else.
+        legacy: whether Hugging Face's files have the older names for the head's tensors, in
+            families with two. It changes nothing else.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
@@ -62,7 +62,7 @@ class MaskedLanguageModel(Task):
         self.head.build()
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "tied": self.tied,
@@ -73,19 +73,19 @@ class MaskedLanguageModel(Task):
         }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """The encoder's inputs to logits `[B, T, V]` float32.
+        """Returns logits `[B, T, V]` float32 of the encoder's inputs.
 
-        If the inputs hold `masked_positions` `[B, P]` int32: `[B, P, V]`, only those scored.
+        If the inputs have `masked_positions` `[B, P]` int32, the logits are `[B, P, V]`.
         """
         outputs = self.encode(inputs, training=training)
         return self.score(outputs, inputs.get("masked_positions"))
 
     def encode(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
-        """The encoder's outputs, with what the head needs of them."""
+        """Returns the encoder's outputs for the head."""
         positions = self.head.position_embedding
         return self.encoder(inputs, training=training, decoder_positions=positions)
 
     def score(self, outputs: Mapping[str, Any], masked_positions: Any = None) -> Any:
-        """What `encode` returned to logits `[B, T, V]` or, at the positions, `[B, P, V]`."""
+        """Returns logits `[B, T, V]` or, at the positions, `[B, P, V]` of `encode`'s outputs."""
         x = outputs["decoded_output" if self.enhanced else "sequence_output"]
         return self.head(x, self.encoder.embeddings.token_embedding, masked_positions)

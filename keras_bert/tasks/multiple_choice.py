@@ -1,4 +1,4 @@
-"""Which of several continuations fits."""
+"""Choice of one of several continuations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,8 +17,8 @@ from keras_bert.tasks.task import Task, padding_mask
 class MultipleChoice(Task):
     """An encoder that scores each of C choices by itself (BERT, section 4.4).
 
-    What is scored is the pooler's output or, where the encoder has none, the first token's, with
-    the head's dense layer if the configuration has a `classifier_activation`.
+    The head scores the pooler's output. If the encoder has no pooler, it scores the first token,
+    with a dense layer if the configuration has a `classifier_activation`.
 
     Args:
         encoder: the encoder.
@@ -36,11 +36,11 @@ class MultipleChoice(Task):
         self.dropout = self.head.rate
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "dropout": self.dropout}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """The encoder's inputs, each `[B, C, T]` int32, to logits `[B, C]` float32.
+        """Returns logits `[B, C]` float32 of the encoder's inputs, each `[B, C, T]` int32.
 
         Raises:
             InputError: if the token ids are not three-dimensional.
@@ -58,25 +58,25 @@ class MultipleChoice(Task):
         return ops.reshape(self.head(pooled, training=training), (-1, choices))
 
     def inputs_of(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What `call` takes for a batch of rows: each is scored by itself, `[B, 1, T]`."""
+        """Returns the inputs of `call` for a batch of rows: each is one choice, `[B, 1, T]`."""
         return {name: values[:, np.newaxis] for name, values in batch.items()}
 
     def default_loss(self) -> keras.losses.Loss:
-        """The usual loss on the logits; targets are the indices of the right ones, int32 `[B]`."""
+        """Returns the usual loss on the logits; targets are right indices, int32 `[B]`."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def predict_text(
         self, texts: tuple[Sequence[str], Sequence[Sequence[str]]], batch_size: int = 32
     ) -> list[dict[str, Any]]:
-        """Chooses what goes with a text.
+        """Chooses the continuation of each text.
 
         Args:
-            texts: a tuple of N texts and, for each, a list of choices, as many as it has.
+            texts: a tuple of N texts and, for each, a list of any number of choices.
             batch_size: pairs of text and choice per step.
 
         Returns:
-            N dictionaries: `choice`, the index of the best, `text`, its text, and `scores`, the
-            probability of each.
+            N dictionaries: `choice`, the index of the best choice, `text`, its text, and
+            `scores`, the probability of each choice.
 
         Raises:
             InputError: if the texts are not such a tuple, a text has no choices, or the model
@@ -90,7 +90,7 @@ class MultipleChoice(Task):
     def predictions(
         self, choices: Sequence[Sequence[str]], logits: Sequence[np.ndarray]
     ) -> list[dict[str, Any]]:
-        """What `predict_text` returns, of the logits of all choices, each `[1]`."""
+        """Returns the dictionaries of `predict_text` from the logits of all choices, each `[1]`."""
         scores = iter(np.reshape(logits, -1).tolist())
         predictions = []
         for own in choices:

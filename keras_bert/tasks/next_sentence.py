@@ -1,4 +1,4 @@
-"""Whether the second text follows the first."""
+"""Next sentence prediction: whether the second text follows the first."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,6 +28,6 @@ class NextSentencePredictor(Task):
         self.head = self.part(ClassificationHead, 2, 0.0, name="next_sentence")
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """The encoder's inputs to logits `[B, 2]` float32: 0 follows, 1 does not."""
+        """Returns logits `[B, 2]` float32 of the encoder's inputs: 0 follows, 1 does not."""
         outputs = self.encoder(inputs, training=training)
         return self.head(outputs["pooled_output"], training=training)

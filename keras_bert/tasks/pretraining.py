@@ -1,4 +1,4 @@
-"""BERT's own two objectives: masked tokens and next sentence."""
+"""Both objectives of BERT: masked tokens and next sentence."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,19 +32,19 @@ class PretrainingModel(Task):
         self.next_sentence = self.part(ClassificationHead, 2, 0.0, name="next_sentence")
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "tied": self.tied}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
-        """Both heads' logits, float32.
+        """Returns the logits of both heads, float32.
 
         Args:
             inputs: the encoder's inputs and, if only some positions are to be scored,
                 `masked_positions` `[B, P]` int32.
 
         Returns:
-            `mlm_logits` `[B, P, V]` (or `[B, T, V]`) and `nsp_logits` `[B, 2]`, in which 0
-            means that the second text follows the first and 1 that it is a random one.
+            `mlm_logits` `[B, P, V]` (or `[B, T, V]`) and `nsp_logits` `[B, 2]`: 0 means that the
+            second text follows the first, 1 that it is a random text.
         """
         outputs = self.encoder(inputs, training=training)
         table = self.encoder.embeddings.token_embedding

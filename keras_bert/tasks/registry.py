@@ -1,8 +1,8 @@
 """The registry of tasks: the one table that everything else asks.
 
-A task has the same name in `keras_bert.load(task=...)`, in files, on the command line, and as its
-modules in `keras_bert.tasks` and `keras_bert.finetuning.jobs`. To add a task, write its class, its
-entry here and, if it can be fine-tuned on labelled examples, its job.
+A task has the same name in `keras_bert.load(task=...)`, in files, and as its modules in
+`keras_bert.tasks` and `keras_bert.finetuning.jobs`. To add a task, write its class, its entry here
+and, if it can be fine-tuned on labelled examples, its job.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from keras_bert.errors import InputError, closest
 
 
 class TaskEntry(NamedTuple):
-    """A task.
+    """Facts about a task.
 
     Args:
         class_name: name of its class in `keras_bert`.
@@ -22,9 +22,11 @@ class TaskEntry(NamedTuple):
         pooled: whether it takes the pooler's output in every family.
         language_model: whether it predicts masked tokens.
         windows: whether `predict_text` divides long texts into windows.
-        has_job: whether it can be fine-tuned: `keras_bert.finetuning.jobs` has a module of its
-            name.
-        summary: what it predicts, for people who choose a task to fine-tune.
+        command: its name on the command line, if it can be fine-tuned on labelled examples:
+            `keras_bert.finetuning.jobs` has a module of the task's name. Else "".
+        summary: the predictions, for people who choose a task to fine-tune.
+        prediction_keys: keys of each kind of line that `keras-bert predict` writes, with spaces
+            between them.
         pipeline: its name on model hubs; "" if they have none.
         example: imports and a call, for the model's card; a text with a mask replaces `{}`.
         ids_shape: smallest shape of `token_ids` that the model takes.
@@ -36,8 +38,9 @@ class TaskEntry(NamedTuple):
     pooled: bool = False
     language_model: bool = False
     windows: bool = False
-    has_job: bool = False
+    command: str = ""
     summary: str = ""
+    prediction_keys: tuple[str, ...] = ()
     pipeline: str = ""
     example: tuple[str, ...] = ('model.predict_text(["A text."])',)
     ids_shape: tuple[int, ...] = (1, 4)
@@ -61,8 +64,9 @@ TASKS = {
         "SequenceClassifier",
         "tasks.classifier",
         heads=("classifier",),
-        has_job=True,
+        command="classify",
         summary="one label, several labels, or a number for each text or pair",
+        prediction_keys=("text label score", "text labels scores"),
         pipeline="text-classification",
     ),
     "token_classifier": TaskEntry(
@@ -70,8 +74,9 @@ TASKS = {
         "tasks.token_classifier",
         heads=("classifier",),
         windows=True,
-        has_job=True,
+        command="tag",
         summary="a tag for each word",
+        prediction_keys=("text tags entities",),
         pipeline="token-classification",
     ),
     "span_classifier": TaskEntry(
@@ -79,8 +84,9 @@ TASKS = {
         "tasks.span_classifier",
         heads=("span",),
         windows=True,
-        has_job=True,
+        command="answer",
         summary="the part of a context that answers a question",
+        prediction_keys=("question answer start score",),
         pipeline="question-answering",
         example=('model.predict_text((["A question?"], ["A text that may answer it."]))',),
     ),
@@ -88,8 +94,9 @@ TASKS = {
         "MultipleChoice",
         "tasks.multiple_choice",
         heads=("classifier",),
-        has_job=True,
+        command="choice",
         summary="one of several texts",
+        prediction_keys=("context choice scores",),
         pipeline="multiple-choice",
         example=('model.predict_text((["A text."], [["One end.", "Another one."]]))',),
         ids_shape=(1, 2, 4),
@@ -97,8 +104,9 @@ TASKS = {
     "embedder": TaskEntry(
         "TextEmbedder",
         "tasks.embedder",
-        has_job=True,
+        command="similarity",
         summary="vectors that are near each other if texts mean the same",
+        prediction_keys=("text embedding", "text cosine", "context cosines"),
         pipeline="sentence-similarity",
         example=('model.encode(["A text.", "Another one."])',),
     ),
@@ -137,7 +145,7 @@ TASKS = {
     ),
 }
 
-FINE_TUNED = tuple(name for name, entry in TASKS.items() if entry.has_job)
+FINE_TUNED = tuple(name for name, entry in TASKS.items() if entry.command)
 """Names of the tasks with a job."""
 LANGUAGE_MODELS = {name for name, entry in TASKS.items() if entry.language_model}
 """Names of the tasks that predict masked tokens."""

@@ -1,4 +1,4 @@
-"""Which tokens were replaced."""
+"""Replaced token detection, ELECTRA's objective."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,13 +12,13 @@ from keras_bert.tasks.task import Task
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class ReplacedTokenDetector(Task):
-    """An encoder that tells, for every token, whether something else stood in its place.
+    """An encoder that predicts for every token whether it was replaced.
 
     The discriminator of ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555).
 
     Args:
         encoder: the encoder.
-        context: whether the head sees the first token beside each; see `ReplacedTokenHead`.
+        context: whether the head sees the first token beside each token; see `ReplacedTokenHead`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 
@@ -28,10 +28,10 @@ class ReplacedTokenDetector(Task):
         self.head = self.part(ReplacedTokenHead, context, name="replaced_token")
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "context": self.context}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """The encoder's inputs to logits `[B, T]` float32, positive at replaced tokens."""
+        """Returns logits `[B, T]` float32 of the encoder's inputs, positive at replaced tokens."""
         outputs = self.encoder(inputs, training=training)
         return self.head(outputs["sequence_output"], inputs.get("document_ids"))

@@ -1,4 +1,4 @@
-"""Where in a text the answer to a question stands."""
+"""Question answering: the span of a context that answers a question."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,8 +19,9 @@ class SpanClassifier(Task):
     Args:
         encoder: the encoder.
         dropout: rate before the linear layer.
-        null_threshold: a question has no answer if `[CLS]` as its start and end scores better
-            than the best answer by more than this (SQuAD 2.0); None: it always has one (1.1).
+        null_threshold: a question has no answer if the score of `[CLS]` as start and end exceeds
+            the best answer's score by more than this (SQuAD 2.0). None means that every question
+            has an answer (1.1).
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Example:
@@ -45,21 +46,21 @@ class SpanClassifier(Task):
         self.head = self.part(ClassificationHead, 2, dropout, name="span")
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         config = {"dropout": self.dropout, "null_threshold": self.null_threshold}
         return {**super().get_config(), **config}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
-        """The encoder's inputs to `start_logits` and `end_logits`, each `[B, T]` float32."""
+        """Returns `start_logits` and `end_logits`, each `[B, T]` float32."""
         outputs = self.encoder(inputs, training=training)
         logits = self.head(outputs["sequence_output"], training=training)
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
     def default_loss(self) -> dict[str, keras.losses.Loss]:
-        """The losses of start and end; targets are the tokens' positions, int32 `[B]` each.
+        """Returns the losses of start and end; targets are positions of tokens, int32 `[B]` each.
 
-        Keras adds them up to the mean of both cross-entropies, as in BERT's `run_squad.py`. Where
-        there is no answer, both positions are 0, that of `[CLS]`.
+        Keras adds them up to the mean of both cross-entropies, as in BERT's `run_squad.py`. If
+        there is no answer, both positions are 0, the position of `[CLS]`.
         """
         return {name: HalfCrossentropy(from_logits=True) for name in ("start_logits", "end_logits")}
 
@@ -76,14 +77,14 @@ class SpanClassifier(Task):
         Args:
             texts: a tuple of N questions and the N contexts that may answer them.
             batch_size: windows on contexts per step.
-            n_best: how many answers to tell.
-            max_answer_tokens: the longest answer.
+            n_best: number of answers to return.
+            max_answer_tokens: largest number of tokens in an answer.
 
         Returns:
             N dictionaries: `answer`, a slice `start`, `end` of the context, and `score`, its
             probability among the best candidates. No answer is "", 0, 0. With a
-            `null_threshold` there is also `null_difference`, by how much no answer scores better
-            than the best one; with `n_best` more than 1, `n_best`, a list of so many answers.
+            `null_threshold` there is also `null_difference`, the score of "no answer" minus the
+            best answer's score. With `n_best` above 1, `n_best` is a list of answers.
 
         Raises:
             InputError: if the texts are not such pairs, an argument is out of its range, or the
@@ -104,10 +105,10 @@ class SpanClassifier(Task):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class HalfCrossentropy(keras.losses.SparseCategoricalCrossentropy):
-    """Half of the cross-entropy: one of two that make a mean."""
+    """Half of the cross-entropy, so that the sum of two such losses is their mean."""
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Positions `[B]` and logits `[B, T]` to losses `[B]`."""
+        """Returns losses `[B]` of positions `[B]` and logits `[B, T]`."""
         return super().call(y_true, y_pred) / 2
 
 

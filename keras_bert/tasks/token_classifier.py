@@ -1,4 +1,4 @@
-"""A label for every token."""
+"""Token classification: a label for every token, and tags of words."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ class TokenClassifier(Task):
 
     Args:
         encoder: the encoder.
-        num_labels: number of labels; may be left out where `labels` are given.
-        labels: the labels' names, by id; default "0", "1", ...
+        num_labels: number of labels; may be left out if `labels` are given.
+        labels: names of the labels, by id; default "0", "1", ...
         crf: whether a linear-chain CRF on the labels of words stands on top: `crf`, a
             `ConditionalRandomField` (None without).
-        scheme: how labels mark entities, "iob1", "iob2" or "bioes"; the CRF then finds
-            only sequences that the scheme allows. None: they mean nothing to each other.
-        continue_labels: whether fine-tuning labels all tokens of a word, the others as inside of
-            an entity that begins there; else, and with a CRF, the first alone.
+        scheme: scheme of labels that mark entities, "iob1", "iob2" or "bioes". A CRF predicts
+            only sequences that the scheme allows. None means that labels are independent.
+        continue_labels: whether fine-tuning labels all tokens of a word. The other tokens of the
+            first word of an entity are labelled as inside. By default, and with a CRF, only the
+            first token is labelled.
         dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
@@ -81,7 +82,7 @@ class TokenClassifier(Task):
             self.crf = ConditionalRandomField(self.num_labels, allowed, name="crf")
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "num_labels": self.num_labels,
@@ -93,12 +94,12 @@ class TokenClassifier(Task):
         }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """The encoder's inputs to logits `[B, T, num_labels]` float32."""
+        """Returns logits `[B, T, num_labels]` float32 of the encoder's inputs."""
         outputs = self.encoder(inputs, training=training)
         return self.head(outputs["sequence_output"], training=training)
 
     def default_loss(self) -> keras.losses.Loss | None:
-        """The usual loss on the logits, or None with a CRF, which is its own.
+        """Returns the usual loss on the logits, or None with a CRF, which has its own.
 
         Targets are int32 `[B, T]`, `IGNORED` (-1) at tokens without a label.
         """
@@ -114,11 +115,11 @@ class TokenClassifier(Task):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """What training minimizes; called by Keras.
+        """Returns the training loss; called by Keras.
 
-        With a CRF and no loss given to `compile`: minus the logarithm of the
-        probability of a text's labels, the mean over the texts, each times its `sample_weight`
-        `[B]`. Tokens that are `IGNORED` are passed over, as if they were not there.
+        With a CRF and without a loss in `compile`, the loss is the negative log-likelihood of a
+        text's labels: the mean over the texts, each times its `sample_weight` `[B]`. `IGNORED`
+        tokens are skipped.
         """
         if self.crf is None or self._compile_loss is not None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
@@ -151,17 +152,17 @@ class TokenClassifier(Task):
     def predict_words(
         self, sentences: Sequence[Sequence[str]], batch_size: int = 32
     ) -> list[dict[str, Any]]:
-        """Labels the words of sentences that are split into words.
+        """Predicts tags of sentences that are split into words.
 
         Args:
             sentences: N lists of words.
             batch_size: windows on sentences per step.
 
         Returns:
-            N dictionaries with `tags`, a label for each word ("O" for one of which the tokenizer
-            leaves nothing), and `entities`, as of `predict_text`, where `start` and `end` are
-            characters of the words with spaces between, with `words`, the number of the first
-            and of the one after the last.
+            N dictionaries. `tags` has a label for each word ("O" for a word without tokens).
+            `entities` are as of `predict_text`; `start` and `end` are characters of the words
+            joined with spaces. `words` of an entity are the index of its first word and the one
+            after its last.
 
         Raises:
             InputError: if these are not lists of words, or the model has no preprocessor.
@@ -190,12 +191,12 @@ class TokenClassifier(Task):
     def tag_words(
         self, rows: Rows, words: Sequence[Words], logits: Sequence[np.ndarray]
     ) -> tuple[list[list[str]], list[np.ndarray]]:
-        """`windowed_words.tag_words` with the model's labels and CRF."""
+        """Calls `windowed_words.tag_words` with the model's labels and CRF."""
         return tag_words(rows, words, logits, self.labels, self.crf)
 
 
 class _CrfLoss(keras.losses.Loss):
-    """The mean over texts, by Keras' rules for weights and for several devices."""
+    """Mean over texts, by Keras' rules for weights and for several devices."""
 
     def __init__(self, crf: ConditionalRandomField):
         super().__init__(name="crf")

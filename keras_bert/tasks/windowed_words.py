@@ -1,4 +1,4 @@
-"""From the scores of tokens, in windows on texts, to labels of words and to entities."""
+"""Tags of words and entities from the scores of tokens, in overlapping windows of texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
     from keras_bert.text.words import Words
 
 OUTSIDE = "O"
-LONGEST_PATH = 1024  # words; what finding one costs grows with the square
+LONGEST_PATH = 1024  # words; the cost of a path grows with the square
 _LOGITS_AT_ONCE = 1 << 22
 
 
@@ -28,22 +28,22 @@ def tag_words(
     labels: Sequence[str],
     crf: ConditionalRandomField | None = None,
 ) -> tuple[list[list[str]], list[np.ndarray]]:
-    """Labels of the words of N texts.
+    """Returns tags of the words of N texts.
 
-    A word has the label of its first token, in the window in which that has most context. A
-    CRF sees the words of a text one after the other, wherever windows end; only texts of
-    more than 1024 words are cut for it.
+    The tag of a word is the label of its first token, in the window with the most context. A CRF
+    sees the words of a text as one sequence, across the ends of windows. Only texts of more than
+    1024 words are divided for it.
 
     Args:
-        rows: of the texts, with offsets.
-        words: of the texts.
-        logits: of the rows, each `[T, L]`.
-        labels: L names.
-        crf: chooses labels for all words of a text together; None: each has its likeliest.
+        rows: rows of the texts, with offsets.
+        words: words of the texts.
+        logits: logits of the rows, each `[T, L]`.
+        labels: names of the L labels.
+        crf: CRF that chooses all tags of a text together; None takes each word's likeliest label.
 
     Returns:
-        The tags of each text and their probabilities. A word of which no token is left has the
-        tag "O" and the probability 1.
+        The tags of each text and their probabilities. A word without tokens has the tag "O" and
+        the probability 1.
     """
     from keras_bert.text.rows import splits_of
     from keras_bert.text.words import first_tokens
@@ -74,14 +74,14 @@ def _path_numbers(lengths: np.ndarray) -> np.ndarray:
 
 
 def _likeliest(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and their probabilities, `[W]`, of logits `[W, L]`."""
+    """Returns labels and their probabilities, `[W]`, of logits `[W, L]`."""
     return _chosen(ops.convert_to_numpy(ops.softmax(logits)), logits.argmax(-1))
 
 
 def _path(
     logits: np.ndarray, path: np.ndarray, crf: ConditionalRandomField
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same by the CRF, for words that stand in the paths `[W]`, in their order."""
+    """Returns labels and probabilities by the CRF, for words in the paths `[W]`, in order."""
     ids, scores = np.zeros(len(path), int), np.zeros(len(path))
     _, begins, counts = np.unique(path, return_index=True, return_counts=True)
     order = np.argsort(counts, kind="stable")
@@ -97,7 +97,7 @@ def _path(
 
 
 def _chosen(probabilities: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Labels `[W]` and their probabilities among `[W, L]`."""
+    """Returns labels `[W]` and their probabilities among `[W, L]`."""
     return ids, np.take_along_axis(probabilities, ids[:, np.newaxis], -1)[:, 0]
 
 
@@ -109,17 +109,19 @@ def entities_of(
     *,
     number_words: bool = False,
 ) -> list[dict[str, Any]]:
-    """The entities that the tags of a text's words mark.
+    """Returns the entities that the tags of a text's words mark.
 
     Args:
         text: the text.
-        words: its W words.
-        tags: of the words.
-        scores: the tags' probabilities.
-        number_words: also tell `words`, the first of each entity and the one after its last.
+        words: W words of the text.
+        tags: tags of the words.
+        scores: probabilities of the tags.
+        number_words: whether an entity has `words`: the indices of its first word and of the word
+            after its last.
 
     Returns:
-        `label`; `start`, `end` and `text`, a slice of the text; `score`, the mean of the words'.
+        Dictionaries with `label`; `start`, `end` and `text`, a slice of the text; and `score`,
+        the mean of the words' scores.
     """
     entities = []
     for label, first, end in spans_of(tags):

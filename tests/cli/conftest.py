@@ -50,7 +50,7 @@ def small(tmp_path_factory):
     return folder
 
 
-RECIPE = "--epochs 6 --learning-rate 0.01 --batch-size 8 --validation-share 0.2"
+RECIPE = "--epochs 6 --learning-rate 0.01 --batch-size 8 --validation-ratio 0.2"
 TASKS = {  # name of the directory: what teaches it
     "tag": "--task tag --train tags.conll",
     "crf": "--task tag --train tags.conll --crf --scheme bioes",

@@ -281,11 +281,11 @@ CASES = {
     ),
     "threshold of a classifier": (
         ["predict", "--model", "tuned/model", "a", "--null-threshold", "1"],
-        "tuned/model is a classifier, so it has no --null-threshold",
+        "tuned/model is a SequenceClassifier, so it has no --null-threshold",
     ),
     "prediction without classifier": (
         ["predict", "--model", "run/model", "a"],
-        "run/model is a PretrainingModel, which predicts nothing about texts; make a classifier",
+        "run/model is a PretrainingModel, which predicts nothing about texts; fine-tune it",
     ),
     "no mask": (["fill-mask", "--model", "run/model", "no mask"], "no [MASK]"),
     "a classifier for masks": (["fill-mask", "--model", "tuned/model", "[MASK]"], "cannot fill"),

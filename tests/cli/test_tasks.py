@@ -1,6 +1,5 @@
 """Every task from file to prediction."""
 
-import dataclasses
 import json
 from types import SimpleNamespace
 
@@ -8,14 +7,15 @@ import numpy as np
 import pytest
 
 import keras_bert as kb
-from keras_bert.cli import models
-from keras_bert.cli.data import GLUE_TASKS, reader, usable
+from keras_bert.cli.files import is_predictions, json_line
 from keras_bert.cli.finetune import command as finetune
-from keras_bert.cli.outputs import is_predictions
-from keras_bert.cli.texts import json_line
+from keras_bert.cli.options import FORMATS, GLUE_TASKS
 from keras_bert.errors import InputError
-from keras_bert.finetuning import GLUE, Recipe
-from keras_bert.finetuning.readers.tagged import read_tagged
+from keras_bert.finetuning import GLUE, Recipe, read
+from keras_bert.finetuning.jobs import job_of_task
+from keras_bert.finetuning.tasks import usable
+from keras_bert.options import fields
+from keras_bert.tasks.registry import FINE_TUNED
 from tests.cli.conftest import KINDS, RECIPE, TASKS
 from tests.cli.test_commands import json_lines
 from tests.marks import others_slow
@@ -68,23 +68,22 @@ def test_from_file_to_prediction(run, small, tuned, name):
 
 def test_tags_that_are_prefixes_alone(tmp_path):
     (tmp_path / "genes.txt").write_text("TP53 B\ngene I\nis O\n\nnone O\n")
-    examples = read_tagged(tmp_path / "genes.txt")
-    arguments = models.KINDS["tag"].arguments(examples)
-    assert arguments == {"labels": ["O", "B", "I"], "scheme": "iob2"}
+    examples = read("token_classifier", tmp_path / "genes.txt")
+    arguments = job_of_task("token_classifier").arguments(examples)
+    assert (arguments["labels"], arguments["scheme"]) == (["O", "B", "I"], "iob2")
     model = SimpleNamespace(**arguments)
     assert len(usable(examples, model, "skip")) == 2
 
 
 def test_pairs_of_a_file(tmp_path):
-    options = {"format": None, "on_error": "fail"}
     path = tmp_path / "pairs.csv"
     path.write_text("a,b\nc,d\n")
-    examples = reader("similarity", no_header=True, **options)(str(path))
+    examples = read("embedder", path, header=False)
     assert (examples.pairs, examples.labels) == (("b", "d"), None)
     path.write_text("a,b,0.5\nc,d,\n")
     with pytest.raises(InputError, match="line 2: the label is missing"):
-        reader("similarity", no_header=True, **options)(str(path))
-    assert reader("similarity", labelled=False, no_header=True, **options)(str(path)).labels is None
+        read("embedder", path, header=False)
+    assert read("embedder", path, header=False, labelled=False).labels is None
 
 
 def test_any_encoder_is_an_embedder(run):
@@ -246,7 +245,7 @@ def test_all_of_the_recipe(run, small, tmp_path):
     assert (result.code, without_hint(result.errors)) == (0, [])
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     recipe = json.loads((tmp_path / "out" / "metrics.json").read_text())["recipe"]
-    assert recipe == dataclasses.asdict(
+    assert recipe == (
         Recipe(
             epochs=2,
             batch_size=8,
@@ -265,7 +264,7 @@ def test_all_of_the_recipe(run, small, tmp_path):
             length_buckets=False,
             metric="macro_f1",
             seed=3,
-        )
+        ).to_dict()
     )
     model = kb.load(tmp_path / "out" / "model")
     assert (model.preprocessor.sequence_length, model.pooling) == (24, "mean")
@@ -274,10 +273,11 @@ def test_all_of_the_recipe(run, small, tmp_path):
 
 def test_the_defaults_are_those_of_a_recipe():
     context = finetune.make_context("finetune", ["--model=m", "--train=t", "--output=o"])
-    given = {field.name: context.params[field.name] for field in dataclasses.fields(Recipe)}
-    assert given.pop("class_weights") == ()
+    given = {name: context.params[name] for name in fields(Recipe)}
+    assert given["class_weights"] == ()
     assert Recipe(**given) == Recipe()
     assert sorted(GLUE_TASKS) == sorted(GLUE)
+    assert set(FORMATS) == {each for task in FINE_TUNED for each in job_of_task(task).formats}
 
 
 def test_files_of_glue(run, tmp_path):

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert.finetuning.batching import batches, epoch_batches, length_step, make_plan
+from keras_bert.finetuning.batching import batches, epoch_batches, length_step, plan_batches
 from keras_bert.finetuning.jobs import PerRow, PerToken
 from keras_bert.layers.crf import IGNORED
 from keras_bert.text.rows import Rows
@@ -28,7 +28,7 @@ def lengths(count, seed=0):
 
 
 def made(rows, targets, weights=None, **options):
-    plan = make_plan(
+    plan = plan_batches(
         rows, targets, weights, **{"batch_size": 8, "epochs": range(1), "seed": 0} | options
     )
     return [keras.tree.map_structure(np.asarray, batch) for batch in batches(rows, targets, plan)]

@@ -98,7 +98,7 @@ def test_labels(tmp_path):
     arguments = embedder_arguments(train)
     assert arguments == softmax(("no", "yes"))
     model = embedder(**arguments)
-    recipe = dataclasses.replace(RECIPE, epochs=20, learning_rate=1e-2)
+    recipe = RECIPE.model_copy(update={"epochs": 20, "learning_rate": 1e-2})
     result = fine_tune(model, train, validation, recipe=recipe, output=tmp_path, verbose=0)
     assert result.validation["accuracy"] > 0.9
     model = kb.load(tmp_path / "model")
@@ -116,7 +116,7 @@ def test_pairs_that_belong_together(wrong, tmp_path):
         train, validation = choices(train, wrong), choices(validation, wrong, seed=1)
     model = embedder()
     before = evaluate(model, validation)
-    recipe = dataclasses.replace(RECIPE, epochs=8)
+    recipe = RECIPE.model_copy(update={"epochs": 8})
     after = fine_tune(model, train, validation, recipe=recipe, verbose=0).validation
     assert after["accuracy_at_1"] > max(0.9, before["accuracy_at_1"])
     assert after["accuracy_at_1"] <= after["mrr"] <= 1

@@ -17,16 +17,16 @@ def test_take_keeps_what_is_not_known():
     assert some.inputs == (["c", "c", "a", "a"], ["x", "y", "x", "y"])
 
 
-def test_hold_out_takes_a_share_by_seed():
+def test_hold_out_takes_a_ratio_by_seed():
     examples = tiny.examples([f"t{i}" for i in range(50)], ["a"] * 50)
     left, held = hold_out(examples, 0.2, seed=3)
     assert len(held) == 10
     assert sorted(left.lines + held.lines) == list(examples.lines)
     assert hold_out(examples, 0.2, seed=3)[1] == held
     assert hold_out(examples, 0.2, seed=4)[1] != held
-    for share in (0, 1, 0.999):
+    for ratio in (0, 1, 0.999):
         with pytest.raises(InputError):
-            hold_out(examples, share)
+            hold_out(examples, ratio)
 
 
 def questions(groups):
@@ -45,16 +45,16 @@ def questions(groups):
 
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=2, max_size=9),
-    share=st.floats(0.01, 0.5),
+    ratio=st.floats(0.01, 0.5),
     seed=st.integers(0, 9),
 )
-def test_hold_out_does_not_divide_groups(sizes, share, seed):
+def test_hold_out_does_not_divide_groups(sizes, ratio, seed):
     groups = [f"article {i}" for i, size in enumerate(sizes) for _ in range(size)]
     examples = questions(groups)
-    left, held = hold_out(examples, share, seed)
+    left, held = hold_out(examples, ratio, seed)
     assert sorted(left.ids + held.ids) == sorted(examples.ids)
     assert not set(left.groups) & set(held.groups)
-    count = max(1, round(share * len(groups)))
+    count = max(1, round(ratio * len(groups)))
     if min(sizes) > count:
         assert len(held) == min(sizes)
     else:

@@ -48,7 +48,12 @@ def test_columns_are_found_by_their_usual_names(tmp_path, header, row):
 def test_columns_are_named(tmp_path):
     path = write(tmp_path, "data.tsv", "2\tb\ta\twhy\n1\td\tc\thow\n")
     examples = read_choices(
-        path, context="4", choices=("3", "2"), label="1", header=False, first_index=1
+        path,
+        text_column="4",
+        choice_column=("3", "2"),
+        label_column="1",
+        header=False,
+        first_index=1,
     )
     assert examples.contexts == ("why", "how")
     assert (examples.choices, examples.labels) == ((("a", "b"), ("c", "d")), (1, 0))
@@ -106,7 +111,7 @@ def test_bad_columns(tmp_path):
     with pytest.raises(InputError, match="line 3: 'ending1' is ''"):
         read_choices(path)
     with pytest.raises(InputError, match="no column 'ending9'. Did you mean"):
-        read_choices(path, choices=("ending0", "ending9"))
+        read_choices(path, choice_column=("ending0", "ending9"))
     path = write(tmp_path, "none.csv", "context,label\na,0\n")
     with pytest.raises(InputError, match="which column holds the choices"):
         read_choices(path)

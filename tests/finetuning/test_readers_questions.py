@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning import hold_out
-from keras_bert.finetuning.readers.questions import read_questions
-from keras_bert.finetuning.readers.squad import write_predictions
+from keras_bert.finetuning.readers.questions import read_questions, write_predictions
 
 
 def write(folder, name, content):

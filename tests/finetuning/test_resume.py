@@ -3,7 +3,6 @@
 As a program: `python -m tests.finetuning.test_resume OUTPUT MOMENT`, killed by SIGKILL then.
 """
 
-import dataclasses
 import json
 import os
 import shutil
@@ -27,7 +26,7 @@ RECIPE = Recipe(epochs=4, batch_size=8, learning_rate=1e-2, layer_decay=0.9)
 
 
 def run(output, validate=True, model=None, **changes):
-    recipe = dataclasses.replace(RECIPE, **changes)
+    recipe = RECIPE.model_copy(update=changes)
     data = tiny.opinions()
     return fine_tune(
         tiny.classifier(**model or {}),

@@ -1,4 +1,3 @@
-import dataclasses
 import functools
 
 import keras
@@ -73,7 +72,7 @@ def test_learns_to_answer(tmp_path):
 def test_learns_that_there_is_no_answer(tmp_path):
     data = opinions(unanswered=True)
     span = model(null_threshold=0.0)
-    recipe = dataclasses.replace(RECIPE, epochs=12)
+    recipe = RECIPE.model_copy(update={"epochs": 12})
     scores = fine_tune(span, data, data, recipe=recipe, verbose=0).validation
     assert scores["f1"] > 0.9
     assert scores["has_answer_f1"] > 0.8
@@ -165,6 +164,6 @@ def test_answers_are_needed():
 
 def test_the_job_is_that_of_span_classifiers():
     assert job_of(model()) is span_classifier.JOB
-    recipe = dataclasses.replace(RECIPE, label_smoothing=0.1)
+    recipe = RECIPE.model_copy(update={"label_smoothing": 0.1})
     with pytest.raises(kb.InputError, match="a SpanClassifier cannot smooth labels"):
         fine_tune(model(), opinions(), recipe=recipe, verbose=0)

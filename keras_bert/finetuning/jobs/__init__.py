@@ -15,7 +15,7 @@ def job_of(model: Any) -> Job:
     """Returns the job of a model's task.
 
     Raises:
-        InputError: if there is none.
+        InputError: if the task has no job.
     """
     task = task_of(model)
     if task not in FINE_TUNED:

@@ -1,15 +1,20 @@
-"""Texts, or pairs of texts, to one label, several labels or a number."""
+"""Job of text classification: texts or pairs to one label, several labels or a number."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
 from keras_bert.errors import InputError, closest
-from keras_bert.finetuning.examples import TextExamples
+from keras_bert.finetuning.examples import Columns, Examples, TextExamples
 from keras_bert.finetuning.jobs.job import Job, PerRow, Targets, measured_loss
+from keras_bert.finetuning.readers.glue import GLUE, read_glue
+from keras_bert.finetuning.readers.tables import FORMATS
+from keras_bert.finetuning.readers.texts import read_examples
 from keras_bert.finetuning.recipe import Recipe
-from keras_bert.finetuning.targets import targets_of
+from keras_bert.finetuning.targets import label_names, problem_type_of, targets_of
 from keras_bert.metrics import measure as measure_by_name
 from keras_bert.text.rows import Rows
 
@@ -19,30 +24,64 @@ METRICS = {
     "multi_label": ("micro_f1", "macro_f1", "accuracy"),
     "regression": ("pearson", "spearman"),
 }
-"""By type of problem; "f1" is that of the second label."""
+"""Metrics by type of problem. "f1" is the F1 of the second label."""
 
 
-def rows(model: Any, examples: TextExamples) -> Rows:
-    """One row per text or pair, cut where it is too long."""
-    return model.rows(examples.inputs)
+def read(
+    path: str,
+    *,
+    text_column: str | None = None,
+    pair_column: str | None = None,
+    label_column: Sequence[str] = (),
+    header: bool = True,
+    format: str | None = None,
+    separator: str | None = None,
+    glue: str | None = None,
+    labelled: bool = True,
+    on_error: Any = "fail",
+) -> TextExamples:
+    """Reads texts or pairs; see `read_examples`. `glue` names a task of GLUE with such a file.
+
+    Raises:
+        InputError: if the file cannot be read, or is no file of the task of GLUE.
+    """
+    if glue is None:
+        return read_examples(
+            path,
+            Columns(text_column, pair_column, tuple(label_column)),
+            format=format,
+            header=header,
+            separator=separator,
+            labelled=labelled,
+            on_error=on_error,
+        )
+    splits = {file: split for split, file in GLUE[glue].files.items()}
+    if Path(path).name not in splits:
+        raise InputError(f"{path} is none of the files of {glue}: {', '.join(splits)}.")
+    return read_glue(glue, splits[Path(path).name], Path(path).parent, on_error=on_error)
+
+
+def arguments(
+    train: TextExamples,
+    *others: Examples,
+    problem_type: str | None = None,
+    pooling: str | None = None,
+) -> dict[str, Any]:
+    """Returns labels and type of problem, by default as the labels look."""
+    problem_type = problem_type or problem_type_of(train)
+    labels = label_names(train, problem_type)
+    return {"labels": labels, "problem_type": problem_type, "pooling": pooling}
 
 
 def targets(model: Any, examples: TextExamples, rows: Rows) -> PerRow:
-    """What `targets_of` says."""
+    """Returns the targets of `targets_of`."""
     return PerRow(targets_of(examples, model.labels, model.problem_type))
-
-
-def predict(
-    model: Any, examples: TextExamples, rows: Rows, outputs: list[np.ndarray]
-) -> list[dict[str, Any]]:
-    """As `SequenceClassifier.predict_text`."""
-    return model.predictions(outputs)
 
 
 def measure(
     model: Any, examples: TextExamples, rows: Rows, outputs: list[np.ndarray]
 ) -> dict[str, float]:
-    """The loss and the metrics."""
+    """Returns the loss and the metrics."""
     logits = np.stack(outputs)
     right = targets_of(examples, model.labels, model.problem_type)
     loss = measured_loss(model, right, logits)
@@ -56,7 +95,7 @@ def measure(
 
 
 def metrics(model: Any) -> tuple[str, ...]:
-    """Those of the model's type of problem.
+    """Returns the metrics of the model's type of problem.
 
     Raises:
         InputError: if it is a regression of several numbers.
@@ -72,12 +111,12 @@ def metrics(model: Any) -> tuple[str, ...]:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SmoothedCrossentropy(keras.losses.Loss):
-    """Cross-entropy with a share of each target spread over all labels.
+    """Cross-entropy with a part of each target spread over all labels.
 
     Szegedy et al. 2015 (https://arxiv.org/abs/1512.00567), section 7.
 
     Args:
-        smoothing: the share.
+        smoothing: ratio of the target that is spread.
     """
 
     def __init__(self, smoothing: float, **kwargs: Any):
@@ -85,11 +124,11 @@ class SmoothedCrossentropy(keras.losses.Loss):
         self.smoothing = smoothing
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "smoothing": self.smoothing}
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Label ids `[B]` and logits `[B, L]` to losses `[B]`."""
+        """Returns losses `[B]` of label ids `[B]` and logits `[B, L]`."""
         log_probabilities = keras.ops.log_softmax(y_pred)
         right = keras.ops.one_hot(y_true, y_pred.shape[-1], dtype=y_pred.dtype)
         spread = (1 - self.smoothing) * right + self.smoothing / y_pred.shape[-1]
@@ -97,7 +136,7 @@ class SmoothedCrossentropy(keras.losses.Loss):
 
 
 def loss(model: Any, recipe: Recipe) -> keras.losses.Loss:
-    """The model's, with smoothed labels if the recipe says so.
+    """Returns the model's loss, with smoothed labels if the recipe says so.
 
     Raises:
         InputError: if a regression is to smooth labels.
@@ -115,7 +154,7 @@ def loss(model: Any, recipe: Recipe) -> keras.losses.Loss:
 def weights(
     model: Any, examples: TextExamples, targets: Targets, recipe: Recipe
 ) -> np.ndarray | None:
-    """The weight of each example's label.
+    """Returns the weight of each example's label, or None without class weights.
 
     Raises:
         InputError: if the examples have but one label, or the weights do not fit the labels.
@@ -148,4 +187,16 @@ def weights(
     return by_label[values].astype(np.float32)
 
 
-JOB = Job(rows, targets, predict, measure, metrics, loss, weights)
+JOB = Job(
+    examples=TextExamples,
+    formats=FORMATS,
+    read=read,
+    arguments=arguments,
+    rows=lambda model, examples: model.rows(examples.inputs),
+    targets=targets,
+    predict=lambda model, examples, rows, outputs: model.predictions(outputs),
+    measure=measure,
+    metrics=metrics,
+    loss=loss,
+    weights=weights,
+)

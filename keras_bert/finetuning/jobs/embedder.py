@@ -1,4 +1,4 @@
-"""Pairs of texts, or more that belong together, to vectors that are near each other."""
+"""Job of text embedding: texts that belong together to vectors that are near each other."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,10 +8,13 @@ import keras
 import numpy as np
 
 from keras_bert.errors import InputError
-from keras_bert.finetuning.examples import ChoiceExamples, TextExamples
+from keras_bert.finetuning.examples import ChoiceExamples, Columns, TextExamples
 from keras_bert.finetuning.jobs.job import Job, PerRow, Targets, measured_loss, no_weights
+from keras_bert.finetuning.readers.choices import read_choices
+from keras_bert.finetuning.readers.tables import FORMATS
+from keras_bert.finetuning.readers.texts import read_examples
 from keras_bert.finetuning.recipe import Recipe
-from keras_bert.finetuning.targets import targets_of
+from keras_bert.finetuning.targets import embedder_arguments, targets_of
 from keras_bert.metrics import measure as measure_by_name
 from keras_bert.metrics.retrieval import accuracy_at_1, mean_reciprocal_rank, ranks
 from keras_bert.text.rows import Rows
@@ -21,25 +24,66 @@ METRICS = {
     "cosine": ("spearman", "pearson"),
     "softmax": ("accuracy", "macro_f1"),
 }
-"""By objective."""
+"""Metrics by objective."""
 
 SimilarityExamples = TextExamples | ChoiceExamples
-"""Pairs; or a text, its own, and wrong ones, which are those of the choices that are not right:
-where no label says which one is, the first."""
+"""Pairs, or a text with its right and its wrong choices. Without labels, the first is right."""
+
+
+def read(
+    path: str,
+    *,
+    text_column: str | None = None,
+    pair_column: str | None = None,
+    choice_column: Sequence[str] = (),
+    label_column: Sequence[str] = (),
+    header: bool = True,
+    format: str | None = None,
+    labelled: bool = True,
+    on_error: Any = "fail",
+) -> SimilarityExamples:
+    """Reads pairs with labels or without, or texts with choices if `choice_column` is given.
+
+    Raises:
+        InputError: if the file cannot be read, or only some pairs have labels.
+    """
+    options: dict[str, Any] = {"format": format, "header": header, "on_error": on_error}
+    if choice_column:
+        options |= {"text_column": text_column, "label_column": label_column}
+        return read_choices(path, choice_column=choice_column, labelled=False, **options)
+    if not header and not text_column and not pair_column:
+        text_column, pair_column = "1", "2"
+    columns = Columns(text_column, pair_column, tuple(label_column))
+    examples = read_examples(path, columns, labelled=False, **options)
+    if labelled and examples.labels is None and examples.columns.labels:
+        return read_examples(path, columns, **options)  # names the row without a label
+    return examples
+
+
+def arguments(
+    *examples: Any,
+    objective: str | None = None,
+    pooling: str | None = None,
+    score_range: tuple[float, float] | None = None,
+) -> dict[str, Any]:
+    """Returns the objective, labels and range of scores; see `embedder_arguments`."""
+    given = {"pooling": pooling, "score_range": score_range}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return embedder_arguments(*examples, objective=objective) | chosen
 
 
 def rows(model: Any, examples: SimilarityExamples) -> Rows:
-    """One row per text, those of an example one after the other."""
+    """Returns one row per text; the texts of an example follow one another."""
     groups = _groups(examples)
     flat = model.rows([text for group in groups for text in group])
     return dataclasses.replace(flat, group=len(groups[0]) if groups else 1)
 
 
 def targets(model: Any, examples: SimilarityExamples, rows: Rows) -> PerRow:
-    """What `TextEmbedder.default_loss` takes.
+    """Returns the targets of `TextEmbedder.default_loss`.
 
-    For "contrastive", equal first texts have the same number: what belongs to the one is not
-    wrong for the other.
+    For "contrastive", equal first texts have the same number, since a text that belongs to one of
+    them is not wrong for the other.
 
     Raises:
         InputError: if the examples have no second texts, or not the labels of the objective.
@@ -74,19 +118,13 @@ def targets(model: Any, examples: SimilarityExamples, rows: Rows) -> PerRow:
     return PerRow((scores - np.float32(low)) / np.float32(high - low))
 
 
-def predict(
-    model: Any, examples: SimilarityExamples, rows: Rows, outputs: Sequence[np.ndarray]
-) -> list[dict[str, Any]]:
-    """As `TextEmbedder.predict_text`."""
-    return model.predictions(_vectors(rows, outputs))
-
-
 def measure(
     model: Any, examples: SimilarityExamples, rows: Rows, outputs: Sequence[np.ndarray]
 ) -> dict[str, float]:
-    """The metrics; for "contrastive", of finding each text's own among those of all examples.
+    """Returns the metrics and, unless the objective is "contrastive", the loss.
 
-    What is not a number, such as the correlation of cosines that are all the same, stays so.
+    For "contrastive", each text's own text is searched among the texts of all examples. The
+    correlation of equal cosines is nan.
     """
     vectors, right = _vectors(rows, outputs), targets(model, examples, rows).values
     if model.objective == "contrastive":
@@ -98,21 +136,16 @@ def measure(
         values = keras.ops.convert_to_numpy(model.pair_logits(vectors))
         predictions = values.argmax(axis=1)
     loss = measured_loss(model, right, values)
-    return {"loss": loss, **measure_by_name(metrics(model), right, predictions)}
-
-
-def metrics(model: Any) -> tuple[str, ...]:
-    """Those of the model's objective."""
-    return METRICS[model.objective]
+    return {"loss": loss, **measure_by_name(METRICS[model.objective], right, predictions)}
 
 
 def weights(
     model: Any, examples: SimilarityExamples, targets: Targets, recipe: Recipe
 ) -> np.ndarray | None:
-    """None.
+    """Returns None: all examples have the same weight.
 
     Raises:
-        InputError: if there are class weights, or there is nothing to tell apart.
+        InputError: if there are class weights, or no batch has two different texts.
     """
     if model.objective == "contrastive":
         if len(np.unique(targets.values)) < 2:
@@ -127,11 +160,23 @@ def weights(
     return no_weights(model, examples, targets, recipe)
 
 
-JOB = Job(rows, targets, predict, measure, metrics, weights=weights)
+JOB = Job(
+    examples=TextExamples,
+    formats=FORMATS,
+    read=read,
+    arguments=arguments,
+    keeps_head=True,
+    rows=rows,
+    targets=targets,
+    predict=lambda model, examples, rows, outputs: model.predictions(_vectors(rows, outputs)),
+    measure=measure,
+    metrics=lambda model: METRICS[model.objective],
+    weights=weights,
+)
 
 
 def _groups(examples: SimilarityExamples) -> list[tuple[str, ...]]:
-    """The texts of each example: one, its own, and wrong ones."""
+    """Returns the texts of each example: the text, its own text, and wrong texts."""
     if isinstance(examples, TextExamples):
         columns = (examples.texts,) if examples.pairs is None else (examples.texts, examples.pairs)
         return list(zip(*columns, strict=True))
@@ -144,19 +189,19 @@ def _groups(examples: SimilarityExamples) -> list[tuple[str, ...]]:
 
 
 def _vectors(rows: Rows, outputs: Sequence[np.ndarray]) -> np.ndarray:
-    """The outputs by examples, `[N, C, H]`."""
+    """Returns the outputs by examples, `[N, C, H]`."""
     vectors = np.array(outputs)
     return vectors.reshape(-1, rows.group, vectors.shape[-1])
 
 
 def _numbered(texts: Sequence[str]) -> np.ndarray:
-    """A number for each different text, int32 `[N]`."""
+    """Returns a number for each different text, int32 `[N]`."""
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     return np.array([numbers[text] for text in texts], np.int32)
 
 
 def _ranks(examples: SimilarityExamples, vectors: np.ndarray) -> np.ndarray:
-    """The rank of each example's own text among all other texts that are not first."""
+    """Returns the rank of each example's own text among all texts that are not the first."""
     groups = _groups(examples)
     numbers = _numbered([text for group in groups for text in group[1:]])
     documents = numbers.reshape(len(groups), -1)

@@ -8,12 +8,14 @@ import numpy as np
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import ChoiceExamples
 from keras_bert.finetuning.jobs.job import Job, PerRow, measured_loss
+from keras_bert.finetuning.readers.choices import read_choices
+from keras_bert.finetuning.readers.tables import FORMATS
 from keras_bert.metrics.classification import accuracy
 from keras_bert.text.rows import Rows
 
 
 def rows(model: Any, examples: ChoiceExamples) -> Rows:
-    """A group of rows per text: it with each of its choices.
+    """Returns a group of rows per text: the text with each of its choices.
 
     Raises:
         InputError: if the texts have not all the same number of choices.
@@ -24,10 +26,10 @@ def rows(model: Any, examples: ChoiceExamples) -> Rows:
 
 
 def targets(model: Any, examples: ChoiceExamples, rows: Rows) -> PerRow:
-    """The index of the right choice.
+    """Returns the index of the right choice.
 
     Raises:
-        InputError: if the examples have no labels, or one that is no choice.
+        InputError: if the examples have no labels, or a label that is no choice.
     """
     if examples.labels is None:
         raise InputError(f"{examples.path} does not say which choices are right; add a label.")
@@ -40,26 +42,25 @@ def targets(model: Any, examples: ChoiceExamples, rows: Rows) -> PerRow:
     return PerRow(np.array(examples.labels, np.int32))
 
 
-def predict(
-    model: Any, examples: ChoiceExamples, rows: Rows, outputs: list[np.ndarray]
-) -> list[dict[str, Any]]:
-    """As `MultipleChoice.predict_text`."""
-    return model.predictions(examples.choices, outputs)
-
-
 def measure(
     model: Any, examples: ChoiceExamples, rows: Rows, outputs: list[np.ndarray]
 ) -> dict[str, float]:
-    """The loss, and the share of texts whose choice is right."""
+    """Returns the loss and the accuracy."""
     right = targets(model, examples, rows).values
     logits = np.reshape(outputs, (-1, rows.group))
     loss = measured_loss(model, right, logits)
     return {"loss": loss, "accuracy": accuracy(right, logits.argmax(axis=1))}
 
 
-def metrics(model: Any) -> tuple[str, ...]:
-    """Accuracy."""
-    return ("accuracy",)
-
-
-JOB = Job(rows, targets, predict, measure, metrics)
+JOB = Job(
+    examples=ChoiceExamples,
+    formats=FORMATS,
+    read=read_choices,
+    arguments=lambda train, *others: {},  # none depends on examples
+    keeps_head=True,
+    rows=rows,
+    targets=targets,
+    predict=lambda model, examples, rows, outputs: model.predictions(examples.choices, outputs),
+    measure=measure,
+    metrics=lambda model: ("accuracy",),
+)

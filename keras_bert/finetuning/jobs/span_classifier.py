@@ -1,4 +1,4 @@
-"""Questions to the parts of texts that answer them, as in SQuAD 1.1 and 2.0."""
+"""Job of question answering: questions to spans of contexts, as in SQuAD 1.1 and 2.0."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,27 +6,57 @@ from typing import Any
 import numpy as np
 
 from keras_bert.errors import InputError
-from keras_bert.finetuning.examples import QuestionExamples
+from keras_bert.finetuning.examples import Examples, QuestionExamples
 from keras_bert.finetuning.jobs.job import Job, PerRow
+from keras_bert.finetuning.readers.questions import read_questions
+from keras_bert.finetuning.readers.tables import FORMATS
 from keras_bert.metrics.squad import answer_scores, best_threshold, squad_scores
 from keras_bert.tasks.answers import candidates_of, choose
 from keras_bert.text.rows import Rows
 
 OUTPUTS = ("start_logits", "end_logits")
 
-Answers = Sequence[Sequence[tuple[str, int]]]
 Logits = Mapping[str, Sequence[np.ndarray]]
 
 
+def read(
+    path: str,
+    *,
+    text_column: str | None = None,
+    pair_column: str | None = None,
+    label_column: Sequence[str] = (),
+    header: bool = True,
+    format: str | None = None,
+    labelled: bool = True,
+    on_error: Any = "fail",
+) -> QuestionExamples:
+    """Reads questions; see `read_questions`. The columns are question, context and answer."""
+    label = next(iter(label_column), None)
+    given = {"question": text_column, "context": pair_column, "answer": label}
+    columns = {name: column for name, column in given.items() if column is not None}
+    return read_questions(
+        path, columns, format=format, header=header, labelled=labelled, on_error=on_error
+    )
+
+
+def arguments(
+    train: QuestionExamples, *others: Examples, null_threshold: float | None = None
+) -> dict[str, Any]:
+    """Returns a threshold of 0, or the given one, if some training questions have no answer."""
+    if null_threshold is None and not all(train.answers or ()):
+        null_threshold = 0.0
+    return {"null_threshold": null_threshold}
+
+
 def rows(model: Any, examples: QuestionExamples) -> Rows:
-    """One row for each window on a context, with the question."""
+    """Returns the rows: each question with overlapping windows of its context."""
     return model.rows(examples.inputs, overlap="auto", offsets=True)
 
 
 def targets(model: Any, examples: QuestionExamples, rows: Rows) -> PerRow:
-    """The first and the last token of a question's first answer.
+    """Returns the first and the last token of a question's first answer.
 
-    Both are 0, the position of `[CLS]`, in windows that do not show the answer as a whole.
+    Both are 0, the position of `[CLS]`, in rows that do not hold the whole answer.
 
     Raises:
         InputError: if the examples have no answers.
@@ -45,9 +75,10 @@ def targets(model: Any, examples: QuestionExamples, rows: Rows) -> PerRow:
 def _positions(
     windows: Sequence[Mapping[str, np.ndarray]], span: tuple[int, int]
 ) -> list[tuple[int, int]]:
-    """First and last token of the characters in each window, or (0, 0).
+    """Returns the first and last token of the span in each row, or (0, 0).
 
-    What all windows together show of the characters is all that the tokenizer leaves of them.
+    A tokenizer may drop characters at the ends of a span. So a row holds the whole span if it
+    holds as much of it as all rows together.
     """
     touched = [
         np.flatnonzero((row["starts"] >= 0) & (row["ends"] > span[0]) & (row["starts"] < span[1]))
@@ -70,7 +101,7 @@ def _positions(
 def predict(
     model: Any, examples: QuestionExamples, rows: Rows, outputs: Logits
 ) -> list[dict[str, Any]]:
-    """As `SpanClassifier.predict_text`, with the `id` of each question."""
+    """Returns the dictionaries of `SpanClassifier.predict_text`, with the question's `id`."""
     found = candidates_of(rows, outputs, examples.contexts)
     return [
         {"id": name, **choose(candidates, model.null_threshold)}
@@ -81,10 +112,10 @@ def predict(
 def measure(
     model: Any, examples: QuestionExamples, rows: Rows, outputs: Logits
 ) -> dict[str, float]:
-    """The loss and the scores of SQuAD's scripts.
+    """Returns the loss and the scores of SQuAD's scripts.
 
-    Where some questions have no answer (2.0), also those with the `null_threshold` that is best
-    for these examples, and that threshold.
+    If some questions have no answer (2.0), adds the best `null_threshold` for these examples, and
+    the scores with this threshold.
     """
     answers = [[text for text, _ in several] for several in _answers(examples)]
     found = candidates_of(rows, outputs, examples.contexts)
@@ -102,12 +133,7 @@ def measure(
     return scores
 
 
-def metrics(model: Any) -> tuple[str, ...]:
-    """Those that there always are."""
-    return "f1", "exact_match"
-
-
-def _answers(examples: QuestionExamples) -> Answers:
+def _answers(examples: QuestionExamples) -> Sequence[Sequence[tuple[str, int]]]:
     if examples.answers is None:
         raise InputError(
             f"{examples.path} has no answers; give some, or an empty list to every question "
@@ -117,7 +143,7 @@ def _answers(examples: QuestionExamples) -> Answers:
 
 
 def _loss(outputs: Logits, positions: Mapping[str, np.ndarray]) -> float:
-    """The mean of the cross-entropies of start and end, over rows."""
+    """Returns the mean of the cross-entropies of start and end, over rows."""
     total = 0.0
     for name in OUTPUTS:
         for logits, position in zip(outputs[name], positions[name], strict=True):
@@ -127,4 +153,15 @@ def _loss(outputs: Logits, positions: Mapping[str, np.ndarray]) -> float:
     return float(total) / len(OUTPUTS) / len(outputs[OUTPUTS[0]])
 
 
-JOB = Job(rows, targets, predict, measure, metrics)
+JOB = Job(
+    examples=QuestionExamples,
+    formats=("squad", *FORMATS),
+    read=read,
+    arguments=arguments,
+    keeps_head=True,
+    rows=rows,
+    targets=targets,
+    predict=predict,
+    measure=measure,
+    metrics=lambda model: ("f1", "exact_match"),
+)

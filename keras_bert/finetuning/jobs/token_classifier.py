@@ -1,4 +1,4 @@
-"""Words to tags: entities, parts of speech, slots."""
+"""Job of token classification: words to tags of entities, parts of speech or slots."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,12 +7,13 @@ import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError, closest
-from keras_bert.finetuning.examples import TaggedExamples
+from keras_bert.finetuning.examples import Examples, TaggedExamples
 from keras_bert.finetuning.jobs.job import Job, PerToken
+from keras_bert.finetuning.readers.tagged import read_tagged
 from keras_bert.layers.crf import IGNORED
 from keras_bert.metrics.classification import accuracy
 from keras_bert.metrics.entities import entity_scores
-from keras_bert.tasks.entities import detect_scheme, spans_of
+from keras_bert.tasks.entities import detect_scheme, spans_of, tag_of
 from keras_bert.tasks.windowed_words import entities_of
 from keras_bert.text.rows import Rows
 from keras_bert.text.words import first_tokens
@@ -20,17 +21,69 @@ from keras_bert.text.words import first_tokens
 _ROWS_AT_ONCE = 256
 
 
+def read(
+    path: str,
+    *,
+    text_column: str | None = None,
+    label_column: Sequence[str] = (),
+    comment: str | None = None,
+    format: str | None = None,
+    labelled: bool = True,
+    on_error: Any = "fail",
+) -> TaggedExamples:
+    """Reads tagged words; see `read_tagged`. Columns of CoNLL files have numbers, from 1 on.
+
+    Raises:
+        InputError: if the file cannot be read, or a column is no number.
+    """
+    named = {"word_column": text_column, "tag_column": next(iter(label_column), None)}
+    columns: dict[str, Any] = {k: _index(name) for k, name in named.items() if name is not None}
+    if comment is not None:
+        columns["comment"] = comment
+    return read_tagged(path, format=format, labelled=labelled, on_error=on_error, **columns)
+
+
+def _index(name: str) -> int:
+    if not name.isdecimal() or int(name) < 1:
+        raise InputError(
+            f"The column is {name!r}, but columns of CoNLL files have numbers, from 1 on."
+        )
+    return int(name) - 1
+
+
+def arguments(
+    train: TaggedExamples,
+    *others: Examples,
+    scheme: str | None = None,
+    crf: bool = False,
+    continue_labels: bool = False,
+) -> dict[str, Any]:
+    """Returns the labels: all tags that the entities can have, even if they do not occur.
+
+    By default, the scheme is the scheme of the tags. But IOB1 becomes IOB2: a file in IOB1 hardly
+    ever has a B, so no model would learn it.
+    """
+    detected = detect_scheme(train.tags or ())
+    scheme = scheme or ("iob2" if detected == "iob1" else detected)
+    labels = sorted({tag for tags in train.tags or () for tag in tags})
+    if scheme is not None:
+        names = sorted({name for tags in train.tags or () for name, *_ in spans_of(tags)})
+        prefixes = "BIES" if scheme == "bioes" else "BI"
+        labels = ["O", *(tag_of(prefix, name) for name in names for prefix in prefixes)]
+    return {"labels": labels, "scheme": scheme, "crf": crf, "continue_labels": continue_labels}
+
+
 def rows(model: Any, examples: TaggedExamples) -> Rows:
-    """One row per text, or several windows on a long one."""
+    """Returns one row per text, or several overlapping rows of a long text."""
     return model.rows(examples.inputs, overlap="auto", offsets=True)
 
 
 def targets(model: Any, examples: TaggedExamples, rows: Rows) -> PerToken:
-    """The label of each word at its first token, where that has most context.
+    """Returns the label of each word at its first token, in the row with the most context.
 
-    If the model says so, the word's other tokens have it, too, but not the begin of an entity.
-    For a CRF the words of an entity that does not lie in one window as a whole have
-    none, as no sequence of labels that its scheme allows begins or ends inside of an entity.
+    If the model has `continue_labels`, the word's other tokens have the label, too, but as inside
+    of an entity. For a CRF, words of an entity that no single row holds have no label, because a
+    sequence of labels must not begin or end inside of an entity.
 
     Raises:
         InputError: if the examples have no tags or no words, or a tag that the model does not
@@ -64,7 +117,7 @@ def targets(model: Any, examples: TaggedExamples, rows: Rows) -> PerToken:
 def predict(
     model: Any, examples: TaggedExamples, rows: Rows, outputs: list[np.ndarray]
 ) -> list[dict[str, Any]]:
-    """As `TokenClassifier.predict_words`."""
+    """Returns the dictionaries of `TokenClassifier.predict_words`."""
     found = model.tag_words(rows, examples.words, outputs)
     return [
         {"tags": tags, "entities": entities_of(text, words, tags, scores, number_words=True)}
@@ -75,7 +128,7 @@ def predict(
 def measure(
     model: Any, examples: TaggedExamples, rows: Rows, outputs: list[np.ndarray]
 ) -> dict[str, float]:
-    """The loss and the metrics; a word of which the tokenizer leaves nothing counts, too."""
+    """Returns the loss and the metrics. Words without tokens count, too."""
     right = _tags(model, examples)
     found, _ = model.tag_words(rows, examples.words, outputs)
     words = [np.array([tag for tags in several for tag in tags]) for several in (right, found)]
@@ -87,7 +140,7 @@ def measure(
 
 
 def metrics(model: Any) -> tuple[str, ...]:
-    """Those of entities and the share of words that are right; for other labels that share."""
+    """Returns accuracy and, if the labels mark entities, the metrics of entities."""
     return ("f1", "precision", "recall", "accuracy") if _finds_entities(model) else ("accuracy",)
 
 
@@ -96,7 +149,7 @@ def _finds_entities(model: Any) -> bool:
 
 
 def _tags(model: Any, examples: TaggedExamples) -> tuple[tuple[str, ...], ...]:
-    """The tags of each text in the scheme of the model."""
+    """Returns the tags of each text in the scheme of the model."""
     tags = examples.in_scheme(model.scheme).tags
     if tags is None:
         raise InputError(f"{examples.path} has no tags; give every word one.")
@@ -114,12 +167,12 @@ def _id(examples: TaggedExamples, index: int, word: int, tag: str, ids: dict[str
 
 
 def _first_of_word(rows: Rows, tokens: np.ndarray, examples: TaggedExamples) -> np.ndarray:
-    """For each token the first one of its word, in the same row; -1 where there is none.
+    """Returns the index of the first token of each token's word, in the same row, or -1.
 
     Args:
-        rows: with offsets.
-        tokens: the first ones of all words, or -1.
-        examples: of which the words are.
+        rows: rows with offsets.
+        tokens: index of the first token of each word, or -1.
+        examples: examples with these words.
     """
     ends = np.zeros(len(rows.flat["starts"]), np.int64)  # of words, at their first tokens
     word_ends = np.array([end for words in examples.words for _, end in words], np.int64)
@@ -132,12 +185,12 @@ def _first_of_word(rows: Rows, tokens: np.ndarray, examples: TaggedExamples) -> 
 
 
 def _row_of_tokens(rows: Rows, tokens: np.ndarray) -> np.ndarray:
-    """The row of each token, -1 for no token."""
+    """Returns the row of each token; -1 stays -1."""
     return np.where(tokens < 0, -1, np.searchsorted(rows.splits, tokens, side="right") - 1)
 
 
 def _cut(tags: Iterable[Sequence[str]], row: np.ndarray) -> np.ndarray:
-    """Which words, of rows `[W]`, belong to an entity that does not lie in one: bool `[W]`."""
+    """Returns whether each word, in rows `[W]`, is of an entity in several rows: bool `[W]`."""
     cut = np.zeros(len(row), bool)
     shift = 0
     for own in tags:
@@ -149,7 +202,7 @@ def _cut(tags: Iterable[Sequence[str]], row: np.ndarray) -> np.ndarray:
 
 
 def _loss(model: Any, rows: Rows, outputs: list[np.ndarray], values: np.ndarray) -> float:
-    """That of training: the mean over labelled tokens or, with a CRF, over rows."""
+    """Returns the training loss: the mean over labelled tokens or, with a CRF, over rows."""
     counts = values != IGNORED
     if not counts.any():
         return 0.0
@@ -169,4 +222,14 @@ def _loss(model: Any, rows: Rows, outputs: list[np.ndarray], values: np.ndarray)
     return total / len(rows)
 
 
-JOB = Job(rows, targets, predict, measure, metrics)
+JOB = Job(
+    examples=TaggedExamples,
+    formats=("conll", "jsonl"),
+    read=read,
+    arguments=arguments,
+    rows=rows,
+    targets=targets,
+    predict=predict,
+    measure=measure,
+    metrics=metrics,
+)

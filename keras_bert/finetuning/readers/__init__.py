@@ -1,1 +1,1 @@
-"""From the files in which data sets come to examples, one reader per kind of data."""
+"""Readers of files with examples, one for each kind of data."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import ChoiceExamples
-from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import Row, Table, find_column, read_table, require_column
 
 _SWAG = ("sent1", "sent2")  # the sentence, and how all choices begin
@@ -22,9 +22,9 @@ _NUMBERED = re.compile(r"(ending|choice|option|answer|sol|solution|hypothesis)[ 
 def read_choices(
     path: str | os.PathLike,
     *,
-    context: str | None = None,
-    choices: Sequence[str] = (),
-    label: str | None = None,
+    text_column: str | None = None,
+    choice_column: Sequence[str] = (),
+    label_column: str | Sequence[str] = (),
     first_index: int = 0,
     format: str | None = None,
     header: bool = True,
@@ -38,34 +38,33 @@ def read_choices(
 
     Args:
         path: a CSV, TSV or JSONL file.
-        context: the column of the text; by default found by its usual name.
-        choices: a column for each choice, such as ending0 and ending1; or one column, of a JSONL
-            file, that has lists of choices.
-        label: the column of the right choice: its number, or its text. If all labels are texts
-            of choices they are read so.
-        first_index: the number of the first choice.
+        text_column: column of the text; by default found by its usual name.
+        choice_column: a column for each choice, such as ending0 and ending1; or one column of a
+            JSONL file that has lists of choices.
+        label_column: column of the right choice: its number or, if all labels are texts of
+            choices, its text.
+        first_index: number of the first choice.
         format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
-        header: whether the first line of a CSV or TSV file names the columns, which are else
-            "1", "2" and so on.
+        header: whether the first line of a CSV or TSV file names the columns. Without a header,
+            they are "1", "2" and so on.
         labelled: whether labels are needed; if not, they are read if all examples have them.
-        on_error: "fail" at the first row that cannot be used, or "skip" such rows and log how
-            many they are.
+        on_error: "fail" at the first row that cannot be used, or "skip" such rows and log their
+            number.
 
     Raises:
-        InputError: if the file cannot be read, a column is not found, or a row has no context,
-            too few choices or a label that is none of them; the message names file and line.
+        InputError: if the file or a column is not found, or a row has no context, too few choices
+            or a wrong label; the message names file and line.
     """
     table = read_table(path, format=format, header=header, on_error=on_error)
     beginning = None
-    if context is None and not choices and set(_SWAG) <= set(table.columns):
-        context, beginning = _SWAG
-    context = require_column(table, "context", context, _CONTEXTS)
-    choices = _choice_columns(table, choices)
-    label = (
-        require_column(table, "label", label, _LABELS)
-        if labelled
-        else find_column(table, label, _LABELS)
-    )
+    if text_column is None and not choice_column and set(_SWAG) <= set(table.columns):
+        text_column, beginning = _SWAG
+    context = require_column(table, "context", text_column, _CONTEXTS)
+    choices = _choice_columns(table, choice_column)
+    given = label_column if isinstance(label_column, str) else next(iter(label_column), None)
+    label = find_column(table, given, _LABELS)
+    if labelled:
+        label = require_column(table, "label", given, _LABELS)
 
     def read(row: Row) -> tuple[int, str, tuple[str, ...], str]:
         place = f"{path}, line {row.line}"
@@ -139,7 +138,7 @@ def _text(row: Row, column: str, place: str, blank: bool = True) -> str:
 
 
 def _index(label: str, texts: Sequence[str], first_index: int, as_texts: bool, place: str) -> int:
-    """The choice that a label names."""
+    """Returns the index of the choice that a label names."""
     if not as_texts and label.isdecimal():
         index = int(label) - first_index
         if not 0 <= index < len(texts):

@@ -1,4 +1,4 @@
-"""Files that are one JSON document."""
+"""Reader of files that are one JSON document."""
 
 import gzip
 import json
@@ -12,10 +12,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_document(path: str | os.PathLike) -> Any:
-    """The value in a JSON file, plain or gzip.
+    """Reads the value in a JSON file, plain or gzip.
 
     Some data sets write a character beyond U+FFFF as two surrogates of three bytes each, which is
-    not UTF-8; it is read as the character that was meant.
+    not UTF-8. The two are read as one character.
 
     Raises:
         InputError: if the file cannot be read or is not JSON; the message names the line.

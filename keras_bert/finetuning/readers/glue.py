@@ -11,7 +11,7 @@ from typing import Any
 
 from keras_bert.errors import InputError, closest
 from keras_bert.finetuning.examples import Columns, TextExamples
-from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import read_table
 from keras_bert.finetuning.readers.texts import read_examples
 
@@ -29,15 +29,15 @@ _ENTAILMENT = ("entailment", "not_entailment")
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """One task.
+    """Files, columns and metrics of a task of GLUE.
 
     Args:
-        folder: the usual name of its directory.
-        columns: of its files.
-        features: the text, or both texts, in TensorFlow Datasets.
-        labels: as its files have them, by their ids in TensorFlow Datasets; empty for numbers.
-        metrics: the official ones, as `keras_bert.metrics` names them. "f1" is that of "1".
-        files: by split.
+        folder: usual name of its directory.
+        columns: columns of its files.
+        features: names of the text, or of both texts, in TensorFlow Datasets.
+        labels: labels of its files, by their ids in TensorFlow Datasets; empty for numbers.
+        metrics: official metrics, as `keras_bert.metrics` names them. "f1" is the F1 of "1".
+        files: name of the file of each split.
         header: whether files with labels name their columns.
     """
 
@@ -51,7 +51,7 @@ class GlueTask:
 
     @property
     def problem_type(self) -> str:
-        """As of a `SequenceClassifier`."""
+        """Type of problem for a `SequenceClassifier`."""
         return "single_label" if self.labels else "regression"
 
 
@@ -98,7 +98,7 @@ GLUE: dict[str, GlueTask] = {
     "rte": GlueTask("RTE", _pair(*_SENTENCES), _SENTENCES, labels=_ENTAILMENT),
     "wnli": GlueTask("WNLI", _pair(*_SENTENCES), _SENTENCES),
 }
-"""Each task by its name, such as "sst2": its folder, files, columns, labels and metrics."""
+"""Tasks by name, such as "sst2": folder, files, columns, labels and metrics."""
 
 
 def read_glue(
@@ -108,20 +108,20 @@ def read_glue(
     *,
     on_error: OnError = "fail",
 ) -> TextExamples:
-    """Reads a part of a task. Labels are the same strings wherever it comes from.
+    """Reads a split of a task. The labels are the same strings for each source.
 
     Args:
-        name: of the task, a key of `GLUE`.
-        split: "train", "validation" or "test", which has no labels; of "mnli", the latter two
-            end in "_matched" or "_mismatched".
-        folder: the directory of the task or of all tasks; None takes the task from the package
-            tensorflow_datasets, which downloads it if need be.
-        on_error: "fail" at the first row that cannot be used, or "skip" such rows and log how
-            many they are. Some lines of QQP's train.tsv lack columns.
+        name: name of the task, a key of `GLUE`.
+        split: "train", "validation" or "test", which has no labels. For "mnli", "validation"
+            and "test" end in "_matched" or "_mismatched".
+        folder: directory of the task or of all tasks; None takes the task from the package
+            tensorflow_datasets, which downloads it if necessary.
+        on_error: "fail" at the first row that cannot be used, or "skip" such rows and log their
+            number. Some lines of QQP's train.tsv lack columns.
 
     Raises:
-        InputError: if there is no such task or part of it, the package is not installed, or a
-            row cannot be used; the message names the file and the line.
+        InputError: if there is no such task or split, the package is not installed, or a row
+            cannot be used; the message names the file and the line.
     """
     if name not in GLUE:
         raise InputError(
@@ -159,7 +159,7 @@ def _from_folder(task: GlueTask, split: str, folder: Path, on_error: OnError) ->
         return read_examples(
             path, task.columns, format="tsv", header=task.header, on_error=on_error
         )
-    # The columns of a test file have names, in CoLA, too, but there is none for labels.
+    # Test files have names of columns, even in CoLA, but no labels.
     columns = dataclasses.replace(task.columns, labels=())
     if not task.header:
         columns = Columns(task.features[0])
@@ -168,7 +168,7 @@ def _from_folder(task: GlueTask, split: str, folder: Path, on_error: OnError) ->
 
 
 def _from_microsoft(folder: Path, split: str, on_error: OnError) -> TextExamples:
-    """MRPC as Microsoft gives it: GLUE held out those pairs for validation that it lists."""
+    """Reads Microsoft's files of MRPC; dev_ids.tsv of GLUE lists the pairs for validation."""
     path = folder / f"msr_paraphrase_{'test' if split == 'test' else 'train'}.txt"
     examples = read_examples(path, GLUE["mrpc"].columns, format="tsv", on_error=on_error)
     listed = folder / "dev_ids.tsv"

@@ -1,13 +1,18 @@
-"""Questions, the texts that answer them, and the answers."""
+"""Reader of questions, contexts and answers, from SQuAD's files or tables.
 
+Rajpurkar et al. (2016), arXiv:1606.05250, and (2018), arXiv:1806.03822.
+"""
+
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from keras_bert.atomic import replacing
 from keras_bert.errors import InputError, closest
 from keras_bert.finetuning.examples import QuestionExamples
-from keras_bert.finetuning.readers.faults import OnError, read_each
-from keras_bert.finetuning.readers.squad import Question, squad_questions
+from keras_bert.finetuning.readers.documents import read_document
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import (
     FORMATS,
     Table,
@@ -17,7 +22,7 @@ from keras_bert.finetuning.readers.tables import (
     require_column,
 )
 
-# What is read from a row, and how data sets name its column.
+# Usual names of the columns of each value.
 _COLUMNS = {
     "id": ("id", "qid", "question_id"),
     "question": ("question", "query"),
@@ -29,7 +34,31 @@ _COLUMNS = {
 _YES = ("1", "true", "yes")
 _SHOWN = 80  # characters of a text in a message
 
-Answers = tuple[tuple[str, int], ...]
+Spans = tuple[tuple[str, int], ...]
+"""Answers: text and first character."""
+
+
+class Question(NamedTuple):
+    """Question as in a file, with unchecked values.
+
+    Args:
+        number: line of the question, or its number in the file, from 1 on.
+        place: file and number, for messages.
+        id: name of the question.
+        question: the question.
+        context: text that may answer the question.
+        answers: `[{"text": ..., "answer_start": ...}, ...]` as in SQuAD, or another form that
+            `read_questions` knows; `[]` without an answer, None if the file does not say.
+        article: title of the article.
+    """
+
+    number: int
+    place: str
+    id: Any
+    question: Any
+    context: Any
+    answers: Any
+    article: str = ""
 
 
 def read_questions(
@@ -43,25 +72,25 @@ def read_questions(
 ) -> QuestionExamples:
     """Reads a SQuAD file, or a question, a context and an answer from each row of a table.
 
-    The articles of a SQuAD file are the groups of the examples; of one article, its paragraphs
-    are. In a table, an answer without `answer_start` is where it first stands in the context. A
-    JSON line may have as `answers` a string, a list of strings or of
+    The articles of a SQuAD file are the groups of the examples. If there is one article, its
+    paragraphs are the groups. In a table, an answer without `answer_start` is at its first
+    occurrence in the context. `answers` of a JSON line is a string, a list of strings or of
     `{"text": ..., "answer_start": ...}`, or one such object of two lists.
 
-    An empty list of answers, or a true `is_impossible`, says that the context does not answer
-    the question.
+    An empty list of answers, or a true `is_impossible`, means that the context does not answer the
+    question.
 
     Args:
         path: the file.
-        columns: the names of the columns of "question", "context", "answer", "answer_start",
-            "id" and "is_impossible" in a table; those left open are found by usual names.
-        format: "squad", "csv", "tsv" or "jsonl"; by default as the file's name ends, where
-            ".json" is "squad".
-        header: whether the first line of a CSV or TSV file names the columns, which are else
-            "1", "2" and so on.
+        columns: names of the columns of "question", "context", "answer", "answer_start", "id" and
+            "is_impossible" in a table. The others are found by their usual names.
+        format: "squad", "csv", "tsv" or "jsonl"; by default as the file's name ends. ".json"
+            means "squad".
+        header: whether the first line of a CSV or TSV file names the columns. Without a header,
+            they are "1", "2" and so on.
         labelled: whether answers are needed; if not, they are read if all questions have them.
         on_error: "fail" at the first question that cannot be used, such as one with an answer
-            that is not in its context, or "skip" such questions and log how many they are.
+            that is not in its context, or "skip" such questions and log their number.
 
     Raises:
         InputError: if the file cannot be read, or a question cannot be used; the message names
@@ -69,7 +98,7 @@ def read_questions(
     """
     format = format or format_of(path) or "squad"
     if format == "squad":
-        items = list(squad_questions(path))
+        items = list(_squad_questions(path))
     elif format in FORMATS:
         items = list(
             _rows(read_table(path, format=format, header=header, on_error=on_error), columns or {})
@@ -80,7 +109,7 @@ def read_questions(
         raise InputError(f"{path} has no questions: expected at least one.")
     ids: set[str] = set()
 
-    def read(item: Question) -> tuple[Question, Answers | None]:
+    def read(item: Question) -> tuple[Question, Spans | None]:
         answers = _checked(item, labelled)
         if item.id in ids:
             raise InputError(f"{item.place}: another question has the id {item.id!r}, too.")
@@ -103,8 +132,55 @@ def read_questions(
     )
 
 
+def write_predictions(values: Mapping[str, str | float], path: str | os.PathLike) -> None:
+    """Writes the file that the official scripts of SQuAD read.
+
+    Args:
+        values: answer by the id of each question, "" for no answer; or, for `--na-prob-file`, a
+            score that is larger if an answer is less likely.
+        path: name of the JSON file.
+
+    Raises:
+        StorageError: if a file cannot be written.
+    """
+    with replacing(path) as new:
+        new.write_text(json.dumps(dict(values), indent=1) + "\n", encoding="utf-8")
+
+
+def _squad_questions(path: str | os.PathLike) -> Iterator[Question]:
+    """Yields the questions of a SQuAD 1.1 or 2.0 file, in their order.
+
+    Raises:
+        InputError: if the file cannot be read or has another structure.
+    """
+    number = 0
+    for index, article in enumerate(_list(read_document(path), "data", str(path)), start=1):
+        title = str(article.get("title") or index)
+        place = f"{path}, article {title!r}"
+        for paragraph in _list(article, "paragraphs", place):
+            for qa in _list(paragraph, "qas", place):
+                number += 1
+                id = str(qa.get("id", number))
+                yield Question(
+                    number=number,
+                    place=f"{path}, question {number} ({id})",
+                    id=id,
+                    question=qa.get("question"),
+                    context=paragraph.get("context"),
+                    answers=[] if qa.get("is_impossible") is True else qa.get("answers"),
+                    article=title,
+                )
+
+
+def _list(node: Any, name: str, place: str) -> list[dict[str, Any]]:
+    values = node.get(name) if isinstance(node, dict) else None
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise InputError(f'{place}: expected "{name}", a list of objects, as in SQuAD files.')
+    return values
+
+
 def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
-    """A question from each row."""
+    """Yields a question from each row."""
     for name in given:
         if name not in _COLUMNS:
             raise InputError(f"Questions have no {name!r}.{closest(name, _COLUMNS)}")
@@ -137,8 +213,8 @@ def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
         )
 
 
-def _checked(item: Question, labelled: bool) -> Answers | None:
-    """The answers, each where it stands in the context."""
+def _checked(item: Question, labelled: bool) -> Spans | None:
+    """Returns the answers, each with its place in the context."""
     for name, text in (("question", item.question), ("context", item.context)):
         if not isinstance(text, str):
             raise InputError(f"{item.place}: the {name} is {text!r}, but must be a text.")
@@ -158,7 +234,7 @@ def _checked(item: Question, labelled: bool) -> Answers | None:
 
 
 def _pairs(item: Question) -> Sequence[tuple[Any, Any]]:
-    """Text and start of each answer, from any of the forms."""
+    """Returns text and start of each answer, from any of the forms."""
     answers = item.answers
     if isinstance(answers, dict):
         texts, starts = answers.get("text"), answers.get("answer_start")

@@ -1,8 +1,8 @@
-"""SNIPS: what a spoken command asks for, and the words that say the details.
+"""Readers of SNIPS: the intents of spoken commands, and the slots in them.
 
-Coucke et al. (2018), arXiv:1805.10190. Each intent has a directory with files of utterances, each
-a list of parts, some of which are slots: `{"data": [{"text": "play "}, {"text": "Go", "entity":
-"album"}]}`.
+Coucke et al. (2018), arXiv:1805.10190. Each intent has a directory with files of utterances. An
+utterance is a list of parts; a part with an "entity" is a slot:
+`{"data": [{"text": "play "}, {"text": "Go", "entity": "album"}]}`.
 """
 
 import os
@@ -13,23 +13,23 @@ from typing import Any
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import TaggedExamples, TextExamples
 from keras_bert.finetuning.readers.documents import read_document
-from keras_bert.finetuning.readers.sentences import Sentence, tagged_examples, tags_of_entities
+from keras_bert.finetuning.readers.tagged import Sentence, tagged_examples, tags_of_entities
 from keras_bert.text.words import split_words
 
 _FILES = {"train": "train_{}_full.json", "validation": "validate_{}.json"}
 
-Part = tuple[str, str | None]  # a text, and the slot that it is
+Part = tuple[str, str | None]  # a text, and the name of its slot
 
 
 def read_intents(folder: str | os.PathLike, split: str = "train") -> TextExamples:
     """Reads the utterances, with their intents as labels.
 
     Args:
-        folder: has a directory for each intent.
+        folder: folder with a directory for each intent.
         split: "train" or "validation".
 
     Raises:
-        InputError: if a file is missing or built otherwise.
+        InputError: if a file is missing or has another structure.
     """
     intents, utterances = zip(*_utterances(folder, split), strict=True)
     return TextExamples(
@@ -44,15 +44,15 @@ def read_intents(folder: str | os.PathLike, split: str = "train") -> TextExample
 def read_slots(
     folder: str | os.PathLike, split: str = "train", *, scheme: str = "iob2"
 ) -> TaggedExamples:
-    """Reads the utterances, with their slots as tags of words; no word is of two parts.
+    """Reads the utterances, with their slots as tags of words. A word ends where its part ends.
 
     Args:
-        folder: has a directory for each intent.
+        folder: folder with a directory for each intent.
         split: "train" or "validation".
-        scheme: of the tags, "iob1", "iob2" or "bioes".
+        scheme: scheme of the tags, "iob1", "iob2" or "bioes".
 
     Raises:
-        InputError: if a file is missing or built otherwise.
+        InputError: if a file is missing or has another structure.
     """
     sentences = [
         _sentence(number, parts)
@@ -62,7 +62,7 @@ def read_slots(
 
 
 def _utterances(folder: str | os.PathLike, split: str) -> Iterator[tuple[str, list[Part]]]:
-    """Intent and parts of each."""
+    """Yields the intent and the parts of each utterance."""
     if split not in _FILES:
         raise InputError(f"There is no split {split!r} of SNIPS: give {' or '.join(_FILES)}.")
     intents = sorted(path.name for path in Path(folder).glob("*/") if path.is_dir())

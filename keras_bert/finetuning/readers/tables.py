@@ -1,4 +1,4 @@
-"""Rows from CSV, TSV and JSONL files.
+"""Reader of rows from CSV, TSV and JSONL files.
 
 CSV is read with quotes, TSV without (as GLUE's files are written: a quote is a character). Both
 may be gzip. A line end inside a quoted field is read as a line feed.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.errors import InputError, closest
-from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.text.files import read_lines
 
 _FORMATS = {
@@ -37,12 +37,12 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """What a file holds.
+    """Content of a file.
 
     Args:
         path: the file, for messages.
-        columns: names in order; "1", "2", ... where there is no header.
-        rows: at least one.
+        columns: names in order; without a header "1", "2", ...
+        rows: rows, one or more.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class Table:
 
 
 def format_of(path: str | os.PathLike) -> str | None:
-    """The format that a file's name tells, with or without ".gz"."""
+    """Returns the format by the ending of a file's name, with or without ".gz"."""
     return _FORMATS.get(Path(Path(path).name.removesuffix(".gz")).suffix.lower())
 
 
@@ -62,7 +62,7 @@ def read_table(
     header: bool = True,
     on_error: OnError = "fail",
 ) -> Table:
-    """Reads a file.
+    """Reads the rows of a file.
 
     Args:
         path: the file.
@@ -92,10 +92,10 @@ def read_table(
 
 
 def find_column(table: Table, given: str | None, usual: Sequence[str]) -> str | None:
-    """The column that was named, or else the first that has a usual name, in any case.
+    """Returns the given column or else the first with a usual name, in upper or lower case.
 
     Raises:
-        InputError: if the one that was named is not there.
+        InputError: if the given column does not exist.
     """
     if given is not None and given not in table.columns:
         raise InputError(
@@ -107,10 +107,10 @@ def find_column(table: Table, given: str | None, usual: Sequence[str]) -> str | 
 
 
 def require_column(table: Table, what: str, given: str | None, usual: Sequence[str]) -> str:
-    """The same, where there must be one.
+    """Returns the column of `find_column`, which must exist.
 
     Raises:
-        InputError: if there is none.
+        InputError: if it does not exist.
     """
     found = find_column(table, given, usual)
     if found is None:
@@ -122,7 +122,7 @@ def require_column(table: Table, what: str, given: str | None, usual: Sequence[s
 
 
 def listed(columns: Sequence[str]) -> str:
-    """Names of columns, for messages."""
+    """Lists names of columns, for messages."""
     return ", ".join(map(repr, columns))
 
 
@@ -168,7 +168,7 @@ def _blank(cells: list[str]) -> bool:
 
 
 def _cells(path: Path, format: str) -> Iterator[tuple[int, list[str]]]:
-    """The line at which each row begins, and its fields."""
+    """Yields the line at which each row begins, and its fields."""
     if format == "tsv":
         for line, text in enumerate(read_lines(path), start=1):
             yield line, text.split("\t")

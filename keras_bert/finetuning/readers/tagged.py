@@ -1,25 +1,42 @@
-"""Words with tags, from CoNLL files or JSON lines."""
+"""Readers of words with tags, from CoNLL files or JSON lines."""
 
 import os
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import TaggedExamples
-from keras_bert.finetuning.readers.conll import read_conll
-from keras_bert.finetuning.readers.faults import OnError, read_each
-from keras_bert.finetuning.readers.sentences import (
-    Sentence,
-    Word,
-    spaced,
-    tagged_examples,
-    tags_of_entities,
-)
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import Row, format_of, read_table
+from keras_bert.tasks.entities import Span, write_spans
+from keras_bert.text.files import read_lines
 from keras_bert.text.words import split_words
 
 _WORDS = ("tokens", "words")
 _TAGS = ("tags", "ner_tags", "pos_tags", "labels")
 _ENTITY = ("start", "end", "label")
+_DOCUMENT = "-DOCSTART-"
+_NO_WORD = re.compile(r"\d+[-.]\d+\t")  # CoNLL-U: a contraction before its words, or an empty node
+
+Word = tuple[int, int]  # first character, and the one after the last
+
+
+class Sentence(NamedTuple):
+    """Text with its words, their tags if they are known, and the number of its document."""
+
+    line: int
+    text: str
+    words: tuple[Word, ...]
+    tags: tuple[str, ...] | None
+    document: int = 0
+
+
+class _Block(NamedTuple):
+    """Lines of a sentence with their numbers, and the number of its document."""
+
+    lines: list[tuple[int, str]]
+    document: int
 
 
 def read_tagged(
@@ -43,9 +60,9 @@ def read_tagged(
         format: "conll" or "jsonl"; by default "jsonl" if the file's name ends so, else "conll".
         scheme: "iob1", "iob2" or "bioes" converts the tags; None leaves them as they are.
         labelled: whether tags are needed; if not, they are read if all sentences have them.
-        on_error: "fail" at the first sentence that cannot be used, such as one with a word
-            without a tag or an entity that begins or ends inside a word, or "skip" such
-            sentences and log how many they are.
+        on_error: "fail" at the first sentence that cannot be used, or "skip" such sentences and
+            log their number. A word without a tag cannot be used, nor an entity that begins or
+            ends inside a word.
         **columns: `word_column`, `tag_column` and `comment` of a CoNLL file.
 
     Raises:
@@ -62,6 +79,160 @@ def read_tagged(
     rows = read_table(path, format=format, on_error=on_error).rows
     sentences = read_each(lambda row: _sentence(path, row, labelled), rows, path, on_error)
     return tagged_examples(path, sentences, scheme)
+
+
+def read_conll(
+    path: str | os.PathLike,
+    *,
+    word_column: int = 0,
+    tag_column: int = -1,
+    comment: str | None = None,
+    scheme: str | None = None,
+    labelled: bool = True,
+    on_error: OnError = "fail",
+) -> TaggedExamples:
+    """Reads sentences of tagged words.
+
+    Columns are separated by tabs if the first line has one, else by spaces. Lines that begin
+    with -DOCSTART- begin documents, which are the groups of the examples. In CoNLL-U, the first
+    column numbers the words. Ranges such as 1-2 and empty nodes such as 1.1 are no words, so they
+    are left out.
+
+    Args:
+        path: the file.
+        word_column: index of the column of the words; below 0 counts from the last.
+        tag_column: index of the column of the tags.
+        comment: beginning of lines that are left out before the first word of a sentence, such as
+            "# " in CoNLL-U files.
+        scheme: "iob1", "iob2" or "bioes" converts the tags; None leaves them as they are.
+        labelled: whether tags are needed; if not, they are read if there is a second column.
+        on_error: "fail" at the first sentence with a word that has no tag or not all columns,
+            or "skip" such sentences and log their number.
+
+    Raises:
+        InputError: if the file cannot be read, has no such columns, or a sentence cannot be
+            used; the message names the file and the line.
+    """
+    blocks = list(_blocks(path, comment))
+    if not blocks:
+        raise InputError(f"{path} has no sentences: expected a word and its tag in each line.")
+    first_line, first = blocks[0].lines[0]
+    separator = "\t" if "\t" in first else " "
+    count = len(_cells(first, separator))
+    tag_column = tag_column if labelled or count > 1 else word_column
+    for column in (word_column, tag_column):
+        if not -count <= column < count:
+            raise InputError(f"{path} has no column {column}: line {first_line} has {count}.")
+    tagged = word_column % count != tag_column % count
+    if labelled and not tagged:
+        raise InputError(
+            f"{path}, line {first_line}: the word has no tag; expected both in each line, with "
+            "a tab or a space between."
+        )
+
+    def read(block: _Block) -> Sentence:
+        words, tags = [], []
+        for line, text in block.lines:
+            if word_column % count and _NO_WORD.match(text):
+                continue
+            cells = _cells(text, separator)
+            if len(cells) != count:
+                raise InputError(
+                    f"{path}, line {line}: {len(cells)} columns, but line {first_line} has "
+                    f"{count}; give every word its tag, and no other columns."
+                )
+            for column, name in ((word_column, "word"), (tag_column, "tag")):
+                if not cells[column] and (labelled or name == "word"):
+                    raise InputError(f"{path}, line {line}: the {name} is missing in {text!r}.")
+            words.append(cells[word_column])
+            tags.append(cells[tag_column])
+        known = tuple(tags) if tagged and all(tags) else None
+        return Sentence(block.lines[0][0], *spaced(words), known, block.document)
+
+    return tagged_examples(path, read_each(read, blocks, path, on_error), scheme)
+
+
+def spaced(words: Sequence[str]) -> tuple[str, tuple[Word, ...]]:
+    """Joins words with spaces; returns the text and the places of the words in it."""
+    spans, start = [], 0
+    for word in words:
+        spans.append((start, start + len(word)))
+        start += len(word) + 1
+    return " ".join(words), tuple(spans)
+
+
+def tags_of_entities(
+    words: Sequence[Word], entities: Iterable[tuple[int, int, str]], text: str, place: str
+) -> tuple[str, ...]:
+    """Returns IOB2 tags of words, from entities by their characters.
+
+    Args:
+        words: words of the text, in order.
+        entities: first character, the one after the last, and label.
+        text: the text, for messages.
+        place: file and line, for messages.
+
+    Raises:
+        InputError: if an entity begins or ends inside a word, or two share a word.
+    """
+    first_words = {start: index for index, (start, _) in enumerate(words)}
+    last_words = {end: index for index, (_, end) in enumerate(words)}
+    spans: list[Span] = []
+    for start, end, label in sorted(entities):
+        entity = f"the entity {text[start:end]!r} ({label}, characters {start} to {end})"
+        first, last = first_words.get(start), last_words.get(end)
+        if first is None or last is None:
+            raise InputError(f"{place}: {entity} does not begin and end where words do.")
+        if spans and first < spans[-1][2]:
+            raise InputError(f"{place}: {entity} overlaps another one; keep one of them.")
+        spans.append((label, first, last + 1))
+    return tuple(write_spans(spans, len(words), "iob2"))
+
+
+def tagged_examples(
+    path: str | os.PathLike,
+    sentences: Sequence[Sentence],
+    scheme: str | None = None,
+    unit: str = "line",
+) -> TaggedExamples:
+    """Makes examples from sentences. They have tags if every sentence has.
+
+    Args:
+        path: the file, for messages.
+        sentences: at least one.
+        scheme: "iob1", "iob2" or "bioes" converts the tags; None leaves them as they are.
+        unit: unit of the sentences' lines.
+    """
+    lines, texts, words, tags, documents = zip(*sentences, strict=True)
+    return TaggedExamples(
+        path=str(path),
+        lines=lines,
+        unit=unit,
+        groups=documents if len(set(documents)) > 1 else None,
+        texts=texts,
+        words=words,
+        tags=None if None in tags else tags,
+    ).in_scheme(scheme)
+
+
+def _blocks(path: str | os.PathLike, comment: str | None) -> Iterator[_Block]:
+    document = 0
+    lines: list[tuple[int, str]] = []
+    for line, text in enumerate(read_lines(path), start=1):
+        begins = text.startswith(_DOCUMENT)
+        if begins or not text.strip():
+            if lines:
+                yield _Block(lines, document)
+            document, lines = document + begins, []
+        elif lines or comment is None or not text.startswith(comment):
+            lines.append((line, text))
+    if lines:
+        yield _Block(lines, document)
+
+
+def _cells(text: str, separator: str) -> list[str]:
+    cells = [cell.strip(" ") for cell in text.split(separator)]
+    return cells if separator == "\t" else [cell for cell in cells if cell]
 
 
 def _sentence(path: str | os.PathLike, row: Row, labelled: bool) -> Sentence:

@@ -1,4 +1,4 @@
-"""Labelled texts, or pairs of texts, from CSV, TSV and JSONL files."""
+"""Reader of labelled texts, or pairs of texts, from CSV, TSV and JSONL files."""
 
 import json
 import os
@@ -7,10 +7,10 @@ from typing import Any
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Columns, TextExamples
-from keras_bert.finetuning.readers.faults import OnError, read_each
+from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import Row, Table, find_column, listed, read_table
 
-# How data sets name their columns, in the order in which they are looked for.
+# Usual names of columns, the first ones preferred.
 PAIR_COLUMNS = (
     ("sentence1", "sentence2"),
     ("text1", "text2"),
@@ -66,24 +66,24 @@ def read_examples(
 ) -> TextExamples:
     """Reads labelled texts from a CSV, TSV or JSONL file.
 
-    Without a header, columns are named by position, "1", "2" and so on; if none is named, two
+    Without a header, columns are named by position, "1", "2" and so on. By default, two columns
     are text and label, three are text, text and label.
 
     Args:
         path: the file.
-        columns: which columns to read; those that it leaves open are found by usual names, such
-            as `text` or `sentence`, `sentence1` and `sentence2`, `label` or `score`.
+        columns: columns to read. The others are found by their usual names, such as `text` or
+            `sentence`, `sentence1` and `sentence2`, `label` or `score`.
         format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
         header: whether the first line of a CSV or TSV file names the columns.
-        separator: what stands between the labels of an example that can have several; a JSON
-            list of labels needs none.
+        separator: text between the labels of an example with several labels. A JSON list of
+            labels needs no separator.
         labelled: whether labels are needed; if not, they are read if every example has one.
         on_error: "fail" at the first row that has no text, no label or not all columns, or
-            "skip" such rows and log how many they are.
+            "skip" such rows and log their number.
 
     Raises:
-        InputError: if the file cannot be read, a column is not found, or a row has no text (an
-            empty one is a text) or no label; the message names the file and the line.
+        InputError: if the file or a column is not found, or a row has no text (an empty text
+            counts) or no label; the message names the file and the line.
     """
     table = read_table(path, format=format, header=header, on_error=on_error)
     found = _find_columns(table, columns or Columns(), header, labelled)
@@ -151,7 +151,7 @@ def _advice(table: Table, header: bool) -> str:
 
 
 def _by_position(columns: tuple[str, ...]) -> dict[str, str]:
-    """Usual names of columns without a header."""
+    """Returns columns without a header by their usual names."""
     names = {1: ("text",), 2: ("text", "label"), 3: ("sentence1", "sentence2", "label")}
     return dict(zip(names.get(len(columns), ()), columns, strict=False))
 
@@ -206,7 +206,7 @@ def _json_list(text: str) -> Any:
 
 
 def _name(value: Any) -> str:
-    """A label as a string; numbers and true or false of JSON as they are written there."""
+    """Returns a label as a string; numbers and booleans of JSON as in the file."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value).strip()

@@ -1,12 +1,19 @@
-"""Files that a command is to write: never one of its inputs, nor a file of another kind."""
+"""Texts that a command reads, and files that it writes.
+
+A command replaces neither its inputs nor files of another kind.
+"""
 
 import json
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 
 from keras_bert.errors import InputError
+from keras_bert.tasks.registry import TASKS
 
 OVERWRITE = click.option(
     "--overwrite",
@@ -21,11 +28,11 @@ def check_output(
     is_ours: Callable[[bytes], bool],
     overwrite: bool,
 ) -> None:
-    """Passes if a file may be written at a path.
+    """Checks that a file may be written at a path.
 
     Args:
-        path: the file; None passes.
-        inputs: files and directories that the command reads; None is left out.
+        path: the file, or None.
+        inputs: files and directories that the command reads, or None.
         is_ours: whether the command writes files with such content. These files and empty files
             are replaced.
         overwrite: whether other files are replaced as well.
@@ -81,19 +88,8 @@ def is_predictions(content: bytes) -> bool:
         names = set(json.loads(content.partition(b"\n")[0]))
     except ValueError:
         return False
-    return any(names >= kind for kind in _PREDICTIONS)
-
-
-_PREDICTIONS = (
-    {"text", "label", "score"},
-    {"text", "labels", "scores"},
-    {"text", "tags", "entities"},
-    {"question", "answer", "start", "score"},
-    {"context", "choice", "scores"},
-    {"text", "embedding"},
-    {"text", "cosine"},
-    {"text", "cosines"},
-)
+    kinds = (keys for entry in TASKS.values() for keys in entry.prediction_keys)
+    return any(names >= set(keys.split()) for keys in kinds)
 
 
 def is_squad_predictions(content: bytes) -> bool:
@@ -122,3 +118,39 @@ def _is_object_of(kind: type, content: bytes) -> bool:
     except ValueError:
         return False
     return isinstance(values, dict) and all(type(value) is kind for value in values.values())
+
+
+def batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
+    """Yields the given texts or, without any, the lines of standard input as they come.
+
+    Raises:
+        InputError: if a line is not UTF-8.
+        click.UsageError: if there are neither texts nor lines.
+    """
+    if not texts and sys.stdin.isatty():
+        raise click.UsageError("Give texts, or lines on standard input.")
+    source = iter(texts) if texts else _lines()
+    while batch := list(islice(source, size)):
+        yield batch
+
+
+def write_json(value: dict[str, Any]) -> None:
+    """Writes one line of JSON to standard output, at once."""
+    click.echo(json_line(value), nl=False)
+    sys.stdout.flush()
+
+
+def json_line(value: dict[str, Any]) -> bytes:
+    """Returns a line of JSON in UTF-8; half of a surrogate pair becomes `?`."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def _lines() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"Standard input, line {number}: byte {line[error.start]:#04x} is not UTF-8."
+            ) from None
+        yield text.removeprefix("\ufeff").rstrip("\r\n") if number == 1 else text.rstrip("\r\n")

@@ -1,4 +1,4 @@
-"""Examples that cannot be used: the reader fails, or leaves them out and says so."""
+"""Handling of examples that cannot be used: the reader fails, or skips and reports them."""
 
 import logging
 import os
@@ -22,32 +22,32 @@ def read_each(
     path: str | os.PathLike,
     on_error: OnError,
 ) -> list[Example]:
-    """`read(item)` for each item.
+    """Returns `read(item)` for each item.
 
     Args:
         read: raises an `InputError`, which names the line, if the item cannot be used.
-        items: what the file holds.
+        items: contents of the file.
         path: the file, for messages.
-        on_error: "fail" lets the first error pass; "skip" leaves those items out and logs how
-            many there are, and what is wrong with the first few.
+        on_error: "fail" raises the first error. "skip" leaves such items out, and logs their
+            number and the first few errors.
 
     Raises:
         InputError: for an item that cannot be used, or if all are skipped.
     """
     if on_error not in ("fail", "skip"):
         raise InputError(f"on_error is {on_error!r}, but must be 'fail' or 'skip'.")
-    examples, faults = [], []
+    examples, errors = [], []
     for item in items:
         try:
             examples.append(read(item))
         except InputError as error:
             if on_error == "fail":
                 raise
-            faults.append(str(error))
-    if faults and not examples:
-        raise InputError(f"{path}: no example is left, all {len(faults)} have errors. {faults[0]}")
-    if faults:
-        count = len(faults) + len(examples)
-        first = "\n".join(faults[:_SHOWN])
-        logger.warning("%s: %d of %d examples are skipped:\n%s", path, len(faults), count, first)
+            errors.append(str(error))
+    if errors and not examples:
+        raise InputError(f"{path}: no example is left, all {len(errors)} have errors. {errors[0]}")
+    if errors:
+        count = len(errors) + len(examples)
+        first = "\n".join(errors[:_SHOWN])
+        logger.warning("%s: %d of %d examples are skipped:\n%s", path, len(errors), count, first)
     return examples

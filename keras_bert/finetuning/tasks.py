@@ -1,0 +1,155 @@
+"""Examples and models by the name of a task."""
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import keras_bert
+from keras_bert.checkpoints import open_checkpoint
+from keras_bert.errors import InputError, closest
+from keras_bert.finetuning.examples import Examples, TextExamples, labels_of
+from keras_bert.finetuning.jobs import job_of_task
+from keras_bert.finetuning.readers.on_error import OnError, read_each
+from keras_bert.finetuning.targets import embedder_arguments
+from keras_bert.tasks.registry import TASKS
+
+AnyExamples = TypeVar("AnyExamples", bound=Examples)
+
+
+def read(task: str, path: str | os.PathLike, **options: Any) -> Any:
+    """Reads the examples of a task from a file.
+
+    Args:
+        task: name of the task, such as "classifier"; see `keras_bert.load`.
+        path: the file.
+        **options: `format`, `labelled`, `on_error`, and the options of the task's reader, which
+            are the options of `keras-bert finetune`: `text_column`, `pair_column`,
+            `label_column`, `header` and so on.
+
+    Returns:
+        `TextExamples`, `TaggedExamples`, `QuestionExamples` or `ChoiceExamples`.
+
+    Raises:
+        InputError: if the task has no such option, the file cannot be read, or an example cannot
+            be used; the message names file and line.
+
+    Example:
+        >>> train = read("classifier", "tickets.csv", text_column="What they wrote")
+    """
+    reader = job_of_task(task).read
+    _check_options(task, options, reader)
+    if isinstance(options.get("label_column"), str):
+        options["label_column"] = (options["label_column"],)
+    return reader(os.fspath(path), **options)
+
+
+def new_model(
+    task: str,
+    model: Any,
+    train: Examples,
+    *others: Examples,
+    sequence_length: int | None = None,
+    dtype: str = "float32",
+    **options: Any,
+) -> Any:
+    """Makes a model to fine-tune: its labels and the like follow from the examples.
+
+    The encoder is the given one. A head that was trained before for the same task is trained on
+    if it does not depend on labels.
+
+    Args:
+        task: name of the task, such as "classifier"; see `keras_bert.load`.
+        model: directory of a model, its name on the hub, or an encoder or model with a
+            preprocessor.
+        train: examples to learn from.
+        *others: other examples, for validation and test.
+        sequence_length: largest number of tokens in a text; None means the preprocessor's.
+        dtype: precision of the computations, as in `keras_bert.load`.
+        **options: arguments of the task's class that do not follow from the examples, such as
+            `pooling` or `crf`.
+
+    Raises:
+        InputError: if the task has no such option, the examples have no suitable labels, or the
+            model cannot be loaded.
+
+    Example:
+        >>> tagger = new_model("token_classifier", "pretrained", train, crf=True)
+    """
+    job, task_class = job_of_task(task), TASKS[task].model_class
+    _check_options(task, options, job.arguments)
+    arguments = job.arguments(train, *others, **options)
+    if not isinstance(model, (str, os.PathLike)):
+        encoder = getattr(model, "encoder", model)
+        made = task_class(encoder, preprocessor=model.preprocessor, **arguments)
+    elif job.keeps_head and (task == "embedder" or saved_task(model) == task):
+        made = keras_bert.load(model, task=task, dtype=dtype, **arguments)
+    else:
+        encoder = keras_bert.load(model, task="encoder", dtype=dtype)
+        encoder = getattr(encoder, "encoder", encoder)  # a .keras file is opened as it is
+        made = task_class(encoder, preprocessor=encoder.preprocessor, **arguments)
+    if made.preprocessor is not None and sequence_length:
+        made.preprocessor = made.preprocessor.with_length(sequence_length)
+    return made
+
+
+def saved_task(path: str | os.PathLike) -> str:
+    """Returns the name of the task whose head a directory has, or "" for a `.keras` file."""
+    return "" if str(path).endswith(".keras") else open_checkpoint(path)[1].task
+
+
+def usable(examples: AnyExamples, model: Any, on_error: OnError) -> AnyExamples:
+    """Returns the examples that a model can use, with tags in its scheme.
+
+    Args:
+        examples: examples with labels.
+        model: a model of their task.
+        on_error: "skip" leaves out examples with a label that the model does not know, and logs
+            their number. "fail" keeps them, so that training or evaluation fails.
+
+    Raises:
+        InputError: if no example is left.
+    """
+    if hasattr(examples, "in_scheme"):
+        examples = examples.in_scheme(model.scheme)
+    known, labels = getattr(model, "labels", ()), labels_of(examples)
+    numbers = getattr(model, "problem_type", "") == "regression"
+    if on_error == "fail" or not known or not labels or numbers:
+        return examples
+
+    def check(index: int) -> int:
+        for label in labels[index]:
+            if label not in known:
+                raise InputError(f"{examples.place(index)}: the label {label!r} is unknown.")
+        return index
+
+    kept = read_each(check, range(len(examples)), examples.path, "skip")
+    return examples if len(kept) == len(examples) else examples.take(kept)
+
+
+def use_scores(model: Any, examples: Examples) -> None:
+    """Lets an embedder that learned without labels be measured on pairs with scores.
+
+    It is then measured by the correlation of its cosines with the scores.
+    """
+    if getattr(model, "objective", "") != "contrastive" or not isinstance(examples, TextExamples):
+        return
+    if examples.pairs is not None and examples.labels is not None:
+        arguments = embedder_arguments(examples, objective="cosine")
+        model.objective, model.score_range = "cosine", arguments["score_range"]
+
+
+def keyword_options(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Returns the names of a function's keyword arguments."""
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+
+
+def _check_options(task: str, options: dict[str, Any], function: Callable[..., Any]) -> None:
+    allowed = keyword_options(function)
+    for name in options:
+        if name not in allowed:
+            raise InputError(
+                f"The task {task} has no option {name!r}.{closest(name, allowed)} It has "
+                f"{', '.join(allowed) or 'no options'}."
+            )
