@@ -4,6 +4,7 @@ Only click is imported before a subcommand runs, so that `keras-bert --help` ans
 """
 
 import contextlib
+import importlib
 import logging
 import os
 import sys
@@ -14,21 +15,6 @@ from collections.abc import Iterator, Sequence
 import click
 
 from keras_bert import __version__
-from keras_bert.cli import (
-    attention,
-    convert,
-    data_service,
-    evaluate,
-    export,
-    fill_mask,
-    finetune,
-    inspect,
-    plot,
-    predict,
-    pretrain,
-    tokenize,
-    vocab,
-)
 from keras_bert.errors import KerasBertError, WorkerLostError
 
 OK, WRONG_INPUT = 0, 2
@@ -37,30 +23,46 @@ INTERRUPTED, NO_READER = 130, 141  # 128 and the number of the signal
 _DEBUG = "--debug"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_SUBCOMMANDS = {
+    "vocab": "vocab.command",
+    "tokenize": "tokenize.command",
+    "pretrain": "pretrain.command",
+    "distill": "pretrain.distill",
+    "data-service": "data_service.command",
+    "plot": "plot.command",
+    "finetune": "finetune.command",
+    "evaluate": "evaluate.command",
+    "predict": "predict.command",
+    "fill-mask": "fill_mask.command",
+    "attention": "attention.command",
+    "export": "export.command",
+    "convert": "convert.command",
+    "inspect": "inspect.command",
+}
+"""Modules and names of the subcommands."""
+
+
+class _Group(click.Group):
+    """Group that imports a subcommand's module when the subcommand is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _SUBCOMMANDS and cmd_name not in self.commands:
+            module, _, name = _SUBCOMMANDS[cmd_name].partition(".")
+            self.add_command(getattr(importlib.import_module(f"{__name__}.{module}"), name))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="keras-bert")
 @click.option(_DEBUG, is_flag=True, expose_value=False, help="Show all messages and tracebacks.")
 def group() -> None:
     """Pretrain BERT on your text, fine-tune it, use it, export it."""
-
-
-for _command in (
-    vocab.command,
-    tokenize.command,
-    pretrain.command,
-    pretrain.distill,
-    data_service.command,
-    plot.command,
-    finetune.command,
-    evaluate.command,
-    predict.command,
-    fill_mask.command,
-    attention.command,
-    export.command,
-    convert.command,
-    inspect.command,
-):
-    group.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
