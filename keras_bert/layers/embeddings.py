@@ -30,10 +30,8 @@ class EmbeddingSum(Configured, keras.layers.Layer):
             self.segment_embedding = self.matrix(config.num_segments, size, "segment_embedding")
         self.projection = None
         if self.width != size:
-            self.projection = self.dense(self.width, "projection", use_bias=False)
-            self.projection.build((None, None, size))
-        self.normalization = self.layer_norm("layer_norm")
-        self.normalization.build((None, None, self.width))
+            self.projection = self.dense(size, self.width, "projection", use_bias=False)
+        self.normalization = self.layer_norm(self.width, "layer_norm")
         self.dropout_layer = self.dropout(config.hidden_dropout, "dropout")
 
     @property

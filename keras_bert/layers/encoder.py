@@ -27,22 +27,15 @@ class EncoderLayer(Configured, keras.layers.Layer):
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the blocks; the shape of the input does not matter."""
-        config, hidden = self.config, (None, None, self.config.hidden_size)
+        config, size, inner = self.config, self.config.hidden_size, self.config.intermediate_size
         attention = DisentangledSelfAttention if config.relative_positions else SelfAttention
         self.attention = attention(config, name="attention", dtype=self.dtype_policy)
-        self.attention.build(hidden)
-        self.attention_norm = self.layer_norm("attention_layer_norm")
-        self.attention_norm.build(hidden)
-        self.intermediate = self.dense(
-            config.intermediate_size,
-            "intermediate",
-            activation=ACTIVATION_FUNCTIONS[config.activation],
-        )
-        self.intermediate.build(hidden)
-        self.output_projection = self.dense(config.hidden_size, "output")
-        self.output_projection.build((None, None, config.intermediate_size))
-        self.output_norm = self.layer_norm("output_layer_norm")
-        self.output_norm.build(hidden)
+        self.attention.build((None, None, size))
+        self.attention_norm = self.layer_norm(size, "attention_layer_norm")
+        activation = ACTIVATION_FUNCTIONS[config.activation]
+        self.intermediate = self.dense(size, inner, "intermediate", activation=activation)
+        self.output_projection = self.dense(inner, size, "output")
+        self.output_norm = self.layer_norm(size, "output_layer_norm")
         self.attention_dropout = self.dropout(config.hidden_dropout, "attention_dropout")
         self.output_dropout = self.dropout(config.hidden_dropout, "output_dropout")
 
@@ -75,8 +68,8 @@ class FirstTokenPooler(Configured, keras.layers.Layer):
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the projection; the shape of the input does not matter."""
-        self.projection = self.dense(self.config.hidden_size, "dense", activation="tanh")
-        self.projection.build((None, self.config.hidden_size))
+        size = self.config.hidden_size
+        self.projection = self.dense(size, size, "dense", activation="tanh")
 
     def call(self, sequence_output: Any) -> Any:
         """Returns the vectors `[B, H]` of texts `[B, T, H]`."""
@@ -130,7 +123,7 @@ class Encoder(Configured, keras.Model):
         self.embeddings = embeddings
         self.projection = None
         if embeddings.width != config.hidden_size:
-            self.projection = self.dense(config.hidden_size, "projection")
+            self.projection = self.dense(None, config.hidden_size, "projection")
         self.relative_positions = self.convolution = None
         if config.relative_positions:
             self.relative_positions = RelativePositions(
