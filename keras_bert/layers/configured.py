@@ -33,6 +33,15 @@ ACTIVATION_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 """Functions of the activations that an `EncoderConfig` can name."""
 
 
+def dense_gradient(table: Any) -> Any:
+    """Returns the table with a gradient that Keras' optimizers handle.
+
+    TensorFlow's gradient of a lookup is a list of rows, and an id can occur in it several times.
+    Keras 3 does not add its rows up. A reshape turns the list into a dense matrix.
+    """
+    return ops.reshape(table, table.shape)
+
+
 class Configured:
     """Mixin for Keras layers and models whose constructor takes an `EncoderConfig`.
 

@@ -8,8 +8,7 @@ from keras import ops
 
 from keras_bert.config import EncoderConfig
 from keras_bert.layers.attention import SelfAttention, split_heads
-from keras_bert.layers.configured import Configured
-from keras_bert.layers.embeddings import dense_gradient
+from keras_bert.layers.configured import Configured, dense_gradient
 
 
 def rows_of_distances(config: EncoderConfig) -> np.ndarray:

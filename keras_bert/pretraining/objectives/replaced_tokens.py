@@ -8,8 +8,7 @@ from keras import ops
 
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.config import EncoderConfig
-from keras_bert.layers.embeddings import EmbeddingSum
-from keras_bert.layers.encoder import Encoder
+from keras_bert.layers.encoder import EmbeddingSum, Encoder
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.replaced_token import ReplacedTokenDetector
 
