@@ -152,12 +152,11 @@ class DisentangledEmbedding(EmbeddingSum):
         base = ops.convert_to_tensor(self._base(table))
         return ops.stop_gradient(base) + ops.convert_to_tensor(difference)
 
-    def _table(self, name: str, rows: int) -> Any:
+    def matrix(self, rows: int, columns: int, name: str) -> Any:
+        """Adds a table, which is zero at first if it is a difference."""
         if name not in SHARED_TABLES:
-            return super()._table(name, rows)
-        return self.add_weight(
-            shape=(rows, self.config.embedding_size), initializer="zeros", name=name
-        )
+            return super().matrix(rows, columns, name)
+        return self.add_weight((rows, columns), initializer="zeros", name=name)
 
 
 def generator_config(config: EncoderConfig, size: float, depth: float) -> EncoderConfig:
