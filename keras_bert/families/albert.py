@@ -76,7 +76,6 @@ HUGGING_FACE_DEFAULTS: dict[str, Any] = {
     "num_attention_heads": 64,
     "intermediate_size": 16384,
 }
-HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> Mapping[str, Any]:

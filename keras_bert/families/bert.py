@@ -76,7 +76,6 @@ HUGGING_FACE_CONFIG = {
 HUGGING_FACE_DEFAULTS = {  # for fields that a configuration lacks
     HUGGING_FACE_CONFIG[n]: size for n, size in PRESETS["bert_base"].items() if n != "family"
 }
-HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 # Names of our tensors in other libraries. A row is kind, our name and their name. A format defines
 # the tensors of a kind (`keras_bert.checkpoints.mapping`). {i} counts the layers.

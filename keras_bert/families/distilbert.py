@@ -68,7 +68,6 @@ HUGGING_FACE_SECOND_NAMES = {
     "num_hidden_layers": "n_layers",
     "num_attention_heads": "n_heads",
 }
-HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 _EMBEDDINGS, _LAYER = "encoder/embeddings", "encoder/layer_{i}"
 HUGGING_FACE = (

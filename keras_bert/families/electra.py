@@ -48,7 +48,6 @@ HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
     "intermediate_size": 1024,
     "summary_last_dropout": 0.1,
 }
-HUGGING_FACE_FIXED: dict[str, Any] = {}
 
 HUGGING_FACE = (
     *((kind, ours, f"electra.{theirs}") for kind, ours, theirs in (*bert.EMBEDDINGS, *bert.LAYERS)),

@@ -53,7 +53,6 @@ HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
     "layer_norm_eps": 1e-12,
     "pad_token_id": 1,
 }
-HUGGING_FACE_FIXED: dict[str, Any] = {}
 HUGGING_FACE_TENSORFLOW = {"pad_token_id": 1}  # whatever the configuration says
 
 

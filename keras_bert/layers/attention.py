@@ -22,12 +22,10 @@ class SelfAttention(Configured, keras.layers.Layer):
     def build(self, input_shape: Any = None) -> None:
         """Makes the four projections; the shape of the input does not matter."""
         hidden_size = self.config.hidden_size
-        self.query = self.dense(hidden_size, "query")
-        self.key = self.dense(hidden_size, "key", use_bias=self.config.key_bias)
-        self.value = self.dense(hidden_size, "value")
-        self.output_projection = self.dense(hidden_size, "output")
-        for projection in (self.query, self.key, self.value, self.output_projection):
-            projection.build((None, None, hidden_size))
+        self.query = self.dense(hidden_size, hidden_size, "query")
+        self.key = self.dense(hidden_size, hidden_size, "key", use_bias=self.config.key_bias)
+        self.value = self.dense(hidden_size, hidden_size, "value")
+        self.output_projection = self.dense(hidden_size, hidden_size, "output")
         self.dropout_layer = self.dropout(self.config.attention_dropout, "dropout")
 
     def call(

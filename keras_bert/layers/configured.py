@@ -33,6 +33,15 @@ ACTIVATION_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 """Functions of the activations that an `EncoderConfig` can name."""
 
 
+def dense_gradient(table: Any) -> Any:
+    """Returns the table with a gradient that Keras' optimizers handle.
+
+    TensorFlow's gradient of a lookup is a list of rows, and an id can occur in it several times.
+    Keras 3 does not add its rows up. A reshape turns the list into a dense matrix.
+    """
+    return ops.reshape(table, table.shape)
+
+
 class Configured:
     """Mixin for Keras layers and models whose constructor takes an `EncoderConfig`.
 
@@ -57,21 +66,33 @@ class Configured:
         values = dict(config)
         return cls(EncoderConfig.from_dict(values.pop("config")), **values)
 
-    def dense(self, units: int, name: str, **kwargs: Any) -> keras.layers.Dense:
-        """Makes a dense layer with the configured initializer."""
+    def dense(self, inputs: int | None, units: int, name: str, **kwargs: Any) -> keras.layers.Dense:
+        """Makes a dense layer with the configured initializer.
+
+        Args:
+            inputs: size of the layer's inputs. None leaves the building to the caller.
+            units: size of its outputs.
+            name: its name.
+            **kwargs: other arguments of `keras.layers.Dense`.
+        """
         options = {"kernel_initializer": self.initializer(), "dtype": self.dtype_policy}
-        return keras.layers.Dense(units, name=name, **options, **kwargs)
+        layer = keras.layers.Dense(units, name=name, **options, **kwargs)
+        if inputs is not None:
+            layer.build((None, None, inputs))
+        return layer
 
     def matrix(self, rows: int, columns: int, name: str) -> Any:
         """Adds a weight `[rows, columns]` with the configured initializer."""
         layer: Any = self
         return layer.add_weight((rows, columns), initializer=self.initializer(), name=name)
 
-    def layer_norm(self, name: str) -> keras.layers.LayerNormalization:
-        """Makes a layer normalization with the configured epsilon."""
-        return keras.layers.LayerNormalization(
+    def layer_norm(self, size: int, name: str) -> keras.layers.LayerNormalization:
+        """Makes a layer normalization of vectors of a size, with the configured epsilon."""
+        layer = keras.layers.LayerNormalization(
             epsilon=self.config.layer_norm_epsilon, name=name, dtype=self.dtype_policy
         )
+        layer.build((None, None, size))
+        return layer
 
     def dropout(self, rate: float, name: str) -> keras.layers.Dropout:
         """Makes a dropout layer of the same precision."""

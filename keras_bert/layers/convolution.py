@@ -18,7 +18,7 @@ class TokenConvolution(Configured, keras.layers.Layer):
 
     def build(self, input_shape: Any = None) -> None:
         """Makes kernel and normalization; the shape of the input does not matter."""
-        config, hidden = self.config, (None, None, self.config.hidden_size)
+        config = self.config
         self.convolution = keras.layers.Conv1D(
             config.hidden_size,
             config.convolution_size,
@@ -27,9 +27,8 @@ class TokenConvolution(Configured, keras.layers.Layer):
             name="convolution",
             dtype=self.dtype_policy,
         )
-        self.convolution.build(hidden)
-        self.normalization = self.layer_norm("layer_norm")
-        self.normalization.build(hidden)
+        self.convolution.build((None, None, config.hidden_size))
+        self.normalization = self.layer_norm(config.hidden_size, "layer_norm")
         self.dropout_layer = self.dropout(config.hidden_dropout, "dropout")
 
     def call(

@@ -8,8 +8,7 @@ from keras import ops
 
 from keras_bert.config import EncoderConfig
 from keras_bert.layers.attention import SelfAttention, split_heads
-from keras_bert.layers.configured import Configured
-from keras_bert.layers.embeddings import dense_gradient
+from keras_bert.layers.configured import Configured, dense_gradient
 
 
 def rows_of_distances(config: EncoderConfig) -> np.ndarray:
@@ -49,8 +48,7 @@ class RelativePositions(Configured, keras.layers.Layer):
         self.table = self.matrix(rows, config.hidden_size, "table")
         self.normalization = None
         if config.relative_layer_norm:
-            self.normalization = self.layer_norm("layer_norm")
-            self.normalization.build((rows, config.hidden_size))
+            self.normalization = self.layer_norm(config.hidden_size, "layer_norm")
 
     def call(self, token_ids: Any) -> tuple[Any, Any]:
         """Returns the embeddings of all distances within texts of the shape `[B, T]`.
@@ -93,11 +91,9 @@ class DisentangledSelfAttention(SelfAttention):
         self.num_terms = 1 + len(config.position_terms)
         self.position_dropout = self.dropout(config.hidden_dropout, "position_dropout")
         if "c2p" in config.position_terms and not config.shared_position_keys:
-            self.position_key = self.dense(size, "position_key", use_bias=config.key_bias)
-            self.position_key.build((None, size))
+            self.position_key = self.dense(size, size, "position_key", use_bias=config.key_bias)
         if "p2c" in config.position_terms and not config.shared_position_keys:
-            self.position_query = self.dense(size, "position_query")
-            self.position_query.build((None, size))
+            self.position_query = self.dense(size, size, "position_query")
 
     def logits(self, query: Any, key: Any, relative: Any, training: bool | None) -> Any:
         """Returns logits as `SelfAttention.logits`; `relative` comes from `RelativePositions`."""

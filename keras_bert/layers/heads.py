@@ -45,8 +45,7 @@ class TextPooling(Configured, keras.layers.Layer):
     def build(self, input_shape: Any = None) -> None:
         """Makes the scoring vector if the mode needs one."""
         if self.mode == "attention":
-            self.score = self.dense(1, "score", use_bias=False)
-            self.score.build((None, None, self.config.hidden_size))
+            self.score = self.dense(self.config.hidden_size, 1, "score", use_bias=False)
 
     def call(self, outputs: dict[str, Any], padding_mask: Any) -> Any:
         """Returns vectors `[B, H]` for the encoder's outputs and the int32 mask `[B, T]`."""
@@ -92,15 +91,12 @@ class MaskedLMHead(Configured, keras.layers.Layer):
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; the shape of the input does not matter."""
         config = self.config
-        self.transform = self.dense(
-            config.embedding_size, "transform", activation=ACTIVATION_FUNCTIONS[config.activation]
-        )
-        self.transform.build((None, None, config.hidden_size))
-        self.normalization = self.layer_norm("layer_norm")
-        self.normalization.build((None, None, config.embedding_size))
+        activation, size = ACTIVATION_FUNCTIONS[config.activation], config.embedding_size
+        self.transform = self.dense(config.hidden_size, size, "transform", activation=activation)
+        self.normalization = self.layer_norm(size, "layer_norm")
         self.bias = self.add_weight((config.vocabulary_size,), initializer="zeros", name="bias")
         if not self.tied:
-            self.decoder = self.matrix(config.vocabulary_size, config.embedding_size, "decoder")
+            self.decoder = self.matrix(config.vocabulary_size, size, "decoder")
         self.position_embedding = None
         if self.enhanced:
             self.position_embedding = self.matrix(
@@ -167,10 +163,8 @@ class ClassificationHead(Configured, keras.layers.Layer):
         size, self.hidden = self.config.hidden_size, None
         if self.activation:
             activation = ACTIVATION_FUNCTIONS[self.activation]
-            self.hidden = self.dense(size, "hidden", activation=activation)
-            self.hidden.build((None, size))
-        self.logits = self.dense(self.num_labels, "logits")
-        self.logits.build((None, size))
+            self.hidden = self.dense(size, size, "hidden", activation=activation)
+        self.logits = self.dense(size, self.num_labels, "logits")
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         """Returns logits `[..., num_labels]` float32 for vectors `[..., H]`."""
@@ -204,12 +198,9 @@ class ReplacedTokenHead(Configured, keras.layers.Layer):
         size = self.config.hidden_size
         activation = ACTIVATION_FUNCTIONS[self.config.activation]
         if self.context:
-            self.normalization = self.layer_norm("layer_norm")
-            self.normalization.build((None, None, size))
-        self.hidden = self.dense(size, "hidden", activation=activation)
-        self.hidden.build((None, None, size))
-        self.logits = self.dense(1, "logits")
-        self.logits.build((None, None, size))
+            self.normalization = self.layer_norm(size, "layer_norm")
+        self.hidden = self.dense(size, size, "hidden", activation=activation)
+        self.logits = self.dense(size, 1, "logits")
 
     def call(self, sequence_output: Any, document_ids: Any = None) -> Any:
         """Returns a logit for every token.

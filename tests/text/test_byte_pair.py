@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.text.byte_pair.files import BYTE_CHARACTERS, token_bytes
 from keras_bert.text.byte_pair.splitting import Kind, kinds_of, split_words
-from keras_bert.text.byte_pair.tokenizer import BytePair
+from keras_bert.text.byte_pair.tokenizer import BYTE_CHARACTERS, BytePair, token_bytes
 from keras_bert.text.byte_pair.training import SPECIAL_TOKENS, learn_byte_pair
 from keras_bert.text.vocabulary import Vocabulary
 from tests.text import byte_pair_reference as reference

@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 
 import keras_bert as kb
-from keras_bert.text.byte_pair.files import BYTE_CHARACTERS
-from keras_bert.text.byte_pair.tokenizer import BytePair
+from keras_bert.text.byte_pair.tokenizer import BYTE_CHARACTERS, BytePair
 from keras_bert.text.sentencepiece.model import SentencePieceModel
 from keras_bert.text.sentencepiece.tokenizer import SentencePiece
 from keras_bert.text.tokenizer import load_tokenizer

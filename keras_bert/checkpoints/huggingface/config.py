@@ -100,7 +100,7 @@ def explained(path: Path, values: Mapping[str, Any], family: ModuleType) -> dict
         if second in given:
             given[name] = given[second]
     given = {**family.HUGGING_FACE_DEFAULTS, **given}
-    message = unsupported(path, given, family.HUGGING_FACE_FIXED)
+    message = unsupported(path, given, getattr(family, "HUGGING_FACE_FIXED", {}))
     if message:
         raise CheckpointError(message)
     try:
@@ -275,7 +275,7 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
         "model_type": config.family,
         "tie_word_embeddings": getattr(model, "tied", True),
         "pad_token_id": 0 if model.preprocessor is None else model.preprocessor.vocabulary.pad_id,
-        **family.HUGGING_FACE_FIXED,
+        **getattr(family, "HUGGING_FACE_FIXED", {}),
         **head.fixed,
     }
     for ours, theirs in names.items():

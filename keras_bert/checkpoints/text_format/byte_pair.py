@@ -11,15 +11,15 @@ from keras_bert.checkpoints.text_format.files import (
     model_tokens,
 )
 from keras_bert.errors import CheckpointError
-from keras_bert.text.byte_pair.files import (
+from keras_bert.text.byte_pair.tokenizer import (
     MERGES_NAME,
     TOKENS_NAME,
+    BytePair,
     read_merges,
     read_tokens,
     write_merges,
     write_tokens,
 )
-from keras_bert.text.byte_pair.tokenizer import BytePair
 from keras_bert.text.vocabulary import Vocabulary
 
 FILES = (TOKENS_NAME,)

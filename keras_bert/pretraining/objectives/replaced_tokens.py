@@ -8,8 +8,7 @@ from keras import ops
 
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.config import EncoderConfig
-from keras_bert.layers.embeddings import EmbeddingSum
-from keras_bert.layers.encoder import Encoder
+from keras_bert.layers.encoder import EmbeddingSum, Encoder
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.replaced_token import ReplacedTokenDetector
 
@@ -153,12 +152,11 @@ class DisentangledEmbedding(EmbeddingSum):
         base = ops.convert_to_tensor(self._base(table))
         return ops.stop_gradient(base) + ops.convert_to_tensor(difference)
 
-    def _table(self, name: str, rows: int) -> Any:
+    def matrix(self, rows: int, columns: int, name: str) -> Any:
+        """Adds a table, which is zero at first if it is a difference."""
         if name not in SHARED_TABLES:
-            return super()._table(name, rows)
-        return self.add_weight(
-            shape=(rows, self.config.embedding_size), initializer="zeros", name=name
-        )
+            return super().matrix(rows, columns, name)
+        return self.add_weight((rows, columns), initializer="zeros", name=name)
 
 
 def generator_config(config: EncoderConfig, size: float, depth: float) -> EncoderConfig:

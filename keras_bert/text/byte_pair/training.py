@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable, Mapping
 
 from keras_bert.errors import InputError
-from keras_bert.text.byte_pair.files import BYTE_CHARACTERS
 from keras_bert.text.byte_pair.splitting import split_words
-from keras_bert.text.byte_pair.tokenizer import BytePair, in_alphabet
+from keras_bert.text.byte_pair.tokenizer import BYTE_CHARACTERS, BytePair, in_alphabet
 from keras_bert.text.files import iterate_lines
 from keras_bert.text.training import (
     LONGEST_WORD,
