@@ -76,7 +76,7 @@ def make(folder: Path) -> Path:
     (folder / "text").mkdir(parents=True)
     rows = [json.dumps({"src": source, "text": text}) for source, text in lines]
     (folder / "text" / "tokenizer_stress.jsonl").write_text("\n".join(rows) + "\n", "utf-8")
-    prose = [text for source, text in lines if source == "prose"]
+    prose = [text for source, text in lines if source in ("prose", "docs")]
     (folder / "corpora").mkdir()
     with gzip.open(folder / "corpora" / "novels.txt.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join(prose) + "\n")
@@ -115,7 +115,10 @@ def _prose_lines():
         for paragraph in text.split("\n\n")
     ]
     long = [text for text in paragraphs if 80 < len(text) < 1000]
-    return [("prose", text) for text in [*PROSE, *long[:400]]]
+    return [
+        *(("prose", text) for text in PROSE),
+        *(("docs" if "`" in text or "*" in text else "prose", text) for text in long[:400]),
+    ]
 
 
 def _hard_lines():
