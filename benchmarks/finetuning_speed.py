@@ -19,7 +19,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import sides
+import interleaved
 from peers import data
 from peers.clock import between, now
 from peers.plan import CLIP_NORM, EPSILON, TASKS, WARMUP, WEIGHT_DECAY
@@ -81,7 +81,7 @@ def commands(options: argparse.Namespace, folder: str) -> dict[str, list[str]]:
 
 
 def compare(options: argparse.Namespace, chosen: dict[str, list[str]]) -> None:
-    runs = sides.run_in_turns(chosen, options.rounds, options.threads)
+    runs = interleaved.run_in_turns(chosen, options.rounds, options.threads)
     names = ("threads", "batch_size", "examples")
     measured = {"runs": runs, **{name: getattr(options, name) for name in names}}
     print("\n".join(["", *table({"processors": os.cpu_count(), **measured})]))
@@ -96,13 +96,13 @@ def table(run: dict) -> list[str]:
         f"{run['processors']} processors, {run['threads']} threads, batches of "
         f"{run['batch_size']}, {run['examples']} examples, {rounds} rounds",
         "",
-        *sides.table(run["runs"]),
+        *interleaved.table(run["runs"]),
     ]
 
 
 def ours(options: argparse.Namespace) -> dict[str, float]:
     """Through `fine_tune`, with a clock beside its own callbacks."""
-    sides.use_threads(options.threads)
+    interleaved.use_threads(options.threads)
     import keras_bert as kb
     from keras_bert.finetuning import Recipe, TextExamples, fine_tune
 
@@ -133,7 +133,7 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
 
 
 def keras_hub(options: argparse.Namespace) -> dict[str, float]:
-    sides.use_threads(options.threads)
+    interleaved.use_threads(options.threads)
     import keras
     import keras_hub
 

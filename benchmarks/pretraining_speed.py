@@ -34,7 +34,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import sides
+import interleaved
 from peers.clock import between, now
 from peers.data import chosen
 from peers.plan import CLIP_NORM, EPSILON, WEIGHT_DECAY
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        sides.use_threads(options.threads)
+        interleaved.use_threads(options.threads)
         print(json.dumps(WORKERS[options.worker](options)))
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -95,11 +95,11 @@ def write_sample(corpus: str, count: int, folder: Path) -> str:
 def compare(size: str, text: str, options: argparse.Namespace) -> None:
     steps = {n: getattr(options, n) or SIZES[size][n] for n in ("warmup", "steps")}
     common = {"batch_size": options.batch_size, "threads": options.threads, **steps}
-    runs = sides.run_in_turns(
+    runs = interleaved.run_in_turns(
         commands(size, text, common, options), options.rounds, options.threads
     )
     print(f"\n{size}: {common}, {os.cpu_count()} processors, {options.rounds} rounds\n")
-    print("\n".join([*sides.table(runs), "", *verdicts(size, runs)]), flush=True)
+    print("\n".join([*interleaved.table(runs), "", *verdicts(size, runs)]), flush=True)
     if options.results:
         append(options.results, side="pretraining speed", size=size, **common, runs=runs)
 
@@ -129,8 +129,8 @@ def verdicts(size: str, runs: dict) -> list[str]:
     for peer, goal in GOALS[size].items():
         theirs = [side for side in runs if side.startswith(peer)]
         if ours and theirs:
-            fastest = min(theirs, key=lambda side: sides.ratio(runs, ours[0], side))
-            found = (f"{side} {sides.ratio(runs, side, fastest):.2f}" for side in ours)
+            fastest = min(theirs, key=lambda side: interleaved.ratio(runs, ours[0], side))
+            found = (f"{side} {interleaved.ratio(runs, side, fastest):.2f}" for side in ours)
             lines.append(f"against {fastest}: {', '.join(found)} (goal {goal})")
     return lines
 

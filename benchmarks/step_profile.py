@@ -18,9 +18,9 @@ from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import interleaved
 import keras
 import numpy as np
-import sides
 import tensorflow as tf
 from peers.pretraining_plan import LENGTH, MAX_PREDICTIONS
 from synthetic import random_batch
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="of a part in a round")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    sides.use_threads(options.threads)
+    interleaved.use_threads(options.threads)
     parts = finetuning(options.weights) if options.weights else pretraining(options.preset)
     measured = {name: [] for name in parts}
     for number in range(options.rounds + 1):

@@ -1,7 +1,7 @@
-"""Sides of a comparison, each a process of its own, measured in turns within one call.
+"""Interleaved timing: the sides of a comparison run in turns, each in its own process.
 
-A side prints one line of JSON at the end: `tokens` that are no padding, the `seconds` and
-`processor_seconds` that they took and, where it is of interest, all `cells`, padding included.
+A side prints one line of JSON at the end: `tokens` without padding, `seconds`,
+`processor_seconds` and, for some comparisons, `cells`, the tokens with padding.
 """
 
 import json
@@ -14,7 +14,7 @@ import sys
 def run_in_turns(
     sides: dict[str, list[str]], rounds: int, threads: int
 ) -> dict[str, list[dict[str, float]]]:
-    """By side, what its command measured in each round; every other round is in reverse order."""
+    """Returns the measurements of each side by round; every other round is in reverse order."""
     runs = {side: [] for side in sides}
     for number in range(rounds):
         for side in sides if number % 2 == 0 else reversed(sides):
