@@ -15,7 +15,7 @@ FAST := tests/test_config.py tests/test_structure.py tests/docs/test_pages.py \
 	tests/tasks/test_answers.py tests/tasks/test_entities.py tests/tasks/test_embedding_losses.py \
 	tests/tasks/test_fill_mask.py tests/metrics/test_entities.py tests/metrics/test_retrieval.py \
 	tests/metrics/test_squad.py tests/layers/test_documents.py tests/layers/test_encoder.py \
-	tests/pretraining/test_losses.py tests/pretraining/test_hashing.py tests/pretraining/test_pairs.py \
+	tests/pretraining/test_losses.py tests/pretraining/test_random_bits.py tests/pretraining/test_example_index.py \
 	tests/pretraining/*_config.py tests/checkpoints/test_hub.py tests/checkpoints/test_variables.py \
 	tests/checkpoints/test_text_format.py
 export TF_CPP_MIN_LOG_LEVEL ?= 3

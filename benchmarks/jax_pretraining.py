@@ -10,9 +10,9 @@ bfloat16 with float32 weights: forward and backward pass, clipping and AdamW, ma
 next sentence, dropout, a mask for padding (of which there is none), and attention without dropout,
 for which both have a fused kernel. Ours scores the masked tokens alone, Hugging Face's all of them.
 
-Utilization is a share of the accelerator's published peak. `throughput` of
+MFU is the ratio to the accelerator's published peak. `throughput` of
 `keras_bert.pretraining.training` knows GPUs; give the peak of other devices. The operations are
-counted by `flops` beside it: the matrix products of both sides.
+counted by `flops` beside it: the matrix products of both implementations.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20, help="of a measurement")
     parser.add_argument("--peak", type=float, help="of all devices, in TFLOP/s")
     parser.add_argument("--no-flash", action="store_true", help="attention op by op, ours alone")
-    parser.add_argument("--measure", choices=list(SIDES), help=argparse.SUPPRESS)
+    parser.add_argument("--measure", choices=list(IMPLEMENTATIONS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(measure(options)))
@@ -51,19 +51,19 @@ def main() -> None:
     print("| | device | tokens | batch | sequences/s | ms/step | loss | MFU |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     for length in options.lengths:
-        for name in SIDES:
+        for name in IMPLEMENTATIONS:
             print_row(name, length, options.peak)
 
 
 def print_row(name: str, length: int, peak: float | None) -> None:
-    missing = [m for m in SIDES[name].needed if importlib.util.find_spec(m) is None]
+    missing = [m for m in IMPLEMENTATIONS[name].needed if importlib.util.find_spec(m) is None]
     if missing:
         print(f"| {name} | left out: {' and '.join(missing)} cannot be imported |")
         return
     command = [sys.executable, "-m", "benchmarks.jax_pretraining", *sys.argv[1:]]
     run = subprocess.run(
         [*command, "--measure", name, "--lengths", str(length)],
-        env=os.environ | SIDES[name].environment,
+        env=os.environ | IMPLEMENTATIONS[name].environment,
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -103,7 +103,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     batch = random_batch(
         OBJECTIVES["mlm+nsp"], VOCABULARY, batch_size, length, max_predictions_per_seq
     )
-    run, details = SIDES[options.measure].prepare(config, batch, options)
+    run, details = IMPLEMENTATIONS[options.measure].prepare(config, batch, options)
     run(3)
     began = time.perf_counter()
     loss = run(options.steps)
@@ -215,7 +215,7 @@ class Side(NamedTuple):
 
 
 PACKAGES, BACKEND = ("jax", "keras", "safetensors"), {"KERAS_BACKEND": "jax"}
-SIDES = {
+IMPLEMENTATIONS = {
     "keras_bert, JAX": Side(prepare_ours, PACKAGES, BACKEND),
     "Hugging Face, torch.compile": Side(
         prepare_hugging_face,

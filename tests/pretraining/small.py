@@ -22,7 +22,7 @@ __all__ = ["BATCH", "COMPARED", "LENGTH", "batches", "make_model"]
 
 
 def distributed(strategy, examples):
-    """An iterator of the batches, each replica getting its share in order."""
+    """Returns an iterator of the batches; each replica gets its part in order."""
     examples = list(examples)
     rows = BATCH // strategy.num_replicas_in_sync
     stacked = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *examples)

@@ -26,7 +26,7 @@ def test_what_the_work_raises_is_raised_by_whoever_waits():
         background.start(fail)
         with pytest.raises(OSError, match="full"):
             background.wait()
-        background.wait()  # told once
+        background.wait()  # reported once
 
 
 def test_a_failure_can_be_looked_at_without_waiting():
@@ -42,5 +42,5 @@ def test_a_failure_can_be_looked_at_without_waiting():
         assert not background.has_failed()
         free.set()
         assert "full" in str(background.failure())
-        assert background.failure() is None  # told once
+        assert background.failure() is None  # reported once
         assert not background.has_failed()

@@ -117,7 +117,7 @@ def test_a_host_that_was_gone_ends_the_run():
     assert seen == list(range(len(seen)))
 
 
-def test_a_host_that_fails_a_run_is_told_in_one_sentence():
+def test_a_host_that_fails_a_run_is_reported_in_one_sentence():
     lost = tf.errors.InvalidArgumentError(None, None, "Another batch. More of it.")
     with (
         pytest.raises(WorkerLostError, match=r"\(Another batch\); see that a:1, b:1 run"),

@@ -84,7 +84,7 @@ def test_two_devices_train_as_one_does_with_dropout(both):
         np.testing.assert_allclose(two[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-def test_rows_that_cannot_be_divided_are_told():
+def test_rows_that_cannot_be_divided_are_reported():
     from keras_bert.pretraining.training.jax_step import JaxTrainingStep
 
     step = JaxTrainingStep(make_model("mlm+nsp"), None, gradient_accumulation_steps=3)

@@ -19,7 +19,7 @@ def test_a_run_that_learns_is_left_alone():
     assert follow([10 * 0.9**n + (n % 7) / 10 for n in range(200)]) is None
 
 
-def test_a_run_that_forgets_half_of_what_it_learned_is_told():
+def test_a_run_that_forgets_half_of_what_it_learned_is_reported():
     step, trouble, good_step = follow([10.0] * 20 + [2.0] * 30 + [8.0] * 30)
     assert 50 < step <= 50 + LOOKS
     assert "diverges" in trouble
@@ -30,7 +30,7 @@ def test_a_run_that_forgets_half_of_what_it_learned_is_told():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_what_is_not_finite_is_told_at_once(bad):
+def test_what_is_not_finite_is_reported_at_once(bad):
     assert follow([3.0, 2.0, bad]) == (3, "The loss is no longer finite at step 3", 2)
     watch = LossWatch()
     assert "finite" in watch.trouble(1, {"loss": 1.0, "gradient_norm": bad})

@@ -78,14 +78,14 @@ def test_invariants(seed, rate, max_predictions_per_seq, unit):
 
 
 @pytest.mark.parametrize("unit", MASKING_UNITS)
-def test_shares(unit):
+def test_ratios(unit):
     ids = batch(rows=8192)
     result = apply(ids, unit=unit)
     row, position = chosen_positions(result)
     maskable = ~np.isin(ids, SPECIAL)
     long = maskable.sum(1) > 20  # short rows have one at least
-    share = result["weights"].sum(1)[long].sum() / maskable[long].sum()
-    assert share == pytest.approx(0.15, abs=0.001)
+    ratio = result["weights"].sum(1)[long].sum() / maskable[long].sum()
+    assert ratio == pytest.approx(0.15, abs=0.001)
     put, label = result["token_ids"][row, position], ids[row, position]
     # Where one draw decides for a span, fewer draws are made.
     tolerance = 0.012 if unit == "span" else 0.005
@@ -104,8 +104,8 @@ def test_other_replacements(unit, replacement):
     row, position = chosen_positions(result)
     put, label = result["token_ids"][row, position], ids[row, position]
     random = np.mean((put != MASK) & (put != label))
-    for share, expected in zip((np.mean(put == MASK), random), replacement, strict=True):
-        assert share == pytest.approx(expected, abs=0.015 if 0 < expected < 1 else 1e-9)
+    for ratio, expected in zip((np.mean(put == MASK), random), replacement, strict=True):
+        assert ratio == pytest.approx(expected, abs=0.015 if 0 < expected < 1 else 1e-9)
 
 
 def test_every_position_is_as_likely():
@@ -113,8 +113,8 @@ def test_every_position_is_as_likely():
     ids[:, 0], ids[:, -1] = 2, 3
     result = apply(ids, max_predictions_per_seq=max_predictions(0.15, 34))
     _, position = chosen_positions(result)
-    shares = np.bincount(position, minlength=34) / len(ids)
-    np.testing.assert_allclose(shares[1:-1], 0.15, atol=0.018)
+    ratios = np.bincount(position, minlength=34) / len(ids)
+    np.testing.assert_allclose(ratios[1:-1], 0.15, atol=0.018)
 
 
 def words_of(ids):
@@ -198,8 +198,8 @@ def test_lengths_follow_the_law(unit):
     assert (left[np.arange(rows), first] >= size).all()
     np.testing.assert_array_equal(span[np.arange(rows), first + size - 1], best[:, 0])
     inside = first <= 30 - len(law)  # those near the end are cut by it
-    shares = np.bincount(size[inside], minlength=len(law) + 1)[1:] / inside.sum()
-    np.testing.assert_allclose(shares, law, atol=0.01)
+    ratios = np.bincount(size[inside], minlength=len(law) + 1)[1:] / inside.sum()
+    np.testing.assert_allclose(ratios, law, atol=0.01)
     assert (drawn[:, 30:] == 0).all()
     # Every word is as likely to begin one.
     np.testing.assert_allclose(np.bincount(first, minlength=30)[:30] / rows, 1 / 30, atol=0.005)
@@ -281,13 +281,13 @@ def test_the_tokens_of_a_span_share_their_fate():
     assert same["span"] > 0.97  # the rest are spans that meet
 
 
-def test_words_of_many_tokens_leave_part_of_the_share():
+def test_words_of_many_tokens_leave_part_of_the_rate():
     """What no word fits into stays; the doc string says so."""
     ids = np.full((4096, 128), 700, np.int32)
     ids[:, 0], ids[:, -1] = 2, 3
     ids[:, 1:-1:3] = 7  # 42 words of three tokens; 18.9 are to be chosen
-    share = apply(ids, unit="word")["weights"].sum() / (4096 * 126)
-    assert share == pytest.approx(18 / 126, abs=1e-6)
+    ratio = apply(ids, unit="word")["weights"].sum() / (4096 * 126)
+    assert ratio == pytest.approx(18 / 126, abs=1e-6)
 
 
 @pytest.mark.parametrize("unit", MASKING_UNITS)

@@ -25,7 +25,7 @@ def ramps(draw):
 
 
 @given(ramps())
-def test_sizes_are_few_and_double_after_equal_stretches(ramp):
+def test_sizes_are_few_and_double_after_equal_numbers_of_steps(ramp):
     begins, sizes = list(ramp.begins), list(ramp.begins.values())
     assert begins[0] == 0
     assert begins == sorted(begins)

@@ -34,7 +34,7 @@ PAPERS = {
     "fast_short": (1e-3, 64, 2000, 32, 0.98, 0.3, 4, 256, 4, 256),
     "fast": (1e-3, 32, 12_000, 128, 0.98, 0.3, 4, 256, 4, 256),
 }
-WARMUP = {  # steps, or a share of the run
+WARMUP = {  # steps, or a ratio of the run
     "bert_base_phase1": 10_000,
     "bert_large_phase1": 10_000,
     "bert_large_lamb_phase1": 0.2843,

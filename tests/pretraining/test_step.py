@@ -175,7 +175,7 @@ def test_optimizer_is_that_of_the_paper():
     assert_close(after, dict(zip(names, expected, strict=True)), 1e-5)
 
 
-def test_what_overflows_at_any_scale_is_told():
+def test_what_overflows_at_any_scale_is_reported():
     scale = LossScale(4.0)
     step = small.make_step(DEFAULT, optimizer=functools.partial(AdamW, loss_scale=scale))
     weight = next(iter(step.optimizer.variables.values()))

@@ -165,10 +165,10 @@ class TokenizedCorpus:
         else:
             sizes = np.diff(self.document_splits)
             # Rounded over all documents: short ones would each round to nothing.
-            kept = sizes - np.diff(np.round(self.document_splits * ratio)).astype(np.int64)
+            training = sizes - np.diff(np.round(self.document_splits * ratio)).astype(np.int64)
             held_out = (
                 sentence - self.document_splits[:-1][self.document_of_sentence]
-                >= (kept[self.document_of_sentence])
+                >= (training[self.document_of_sentence])
             )
         if not held_out.any() or held_out.all():
             raise InputError(

@@ -76,7 +76,7 @@ class DataHost:
         )
 
     def stop(self) -> None:
-        """Stops the dispatcher and the worker. A run that reads from them waits until a host is back, and ends then."""
+        """Stops both servers. A run that reads from them waits for a host, and ends then."""
         self._worker._stop()
         self._dispatcher._stop()
 

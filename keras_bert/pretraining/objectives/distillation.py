@@ -38,11 +38,11 @@ class DistillationModel(keras.Model):
     ):
         super().__init__(dtype=student.dtype_policy)
         for name in ("hidden_size", "vocabulary_size"):
-            ours, theirs = (getattr(model.config, name) for model in (student, teacher))
-            if ours != theirs:
+            size, teacher_size = getattr(student.config, name), getattr(teacher.config, name)
+            if size != teacher_size:
                 raise InputError(
-                    f"The student's {name} is {ours}, but the teacher's is {theirs}; distillation "
-                    f"needs them to be equal: set encoder.{name}."
+                    f"The student's {name} is {size}, but the teacher's is {teacher_size}; "
+                    f"distillation needs them to be equal: set model.encoder.{name}."
                 )
         self.student = student
         self.encoder = student.encoder
@@ -63,15 +63,15 @@ class DistillationModel(keras.Model):
         """
         positions = inputs["masked_positions"]
         wanted = None if self.every_token else positions
-        ours = self.student.encode(inputs, training=training)
-        theirs = self.teacher.encode(inputs, training=False)
-        logits = self.student.score(ours, wanted)
+        student = self.student.encode(inputs, training=training)
+        teacher = self.teacher.encode(inputs, training=False)
+        logits = self.student.score(student, wanted)
         return {
-            "mlm_logits": self.student.score(ours, positions) if self.every_token else logits,
+            "mlm_logits": self.student.score(student, positions) if self.every_token else logits,
             "logits": logits,
-            "teacher_logits": ops.stop_gradient(self.teacher.score(theirs, wanted)),
-            "states": ours["sequence_output"],
-            "teacher_states": ops.stop_gradient(theirs["sequence_output"]),
+            "teacher_logits": ops.stop_gradient(self.teacher.score(teacher, wanted)),
+            "states": student["sequence_output"],
+            "teacher_states": ops.stop_gradient(teacher["sequence_output"]),
         }
 
 
@@ -86,11 +86,11 @@ def copy_from_teacher(student: MaskedLanguageModel, teacher: MaskedLanguageModel
     )
     values, left = named_variables(teacher), []
     for name, variable in named_variables(student).items():
-        theirs = name
+        teacher_name = name
         if name.startswith(PARTS_OF_LAYER):
             number, _, part = name.removeprefix(PARTS_OF_LAYER).partition("/")
-            theirs = f"{PARTS_OF_LAYER}{round(layers[int(number)])}/{part}"
-        value = values.get(theirs)
+            teacher_name = f"{PARTS_OF_LAYER}{round(layers[int(number)])}/{part}"
+        value = values.get(teacher_name)
         if value is not None and name == POSITIONS:  # the first one may stand in another row
             value = np.asarray(value)[teacher.config.position_offset :]
             offset = student.config.position_offset

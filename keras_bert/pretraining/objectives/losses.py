@@ -80,9 +80,9 @@ def soft_targets(logits: Any, teacher_logits: Any, weights: Any, temperature: fl
         weights: `[...]` float32.
         temperature: divisor of both logits.
     """
-    ours = ops.log_softmax(logits / temperature, axis=-1)
-    theirs = ops.log_softmax(teacher_logits / temperature, axis=-1)
-    losses = ops.sum(ops.exp(theirs) * (theirs - ours), axis=-1) * temperature**2
+    student = ops.log_softmax(logits / temperature, axis=-1)
+    teacher = ops.log_softmax(teacher_logits / temperature, axis=-1)
+    losses = ops.sum(ops.exp(teacher) * (teacher - student), axis=-1) * temperature**2
     return _sums(losses, ops.zeros_like(losses), weights)
 
 

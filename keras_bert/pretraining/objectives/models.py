@@ -109,8 +109,8 @@ def distillation_model(
             "name a masked language model."
         )
     teacher = saved.load("masked_lm", dtype=dtype)
-    theirs = teacher.preprocessor
-    if theirs is not None and theirs.vocabulary.tokens != preprocessor.vocabulary.tokens:
+    own = teacher.preprocessor
+    if own is not None and own.vocabulary.tokens != preprocessor.vocabulary.tokens:
         raise InputError(
             f"The teacher {path} has another vocabulary than {config.data.vocabulary}; leave the "
             "option data.vocabulary out, and the teacher's is taken."

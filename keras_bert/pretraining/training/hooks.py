@@ -219,13 +219,19 @@ class LossWatch:
     The loss diverges if its median over `LOOKS` looks is more than twice the lowest median and more
     than half of the first loss. So a single bad batch does not end a run. A run that has forgotten
     most of its knowledge ends, long before its loss is not finite.
+
+    Args:
+        rows: rows of the log of a run that continues.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         self.good_step = 0
         self._first = math.inf
         self._lowest = math.inf
         self._recent: deque[float] = deque(maxlen=LOOKS)
+        for row in rows:
+            if row["event"] == "train":
+                self.trouble(row["step"], {"loss": row["loss"]})
 
     def trouble(self, step: int, numbers: Mapping[str, float]) -> str:
         """Returns the problem of a step in words, or "".
@@ -285,11 +291,11 @@ class BatchRamp:
         return max(size for begin, size in self.begins.items() if begin <= step)
 
     def until_change(self, step: int) -> int:
-        """Counts the steps until the batch size grows; `sys.maxsize` if it does not grow."""
+        """Counts the steps until the batch size grows; `sys.maxsize` if it never grows."""
         return min((begin - step for begin in self.begins if begin > step), default=sys.maxsize)
 
     def steps_for(self, epochs: float, examples: int) -> int:
-        """Returns the number of steps of epochs with these examples; the last batch is filled up."""
+        """Returns the number of steps of these epochs; the last batch is filled up."""
         step = 0
         while epochs > 0 and step < self.steps:
             step += self._steps_from(step, math.ceil(min(epochs, 1) * examples))

@@ -146,6 +146,7 @@ class Trainer:
         self.training = training
         self.validation = validation
         self.directory = Path(config.output)
+        self._checkpoints = self.directory / "checkpoints"
         # Looked up now, since a directory may be deleted before the run ends.
         source = config.model.init_checkpoint
         self.base_model = source if source and is_on_hub(source) else None
@@ -160,14 +161,13 @@ class Trainer:
         )
         # The epochs' lengths differ a little. The first one counts.
         self.steps = schedule.steps or self.ramp.steps_for(
-            schedule.epochs or 0, len(self.example_index)
+            schedule.epochs or 0, self.examples_per_epoch
         )
         keras.utils.set_random_seed(config.seed)
         with strategy.scope():
             policy = keras.dtype_policies.get(devices.precision)
             self.model = self.objective.model(encoder_config, config, preprocessor, policy)
-            variables = trainable_variables(self.model)
-            self.optimizer = make_optimizer(config, variables, self.steps)
+            self.optimizer = make_optimizer(config, trainable_variables(self.model), self.steps)
         self.training_step = TrainingStep(
             self.model,
             self.optimizer,
@@ -191,19 +191,17 @@ class Trainer:
         if workers.is_chief:
             claim_directory(self.directory, run)
             remove_unfinished(self._checkpoints)
-        place = restore_checkpoint(self._checkpoints, self.optimizer)
-        place = place or {"step": 0, "epoch": 0, "example": 0}
-        self.step, self.epoch, self.example = place["step"], place["epoch"], place["example"]
+        place = restore_checkpoint(self._checkpoints, self.optimizer) or {}
+        self.step, self.epoch, self.example = (
+            place.get(name, 0) for name in ("step", "epoch", "example")
+        )
         workers.check_same(self.step, "checkpoints; output must be a directory that all share")
         if workers.is_chief:  # now that all have restored
             remove_passed_over(self._checkpoints, self.step)
         self.run_log = RunLog(self.directory, self.step, writes=workers.is_chief)
         self.background = Background()
         self.hooks: list[tuple[Hook, int | None, bool]] = []
-        watch = LossWatch()
-        for row in self.run_log.rows:
-            if row["event"] == "train":
-                watch.trouble(row["step"], {"loss": row["loss"]})
+        watch = LossWatch(self.run_log.rows)
         self.evaluate = Evaluation(
             self.training_step.evaluate,
             self.objective,
@@ -275,18 +273,14 @@ class Trainer:
         self.add_hook(checkpoints.retry)
         self.add_hook(check_records)
 
-    @property
-    def _checkpoints(self) -> Path:
-        return self.directory / "checkpoints"
-
     def results(self) -> dict[str, Any]:
         """Returns the results of the run for `pretrain`."""
-        model, best = self.directory / "model", self.run_log.best_step()
+        best = self.run_log.best_step()
         best_path = None if best is None else checkpoint_path(self._checkpoints, best)
         return {
             "step": self.step,
             "steps": self.steps,
-            "model": str(model) if self.step >= self.steps else None,
+            "model": str(self.directory / "model") if self.step >= self.steps else None,
             "before": self.run_log.find("validation", 0),
             "after": self.run_log.find("validation", self.steps),
             "train": self.run_log.find("train"),
@@ -297,10 +291,8 @@ class Trainer:
     def _train_span(self, stop_requested: Callable[[], bool]) -> None:
         """Trains to the end of the epoch, or to the next size of the batch if that comes first."""
         if self.indexed_epoch != self.epoch:
-            self.example_index, self.indexed_epoch = (
-                self.training.example_index(self.epoch),
-                self.epoch,
-            )
+            self.example_index = self.training.example_index(self.epoch)
+            self.indexed_epoch = self.epoch
         size = self.ramp.at(self.step)
         iterator = distributed_batches(
             self.strategy,
@@ -326,13 +318,12 @@ class Trainer:
         result = train(iterator, tf.constant(count, tf.int32))
         self.step += count
         self.example += count * size
-        measures = self.objective.measures(result["sums"].numpy().tolist())
         self.result = LoopResult(
             step=self.step,
             epoch=self.epoch,
             steps=count,
             batch_size=size,
-            measures=measures,
+            measures=self.objective.measures(result["sums"].numpy().tolist()),
             gradient_norm=float(result["gradient_norm"]),
             tokens=int(result["tokens"]),
             seconds=time.monotonic() - began,

@@ -151,7 +151,7 @@ def test_a_generator_goes_on_from_the_checkpoint_of_a_run(family, make, text_fil
 def test_every_replica_starts_from_it(make, text_files):
     for task, family in ((kb.PretrainingModel, "bert"), (kb.ReplacedTokenDetector, "electra")):
         _, path = make(task, family=family)
-        command = [sys.executable, "-m", "tests.pretraining.test_initial", path, text_files]
+        command = [sys.executable, "-m", "tests.pretraining.test_init_checkpoint", path, text_files]
         subprocess.run(command, check=True, timeout=300)
 
 
