@@ -5,8 +5,8 @@ import shutil
 import subprocess
 import sys
 
-from tests.blocks import ROOT, blocks
-from tests.docs.test_blocks import DOCS, assert_shown
+from tests.blocks import ROOT, assert_shown, blocks
+from tests.docs.test_blocks import DOCS
 
 
 def test_a_family_is_a_file_and_a_line(tmp_path):

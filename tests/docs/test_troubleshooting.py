@@ -25,8 +25,8 @@ from keras_bert.finetuning.resume import load_progress
 from keras_bert.pretraining.data.records import open_corpus
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training.trainer import pretrain
-from tests.blocks import user_files
-from tests.docs.test_blocks import DOCS, assert_shown
+from tests.blocks import assert_shown, user_files
+from tests.docs.test_blocks import DOCS
 from tests.marks import others_slow
 from tests.pretraining.run import make_config
 
