@@ -1,10 +1,10 @@
 """The reference: a line `::: keras_bert.Encoder` becomes what the docstring of that name says.
 
-The source is parsed, not imported (griffe), so that nothing of TensorFlow is needed. Docstrings
+The source is parsed (griffe); what is imported needs no TensorFlow. Docstrings
 are Google's form around Markdown, and become Markdown that Sphinx then reads with the page.
 """
 
-import ast
+import importlib
 import json
 import re
 import sys
@@ -71,16 +71,28 @@ def find(name: str) -> Any:
         KeyError: if there is no such name.
     """
     inside = name.removeprefix("keras_bert.")
-    if inside.startswith("export."):  # a folder of its own, each function in a module of its name
+    if inside.startswith("export."):  # a folder of its own, which is installed as keras_bert.export
         found = _package("export")[inside.removeprefix("export.")]
-        return found[found.name] if found.is_module else found
+        while found.is_alias:
+            found = _package("export")[found.target_path.removeprefix("keras_bert.export.")]
+        return found
     *module, last = inside.split(".")
     package = _package("keras_bert")
     package = package[".".join(module)] if module else package
-    if "_HOMES" in package.members:  # names are imported when they are first used, by this table
-        homes = ast.literal_eval(str(package["_HOMES"].value))
-        return _package("keras_bert")[f"{homes[last]}.{last}"]
+    homes = lazy_names(package.path)
+    if last in homes:
+        return package[f"{homes[last]}.{last}"]
     return package[last].final_target if package[last].is_alias else package[last]
+
+
+@cache
+def lazy_names(package: str) -> dict[str, str]:
+    """The module of each name that a package imports when it is first used."""
+    if package not in ("keras_bert", "keras_bert.visualize"):
+        return {}
+    sys.path.insert(0, str(ROOT))
+    module = importlib.import_module(package)
+    return getattr(module, "_HOMES", None) or module._MODULES
 
 
 @cache
@@ -90,7 +102,12 @@ def _package(name: str) -> Any:
         search_paths=[ROOT],
         allow_inspection=False,
         docstring_parser="google",
-        docstring_options={"returns_multiple_items": False, "returns_named_value": False},
+        docstring_options={
+            "returns_multiple_items": False,
+            "returns_named_value": False,
+            "warn_missing_types": False,  # types stand in signatures, or in fields of pydantic
+            "warn_unknown_params": False,
+        },
     )
 
 

@@ -156,11 +156,12 @@ def assert_shown(expected, output, code):
 
 
 def run(language, code, directory):
-    """Runs a block by itself; one that fails fails the test."""
+    """Runs a block by itself and returns what it prints; one that fails fails the test."""
     done = execute(language, code, directory)
     if done.returncode:
         output = textwrap.indent(done.stdout[-3000:] + done.stderr[-3000:], "  ")
         pytest.fail(f"exit code {done.returncode} of\n{textwrap.indent(code, '  ')}\n{output}")
+    return done.stdout
 
 
 def execute(language, code, directory):

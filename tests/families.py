@@ -1,4 +1,4 @@
-"""The table of families in README.md: each figure measured here, against what is not ours.
+"""The table of families in docs/guides/families.md: each figure measured here, against what is not ours.
 
 `KERAS_BERT_DATA=... python -m tests.families` prints it in Markdown.
 """
