@@ -54,11 +54,14 @@ BLOCK = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page):
-    """The language and the text of each block, in order; Sphinx' own directives are left out."""
+    """The language and the text of each block, in order.
+
+    Left out are Sphinx' own directives, and blocks "bash", which install or start servers.
+    """
     text = page.read_text(encoding="utf-8")
     found = BLOCK.findall(text)
     assert len(found) == len(re.findall("^```", text, re.MULTILINE)) / 2, page
-    return [(language, code) for language, code in found if not language.startswith("{")]
+    return [block for block in found if not block[0].startswith("{") and block[0] != "bash"]
 
 
 def user_files(directory):
