@@ -1,4 +1,6 @@
-"""The table of families in docs/guides/families.md: each figure measured here, against what is not ours.
+"""The table of families in docs/guides/families.md: each value is measured here.
+
+The references are not ours: transformers, and the tokenizers of Hugging Face.
 
 `KERAS_BERT_DATA=... python -m tests.families` prints it in Markdown.
 """
