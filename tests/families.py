@@ -36,9 +36,9 @@ NAMES = {  # family to its name, and its tokenizer's folder of reference ids
 TOKENIZERS = {"wordpiece": "WordPiece", "byte_pair": "byte BPE", "sentencepiece": "SentencePiece"}
 COLUMNS = (
     "family",
-    "presets with transformers' parameters",
-    "models and heads against transformers",
-    "tokenizer: lines that differ, ordinary / hard",
+    "presets",
+    "heads",
+    "tokenizer",
     "objectives",
     "SavedModel",
     "TFLite",
