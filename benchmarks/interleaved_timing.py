@@ -1,14 +1,7 @@
-<<<<<<<< HEAD:benchmarks/interleaved_timing.py
-"""Measures the sides of a comparison in turns, each in a process of its own.
-
-A side prints one line of JSON at its end: `tokens` without padding, their `seconds` and
-`processor_seconds` and, optionally, all `cells` with padding.
-========
 """Interleaved timing: the sides of a comparison run in turns, each in its own process.
 
 A side prints one line of JSON at the end: `tokens` without padding, `seconds`,
 `processor_seconds` and, for some comparisons, `cells`, the tokens with padding.
->>>>>>>> h-pre:benchmarks/interleaved.py
 """
 
 import json
@@ -21,11 +14,7 @@ import sys
 def run_in_turns(
     sides: dict[str, list[str]], rounds: int, threads: int
 ) -> dict[str, list[dict[str, float]]]:
-<<<<<<<< HEAD:benchmarks/interleaved_timing.py
-    """Returns each side's measurements by round; every other round is in reverse order."""
-========
     """Returns the measurements of each side by round; every other round is in reverse order."""
->>>>>>>> h-pre:benchmarks/interleaved.py
     runs = {side: [] for side in sides}
     for number in range(rounds):
         for side in sides if number % 2 == 0 else reversed(sides):

@@ -9,7 +9,7 @@ from pygments.lexers.shell import BashLexer
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-extensions = ["myst_parser", "from_docstrings"]
+extensions = ["myst_parser", "sphinx_copybutton", "from_docstrings"]
 
 project = "keras_bert"
 release = re.search(r'__version__ = "(.+)"', (HERE.parent / "keras_bert/__init__.py").read_text())[
@@ -18,16 +18,21 @@ release = re.search(r'__version__ = "(.+)"', (HERE.parent / "keras_bert/__init__
 nitpicky = True
 myst_heading_anchors = 3
 
-# One theme that comes with Sphinx, and nothing from other hosts.
-html_theme = "alabaster"
+# Pages fetch nothing from other hosts: the theme brings its fonts, icons and search.
+html_theme = "pydata_sphinx_theme"
+html_title = "keras_bert"
 html_theme_options = {
-    "description": "BERT for TensorFlow and Keras 3",
-    "fixed_sidebar": True,
-    "page_width": "64rem",
-    "show_powered_by": False,
+    "article_header_start": [],
+    "footer_end": [],
+    "footer_start": ["sphinx-version"],
+    "navbar_center": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": True,
 }
+html_sidebars = {"**": ["sidebar-pages"]}
+templates_path = ["templates"]
 html_static_path = ["static"]
-html_css_files = ["wide.css"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False

@@ -1,6 +1,6 @@
 """The reference: a line `::: keras_bert.Encoder` becomes what the docstring of that name says.
 
-The source is parsed, not imported (griffe), so that nothing of TensorFlow is needed. Docstrings
+The source is parsed (griffe); what is imported needs no TensorFlow. Docstrings
 are Google's form around Markdown, and become Markdown that Sphinx then reads with the page.
 """
 
@@ -87,7 +87,12 @@ def _package(name: str) -> Any:
         search_paths=[ROOT],
         allow_inspection=False,
         docstring_parser="google",
-        docstring_options={"returns_multiple_items": False, "returns_named_value": False},
+        docstring_options={
+            "returns_multiple_items": False,
+            "returns_named_value": False,
+            "warn_missing_types": False,  # types stand in signatures, or in fields of pydantic
+            "warn_unknown_params": False,
+        },
     )
 
 

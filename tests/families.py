@@ -1,4 +1,6 @@
-"""The table of families in README.md: each figure measured here, against what is not ours.
+"""The table of families in docs/guides/families.md: each value is measured here.
+
+The references are not ours: transformers, and the tokenizers of Hugging Face.
 
 `KERAS_BERT_DATA=... python -m tests.families` prints it in Markdown.
 """
@@ -34,9 +36,9 @@ NAMES = {  # family to its name, and its tokenizer's folder of reference ids
 TOKENIZERS = {"wordpiece": "WordPiece", "byte_pair": "byte BPE", "sentencepiece": "SentencePiece"}
 COLUMNS = (
     "family",
-    "presets with transformers' parameters",
-    "models and heads against transformers",
-    "tokenizer: lines that differ, ordinary / hard",
+    "presets",
+    "heads",
+    "tokenizer",
     "objectives",
     "SavedModel",
     "TFLite",

@@ -21,11 +21,13 @@ image=${IMAGE:-tpu-vm-tf-2.20.0-pod-pjrt}
 
 gcloud compute tpus tpu-vm create "$name" --zone "$zone" \
     --accelerator-type v5litepod-32 --version "$image"
-gcloud compute tpus tpu-vm scp "$(dirname "$0")/in_bucket.sh" "$name:" --zone "$zone" --worker 0
+# The package is not on PyPI yet; `make package` builds the wheel.
+gcloud compute tpus tpu-vm scp "$(dirname "$0")/in_bucket.sh" "$(dirname "$0")"/../../build/package/*.whl \
+    "$name:" --zone "$zone" --worker 0
 
 gcloud compute tpus tpu-vm ssh "$name" --zone "$zone" --worker 0 --command "
     set -eu
-    pip install --no-deps tensorflow-text==2.20.1 keras-bert-encoders
+    pip install --no-deps tensorflow-text==2.20.1 ./keras_bert_encoders-*.whl
     pip install click 'keras>=3.12' 'ml-dtypes>=0.4' 'pydantic>=2.12' pyyaml safetensors tqdm
     export TPU_NAME='$name' TPU_LOAD_LIBRARY=0
     sh in_bucket.sh '$folder' phase1 keras-bert pretrain bert_base_phase1 \

@@ -17,7 +17,9 @@ name=${1:?$usage} zone=${2:?$usage} folder=${3:?$usage}
 
 gcloud compute tpus tpu-vm create "$name" --zone "$zone" \
     --accelerator-type v5litepod-8 --version v2-alpha-tpuv5-lite
-gcloud compute tpus tpu-vm scp "$(dirname "$0")/in_bucket.sh" "$name:" --zone "$zone"
+# The package is not on PyPI yet; `make package` builds the wheel.
+gcloud compute tpus tpu-vm scp "$(dirname "$0")/in_bucket.sh" "$(dirname "$0")"/../../build/package/*.whl \
+    "$name:" --zone "$zone"
 
 # tensorflow-tpu ends at 2.20, and takes a libtpu that is too new for it unless told otherwise;
 # tensorflow-text would bring another tensorflow.
@@ -26,7 +28,7 @@ gcloud compute tpus tpu-vm ssh "$name" --zone "$zone" --command "
     python3 -m venv bert && . bert/bin/activate
     pip install tensorflow-tpu==2.20.0 'libtpu>=0.0.14,<0.0.32' \
         -f https://storage.googleapis.com/libtpu-tf-releases/index.html
-    pip install --no-deps tensorflow-text==2.20.1 keras-bert-encoders
+    pip install --no-deps tensorflow-text==2.20.1 ./keras_bert_encoders-*.whl
     pip install click 'keras>=3.12' 'ml-dtypes>=0.4' 'pydantic>=2.12' pyyaml safetensors tqdm
     sh in_bucket.sh '$folder' phase1 keras-bert pretrain bert_base_phase1 \
         'data.corpus=text/*.txt' data.vocabulary=vocab.txt output=phase1 \

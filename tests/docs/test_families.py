@@ -1,12 +1,21 @@
-"""The guide to a new family, followed to the letter in a copy of the package."""
+"""The table of families, and the guide to a new one, followed in a copy of the package."""
 
 import os
 import shutil
 import subprocess
 import sys
 
-from tests.blocks import ROOT, blocks
-from tests.docs.test_blocks import DOCS, assert_shown
+from keras_bert.families import FAMILIES
+from tests.blocks import ROOT, assert_shown, blocks
+from tests.docs.test_blocks import DOCS
+from tests.families import COLUMNS, NAMES
+
+
+def test_every_family_has_a_row_in_the_table():
+    lines = (DOCS / "guides" / "families.md").read_text(encoding="utf-8").splitlines()
+    assert f"| {' | '.join(COLUMNS)} |" in lines
+    for family in FAMILIES:
+        assert sum(line.startswith(f"| {NAMES[family][0]} | ") for line in lines) == 1
 
 
 def test_a_family_is_a_file_and_a_line(tmp_path):

@@ -25,8 +25,8 @@ from keras_bert.finetuning.resume import load_progress
 from keras_bert.pretraining.data.records import open_corpus
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training.trainer import pretrain
-from tests.blocks import user_files
-from tests.docs.test_blocks import DOCS, assert_shown
+from tests.blocks import assert_shown, user_files
+from tests.docs.test_blocks import DOCS
 from tests.marks import others_slow
 from tests.pretraining.run import make_config
 
@@ -162,38 +162,38 @@ def mixed():
 
 
 CASES = {
-    "There is no such model": lambda: kb.load("nowhere"),
+    "A missing model": lambda: kb.load("nowhere"),
     "Another kind of model": other_model,
     "A model without a family": without_family,
     "Vocabulary and embedding": small_embedding,
-    "An argument that a model does not have": lambda: kb.load("bert", task="classifier", lables=[]),
+    "An unknown argument": lambda: kb.load("bert", task="classifier", lables=[]),
     "No preprocessor": without_preprocessor,
-    "Weights at random": lambda: kb.load("bert", task="classifier", num_labels=2),
-    "A damaged file of Keras": damaged_keras_file,
+    "Random weights": lambda: kb.load("bert", task="classifier", num_labels=2),
+    "A damaged Keras file": damaged_keras_file,
     "Another backend": another_backend,
-    "A directory in place of files": lambda: kb.learn_vocabulary("text", 500),
+    "A directory instead of files": lambda: kb.learn_vocabulary("text", 500),
     "Too few tokens": lambda: kb.learn_vocabulary("text/*.txt", 20),
     "Fewer tokens than asked for": lambda: kb.learn_vocabulary("reviews.csv", 5000),
     "Special tokens": lambda: kb.Vocabulary(["the", "a"]),
-    "Texts that are none": lambda: kb.load("bert").preprocessor(["a film", None]),
+    "Texts that are not strings": lambda: kb.load("bert").preprocessor(["a film", None]),
     "Pairs as a list": lambda: kb.load("bert").preprocessor((["a", "b"], ["c"])),
-    "How long a run is": lambda: make_config(RUN),
-    "An option that is none": lambda: make_config(RUN | {"schedule.stps": 9}),
+    "Length of a run": lambda: make_config(RUN),
+    "An unknown option": lambda: make_config(RUN | {"schedule.stps": 9}),
     "Another run in the directory": another_run,
     "Two runs in one directory": two_runs,
     "Damaged records": damaged_records,
     "Something else in the directory": lambda: pretrain(
         make_config(RUN | TINY | {"output": "text"})
     ),
-    "The loss is lost": diverged,
-    "A column that is not there": lambda: read_examples(
+    "The loss diverges": diverged,
+    "A missing column": lambda: read_examples(
         "reviews.csv", columns=Columns("Text", None, ("label",))
     ),
     "No labels": lambda: labels_of(["text,other", "fine,a", "bad,b"]),
-    "One label alone": lambda: labels_of(["text,label", "fine,a", "good,a"]),
-    "A label missing": lambda: labels_of(["text,label", "fine,a", "bad,"]),
-    "A label unknown": unknown_label,
-    "A loss that is no number": not_a_number,
+    "Only one label": lambda: labels_of(["text,label", "fine,a", "good,a"]),
+    "A missing label": lambda: labels_of(["text,label", "fine,a", "bad,"]),
+    "An unknown label": unknown_label,
+    "A loss that is not a number": not_a_number,
     "A damaged state": damaged_state,
     "A directory of something else": lambda: kb.save(kb.load("bert"), "text"),
     "A file of a common name": common_name,
@@ -203,9 +203,9 @@ CASES = {
     "An encoder of your own class": own_class,
     "Mixed precision": mixed,
     "Integers without texts": lambda: export.tflite(kb.load("bert"), "i.tflite", quantize="int8"),
-    "A package missing": lambda: require("not_there", "vocab", "Learning a vocabulary"),
+    "A missing package": lambda: require("not_there", "vocab", "Learning a vocabulary"),
 }
-SLOW = ("The loss is lost", "A loss that is no number")
+SLOW = ("The loss diverges", "A loss that is not a number")
 
 
 @pytest.fixture(scope="module")

@@ -132,7 +132,7 @@ def test_tpu_scripts_are_whole(script, environment):
     subprocess.run(command, env=variables, check=True, timeout=60)
     calls = (folder / "calls").read_text()
     assert "gcloud compute tpus tpu-vm create name --zone zone" in calls
-    assert f"{LAUNCH}/in_bucket.sh name: --zone zone" in calls
+    assert f"tpu-vm scp {LAUNCH}/in_bucket.sh {LAUNCH}/../../build/package/" in calls
     assert (
         "sh in_bucket.sh 'gs://bucket/folder' phase1 keras-bert pretrain bert_base_phase1" in calls
     )
