@@ -10,7 +10,6 @@ where it stopped; OUTPUT/results.md is the page.
 """
 
 import argparse
-import dataclasses
 import os
 import statistics
 import sys
@@ -187,7 +186,7 @@ def accuracy_table(models: dict[str, str | Path], options: argparse.Namespace) -
         for seed in SEEDS:
             keras.utils.set_random_seed(seed)
             model = kb.load(directory, task="classifier", labels=labels)
-            fine_tune(model, train, recipe=dataclasses.replace(FINE_TUNING, seed=seed), verbose=0)
+            fine_tune(model, train, recipe=FINE_TUNING.model_copy(update={"seed": seed}), verbose=0)
             found.append(evaluate(model, test)["accuracy"])
         each = ", ".join(f"{accuracy:.4f}" for accuracy in found)
         rows.append(f"| {name} | {statistics.mean(found):.4f} | {each} |")

@@ -27,7 +27,7 @@ def test_one_label(tmp_path):
     assert [prediction["label"] for prediction in predictions] == list(data.labels)
     summary = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert summary["best_epoch"] == result.best_epoch
-    assert summary["recipe"] == dataclasses.asdict(QUICK)
+    assert summary["recipe"] == QUICK.to_dict()
     assert len((tmp_path / "out" / "history.jsonl").read_text().splitlines()) == QUICK.epochs
 
 
@@ -38,7 +38,7 @@ def test_pairs_are_pairs():
     data = tiny.examples(texts, same, pairs)
     model = tiny.classifier(labels=["no", "yes"])
     assert job_of(model).rows(model, data).flat["segment_ids"].max() == 1
-    recipe = dataclasses.replace(QUICK, epochs=40)
+    recipe = QUICK.model_copy(update={"epochs": 40})
     assert fine_tune(model, data, data, recipe=recipe, verbose=0).validation["accuracy"] > 0.8
 
 
@@ -53,7 +53,7 @@ def test_several_labels():
     names = label_names(data, "multi_label")
     assert names == ("bad", "cinema", "good")
     model = tiny.classifier(labels=names, problem_type="multi_label", pooling="mean")
-    recipe = dataclasses.replace(QUICK, epochs=10)
+    recipe = QUICK.model_copy(update={"epochs": 10})
     result = fine_tune(model, data, data, recipe=recipe, verbose=0)
     assert result.validation["micro_f1"] > 0.95
     assert model.predict_text(["the film was bad"])[0]["labels"] == ["bad", "cinema"]
@@ -74,7 +74,7 @@ def test_the_same_seed_gives_the_same_weights():
     def run(seed, elsewhere):
         model = tiny.classifier()
         keras.utils.set_random_seed(elsewhere)
-        recipe = dataclasses.replace(QUICK, epochs=1, seed=seed)
+        recipe = QUICK.model_copy(update={"epochs": 1, "seed": seed})
         fine_tune(model, tiny.opinions(), recipe=recipe, verbose=0)
         return model.get_weights()
 
