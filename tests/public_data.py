@@ -12,6 +12,7 @@ import importlib.util
 import json
 import pickle
 import random
+import re
 import shutil
 from pathlib import Path
 from pydoc_data import topics
@@ -115,9 +116,12 @@ def _prose_lines():
         for paragraph in text.split("\n\n")
     ]
     long = [text for text in paragraphs if 80 < len(text) < 1000]
+    # Byte pairs of punctuation in succession would leave words without a token of their own.
+    plain = [text for text in long if not re.search(r"[^\w\s][^\w\s]", text)]
+    docs = [text for text in long if text not in plain]
     return [
-        *(("prose", text) for text in PROSE),
-        *(("docs" if "`" in text or "*" in text else "prose", text) for text in long[:400]),
+        *(("prose", text) for text in [*PROSE, *plain[:200]]),
+        *(("docs", text) for text in docs[:200]),
     ]
 
 

@@ -34,6 +34,7 @@ from keras_bert.layers.encoder import INPUTS
 from keras_bert.tasks.embedder import TextEmbedder
 from keras_bert.text.byte_pair.tokenizer import BytePair
 from keras_bert.text.byte_pair.training import SPECIAL_TOKENS
+from tests.text.reference import is_cjk
 
 LENGTH = 256  # tokens of a line that are compared
 LINES = 10_000
@@ -124,10 +125,6 @@ def _is_punctuation(character: str) -> bool:
     return (ascii_symbol and character != " ") or unicodedata.category(character)[0] == "P"
 
 
-def _is_ideograph(character: str) -> bool:
-    return unicodedata.name(character, "").startswith("CJK ") and character.isalpha()
-
-
 def _each(change: Callable[[str], str]) -> Callable[[str], str]:
     return lambda text: "".join(map(change, text))
 
@@ -145,7 +142,7 @@ def _words(text: str) -> list[str]:
     """Words, and what is between them."""
     pieces = re.split(r"(\s)", text)
     apart = (
-        "".join(f"\0{c}\0" if _is_punctuation(c) or _is_ideograph(c) else c for c in piece)
+        "".join(f"\0{c}\0" if _is_punctuation(c) or is_cjk(c) else c for c in piece)
         for piece in pieces
     )
     return [word for piece in apart for word in piece.split("\0") if word]
@@ -192,7 +189,7 @@ CAUSES = (
     Cause(
         "ideographs are words",
         "x\u4e2d\U00020001y",
-        _each(lambda c: f" {c} " if _is_ideograph(c) else c),
+        _each(lambda c: f" {c} " if is_cjk(c) else c),
         lambda tokenizer: tokenizer.split_cjk,
     ),
     Cause(
