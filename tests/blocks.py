@@ -17,7 +17,7 @@ import pytest
 import keras_bert as kb
 
 ROOT = Path(__file__).parent.parent
-SCORE = re.compile(r"\b[01]\.\d{2,}\b")
+NUMBER = r"\b(?:\d+\.\d{2,}|\d\.\de-0[6-9])\b"  # a score, a time, a difference
 SUBJECTS = ("The plot", "The acting", "The music", "The ending", "The dialogue", "The camera work")
 GOOD = (
     "is a delight from start to finish",
@@ -149,11 +149,11 @@ def write_pairs(path, reviews):
 def assert_shown(expected, output, code):
     """Compares what a page shows with what is printed.
 
-    Lines may be broken elsewhere on the page, "..." stands for anything, and a score such as 0.98
-    for any score.
+    Lines may be broken elsewhere on the page, "..." stands for anything, and a measured number
+    such as 0.98 or 2.4e-08 for any other.
     """
-    parts = [re.escape(" ".join(part.split())) for part in expected.split("...")]
-    pattern = SCORE.pattern.join(re.split(r"\b[01]\\\.\d{2,}\b", " ?.* ?".join(parts)))
+    parts = [" ".join(part.split()) for part in expected.split("...")]
+    pattern = " ?.* ?".join(NUMBER.join(map(re.escape, re.split(NUMBER, part))) for part in parts)
     shown = " ".join(output.split())
     assert re.fullmatch(pattern, shown), f"{code}\nprints\n{output}"
 
