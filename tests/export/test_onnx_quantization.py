@@ -1,4 +1,8 @@
-"""ONNX files with smaller weights."""
+"""ONNX files with smaller weights.
+
+Differences are measured with ONNX's reference evaluator, since onnxruntime adds pairs of int8
+products in 16 bits on processors without VNNI, and these sums saturate.
+"""
 
 import numpy as np
 import onnx
@@ -6,6 +10,8 @@ import onnx_ir
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
 
 from keras_bert import InputError, export
 from keras_bert.export._onnx import quantization as onnx_quantization
@@ -18,6 +24,19 @@ from .test_formats import OTHERS, SMALL
 
 SIZES = {"float16": 0.53, "dynamic": 0.32}  # of float32; rows as narrow as these cost more
 DIFFERENCES = {"float16": 5e-3, "dynamic": 0.1}
+
+
+class OneHot(OpRun):
+    """ONNX's OneHot on the last axis; the evaluator's own refuses a depth of shape [1]."""
+
+    def _run(self, indices, depth, values, axis=-1):
+        assert axis == -1
+        return (values[(indices[..., None] == np.arange(depth.item())).astype(int)],)
+
+
+def evaluate(proto, inputs):
+    evaluator = ReferenceEvaluator(proto, new_ops=[OneHot])
+    return dict(zip(evaluator.output_names, evaluator.run(None, dict(inputs)), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +57,7 @@ def files(masked_lm, tmp_path_factory):
 def test_size_and_difference(name, files):
     assert files[name].stat().st_size < SIZES[name] * files["none"].stat().st_size
     ids = random_ids(4, 33, vocabulary_size=3000)
-    expected, actual = (onnx_runner(files[kind])(ids)["logits"] for kind in ("none", name))
+    expected, actual = (evaluate(str(files[kind]), ids)["logits"] for kind in ("none", name))
     real = ids["padding_mask"].astype(bool)
     assert 0 < np.abs(actual - expected)[real].max() < DIFFERENCES[name] * np.abs(expected).max()
     empty = {key: np.zeros((0, 5), "int32") for key in ids}
@@ -76,12 +95,13 @@ def test_rows_do_not_spoil_one_another():
     proto = helper.make_model(graph, opset_imports=[opset], ir_version=8)
     model = onnx_ir.from_proto(proto)
     onnx_quantization.store(model, "dynamic", ["w"], [])
-    session = onnxruntime.InferenceSession(onnx_ir.to_proto(model).SerializeToString())
+    stored = onnx_ir.to_proto(model)
     x = generator.normal(size=(5, 64)) * np.array([[1e-3], [1], [0], [1e3], [1e6]])
-    (y,) = session.run(None, {"x": x.astype("float32")})
+    y = evaluate(stored, {"x": x.astype("float32")})["y"]
     expected = x @ weights
     size = np.linalg.norm(expected, axis=1, keepdims=True) + 1e-30
     assert 1e-4 < np.abs((y - expected) / size).max() < 0.01
+    session = onnxruntime.InferenceSession(stored.SerializeToString())
     assert session.run(None, {"x": np.zeros((0, 64), "float32")})[0].shape == (0, 32)
 
 
