@@ -74,9 +74,14 @@ def find(name: str) -> Any:
     folder, *inside = path.split(".")
     package = _package(folder)
     package = package[".".join(inside)] if inside else package
-    for table in {"_HOMES", "_MODULES"} & package.members.keys():  # lazily imported names
-        module = getattr(importlib.import_module(path), table)[last]
-        package = _package(folder)[module if table == "_HOMES" else ".".join((*inside, module))]
+    if folder == "export":  # its own folder, which is installed as keras_bert.export
+        found = package[last]
+        while found.is_alias:
+            found = package[found.target_path.removeprefix("keras_bert.export.")]
+        return found
+    if "_MODULES" in package.members:  # names that the package imports when they are used
+        modules = importlib.import_module(path)._MODULES
+        package = _package(folder)[".".join((*inside, modules[last]))]
     return package[last].final_target if package[last].is_alias else package[last]
 
 

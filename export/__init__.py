@@ -11,10 +11,10 @@
 The functions are imported when they are first used, since they import TensorFlow.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keras_bert.export.formats import FORMATS
+from keras_bert.extras import lazy_names
 
 if TYPE_CHECKING:
     from keras_bert.export._onnx.convert import onnx
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from keras_bert.export._verify.comparison import verify
     from keras_bert.export._verify.report_page import report
 
-_FUNCTIONS = {
+_MODULES = {
     "check_accuracy": "_verify.accuracy",
     "report": "_verify.report_page",
     "verify": "_verify.comparison",
@@ -32,14 +32,4 @@ _FUNCTIONS = {
 
 __all__ = ["check_accuracy", "onnx", "report", "saved_model", "tflite", "verify"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _FUNCTIONS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    function = getattr(importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}"), name)
-    globals()[name] = function
-    return function
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_FUNCTIONS))
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -3,14 +3,12 @@
 The names below are imported when they are first used, so that `import keras_bert` costs nothing.
 """
 
-import importlib
-from typing import Any
-
+from keras_bert.extras import lazy_names
 from keras_bert.tasks.registry import TASKS
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_MODULES = {
     "AddedToken": "text.added_tokens",
     "BytePair": "text.byte_pair.tokenizer",
     "CheckpointError": "errors",
@@ -31,16 +29,6 @@ _HOMES = {
     "to_keras_hub": "checkpoints.keras_hub",
 } | {task.class_name: task.module for task in TASKS.values()}
 
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_HOMES))
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

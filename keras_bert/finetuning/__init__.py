@@ -10,8 +10,7 @@
 The names below are imported when they are first used.
 """
 
-import importlib
-from typing import Any
+from keras_bert.extras import lazy_names
 
 _MODULES = {
     "GLUE": "readers.glue",
@@ -47,14 +46,4 @@ _MODULES = {
 
 __all__ = sorted(_MODULES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_MODULES))
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

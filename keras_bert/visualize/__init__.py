@@ -3,8 +3,7 @@
 The names below are imported when they are first used.
 """
 
-import importlib
-from typing import Any
+from keras_bert.extras import lazy_names
 
 _MODULES = {
     "Attention": "attention_page",
@@ -18,12 +17,4 @@ _MODULES = {
 
 __all__ = list(_MODULES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_MODULES))
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)
