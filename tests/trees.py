@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 
 FOREIGN = {".git/HEAD": "main", "notes.txt": "mine", "part/notes.txt": "mine"}
 """Files that no save may touch."""
@@ -20,6 +21,12 @@ def tree(folder):
     return {
         path.relative_to(folder).as_posix(): _content(path) for path in sorted(folder.rglob("*"))
     }
+
+
+def state(folder):
+    """Returns the tree as a set, without the random endings of scratch names."""
+    ending = re.compile(r"(\.keras_bert-new-[^/]*)-\w{8}(?=/|$)")
+    return frozenset((ending.sub(r"\1", name), x) for name, x in tree(folder).items())
 
 
 def _content(path):

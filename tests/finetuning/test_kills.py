@@ -12,7 +12,7 @@ from keras_bert.checkpoints.variables import named_variables
 from tests.finetuning import tiny
 from tests.kills import Commands, Kill, kills
 from tests.marks import others_slow
-from tests.trees import tree
+from tests.trees import state, tree
 
 COMMAND = ("finetune", "--model", "encoder", "--train", "opinions.csv", "--batch-size", "32")
 OLD = (*COMMAND, "--output", "old", "--epochs", "1", "--learning-rate", "1e-2")
@@ -66,11 +66,15 @@ def test_finetune_over_an_earlier_run(which, commands, folder):
     assert outcome.code == 0, outcome.said
     whole, expected = [weights(folder / "old"), weights(run)], tree(run)
     assert not same(*whole)
+    seen = set()
     for kill in which(outcome.calls):
         restore()
         stopped = commands.run(folder, *NEW, kill=kill)
         code = -signal.SIGKILL if kill.signal == signal.SIGKILL else 130
         assert stopped.code == code, (kill, stopped)
+        if (found := state(run)) in seen:
+            continue  # the next command has continued from the same files
+        seen.add(found)
         assert any(same(weights(run), each) for each in whole), kill
         again = commands.run(folder, *NEW)
         assert again.code == 0, (kill, again.said)
