@@ -64,7 +64,7 @@ class Workers:
             raise InputError(f"The workers do not have the same {what}.")
 
     def _sum(self, number: int) -> int:
-        """Sums over all replicas; each replica has its worker's number."""
+        """Sums a number over all replicas; each replica contributes its worker's number."""
         if self.number == 1:
             return number * self._strategy.num_replicas_in_sync
         result = self._add(tf.constant(number, tf.int64))

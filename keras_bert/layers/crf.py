@@ -72,7 +72,7 @@ class ConditionalRandomField(keras.layers.Layer):
         return self.decode(logits, mask), self.marginals(logits, mask)
 
     def predict(self, logits: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns `decode` and `marginals` of NumPy arrays, compiled: eager loops are slow."""
+        """Returns `decode` and `marginals` of NumPy arrays, from a graph: eager loops are slow."""
         if self._predict is None:
             inputs = keras.Input((None, self.num_labels)), keras.Input((None,), dtype="int32")
             # Not the model itself, which Keras would take for a part of the layer.

@@ -96,7 +96,7 @@ class EmbeddingSum(Configured, keras.layers.Layer):
         return ops.matmul(one_hot, table)
 
     def _positions(self, token_ids: Any, padding_mask: Any, position_ids: Any) -> Any:
-        """Returns position embeddings `[B, T, E]`, or `[T, E]` if all texts have the same."""
+        """Returns position embeddings `[B, T, E]`, or `[T, E]` if they are equal for all texts."""
         most, offset = self.config.max_positions, self.config.position_offset
         static = token_ids.shape[1]
         if static is not None and static > most:

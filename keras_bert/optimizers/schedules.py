@@ -10,9 +10,9 @@ from keras import ops
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly from 0 to `peak` in `warmup_steps`, then falls to `final` at `total_steps`.
 
-    As in BERT (section A.2) and its published code, the first step's rate is 0: Adam's first
-    update moves every weight by the whole rate. Without warm-up, the first rate is the peak.
-    Subclasses decay in other ways.
+    As in BERT (section A.2) and its published code, the first step's rate is 0, because
+    Adam's first update moves every weight by the whole rate. Without warm-up, the
+    first rate is the peak. Subclasses decay in other ways.
     """
 
     def __init__(self, peak: float, warmup_steps: int, total_steps: int, final: float = 0.0):

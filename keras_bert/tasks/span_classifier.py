@@ -76,15 +76,16 @@ class SpanClassifier(Task):
 
         Args:
             texts: a tuple of N questions and the N contexts that may answer them.
-            batch_size: windows on contexts per step.
+            batch_size: number of windows in a batch.
             n_best: number of answers to return.
             max_answer_tokens: largest number of tokens in an answer.
 
         Returns:
-            N dictionaries: `answer`, a slice `start`, `end` of the context, and `score`, its
-            probability among the best candidates. No answer is "", 0, 0. With a
+            N dictionaries: `answer`, the text from `start` to `end` of the context, and `score`,
+            the answer's probability among the best candidates. No answer is "", 0, 0. With a
             `null_threshold` there is also `null_difference`, the score of "no answer" minus the
-            best answer's score. With `n_best` above 1, `n_best` is a list of answers.
+            best answer's score. If the argument `n_best` is above 1, the key `n_best`
+            holds the list of answers.
 
         Raises:
             InputError: if the texts are not such pairs, an argument is out of its range, or the

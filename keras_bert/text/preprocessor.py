@@ -1,4 +1,4 @@
-"""Texts to the inputs of an encoder: tokenized and packed at a fixed length."""
+"""Turns texts into an encoder's inputs: tokenizes, adds special tokens, cuts or pads."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Rows:
         return {name: values[inside] for name, values in self.flat.items()}
 
     def order_by_length(self) -> np.ndarray:
-        """Returns the indices of rows, int64 `[R]`, longest first, otherwise in order."""
+        """Returns the indices of rows, int64 `[R]`, longest first; equal lengths in order."""
         return np.argsort(-self.lengths, kind="stable")
 
     def padded(
@@ -139,11 +139,11 @@ def arrange(
     """Makes rows `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
     Args:
-        segments: one segment, or two for pairs. The rows have the offsets of the last segment.
+        segments: one segment, or two for pairs. Offsets are those of the last segment.
         frame: special tokens and sizes.
         overlap: None makes one row of each text, cut as `preprocessor.layout` cuts it. Otherwise
             the text, or a pair's second text, becomes as many rows as it needs. A pair's first text
-            is cut to `LONGEST_FIRST` tokens and to half of the room.
+            is cut to at most `LONGEST_FIRST` tokens and at most half of the space for text.
         first_sample: index of the first text.
 
     Raises:
@@ -236,7 +236,7 @@ def _windows(
 def _is_max_context(
     place: np.ndarray, size: np.ndarray, source: np.ndarray, row: np.ndarray, count: int
 ) -> np.ndarray:
-    """Returns whether no other window shows a token with more context, bool `[tokens]`.
+    """Returns for each token whether its window shows it with the most context, bool `[tokens]`.
 
     As in BERT's `run_squad.py`, the distance to the nearer edge decides, then the window's size,
     then the order of the windows.

@@ -206,7 +206,7 @@ class Tokenizer(abc.ABC):
         return pieces if spans is None else spans_through(spans, *pieces)
 
     def _tokenize_between(self, texts: tf.Tensor) -> Pieces:
-        """Tokenizes the texts between normalized added tokens, with offsets."""
+        """Tokenizes the parts of texts between added tokens that are normalized, with offsets."""
         return self._tokenize_with_offsets(texts)
 
     @functools.cached_property

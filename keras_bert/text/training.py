@@ -28,7 +28,7 @@ def count_words(lines: Iterable[str], split: Callable[[tf.Tensor], tf.Tensor]) -
 
     Args:
         lines: the text.
-        split: returns the words `[W]` of lines `[N]`; it becomes a graph.
+        split: returns the words `[W]` of lines `[N]`; it is traced into a `tf.function`.
     """
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])

@@ -72,8 +72,7 @@ def test_every_extra_is_explained():
     rows = re.findall("^\\| (`.*`) \\|", index(), re.MULTILINE)
     explained = re.findall("`(.+?)`", " ".join(rows))
     assert len(explained) == len(set(explained))
-    # Nothing imports what "serving" brings.
-    assert set(project["optional-dependencies"]) - set(explained) <= {"test", "serving"}
+    assert set(project["optional-dependencies"]) - set(explained) <= {"test"}
     assert set(explained) <= set(project["optional-dependencies"])
 
 

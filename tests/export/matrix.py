@@ -1,9 +1,9 @@
 """Families x tasks x formats: the largest difference of each artifact to Keras.
 
     python -m tests.export.matrix                              # small models, random weights
-    python -m tests.export.matrix --families albert --tasks span
+    python -m tests.export.matrix --families albert --tasks span_classifier
     python -m tests.export.matrix --model DIRECTORY            # one real model, its own task
-    python -m tests.export.matrix --model DIRECTORY --tasks classifier,span     # with new heads
+    python -m tests.export.matrix --model DIRECTORY --tasks classifier,embedder  # with new heads
 
 It prints a table in Markdown and ends with 1 if a difference is larger than 1e-5 (times the
 largest value, where that is more than 1), or a choice is another one.

@@ -39,7 +39,7 @@ _MODEL_TYPES = {"WordPiece": "wordpiece", "BPE": "byte_pair", "Unigram": "senten
 def read_text_format(directory: Path, max_positions: int) -> Preprocessor | None:
     """Reads the preprocessor of a directory; returns None if the tokenizer is not known here.
 
-    Texts are cut at the model's maximal length. A warning says if there is another tokenizer.
+    Texts are cut at the model's maximal length. A warning reports a tokenizer of an unknown kind.
 
     Raises:
         CheckpointError: if a file is damaged.

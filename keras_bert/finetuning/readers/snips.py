@@ -44,7 +44,9 @@ def read_intents(folder: str | os.PathLike, split: str = "train") -> TextExample
 def read_slots(
     folder: str | os.PathLike, split: str = "train", *, scheme: str = "iob2"
 ) -> TaggedExamples:
-    """Reads the utterances, with their slots as tags of words. A word ends where its part ends.
+    """Reads the utterances, with their slots as tags of words.
+
+    Words are also split at the borders of slots.
 
     Args:
         folder: folder with a directory for each intent.

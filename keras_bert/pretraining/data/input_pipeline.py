@@ -322,7 +322,7 @@ def _packed(
 def _special_ids(
     vocabulary: Vocabulary, position: Any, end: tf.Tensor, is_separator: tf.Tensor
 ) -> tf.Tensor:
-    """Returns `[B, T]` int32: `[CLS]` at 0, padding after the end, the separators, -1 elsewhere."""
+    """Returns the special tokens of rows, int32 `[B, T]`; -1 stands at all other tokens."""
     ids = tf.where(is_separator, vocabulary.separator_id, -1)
     ids = tf.where(position == 0, vocabulary.cls_id, ids)
     return tf.where(position > end, vocabulary.pad_id, ids)

@@ -22,7 +22,7 @@ class MappedFile:
     Attributes:
         path: path of the file.
         checksums: checksums of the source text, of the tokens, and of the other vectors.
-        ends: begin and end of each vector, counted in int32 from the start of the file.
+        ends: begin and end of each vector, in int32 values from the start of the file.
     """
 
     def __init__(self, path: Path):

@@ -245,7 +245,7 @@ class SentencePieceOperation:
         return self._call("tokenize", strings)
 
     def tokenize_with_offsets(self, strings: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
-        """Returns ids int32, starts and ends in bytes int64, `[N, (pieces)]`."""
+        """Returns token ids (int32), first bytes and end bytes (int64), each `[N, (pieces)]`."""
         return self._call("tokenize_with_offsets", strings)
 
     def _call(self, name: str, strings: tf.Tensor) -> Any:

@@ -174,8 +174,8 @@ class SentencePiece(Tokenizer):
     def is_continuation(self) -> np.ndarray:
         """Whether each token continues a word, bool `[V]`.
 
-        A token continues a word if it does not start with `▁`, is not a special token and does not
-        fit `begins_word`. If no token starts with `▁`, no token continues a word.
+        All tokens do but those that begin with `▁`, special tokens, and tokens that fit
+        `begins_word`. If no token starts with `▁`, no token continues a word.
         """
         tokens = self.vocabulary.tokens
         special = {*self.tokens_beyond_text, *self.first_tokens, *self.last_tokens}

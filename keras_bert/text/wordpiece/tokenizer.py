@@ -226,7 +226,8 @@ def split_words(
     """Splits normalized texts `[N]` into words.
 
     Returns:
-        Words (string), first bytes (int64) and the bytes after the last (int64), `[N, (words)]`.
+        Words (string), their first bytes and the bytes after their last (int64), each
+        `[N, (words)]`.
     """
     single = f"[{_PUNCTUATION}{CJK if split_cjk else ''}]"
     return tf_text.regex_split_with_offsets(
