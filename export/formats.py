@@ -50,6 +50,7 @@ class Option:
         choices: all values; any if empty.
         quantizations: the only quantizations that use the option; all if empty.
         required: whether these quantizations need the option.
+        reason: why only these quantizations use the option, for messages.
         for_texts: whether the option also applies to the model's texts, whatever the format.
     """
 
@@ -61,6 +62,7 @@ class Option:
     choices: tuple[str, ...] = ()
     quantizations: tuple[str, ...] = ()
     required: bool = False
+    reason: str = ""
     for_texts: bool = False
 
     @property
@@ -148,6 +150,7 @@ _KEEP_FLOAT = Option(
     "Layers that are not quantized, as part of their names; repeat it.",
     list,
     "PATTERN",
+    reason="TFLite's converter lets layers be chosen for int8",
 )
 
 SAVED_MODEL = Format(
@@ -174,6 +177,7 @@ TFLITE = Format(
             "FILE",
             quantizations=("int8",),
             required=True,
+            reason="ranges are measured on typical texts",
         ),
         dataclasses.replace(_KEEP_FLOAT, quantizations=("int8",)),
         _TEXT,
@@ -285,7 +289,7 @@ def check_options(chosen: Collection[Format], quantize: str, given: Mapping[str,
             if (quantize in option.quantizations) != (name in given):
                 raise InputError(
                     f"--quantize {' or '.join(option.quantizations)} and {option.flag} "
-                    f"{option.metavar} belong together: {option.help}"
+                    f"{option.metavar} belong together: {option.reason}."
                 )
         elif name in given and option.quantizations:
             if quantize == "none":
@@ -294,7 +298,8 @@ def check_options(chosen: Collection[Format], quantize: str, given: Mapping[str,
             using = [format for format in quantized if format.uses(name, quantize)]
             if (set(quantized) - set(using)) & set(chosen):
                 raise InputError(
-                    f"{option.flag} with --quantize {quantize} is for {_listed(using)} alone."
+                    f"{option.flag} with --quantize {quantize} is for {_listed(using)} alone: "
+                    f"{option.reason}."
                 )
 
 

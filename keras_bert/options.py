@@ -7,6 +7,7 @@ reader, by `key=value`, by `--help` and by the reference page.
 import os
 import types
 from collections.abc import Iterator, Mapping
+from numbers import Integral
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pydantic
@@ -26,6 +27,12 @@ def _to_number(value: Any) -> Any:
         return value
 
 
+def _to_int(value: Any) -> Any:
+    """Converts a whole number of NumPy."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return int(value) if whole else value
+
+
 def _to_names(value: Any) -> Any:
     """Converts one file name, or a list of them, to a tuple of texts."""
     values = [value] if isinstance(value, (str, os.PathLike)) else value
@@ -37,8 +44,11 @@ def _to_names(value: Any) -> Any:
     return tuple(os.fspath(each) for each in values or ())
 
 
-Count = Annotated[int, pydantic.Field(ge=1, le=LARGEST)]
-OptionalCount = Annotated[int | None, pydantic.Field(ge=1, le=LARGEST)]
+WholeNumber = Annotated[int, pydantic.BeforeValidator(_to_int)]
+Count = Annotated[WholeNumber, pydantic.Field(ge=1, le=LARGEST)]
+OptionalCount = Annotated[
+    int | None, pydantic.BeforeValidator(_to_int), pydantic.Field(ge=1, le=LARGEST)
+]
 Number = Annotated[float, pydantic.BeforeValidator(_to_number)]
 OptionalNumber = Annotated[float | None, pydantic.BeforeValidator(_to_number)]
 Names = Annotated[tuple[str, ...], pydantic.BeforeValidator(_to_names)]
@@ -191,6 +201,8 @@ def _sentence(options: type[Options], error: pydantic.ValidationError) -> str:
     if problem is None:
         return f"These options are needed: {', '.join(missing)}."
     name, kind, value = _name(problem["loc"]), problem["type"], problem["input"]
+    while name not in known and name.rpartition(".")[0] in known:  # a type of a union
+        name = name.rpartition(".")[0]
     if kind == "value_error" and isinstance(problem["ctx"]["error"], InputError):
         return str(problem["ctx"]["error"])  # raised by a validator of the configuration
     if kind == "extra_forbidden":

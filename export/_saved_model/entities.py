@@ -75,8 +75,8 @@ def _first_tokens(
 
     The indices `[W]` int64 count tokens of all windows; a word without token has -1.
     """
-    tokens = tf.where(tf.reshape(shown.most_context, [-1]))[:, 0]
-    before_text = tf.gather(characters.begins, shown.owners)[:, tf.newaxis]
+    tokens = tf.where(tf.reshape(shown.is_max_context, [-1]))[:, 0]
+    before_text = tf.gather(characters.begins, shown.sample_ids)[:, tf.newaxis]
     token_starts, token_ends = (
         tf.gather(tf.reshape(x + before_text, [-1]), tokens) for x in (shown.starts, shown.ends)
     )

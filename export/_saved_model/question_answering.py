@@ -32,12 +32,12 @@ def answer_questions(
     """
     shown = windows(model.preprocessor, contexts, questions)
     arrays = [shown.inputs[name] for name in names]
-    found = through(spans, [*arrays, shown.most_context, shown.starts >= 0])
+    found = through(spans, [*arrays, shown.is_max_context, shown.starts >= 0])
     count = tf.size(contexts)
     answers = _different(_candidates(shown, found, characters_of(contexts)))
 
-    null_scores = tf.math.unsorted_segment_min(found["null_scores"], shown.owners, count)
-    place = tf.stack([answers.owners, answers.ranks], axis=1)
+    null_scores = tf.math.unsorted_segment_min(found["null_scores"], shown.sample_ids, count)
+    place = tf.stack([answers.sample_ids, answers.ranks], axis=1)
     scores = tf.tensor_scatter_nd_update(
         tf.fill(tf.stack([count, N_BEST]), -np.inf), place, answers.scores
     )
@@ -49,7 +49,7 @@ def answer_questions(
     null = tf.where(null_counts, null_scores, -np.inf)[:, tf.newaxis]
     probabilities = tf.nn.softmax(tf.concat([scores, null], axis=1))
 
-    best = tf.searchsorted(answers.owners, tf.range(count))  # first answer of each question
+    best = tf.searchsorted(answers.sample_ids, tf.range(count))  # first answer of each question
     texts, starts, ends = (
         tf.gather(tf.concat([values, [none]], axis=0), best)
         for values, none in ((answers.texts, ""), (answers.starts, 0), (answers.ends, 0))
@@ -97,7 +97,7 @@ def best_spans(ids: Any, names: tuple[str, ...]) -> Callable[..., Tensors]:
 class _Spans(NamedTuple):
     """X candidates; candidates of one context stand together, the best first."""
 
-    owners: tf.Tensor
+    sample_ids: tf.Tensor
     """Index of each candidate's question, int32 `[X]`."""
     scores: tf.Tensor
     texts: tf.Tensor
@@ -113,30 +113,34 @@ def _candidates(shown: Windows, found: Tensors, characters: Characters) -> _Span
     place = tf.where(found["scores"] > -np.inf)  # row and rank
     row = place[:, 0]
     scores, first, last = (tf.gather_nd(found[name], place) for name in ("scores", "first", "last"))
-    owners = tf.gather(shown.owners, row)
+    sample_ids = tf.gather(shown.sample_ids, row)
     starts, ends = (
         tf.gather_nd(values, tf.stack([row, tf.cast(token, tf.int64)], axis=1))
         for values, token in ((shown.starts, first), (shown.ends, last))
     )
-    order = _sorted(ends, starts, -scores, owners)
-    owners, scores, starts, ends = (tf.gather(x, order) for x in (owners, scores, starts, ends))
-    before, after = (tf.gather(characters.begins, owners + i) for i in (0, 1))
+    order = _sorted(ends, starts, -scores, sample_ids)
+    sample_ids, scores, starts, ends = (
+        tf.gather(x, order) for x in (sample_ids, scores, starts, ends)
+    )
+    before, after = (tf.gather(characters.begins, sample_ids + i) for i in (0, 1))
     starts, ends = (tf.minimum(x + before, after - 1) for x in (starts, ends))
     starts, ends = strip(characters, starts, ends)
     texts = characters.pieces(starts, ends)
-    ranks = tf.zeros_like(owners)
-    return _Spans(owners, scores, texts, starts - before, ends - before, ranks)
+    ranks = tf.zeros_like(sample_ids)
+    return _Spans(sample_ids, scores, texts, starts - before, ends - before, ranks)
 
 
 def _different(spans: _Spans) -> _Spans:
     """Keeps the `N_BEST` best spans of each context with different texts that are not empty."""
     spans = _chosen(spans, tf.not_equal(spans.texts, ""))
-    with_owner = tf.strings.join([tf.strings.as_string(spans.owners), ":", spans.texts])
-    distinct, index = tf.unique(with_owner)
+    with_sample = tf.strings.join([tf.strings.as_string(spans.sample_ids), ":", spans.texts])
+    distinct, index = tf.unique(with_sample)
     number = tf.range(tf.size(index))
     earliest = tf.math.unsorted_segment_min(number, index, tf.size(distinct))
     spans = _chosen(spans, tf.equal(tf.gather(earliest, index), number))
-    ranks = tf.range(tf.size(spans.owners)) - tf.searchsorted(spans.owners, spans.owners)
+    ranks = tf.range(tf.size(spans.sample_ids)) - tf.searchsorted(
+        spans.sample_ids, spans.sample_ids
+    )
     return _chosen(spans._replace(ranks=ranks), ranks < N_BEST)
 
 

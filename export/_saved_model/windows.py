@@ -20,7 +20,7 @@ class Windows(NamedTuple):
 
     inputs: dict[str, tf.Tensor]
     """`token_ids`, `segment_ids` and `padding_mask`, int32 `[R, T]`."""
-    owners: tf.Tensor
+    sample_ids: tf.Tensor
     """Index of each window's text, int32 `[R]`."""
     first: tf.Tensor
     """Index of each text's first window, int32 `[N]`."""
@@ -28,7 +28,7 @@ class Windows(NamedTuple):
     """First character of each token in the (second) text, int32 `[R, T]`; -1 for other tokens."""
     ends: tf.Tensor
     """Character after each token, int32 `[R, T]`; -1 for other tokens."""
-    most_context: tf.Tensor
+    is_max_context: tf.Tensor
     """Whether a token has most context in this window, bool `[R, T]`."""
 
 
@@ -60,14 +60,16 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
     strides = rooms - rooms // 3
     counts = 1 + tf.maximum(-((rooms - lengths) // strides), 0)
     first = tf.cumsum(counts, exclusive=True)
-    owners = tf.repeat(tf.range(tf.size(lengths)), counts)
-    begins = (tf.range(tf.size(owners)) - tf.gather(first, owners)) * tf.gather(strides, owners)
-    size = tf.minimum(tf.gather(lengths, owners) - begins, tf.gather(rooms, owners))
+    sample_ids = tf.repeat(tf.range(tf.size(lengths)), counts)
+    begins = (tf.range(tf.size(sample_ids)) - tf.gather(first, sample_ids)) * tf.gather(
+        strides, sample_ids
+    )
+    size = tf.minimum(tf.gather(lengths, sample_ids) - begins, tf.gather(rooms, sample_ids))
     begins, size = begins[:, tf.newaxis], size[:, tf.newaxis]
 
     def column(values: tf.Tensor) -> tf.Tensor:
         """Repeats values of texts `[N]` for their windows: `[R, 1]`."""
-        return tf.gather(tf.cast(values, tf.int32), owners)[:, tf.newaxis]
+        return tf.gather(tf.cast(values, tf.int32), sample_ids)[:, tf.newaxis]
 
     start = column(segment_start)
     longest = tf.reduce_max(tf.pad(start + size, [[0, 1], [0, 0]]))  # there may be no windows
@@ -88,8 +90,8 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
         "padding_mask": tf.cast(is_text, tf.int32),
     }
     starts, ends = (_pick(places.values, inside, source, -1) for places in (starts, ends))
-    most_context = _most_context(place, size, inside, source, tf.size(ids.values))
-    return Windows(inputs, owners, first, starts, ends, most_context)
+    is_max_context = _most_context(place, size, inside, source, tf.size(ids.values))
+    return Windows(inputs, sample_ids, first, starts, ends, is_max_context)
 
 
 def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any) -> tf.Tensor:

@@ -1,11 +1,13 @@
 """Models in the files that Keras' own `model.save` writes."""
 
+import importlib
 import zipfile
 from pathlib import Path, PurePosixPath
 
 import keras
 
 from keras_bert.errors import CheckpointError, InputError, first_sentence
+from keras_bert.tasks.registry import TASKS
 
 _MOST_EXPANSION, _ALWAYS_ALLOWED = 10, 2**24
 """Largest unpacked size: Keras does not compress, and compressed weights hardly shrink."""
@@ -19,6 +21,7 @@ def open_keras_file(path: Path) -> keras.Model:
             needs a class that is not registered.
     """
     _check_archive(path)
+    _register_classes()
     try:
         return keras.models.load_model(path, safe_mode=True)
     except (InputError, MemoryError):
@@ -27,6 +30,16 @@ def open_keras_file(path: Path) -> keras.Model:
         raise CheckpointError(
             f"{path} cannot be opened as a model of Keras: {first_sentence(error)}."
         ) from error
+
+
+def _register_classes() -> None:
+    """Imports the classes that files can name; Keras finds only registered ones."""
+    for entry in TASKS.values():
+        _ = entry.model_class
+    importlib.import_module("keras_bert.text.preprocessor")
+    importlib.import_module("keras_bert.optimizers.schedules")
+    if keras.backend.backend() == "tensorflow":
+        importlib.import_module("keras_bert.optimizers.keras_adamw")
 
 
 def _check_archive(path: Path) -> None:

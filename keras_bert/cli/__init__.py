@@ -49,9 +49,11 @@ class _Group(click.Group):
         return sorted(_SUBCOMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in _SUBCOMMANDS and cmd_name not in self.commands:
-            module, _, name = _SUBCOMMANDS[cmd_name].partition(".")
-            self.add_command(getattr(importlib.import_module(f"{__name__}.{module}"), name))
+        # For an unknown name all are imported, so that click can suggest one.
+        for known in [cmd_name] if cmd_name in _SUBCOMMANDS else _SUBCOMMANDS:
+            if known not in self.commands:
+                module, _, name = _SUBCOMMANDS[known].partition(".")
+                self.add_command(getattr(importlib.import_module(f"{__name__}.{module}"), name))
         return super().get_command(ctx, cmd_name)
 
 

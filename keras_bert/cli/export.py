@@ -173,6 +173,8 @@ def _read_texts(path: str) -> Any:
     from keras_bert.text.files import read_lines
 
     lines = [line for line in read_lines(path) if line]
+    if not lines:
+        raise InputError(f"{path} has no texts; write one in each line.")
     if all(line.count("\t") == 1 for line in lines):
         return tuple(map(list, zip(*(line.split("\t") for line in lines), strict=True)))
     return lines

@@ -85,9 +85,10 @@ def is_sentencepiece(content: bytes) -> bool:
 def is_predictions(content: bytes) -> bool:
     """Whether the first line is a prediction. A text with only a score may be an example."""
     try:
-        names = set(json.loads(content.partition(b"\n")[0]))
+        value = json.loads(content.partition(b"\n")[0])
     except ValueError:
         return False
+    names = set(value) if isinstance(value, dict) else set()
     kinds = (keys for entry in TASKS.values() for keys in entry.prediction_keys)
     return any(names >= set(keys.split()) for keys in kinds)
 

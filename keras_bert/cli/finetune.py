@@ -176,7 +176,7 @@ def command(
 
     values = {option.name: options.pop(option.name) for option in _recipe_options()}
     allowed = {name: keyword_options(job_of_task(name).arguments) for name in FINE_TUNED}
-    names = {name for task_names in allowed.values() for name in task_names}
+    names = dict.fromkeys(name for task_names in allowed.values() for name in task_names)
     head = given({name: options.pop(name) for name in names})
     check_allowed(command_name, head, allowed[task])
     if options["glue"] and task == "classifier":

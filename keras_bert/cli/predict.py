@@ -29,6 +29,7 @@ from keras_bert.cli.options import (
     reader,
 )
 from keras_bert.errors import InputError
+from keras_bert.tasks.registry import TASKS
 
 _BATCHES_AT_ONCE = 16  # of a file, so that texts of similar length share a batch
 
@@ -82,11 +83,13 @@ def command(
     task, tuned = load_model(model, as_task, null_threshold)
     if squad_predictions and task != "span_classifier":
         raise InputError(f"{model} is not a model that answers, as --squad-predictions needs.")
+    kind = job_of_task(task).examples
+    if pairs and kind.texts_per_line[1] < 2:
+        raise click.UsageError(f"--pairs is not for the task {TASKS[task].command}.")
 
     def inputs() -> Iterator[Any]:
         """Yields as many examples as are predicted at once."""
         if data is None:
-            kind = job_of_task(task).examples
             for number, batch in enumerate(batches(texts, batch_size)):
                 yield kind.from_lines(batch, pairs=pairs, first=1 + number * batch_size)
             return

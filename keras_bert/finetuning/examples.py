@@ -69,7 +69,7 @@ class Examples:
             InputError: if a line has not the form that the task needs.
         """
         least, most = cls.texts_per_line
-        least = max(least, 2 if pairs and most > 1 else 1)
+        least = max(least, 2 if pairs else 1)
         cells = [line.split("\t") if pairs or least > 1 else [line] for line in lines]
         for line, texts in zip(lines, cells, strict=True):
             if not least <= len(texts) <= most:

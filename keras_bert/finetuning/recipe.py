@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from keras_bert.errors import InputError
-from keras_bert.options import Count, Number, OptionalCount, OptionalNumber, Options
+from keras_bert.options import Count, Number, OptionalCount, OptionalNumber, Options, WholeNumber
 
 
 def _to_weights(value: Any) -> Any:
@@ -17,11 +18,11 @@ def _to_weights(value: Any) -> Any:
         value = "balanced" if balanced else dict(map(_to_weight, value)) or None
     if isinstance(value, Mapping):
         for label, weight in value.items():
-            if not (isinstance(weight, (int, float)) and 0 <= weight < math.inf):
+            if not (isinstance(weight, Real) and 0 <= float(weight) < math.inf):
                 raise InputError(
                     f"class_weights has {weight!r} for {label!r}, but must have numbers, 0 or more."
                 )
-        return {str(label): weight for label, weight in value.items()}
+        return {str(label): float(weight) for label, weight in value.items()}
     if value not in (None, "balanced"):
         raise InputError(
             f"class_weights is {value!r}, but must be 'balanced' or a weight for each label."
@@ -94,7 +95,7 @@ class Recipe(Options):
         ge=0,
         description="Learning rate of a CRF's transitions, as a multiple of the learning rate.",
     )
-    frozen_layers: int = Field(
+    frozen_layers: WholeNumber = Field(
         default=0,
         ge=-1,
         description="Number of layers that keep their weights, from the lowest on, with the "
@@ -132,7 +133,7 @@ class Recipe(Options):
     length_buckets: bool = Field(
         default=True, description="Whether texts of similar length share a batch."
     )
-    seed: int = Field(
+    seed: WholeNumber = Field(
         default=0, ge=0, le=2**31 - 1, description="Seed of the examples' order and of dropout."
     )
 

@@ -39,8 +39,9 @@ def read(task: str, path: str | os.PathLike, **options: Any) -> Any:
     """
     reader = job_of_task(task).read
     _check_options(task, options, reader)
-    if isinstance(options.get("label_column"), str):
-        options["label_column"] = (options["label_column"],)
+    for name in ("label_column", "choice_column"):
+        if isinstance(options.get(name), str):
+            options[name] = (options[name],)
     return reader(os.fspath(path), **options)
 
 
@@ -55,8 +56,8 @@ def new_model(
 ) -> Any:
     """Makes a model to fine-tune: its labels and the like follow from the examples.
 
-    The encoder is the given one. A head that was trained before for the same task is trained on
-    if it does not depend on labels.
+    The encoder is the given one. A directory's head that was trained before for the same task is
+    trained on if it does not depend on labels. A model in memory gets a new head.
 
     Args:
         task: name of the task, such as "classifier"; see `keras_bert.load`.
@@ -65,7 +66,8 @@ def new_model(
         train: examples to learn from.
         *others: other examples, for validation and test.
         sequence_length: largest number of tokens in a text; None means the preprocessor's.
-        dtype: precision of the computations, as in `keras_bert.load`.
+        dtype: precision of the computations, as in `keras_bert.load`; a model in memory keeps its
+            own.
         **options: arguments of the task's class that do not follow from the examples, such as
             `pooling` or `crf`.
 

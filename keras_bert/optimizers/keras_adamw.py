@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -85,7 +86,8 @@ class KerasAdamW(keras.optimizers.AdamW):
         if not self.global_clipnorm:
             return super()._clip_gradients(gradients)
         norm = ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(x)) for x in gradients])))
-        factor = clip_factor(norm, self.global_clipnorm)
+        # An overflow must not pass as an update of 0: the weights become NaN, and training stops.
+        factor = ops.where(ops.isfinite(norm), clip_factor(norm, self.global_clipnorm), np.nan)
         return [gradient * factor for gradient in gradients]
 
     def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list[tuple[Any, Any]]:

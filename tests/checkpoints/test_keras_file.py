@@ -1,5 +1,7 @@
 """Files of `model.save` that are damaged, or were made to harm."""
 
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 
@@ -7,6 +9,8 @@ import numpy as np
 import pytest
 
 import keras_bert as kb
+from keras_bert.optimizers.keras_adamw import KerasAdamW
+from keras_bert.optimizers.schedules import WarmupLinearDecay
 from tests.finetuning import tiny
 
 
@@ -108,3 +112,21 @@ def test_what_is_whole_is_opened(saved, tmp_path):
     expected = kb.load(saved)(texts)
     zipped_again(lambda parts: None)(path)
     np.testing.assert_array_equal(kb.load(path)(texts), expected)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_another_process_opens_it(compiled, tmp_path):
+    """Keras knows only the classes that are imported there."""
+    model = tiny.classifier()
+    if compiled:
+        model.compile(KerasAdamW(WarmupLinearDecay(1e-3, 2, 10)), model.default_loss())
+        model.optimizer.build(model.trainable_variables)
+    model.save(tmp_path / "model.keras")
+    code = (
+        "import sys, keras_bert as kb; model = kb.load(sys.argv[1]); "
+        "print(type(model).__name__, type(getattr(model, 'optimizer', None)).__name__)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "model.keras")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    expected = f"SequenceClassifier {'KerasAdamW' if compiled else 'NoneType'}"
+    assert done.stdout.strip() == expected, done.stderr

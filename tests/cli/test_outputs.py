@@ -5,6 +5,7 @@ import os
 import pytest
 
 from keras_bert.cli import main
+from keras_bert.cli.files import is_predictions
 from tests.trees import tree, write
 
 NOVEL = "It was a dark and stormy night.\n" * 50
@@ -134,3 +135,8 @@ def test_what_the_commands_wrote_is_replaced(folder, run):
         result = run(*command, path)
         assert (result.code, result.errors) == (0, []), name
         assert path.stat().st_mtime > 0
+
+
+@pytest.mark.parametrize("line", ["5", "null", '[{"text": "a"}]', '"text"', "text"])
+def test_other_json_is_no_prediction(line):
+    assert not is_predictions(line.encode() + b"\n")

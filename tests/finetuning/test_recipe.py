@@ -36,6 +36,12 @@ def test_a_recipe_out_of_range(options):
         Recipe(**options)
 
 
+def test_numbers_of_numpy():
+    recipe = Recipe(batch_size=np.int64(8), seed=np.int32(3), class_weights={"a": np.float32(2)})
+    assert (recipe.batch_size, recipe.seed, recipe.class_weights) == (8, 3, {"a": 2.0})
+    assert type(recipe.batch_size) is int
+
+
 def weights(labels, **recipe):
     model, data = tiny.classifier(), tiny.examples(["a"] * len(labels), labels)
     targets = classifier.targets(model, data, None)

@@ -69,6 +69,7 @@ def test_examples_from_lines():
     [
         (finetuning.TextExamples, "a", True),
         (TaggedExamples, "a\tb", True),
+        (TaggedExamples, "a", True),
         (QuestionExamples, "a\tb\tc", False),
         (ChoiceExamples, "a", False),
     ],
@@ -85,3 +86,9 @@ def test_a_report_of_words_without_entities():
     )
     report = finetuning.label_report(model, examples, [{"tags": ["N", "N"]}])
     assert (report["N"]["recall"], report["N"]["precision"], report["V"]["recall"]) == (1, 0.5, 0)
+
+
+@pytest.mark.parametrize("task", ["classfier", "masked_lm", "job"])
+def test_a_task_that_is_none(task, table):
+    with pytest.raises(InputError, match=f"There is no task '{task}' to fine-tune"):
+        finetuning.read(task, table)

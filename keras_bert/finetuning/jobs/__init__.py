@@ -6,7 +6,7 @@ Each module has the name of its task and defines `JOB`.
 import importlib
 from typing import Any
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, closest
 from keras_bert.finetuning.jobs.job import Job, PerRow, PerToken, Targets
 from keras_bert.tasks.registry import FINE_TUNED, class_names, task_of
 
@@ -27,7 +27,16 @@ def job_of(model: Any) -> Job:
 
 
 def job_of_task(task: str) -> Job:
-    """Returns the job of a task with this name; imports it."""
+    """Returns the job of a task with this name; imports it.
+
+    Raises:
+        InputError: if no task that can be fine-tuned has this name.
+    """
+    if task not in FINE_TUNED:
+        raise InputError(
+            f"There is no task {task!r} to fine-tune.{closest(task, FINE_TUNED)} The tasks are "
+            f"{', '.join(FINE_TUNED)}."
+        )
     return importlib.import_module(f"{__name__}.{task}").JOB
 
 

@@ -191,10 +191,9 @@ class Trainer:
         if workers.is_chief:
             claim_directory(self.directory, run)
             remove_unfinished(self._checkpoints)
-        place = restore_checkpoint(self._checkpoints, self.optimizer) or {}
-        self.step, self.epoch, self.example = (
-            place.get(name, 0) for name in ("step", "epoch", "example")
-        )
+        start = {"step": 0, "epoch": 0, "example": 0}
+        place = restore_checkpoint(self._checkpoints, self.optimizer) or start
+        self.step, self.epoch, self.example = (place[name] for name in start)
         workers.check_same(self.step, "checkpoints; output must be a directory that all share")
         if workers.is_chief:  # now that all have restored
             remove_passed_over(self._checkpoints, self.step)

@@ -326,7 +326,8 @@ class SentencePiece(Tokenizer):
                 raise InputError(f"{file}: {error}") from None
             special_tokens = special_tokens or usual_special_tokens(pieces)
             mask = special_tokens.get("mask", "[MASK]")
-            options = {"last_tokens": [] if mask in pieces else [mask], **options}
+            known = pieces | set(options.get("first_tokens", ()))
+            options = {"last_tokens": [] if mask in known else [mask], **options}
         return cls(model, special_tokens=special_tokens, **options)
 
 
