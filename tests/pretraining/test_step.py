@@ -168,7 +168,7 @@ def test_optimizer_is_that_of_the_paper():
         before,
         gradients,
         rates=[float(schedule(step)) for step in range(5)],
-        shares=[1] * len(names),
+        multipliers=[1] * len(names),
         decays=[0.1 * decays(name) for name in names],
     )
     after = {n: v.numpy() for n, v in optimizer.variables.items()}
