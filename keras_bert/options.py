@@ -27,12 +27,6 @@ def _to_number(value: Any) -> Any:
         return value
 
 
-def _to_int(value: Any) -> Any:
-    """Converts a whole number of NumPy."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return int(value) if whole else value
-
-
 def _to_names(value: Any) -> Any:
     """Converts one file name, or a list of them, to a tuple of texts."""
     values = [value] if isinstance(value, (str, os.PathLike)) else value
@@ -44,11 +38,8 @@ def _to_names(value: Any) -> Any:
     return tuple(os.fspath(each) for each in values or ())
 
 
-WholeNumber = Annotated[int, pydantic.BeforeValidator(_to_int)]
-Count = Annotated[WholeNumber, pydantic.Field(ge=1, le=LARGEST)]
-OptionalCount = Annotated[
-    int | None, pydantic.BeforeValidator(_to_int), pydantic.Field(ge=1, le=LARGEST)
-]
+Count = Annotated[int, pydantic.Field(ge=1, le=LARGEST)]
+OptionalCount = Annotated[int | None, pydantic.Field(ge=1, le=LARGEST)]
 Number = Annotated[float, pydantic.BeforeValidator(_to_number)]
 OptionalNumber = Annotated[float | None, pydantic.BeforeValidator(_to_number)]
 Names = Annotated[tuple[str, ...], pydantic.BeforeValidator(_to_names)]
@@ -74,6 +65,13 @@ class Options(pydantic.BaseModel):
     # pydantic validates a group inside a configuration without `__init__`, so that the error of
     # the configuration names the group, too.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _to_int(cls, value: Any) -> Any:
+        """Converts a whole number of NumPy."""
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        return int(value) if whole else value
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the options, in groups, as JSON and YAML hold them."""

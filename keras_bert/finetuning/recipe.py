@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from keras_bert.errors import InputError
-from keras_bert.options import Count, Number, OptionalCount, OptionalNumber, Options, WholeNumber
+from keras_bert.options import Count, Number, OptionalCount, OptionalNumber, Options
 
 
 def _to_weights(value: Any) -> Any:
@@ -95,7 +95,7 @@ class Recipe(Options):
         ge=0,
         description="Learning rate of a CRF's transitions, as a multiple of the learning rate.",
     )
-    frozen_layers: WholeNumber = Field(
+    frozen_layers: int = Field(
         default=0,
         ge=-1,
         description="Number of layers that keep their weights, from the lowest on, with the "
@@ -133,7 +133,7 @@ class Recipe(Options):
     length_buckets: bool = Field(
         default=True, description="Whether texts of similar length share a batch."
     )
-    seed: WholeNumber = Field(
+    seed: int = Field(
         default=0, ge=0, le=2**31 - 1, description="Seed of the examples' order and of dropout."
     )
 
