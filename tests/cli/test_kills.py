@@ -138,9 +138,16 @@ def test_tokenize(commands, models, tmp_path):
         assert tree(place) == whole, kill
 
 
+def sigkills(calls):
+    """Leaves SIGINT to TFLite: all formats unwind through the same code, and this one is fast."""
+    return (kill for kill in kills(calls) if kill.signal == signal.SIGKILL)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("format", ["tflite", "saved_model", "onnx"])
-def test_export_over_artifacts(format, commands, models, tmp_path):
+@pytest.mark.parametrize(
+    ("format", "which"), [("tflite", kills), ("saved_model", sigkills), ("onnx", sigkills)]
+)
+def test_export_over_artifacts(format, which, commands, models, tmp_path):
     command = ("export", models / "new", "out", "--format", format)
     place, old = tmp_path / "out", tmp_path / "old"
     assert commands.run(tmp_path, "export", models / "old", "old", "--format", format).code == 0
@@ -152,7 +159,7 @@ def test_export_over_artifacts(format, commands, models, tmp_path):
         shutil.copytree(old, place)
 
     seen = {state(old)}
-    for kill in outcomes(commands, tmp_path, command, restore, kills):
+    for kill in outcomes(commands, tmp_path, command, restore, which):
         if (found := state(place)) in seen:
             continue  # nothing to see of the kill, or the next command has finished the same files
         seen.add(found)
