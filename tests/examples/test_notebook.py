@@ -15,7 +15,7 @@ def test_notebook(tmp_path):
     notebook = nbformat.read(NOTEBOOK, 4)
     NotebookClient(
         notebook,
-        timeout=600,  # seconds, of each cell
+        timeout=2400,  # seconds of each cell; one of them trains
         kernel_name="python3",
         resources={"metadata": {"path": str(tmp_path)}},
     ).execute()
