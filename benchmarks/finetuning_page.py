@@ -72,7 +72,7 @@ hyperparameters were tried, below, those here were chosen by the same dev set, f
 
 
 def shown(sides: list[dict]) -> list[str]:
-    """What all runs of a task have measured."""
+    """Returns the names of the metrics that all runs of a task have."""
     measured = [run["metrics"] for side in sides for run in side.values()]
     return [name for name in SHOWN if all(name in metrics for metrics in measured)]
 
@@ -203,7 +203,7 @@ def plan_table() -> list[str]:
 
 
 def settings(plan: dict) -> list[str]:
-    """What differs from task to task."""
+    """Returns the settings that differ between tasks."""
     of = {"texts": plan.get("pooling", "pooled"), "words": "tokens", "questions": "tokens"}
     names = ("epochs", "batch_size", "learning_rate", "length")
     return [*(str(plan[name]) for name in names), of[plan["job"]]]

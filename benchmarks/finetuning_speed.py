@@ -90,7 +90,7 @@ def compare(options: argparse.Namespace, chosen: dict[str, list[str]]) -> None:
 
 
 def table(run: dict) -> list[str]:
-    """What one call has measured."""
+    """Returns the table of one call."""
     rounds = len(run["runs"]["keras_bert"])
     return [
         f"{run['processors']} processors, {run['threads']} threads, batches of "

@@ -186,7 +186,7 @@ def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
 
 
 def keras_hub(options: argparse.Namespace, jit: bool | str) -> dict[str, float]:
-    """As its documentation trains on texts."""
+    """Trains on texts as KerasHub's documentation does."""
     import keras
     import tensorflow as tf
     from keras_hub import models

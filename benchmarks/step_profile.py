@@ -1,4 +1,4 @@
-"""Where a step goes: parts of it alone, on one thread, in processor time.
+"""Times the parts of a step alone, on one thread, in processor time.
 
     python benchmarks/step_profile.py --weights DIR         # fine-tuning: `fit` of a classifier
     python benchmarks/step_profile.py --preset bert_mini    # pretraining: masked tokens

@@ -3,18 +3,16 @@
 import inspect
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import keras_bert
 from keras_bert.checkpoints import open_checkpoint
 from keras_bert.errors import InputError, closest
-from keras_bert.finetuning.examples import Examples, TextExamples, labels_of
+from keras_bert.finetuning.examples import AnyExamples, Examples, TextExamples, labels_of
 from keras_bert.finetuning.jobs import job_of_task
 from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.targets import embedder_arguments
 from keras_bert.tasks.registry import TASKS
-
-AnyExamples = TypeVar("AnyExamples", bound=Examples)
 
 
 def read(task: str, path: str | os.PathLike, **options: Any) -> Any:
