@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -42,6 +42,12 @@ def dense_gradient(table: Any) -> Any:
     return ops.reshape(table, table.shape)
 
 
+def arguments_of(part: Any) -> dict[str, Any]:
+    """Returns the values that the attribute `arguments` of a layer or model names, for JSON."""
+    values = ((name, getattr(part, name)) for name in part.arguments)
+    return {name: list(x) if isinstance(x, tuple) else x for name, x in values}
+
+
 class Configured:
     """Mixin for Keras layers and models whose constructor takes an `EncoderConfig`.
 
@@ -50,6 +56,8 @@ class Configured:
         **kwargs: `name`, `dtype` and `trainable`, as in every Keras layer.
     """
 
+    arguments: ClassVar[tuple[str, ...]] = ()
+    """Names of the constructor's other arguments; the layer has each as an attribute."""
     dtype_policy: Any
 
     def __init__(self, config: EncoderConfig, **kwargs: Any):
@@ -58,7 +66,8 @@ class Configured:
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
-        return {**super().get_config(), "config": self.config.to_dict()}
+        config = self.config.to_dict()
+        return {**super().get_config(), "config": config, **arguments_of(self)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:

@@ -27,6 +27,8 @@ class TextPooling(Configured, keras.layers.Layer):
         InputError: if the mode is unknown, or "pooled" for an encoder without pooler.
     """
 
+    arguments = ("mode",)
+
     def __init__(self, config: EncoderConfig, mode: str, **kwargs: Any):
         super().__init__(config, **kwargs)
         if mode not in POOLINGS:
@@ -37,10 +39,6 @@ class TextPooling(Configured, keras.layers.Layer):
         if mode == "pooled" and not config.pooler:
             raise InputError("This encoder has no pooler; choose pooling 'first' or 'mean'.")
         self.mode = mode
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {**super().get_config(), "mode": self.mode}
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the scoring vector if the mode needs one."""
@@ -77,16 +75,14 @@ class MaskedLMHead(Configured, keras.layers.Layer):
             enhanced mask decoder. Then the encoder's input has no positions.
     """
 
+    arguments = ("tied", "enhanced")
+
     def __init__(
         self, config: EncoderConfig, tied: bool = True, enhanced: bool = False, **kwargs: Any
     ):
         super().__init__(config, **kwargs)
         self.tied = tied
         self.enhanced = enhanced
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {**super().get_config(), "tied": self.tied, "enhanced": self.enhanced}
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; the shape of the input does not matter."""
@@ -137,6 +133,8 @@ class ClassificationHead(Configured, keras.layers.Layer):
         input_dropout: whether there is dropout before the dense layer, too.
     """
 
+    arguments = ("num_labels", "rate", "activation", "input_dropout")
+
     def __init__(
         self,
         config: EncoderConfig,
@@ -151,11 +149,6 @@ class ClassificationHead(Configured, keras.layers.Layer):
         self.rate: Any = config.classifier_dropout if rate is None else rate
         self.activation = activation
         self.input_dropout = input_dropout
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        names = ("num_labels", "rate", "activation", "input_dropout")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; the shape of the input does not matter."""
@@ -185,13 +178,11 @@ class ReplacedTokenHead(Configured, keras.layers.Layer):
             the sum, as in DeBERTa-v3's code, https://github.com/microsoft/DeBERTa.
     """
 
+    arguments = ("context",)
+
     def __init__(self, config: EncoderConfig, context: bool = False, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.context = context
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {**super().get_config(), "context": self.context}
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; the shape of the input does not matter."""

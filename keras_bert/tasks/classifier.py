@@ -45,6 +45,8 @@ class SequenceClassifier(Task):
         (2, 2)
     """
 
+    arguments = ("num_labels", "labels", "problem_type", "pooling", "dropout")
+
     def __init__(
         self,
         encoder: Encoder,
@@ -73,17 +75,6 @@ class SequenceClassifier(Task):
         options = (self.num_labels, dropout, hidden, self.config.classifier_input_dropout)
         self.head = self.part(ClassificationHead, *options, name="classifier")
         self.dropout = self.head.rate
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "num_labels": self.num_labels,
-            "labels": list(self.labels),
-            "problem_type": self.problem_type,
-            "pooling": self.pooling,
-            "dropout": self.dropout,
-        }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """Returns logits `[B, num_labels]` float32 of the encoder's inputs."""

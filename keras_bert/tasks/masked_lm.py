@@ -33,6 +33,8 @@ class MaskedLanguageModel(Task):
             and its encoder adds positions at its input.
     """
 
+    arguments = ("tied", "activation", "layer_norm_epsilon", "enhanced", "legacy")
+
     def __init__(
         self,
         encoder: Encoder,
@@ -60,17 +62,6 @@ class MaskedLanguageModel(Task):
         )
         self.head = MaskedLMHead(config, tied, enhanced, name="masked_lm", dtype=self.dtype_policy)
         self.head.build()
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "tied": self.tied,
-            "activation": self.activation,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "enhanced": self.enhanced,
-            "legacy": self.legacy,
-        }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """Returns logits `[B, T, V]` float32 of the encoder's inputs.

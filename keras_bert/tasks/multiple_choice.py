@@ -26,6 +26,8 @@ class MultipleChoice(Task):
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 
+    arguments = ("dropout",)
+
     def __init__(self, encoder: Encoder, *, dropout: float | None = None, **kwargs: Any):
         super().__init__(encoder, **kwargs)
         self.pooling, hidden = "first", self.config.classifier_activation
@@ -34,10 +36,6 @@ class MultipleChoice(Task):
         self.text_pooling = self.part(TextPooling, self.pooling, name="pooling")
         self.head = self.part(ClassificationHead, 1, dropout, hidden, name="classifier")
         self.dropout = self.head.rate
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {**super().get_config(), "dropout": self.dropout}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """Returns logits `[B, C]` float32 of the encoder's inputs, each `[B, C, T]` int32.

@@ -23,6 +23,8 @@ class PretrainingModel(Task):
         InputError: if the encoder has no pooler.
     """
 
+    arguments = ("tied",)
+
     def __init__(self, encoder: Encoder, *, tied: bool = True, **kwargs: Any):
         super().__init__(encoder, **kwargs)
         check_pooler(encoder, type(self).__name__)
@@ -30,10 +32,6 @@ class PretrainingModel(Task):
         self.masked_lm = self.part(MaskedLMHead, tied, name="masked_lm")
         # As in the original code, nothing is dropped between the pooler and these two logits.
         self.next_sentence = self.part(ClassificationHead, 2, 0.0, name="next_sentence")
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {**super().get_config(), "tied": self.tied}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
         """Returns the logits of both heads, float32.

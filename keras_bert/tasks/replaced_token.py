@@ -22,14 +22,12 @@ class ReplacedTokenDetector(Task):
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 
+    arguments = ("context",)
+
     def __init__(self, encoder: Encoder, *, context: bool = False, **kwargs: Any):
         super().__init__(encoder, **kwargs)
         self.context = context
         self.head = self.part(ReplacedTokenHead, context, name="replaced_token")
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {**super().get_config(), "context": self.context}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """Returns logits `[B, T]` float32 of the encoder's inputs, positive at replaced tokens."""

@@ -31,6 +31,7 @@ class SpanClassifier(Task):
     """
 
     per_token = True
+    arguments = ("dropout", "null_threshold")
 
     def __init__(
         self,
@@ -44,11 +45,6 @@ class SpanClassifier(Task):
         self.dropout = dropout
         self.null_threshold = null_threshold
         self.head = self.part(ClassificationHead, 2, dropout, name="span")
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        config = {"dropout": self.dropout, "null_threshold": self.null_threshold}
-        return {**super().get_config(), **config}
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
         """Returns `start_logits` and `end_logits`, each `[B, T]` float32."""

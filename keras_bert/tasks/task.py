@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError
+from keras_bert.layers.configured import arguments_of
 from keras_bert.layers.encoder import Encoder
 from keras_bert.surrogates import without_surrogates
 
@@ -32,6 +33,8 @@ class Task(keras.Model):
 
     per_token: ClassVar[bool] = False
     """Whether outputs are `[B, T, ...]`, a value for each token."""
+    arguments: ClassVar[tuple[str, ...]] = ()
+    """Names of the constructor's own arguments; the model has each as an attribute."""
 
     def __init__(self, encoder: Encoder, *, preprocessor: Any = None, **kwargs: Any):
         super().__init__(dtype=kwargs.pop("dtype", encoder.dtype_policy), **kwargs)
@@ -53,6 +56,7 @@ class Task(keras.Model):
             **super().get_config(),
             "encoder": serialize(self.encoder),
             "preprocessor": serialize(self.preprocessor),
+            **arguments_of(self),
         }
 
     @classmethod
