@@ -5,7 +5,7 @@ place.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -49,6 +49,8 @@ class Examples:
     """Smallest and largest number of texts in a line for `from_lines`, with tabs between them."""
     line_form: ClassVar[str] = "one text, without tabs"
     """Form of such a line, for messages."""
+    shown_fields: ClassVar[Mapping[str, str]] = {}
+    """Names of the values beside a prediction to the fields that hold them."""
 
     path: str
     lines: tuple[int, ...]
@@ -100,7 +102,8 @@ class Examples:
 
     def shown(self, index: int) -> dict[str, Any]:
         """Returns the values that are shown beside the prediction for an example."""
-        raise NotImplementedError
+        fields = ((name, getattr(self, field)) for name, field in self.shown_fields.items())
+        return {name: values[index] for name, values in fields if values is not None}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,6 +119,7 @@ class TextExamples(Examples):
 
     texts_per_line: ClassVar[tuple[int, float]] = (1, 2)
     line_form: ClassVar[str] = "two texts with a tab between"
+    shown_fields: ClassVar[Mapping[str, str]] = {"text": "texts", "pair": "pairs"}
 
     texts: tuple[str, ...]
     pairs: tuple[str, ...] | None = None
@@ -133,11 +137,6 @@ class TextExamples(Examples):
         texts = list(self.texts)
         return texts if self.pairs is None else (texts, list(self.pairs))
 
-    def shown(self, index: int) -> dict[str, Any]:
-        """Returns the text, or the pair, of an example."""
-        pair = {} if self.pairs is None else {"pair": self.pairs[index]}
-        return {"text": self.texts[index], **pair}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaggedExamples(Examples):
@@ -148,6 +147,8 @@ class TaggedExamples(Examples):
         words: for each text, the first character of each word and the one after its last.
         tags: for each text, a tag for each word.
     """
+
+    shown_fields: ClassVar[Mapping[str, str]] = {"text": "texts"}
 
     texts: tuple[str, ...]
     words: tuple[tuple[tuple[int, int], ...], ...]
@@ -171,10 +172,6 @@ class TaggedExamples(Examples):
             self, tags=tuple(tuple(to_scheme(tags, scheme)) for tags in self.tags)
         )
 
-    def shown(self, index: int) -> dict[str, Any]:
-        """Returns the text of an example."""
-        return {"text": self.texts[index]}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionExamples(Examples):
@@ -190,6 +187,7 @@ class QuestionExamples(Examples):
 
     texts_per_line: ClassVar[tuple[int, float]] = (2, 2)
     line_form: ClassVar[str] = "a question and its context with a tab between"
+    shown_fields: ClassVar[Mapping[str, str]] = {"id": "ids", "question": "questions"}
 
     ids: tuple[str, ...]
     questions: tuple[str, ...]
@@ -210,10 +208,6 @@ class QuestionExamples(Examples):
         """Returns the file, line and id of an example, for messages."""
         return f"{super().place(index)} ({self.ids[index]})"
 
-    def shown(self, index: int) -> dict[str, Any]:
-        """Returns the id and the question of an example."""
-        return {"id": self.ids[index], "question": self.questions[index]}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ChoiceExamples(Examples):
@@ -229,6 +223,7 @@ class ChoiceExamples(Examples):
 
     texts_per_line: ClassVar[tuple[int, float]] = (2, np.inf)
     line_form: ClassVar[str] = "a context and its choices with tabs between"
+    shown_fields: ClassVar[Mapping[str, str]] = {"context": "contexts"}
 
     contexts: tuple[str, ...]
     choices: tuple[tuple[str, ...], ...]
@@ -261,10 +256,6 @@ class ChoiceExamples(Examples):
                     f"{self.place(index)}: {len(choices)} choices, but the first example has "
                     f"{len(self.choices[0])}; give all examples as many."
                 )
-
-    def shown(self, index: int) -> dict[str, Any]:
-        """Returns the context of an example."""
-        return {"context": self.contexts[index]}
 
 
 AnyExamples = TypeVar("AnyExamples", bound=Examples)
