@@ -61,18 +61,18 @@ class LoopResult(NamedTuple):
 Hook: TypeAlias = Callable[[LoopResult], None]
 
 
+@dataclasses.dataclass(eq=False)
 class LogHook:
     """Writes a row to the run's log and moves the progress bar."""
 
-    def __init__(self, run_log: RunLog, optimizer: AdamW, throughput: Throughput, bar: tqdm):
-        self._run_log = run_log
-        self._optimizer = optimizer
-        self._throughput = throughput
-        self._bar = bar
+    run_log: RunLog
+    optimizer: AdamW
+    throughput: Throughput
+    bar: tqdm
 
     def __call__(self, result: LoopResult) -> None:
         """Logs the result of a loop."""
-        speed = self._throughput.measures(
+        speed = self.throughput.measures(
             steps=result.steps,
             batch_size=result.batch_size,
             tokens=result.tokens,
@@ -84,16 +84,17 @@ class LogHook:
             "epoch": result.epoch,
             **result.measures,
             "gradient_norm": result.gradient_norm,
-            "learning_rate": float(self._optimizer.schedule(result.step - 1)),
+            "learning_rate": float(self.optimizer.schedule(result.step - 1)),
             "batch_size": result.batch_size,
             **speed,
         }
-        if self._optimizer.loss_scale is not None:
-            row |= self._optimizer.loss_scale.measures
-        self._run_log.write(row)
-        advance(self._bar, result.steps, {**result.measures, **speed}, traced=result.traced)
+        if self.optimizer.loss_scale is not None:
+            row |= self.optimizer.loss_scale.measures
+        self.run_log.write(row)
+        advance(self.bar, result.steps, {**result.measures, **speed}, traced=result.traced)
 
 
+@dataclasses.dataclass(eq=False)
 class Evaluation:
     """Measures the held-out examples and logs the result.
 
@@ -104,28 +105,22 @@ class Evaluation:
         run_log: log of the run; a step in the log is not measured again.
     """
 
-    def __init__(
-        self,
-        evaluate: Callable[[Any], Any],
-        objective: Objective,
-        batches: Callable[[], Iterable[Any]] | None,
-        run_log: RunLog,
-    ):
-        self._evaluate = evaluate
-        self._objective = objective
-        self._batches = batches
-        self._run_log = run_log
+    evaluate: Callable[[Any], Any]
+    objective: Objective
+    batches: Callable[[], Iterable[Any]] | None
+    run_log: RunLog
 
     def __call__(self, step: int) -> None:
         """Evaluates the weights after a step."""
-        if self._batches is None or self._run_log.find("validation", step):
+        if self.batches is None or self.run_log.find("validation", step):
             return
-        total: Any = sum(map(self._evaluate, self._batches()))
-        measures = self._objective.measures(total.numpy().tolist())
-        measures |= self._objective.perplexities(measures)
-        self._run_log.write({"event": "validation", "step": step, **measures})
+        total: Any = sum(map(self.evaluate, self.batches()))
+        measures = self.objective.measures(total.numpy().tolist())
+        measures |= self.objective.perplexities(measures)
+        self.run_log.write({"event": "validation", "step": step, **measures})
 
 
+@dataclasses.dataclass(eq=False, kw_only=True)
 class CheckpointWriter:
     """Writes checkpoints in the background.
 
@@ -139,47 +134,38 @@ class CheckpointWriter:
         snapshot: copies the state of the run; None in a process that does not write.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        background: Background,
-        run_log: RunLog,
-        watch: "LossWatch",
-        keep: int,
-        saved: int,
-        snapshot: Callable[[], Snapshot] | None,
-    ):
-        self._directory = directory
-        self._background = background
-        self._run_log = run_log
-        self._watch = watch
-        self._keep = keep
-        self._saved = saved
-        self._snapshot = snapshot
+    directory: Path
+    background: Background
+    run_log: RunLog
+    watch: "LossWatch"
+    keep: int
+    saved: int
+    snapshot: Callable[[], Snapshot] | None
+
+    def __post_init__(self) -> None:
         self._failures: list[BaseException] = []  # of the last writes, one after the other
 
     def save(self, step: int) -> None:
         """Starts to write a checkpoint, unless there is one of this step."""
-        if self._snapshot is None or self._saved == step:
+        if self.snapshot is None or self.saved == step:
             return
-        self._saved = step
-        self._run_log.flush()
+        self.saved = step
+        self.run_log.flush()
         self._finish_writing()  # so that memory holds one copy
-        self._background.start(
+        self.background.start(
             functools.partial(
                 write_checkpoint,
-                self._directory,
-                self._snapshot(),
-                keep=self._keep,
-                best=self._run_log.best_step(),
-                good=self._watch.good_step,
+                self.directory,
+                self.snapshot(),
+                keep=self.keep,
+                best=self.run_log.best_step(),
+                good=self.watch.good_step,
             )
         )
 
     def retry(self, result: LoopResult) -> None:
         """Saves after a write that failed; raises the second of two failures in a row."""
-        if self._saved != result.step and self._background.has_failed():
+        if self.saved != result.step and self.background.has_failed():
             self.save(result.step)
         if len(self._failures) > 1:
             raise self._failures[-1]
@@ -191,9 +177,9 @@ class CheckpointWriter:
             InputError: if the loss diverges; the message names the last good checkpoint.
         """
         numbers = {**result.measures, "gradient_norm": result.gradient_norm}
-        if trouble := self._watch.trouble(result.step, numbers):
+        if trouble := self.watch.trouble(result.step, numbers):
             self._finish_writing()
-            good = checkpoint_paths(self._directory, self._watch.good_step)
+            good = checkpoint_paths(self.directory, self.watch.good_step)
             raise InputError(
                 f"{trouble}. The last good checkpoint is {good[-1] if good else 'none'}; begin "
                 f"another run with {'it as model.init_checkpoint and ' if good else ''}"
@@ -202,7 +188,7 @@ class CheckpointWriter:
 
     def _finish_writing(self) -> None:
         """Waits until the checkpoint is written; logs a failure."""
-        failure = self._background.failure()
+        failure = self.background.failure()
         if failure is None:
             self._failures = []
             return

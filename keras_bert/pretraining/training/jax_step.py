@@ -5,6 +5,7 @@ copy the weights. Inside the step, arrays hold the whole batch, so the code of s
 dropout does not depend on the devices.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ class TrainingState(NamedTuple):
     iterations: jax.Array
 
 
+@dataclasses.dataclass(eq=False)
 class JaxTrainingStep:
     """Trains a model step by step on the devices of `keras.distribution`.
 
@@ -65,31 +67,21 @@ class JaxTrainingStep:
         >>> keras_bert.save(model, "directory")
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        schedule: Any,
-        *,
-        objective: Objective = OBJECTIVES["mlm+nsp"],
-        optimizer: Callable[[Weight, Any, float | None, Update], Weight] = adamw,
-        weight_decay: float = 0.01,
-        betas: tuple[float, float] = (BETA_1, BETA_2),
-        epsilon: float = EPSILON,
-        gradient_accumulation_steps: int = 1,
-        global_clipnorm: float | None = 1.0,
-        seed: int = 0,
-    ):
-        self.model = model
-        self.schedule = schedule
-        self.loss_terms = objective.loss_terms
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.betas = betas
-        self.epsilon = epsilon
-        self.gradient_accumulation_steps = gradient_accumulation_steps
-        self.global_clipnorm = global_clipnorm
-        self.seed = seed
-        self._variables = named_variables(model, model.trainable_variables)
+    model: keras.Model
+    schedule: Any
+    _: dataclasses.KW_ONLY
+    objective: Objective = OBJECTIVES["mlm+nsp"]
+    optimizer: Callable[[Weight, Any, float | None, Update], Weight] = adamw
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (BETA_1, BETA_2)
+    epsilon: float = EPSILON
+    gradient_accumulation_steps: int = 1
+    global_clipnorm: float | None = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.loss_terms = self.objective.loss_terms
+        self._variables = named_variables(self.model, self.model.trainable_variables)
         self._train = jax.jit(self._step, donate_argnums=0)
 
     @property

@@ -5,6 +5,7 @@ micro-batches. Gradients are added over the replicas, then clipped, then applied
 function of (seed, step, micro-batch, replica), so nothing about it has to be saved.
 """
 
+import dataclasses
 import math
 from typing import Any
 
@@ -26,6 +27,7 @@ def trainable_variables(model: keras.Model) -> dict[str, tf.Variable]:
     return {name: variable.value for name, variable in names.items()}
 
 
+@dataclasses.dataclass(eq=False)
 class TrainingStep:
     """Trains and evaluates a model.
 
@@ -43,28 +45,21 @@ class TrainingStep:
         jit_compile: whether XLA compiles the forward and backward pass.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: AdamW,
-        strategy: tf.distribute.Strategy,
-        *,
-        objective: Objective = OBJECTIVES["mlm+nsp"],
-        seed: int = 0,
-        gradient_accumulation_steps: int = 1,
-        global_clipnorm: float | None = 1.0,
-        jit_compile: bool = False,
-    ):
-        self.model = model
-        self.optimizer = optimizer
-        self.strategy = strategy
-        self.loss_terms = objective.loss_terms
-        self.seed = seed
-        self.gradient_accumulation_steps = gradient_accumulation_steps
-        self.global_clipnorm = global_clipnorm
-        self._seed_states = seed_states(model)
+    model: keras.Model
+    optimizer: AdamW
+    strategy: tf.distribute.Strategy
+    _: dataclasses.KW_ONLY
+    objective: Objective = OBJECTIVES["mlm+nsp"]
+    seed: int = 0
+    gradient_accumulation_steps: int = 1
+    global_clipnorm: float | None = 1.0
+    jit_compile: bool = False
+
+    def __post_init__(self) -> None:
+        self.loss_terms = self.objective.loss_terms
+        self._seed_states = seed_states(self.model)
         self._forward_backward = tf.function(
-            self._gradients_of_part, jit_compile=jit_compile, autograph=False
+            self._gradients_of_part, jit_compile=self.jit_compile, autograph=False
         )
         self.train = tf.function(self._train)
         self.evaluate = tf.function(self._evaluate)

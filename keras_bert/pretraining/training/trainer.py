@@ -208,7 +208,7 @@ class Trainer:
             self.run_log,
         )
         self.checkpoints = CheckpointWriter(
-            self._checkpoints,
+            directory=self._checkpoints,
             background=self.background,
             run_log=self.run_log,
             watch=watch,
