@@ -190,6 +190,9 @@ def select_masked_tokens(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Selects `count` tokens of each example, or a few less if no other word fits.
 
+    Takes spans in random order and cuts the last one to fit. If every word exceeds the prediction
+    limit, treats each token as a word.
+
     Args:
         unit: unit of masking.
         candidate: bool `[B, T]`, tokens that may be selected.
@@ -202,33 +205,11 @@ def select_masked_tokens(
         positions `[B, P]` int32; bool `[B, P]`, true for selected ones; and numbers `[B, P]` that
         tell the spans of an example apart.
     """
-    if not unit.of_words:
-        return _select_tokens(candidate, row, count, max_predictions_per_seq)
-    return _select_words(unit, candidate, continues, row, count, max_predictions_per_seq)
-
-
-def _select_tokens(
-    candidate: tf.Tensor, row: tf.Tensor, count: tf.Tensor, max_predictions_per_seq: int
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Selects the positions with the highest random scores."""
-    score = tf.where(candidate, _score(row, tf.range(candidate.shape[1])), -1)
-    _, positions = tf.math.top_k(score, max_predictions_per_seq)
-    return positions, tf.range(max_predictions_per_seq) < count, positions
-
-
-def _select_words(
-    unit: MaskingUnit,
-    candidate: tf.Tensor,
-    continues: tf.Tensor,
-    row: tf.Tensor,
-    count: tf.Tensor,
-    max_predictions_per_seq: int,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Selects spans in random order until `count` tokens are taken; cuts the last one to fit.
-
-    If every word exceeds the prediction limit, treats each token as a word.
-    """
     length = candidate.shape[1]
+    if not unit.of_words:  # the positions with the highest random scores
+        score = tf.where(candidate, _score(row, tf.range(length)), -1)
+        _, positions = tf.math.top_k(score, max_predictions_per_seq)
+        return positions, tf.range(max_predictions_per_seq) < count, positions
     first = ~candidate | ~continues
     first |= ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :length]  # what follows a special token
     _, size = _number_words(first, candidate)
