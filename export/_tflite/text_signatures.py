@@ -165,15 +165,9 @@ def _pack(
     model: Any, segments: Sequence[tf.RaggedTensor], length: int, offsets: Sequence[Any] = ()
 ) -> tuple[Tensors, Tensors]:
     """Packs segments of ids into the model's inputs; also packs offsets of the last segment."""
-    preprocessor, vocabulary = model.preprocessor, model.preprocessor.vocabulary
+    preprocessor = model.preprocessor
     packed = layout(segments, length, preprocessor.separators_in_pair)
-    special = (vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id)
-    last_segment = max(preprocessor.num_segments - 1, 0)
-    inputs = {
-        "token_ids": packed.gather(segments, special),
-        "segment_ids": tf.minimum(packed.segment_ids, last_segment),
-        "padding_mask": packed.padding_mask,
-    }
+    inputs = packed.inputs(segments, preprocessor.vocabulary, preprocessor.num_segments)
     others = [segment.with_values(tf.fill(tf.shape(segment.values), -1)) for segment in segments]
     places = {
         name: packed.gather([*others[:-1], values], (-1, -1, -1))
