@@ -44,16 +44,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     for version, changes in _VERSIONS.items()
 }
 
-TEXT: dict[str, Any] = {
+TEXT: dict[str, Any] = bert.TEXT | {
     "tokenizer": "sentencepiece",
-    "special_tokens": {
-        "pad": "<pad>",
-        "unknown": "<unk>",
-        "cls": "[CLS]",
-        "separator": "[SEP]",
-        "mask": "[MASK]",
-    },
-    "separators_in_pair": 1,
+    "special_tokens": bert.TEXT["special_tokens"] | {"pad": "<pad>", "unknown": "<unk>"},
 }
 
 OBJECTIVES = ("mlm+sop", "mlm")

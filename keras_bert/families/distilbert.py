@@ -18,14 +18,7 @@ TRAITS: dict[str, Any] = {
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
-    name: {
-        **TRAITS,
-        "vocabulary_size": vocabulary_size,
-        "num_layers": 6,
-        "hidden_size": 768,
-        "num_heads": 12,
-        "intermediate_size": 3072,
-    }
+    name: TRAITS | {"vocabulary_size": vocabulary_size} | bert.sizes(6, 768)
     for name, vocabulary_size in (
         ("distilbert_base", 30522),
         ("distilbert_base_cased", 28996),
