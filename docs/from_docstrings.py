@@ -59,7 +59,7 @@ def describe_options(name: str) -> Iterator[str]:
     yield "| option | value | default | meaning |"
     yield "|---|---|---|---|"
     for name, field in fields(options).items():
-        allowed = ", ".join(filter(None, (expected_type(field), expected_range(field))))
+        allowed = ", ".join(filter(None, (expected_type(field.annotation), expected_range(field))))
         default = "needed" if field.is_required() else f"`{json.dumps(field.default)}`"
         yield f"| `{name}` | {allowed} | {default} | {field.description} |"
 

@@ -119,11 +119,6 @@ def set_option(values: dict[str, Any], name: str, value: Any) -> None:
     values[last] = value
 
 
-def expected_type(field: FieldInfo) -> str:
-    """Returns the type of a field in words."""
-    return _type_in_words(field.annotation)
-
-
 def expected_range(field: FieldInfo) -> str:
     """Returns the range of a field in words, or "" if every value is allowed."""
     bounds = {
@@ -170,10 +165,11 @@ def _fields(options: type[Options], prefix: str) -> Iterator[tuple[str, FieldInf
             yield prefix + name, field
 
 
-def _type_in_words(annotation: Any) -> str:
+def expected_type(annotation: Any) -> str:
+    """Returns the type of a field in words."""
     if get_origin(annotation) in (Union, types.UnionType):
         return " or ".join(
-            _type_in_words(each) for each in get_args(annotation) if each is not type(None)
+            expected_type(each) for each in get_args(annotation) if each is not type(None)
         )
     if get_origin(annotation) is Literal:
         return f"one of {', '.join(map(str, get_args(annotation)))}"
@@ -218,7 +214,7 @@ def _sentence(options: type[Options], error: pydantic.ValidationError) -> str:
     if kind == "too_short":
         return f"{name} is empty, but must name text files."
     in_range = kind in ("greater_than_equal", "greater_than", "less_than_equal", "less_than")
-    expected = expected_range(field) if in_range else expected_type(field)
+    expected = expected_range(field) if in_range else expected_type(field.annotation)
     return f"{name} is {value!r}, but must be {expected}."
 
 
