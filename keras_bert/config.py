@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -116,29 +116,25 @@ class EncoderConfig:
             object.__setattr__(self, "position_terms", tuple(self.position_terms))
         for name in ("num_layers", "layers_per_group"):
             _check(self, name, _is_integer(getattr(self, name), 1, 1000), "from 1 to 1000")
-        for name in _POSITIVE:
-            _check(self, name, _is_integer(getattr(self, name), 1), "a whole number of 1 or more")
-        for name in _FROM_ZERO:
-            _check(self, name, _is_integer(getattr(self, name), 0), "a whole number from 0")
+        for field in dataclasses.fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if name in _FROM_ZERO:
+                _check(self, name, _is_integer(value, 0), "a whole number from 0")
+            elif field.type is int:
+                _check(self, name, _is_integer(value, 1), "a whole number of 1 or more")
+            elif field.type is bool:
+                _check(self, name, isinstance(value, bool), "true or false")
         for name in ("hidden_dropout", "attention_dropout", "classifier_dropout"):
             _check(self, name, _is_number(getattr(self, name), 0, 1), "a number from 0 to below 1")
         for name in ("layer_norm_epsilon", "initializer_range"):
             _check(self, name, _is_number(getattr(self, name), 0, 1), "a small positive number")
         _check(self, "mask_value", _is_number(self.mask_value, -1e38, 0), "a negative number")
-        _check(self, "activation", self.activation in ACTIVATIONS, _or(ACTIVATIONS))
-        for name in _FLAGS:
-            _check(self, name, isinstance(getattr(self, name), bool), "true or false")
-        head, convolution = ("", "tanh", *ACTIVATIONS), ("tanh", *ACTIVATIONS)
-        _check(self, "classifier_activation", self.classifier_activation in head, _or(head))
-        _check(
-            self,
-            "convolution_activation",
-            self.convolution_activation in convolution,
-            _or(convolution),
-        )
+        for name, more in (("", ()), ("classifier_", ("", "tanh")), ("convolution_", ("tanh",))):
+            name, known = f"{name}activation", (*more, *ACTIVATIONS)
+            _check(self, name, getattr(self, name) in known, _or(known))
         terms = self.position_terms
-        known = isinstance(terms, tuple) and all(term in ("c2p", "p2c") for term in terms)
-        _check(self, "position_terms", known, 'made of "c2p" and "p2c"')
+        holds = isinstance(terms, tuple) and all(term in ("c2p", "p2c") for term in terms)
+        _check(self, "position_terms", holds, 'made of "c2p" and "p2c"')
         size = self.convolution_size
         _check(self, "convolution_size", size == 0 or size % 2 == 1, "an odd number, or 0")
         _check(self, "position_buckets", self.position_buckets % 2 == 0, "an even number")
@@ -196,7 +192,16 @@ class EncoderConfig:
         Raises:
             InputError: if a field is unknown, missing or out of range.
         """
-        check_options("The encoder", values, dataclasses.fields(cls))
+        needed = {f.name: f.default is dataclasses.MISSING for f in dataclasses.fields(cls)}
+        for name in values:
+            if name not in needed:
+                raise InputError(
+                    f"The encoder has no option {name!r}.{closest(str(name), needed)}"
+                    f" The options are {', '.join(needed)}."
+                )
+        missing = [name for name in needed if needed[name] and name not in values]
+        if missing:
+            raise InputError(f"The encoder needs these options: {', '.join(missing)}.")
         return cls(**values)
 
     get_config = to_dict
@@ -222,35 +227,6 @@ def register_presets(presets: Mapping[str, Mapping[str, Any]]) -> None:
     _PRESETS.maps.append(presets)  # type: ignore[arg-type]
 
 
-def check_options(
-    owner: str, given: Collection[Any], fields: Iterable[dataclasses.Field[Any]]
-) -> None:
-    """Checks that all given options are known and no option without a default is missing.
-
-    Raises:
-        InputError: if a check fails; the message begins with the owner.
-    """
-    unset = dataclasses.MISSING
-    needed = {f.name: f.default is unset and f.default_factory is unset for f in fields}
-    for name in given:
-        if name not in needed:
-            raise InputError(
-                f"{owner} has no option {name!r}.{closest(str(name), needed)}"
-                f" The options are {', '.join(needed)}."
-            )
-    missing = [name for name in needed if needed[name] and name not in given]
-    if missing:
-        raise InputError(f"{owner} needs these options: {', '.join(missing)}.")
-
-
-_POSITIVE = (
-    "vocabulary_size",
-    "hidden_size",
-    "num_heads",
-    "intermediate_size",
-    "embedding_size",
-    "max_positions",
-)
 _FROM_ZERO = (
     "num_segments",
     "position_offset",
@@ -258,15 +234,6 @@ _FROM_ZERO = (
     "relative_positions",
     "position_buckets",
     "convolution_size",
-)
-_FLAGS = (
-    "pooler",
-    "classifier_input_dropout",
-    "projection_first",
-    "position_input",
-    "key_bias",
-    "shared_position_keys",
-    "relative_layer_norm",
 )
 
 
