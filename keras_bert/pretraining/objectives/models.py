@@ -4,9 +4,8 @@ Arguments are the encoder's configuration, the run's configuration, the preproce
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -22,13 +21,45 @@ from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.objectives.distillation import DistillationModel, copy_from_teacher
 from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel, generator_config
 from keras_bert.tasks.masked_lm import MaskedLanguageModel
-from keras_bert.tasks.pretraining import PretrainingModel
-from keras_bert.tasks.registry import LANGUAGE_MODELS
+from keras_bert.tasks.registry import LANGUAGE_MODELS, TASKS
 
 REMAINING = "training.safetensors"
 """File in a checkpoint with trained weights that the final model does not have."""
 
 logger = logging.getLogger(__name__)
+
+
+def start_model(
+    task: str,
+    encoder_config: EncoderConfig,
+    config: PretrainingConfig,
+    preprocessor: Any,
+    dtype: Any,
+    **head: Any,
+) -> Any:
+    """Makes the model of a task, with the weights of `model.init_checkpoint` if one is named.
+
+    A head that the checkpoint lacks is initialized and logged.
+
+    Args:
+        task: task, see `keras_bert.load`.
+        encoder_config: configuration of the encoder. It differs from the checkpoint's configuration
+            only in options without weights, or in the pooler.
+        config: configuration of the run.
+        preprocessor: preprocessor of the model.
+        dtype: dtype of the model.
+        **head: arguments of a new head.
+
+    Raises:
+        CheckpointError: if the checkpoint's weights do not fit the configuration.
+    """
+    source = config.model.init_checkpoint
+    if not source:
+        encoder = Encoder(encoder_config, dtype=dtype)
+        return TASKS[task].model_class(encoder, preprocessor=preprocessor, **head)
+    contents = open_checkpoint(source)[1]._replace(encoder=encoder_config.to_dict())
+    options = {} if contents.task == task else head
+    return contents.load(task, preprocessor=preprocessor, dtype=dtype, **options)
 
 
 def masked_language_model(
@@ -37,25 +68,7 @@ def masked_language_model(
     """Makes a masked language model."""
     # Where absolute positions are not added at the input, the head has them.
     enhanced = not encoder_config.position_input
-    if config.model.init_checkpoint:
-        head = {"enhanced": enhanced}
-        return load_init_checkpoint(
-            config.model.init_checkpoint, "masked_lm", encoder_config, preprocessor, dtype, head
-        )
-    return MaskedLanguageModel(
-        Encoder(encoder_config, dtype=dtype), preprocessor=preprocessor, enhanced=enhanced
-    )
-
-
-def pretraining_model(
-    encoder_config: EncoderConfig, config: PretrainingConfig, preprocessor: Any, dtype: Any
-) -> PretrainingModel:
-    """Makes a model of masked tokens and pairs of texts."""
-    if config.model.init_checkpoint:
-        return load_init_checkpoint(
-            config.model.init_checkpoint, "pretraining", encoder_config, preprocessor, dtype
-        )
-    return PretrainingModel(Encoder(encoder_config, dtype=dtype), preprocessor=preprocessor)
+    return start_model("masked_lm", encoder_config, config, preprocessor, dtype, enhanced=enhanced)
 
 
 def replaced_token_model(
@@ -79,9 +92,9 @@ def replaced_token_model(
         dtype=dtype,
     )
     if source := config.model.init_checkpoint:
-        head = {"context": not encoder_config.position_input}
-        detector = load_init_checkpoint(
-            source, "replaced_token", encoder_config, preprocessor, dtype, head
+        context = not encoder_config.position_input
+        detector = start_model(
+            "replaced_token", encoder_config, config, preprocessor, dtype, context=context
         )
         model.start_from(detector)
         load_remaining(model, source)
@@ -124,33 +137,6 @@ def distillation_model(
     model = DistillationModel(student, teacher, every_token=every_token)
     copy_from_teacher(student, teacher)
     return model
-
-
-def load_init_checkpoint(
-    path: str,
-    task: str,
-    config: EncoderConfig,
-    preprocessor: Any,
-    dtype: Any,
-    head: Mapping[str, Any] = MappingProxyType({}),
-) -> keras.Model:
-    """Loads a checkpoint into the model of a task; a missing head is initialized and logged.
-
-    Args:
-        path: path of the checkpoint.
-        task: task, see `keras_bert.load`.
-        config: configuration of the encoder. It differs from the checkpoint's configuration only
-            in options without weights, or in the pooler.
-        preprocessor: preprocessor of the model.
-        dtype: dtype of the model.
-        head: arguments of a new head.
-
-    Raises:
-        CheckpointError: if its weights do not fit the configuration.
-    """
-    contents = open_checkpoint(path)[1]._replace(encoder=config.to_dict())
-    options = {} if contents.task == task else dict(head)
-    return contents.load(task, preprocessor=preprocessor, dtype=dtype, **options)
 
 
 def load_remaining(model: keras.Model, path: str) -> None:

@@ -21,8 +21,8 @@ from keras_bert.pretraining.objectives.losses import LossTerm, Sums
 from keras_bert.pretraining.objectives.models import (
     distillation_model,
     masked_language_model,
-    pretraining_model,
     replaced_token_model,
+    start_model,
 )
 from keras_bert.pretraining.objectives.replaced_tokens import ReplacedTokenModel
 
@@ -186,13 +186,13 @@ OBJECTIVES = {
     "mlm": Objective(loss_terms=(_MASKED,), model=masked_language_model),
     "mlm+nsp": Objective(
         loss_terms=(_MASKED, _NEXT),
-        model=pretraining_model,
+        model=partial(start_model, "pretraining"),
         index_examples=next_sentence_index,
         pairs=True,
     ),
     "mlm+sop": Objective(
         loss_terms=(_MASKED, dataclasses.replace(_NEXT, name="sop")),
-        model=pretraining_model,
+        model=partial(start_model, "pretraining"),
         index_examples=sentence_order_index,
         pairs=True,
     ),
