@@ -25,7 +25,7 @@ def _mirrored(cluster: str) -> tf.distribute.Strategy:
 
 def _multi_worker(cluster: str) -> tf.distribute.Strategy:
     """Uses all GPUs or the CPU of every worker."""
-    found = find_cluster(cluster or "tf_config")
+    found = CLUSTERS[cluster or "tf_config"](os.environ)
     workers, index = found.workers, found.index
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(workers)}),
@@ -222,12 +222,4 @@ CLUSTERS: dict[str, Callable[[Mapping[str, str]], Cluster]] = {
     "slurm": from_slurm,
     "kubernetes": from_kubernetes,
 }
-
-
-def find_cluster(name: str) -> Cluster:
-    """Finds the cluster of this process by one of `CLUSTERS`.
-
-    Raises:
-        InputError: if there is no such cluster.
-    """
-    return CLUSTERS[name](os.environ)
+"""Name to function that finds the cluster in the environment of this process."""

@@ -18,7 +18,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert.atomic import discard, replacing, written_with
+from keras_bert.atomic import replacing, written_with
 from keras_bert.checkpoints.files import (
     PROGRESS,
     SafetensorsFiles,
@@ -100,11 +100,6 @@ def load_best(output: Path, model: Any) -> list[Any]:
     path = output / UNFINISHED / BEST
     source = SafetensorsFiles({path: None})
     return [np.array(source.read(name)) for name in named_variables(model)]
-
-
-def remove_progress(output: Path) -> None:
-    """Removes the state of a run that is finished."""
-    discard(output / UNFINISHED)
 
 
 def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_bert.atomic import discard
 from keras_bert.checkpoints.card import ModelCardData
 from keras_bert.checkpoints.contents import check_saveable
 from keras_bert.errors import InputError, closest
@@ -27,9 +28,9 @@ from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.regularization import r_drop
 from keras_bert.finetuning.result import Result, claimed, write_result
 from keras_bert.finetuning.resume import (
+    UNFINISHED,
     load_best,
     load_progress,
-    remove_progress,
     run_of,
     save_progress,
     set_dropout_seeds,
@@ -142,7 +143,7 @@ def fine_tune(
             result.test = test_split.measure(job, model, recipe.batch_size)
         if output is not None:
             write(model, result, output=output)
-            remove_progress(Path(output))
+            discard(Path(output) / UNFINISHED)
     return result
 
 

@@ -234,32 +234,29 @@ def build_double_array(entries: Mapping[bytes, int]) -> np.ndarray:
         position, label, state = pending.pop()
         base = units.place(np.fromiter(state, np.int64, len(state)))
         flags = _HAS_VALUE if _END in state else 0
-        units.write(position, ((base ^ position) << _BASE_SHIFT) | flags | label)
+        units.values[position] = ((base ^ position) << _BASE_SHIFT) | flags | label
         for label, child in state.items():
             if label == _END:
-                units.write(base, _IS_VALUE | child)
+                units.values[base] = _IS_VALUE | child
             else:
                 pending.append((base ^ label, label, child))
-    return units.array()
+    return units.values
 
 
 class _Units:
     """Growing array that records its free units and free bases."""
 
     def __init__(self) -> None:
-        self._values = np.zeros(_BLOCK, np.uint32)
+        self.values = np.zeros(_BLOCK, np.uint32)
         self._free = np.ones(_BLOCK, bool)
         self._free_base = np.ones(_BLOCK, bool)
         self._free[0] = False  # the root
 
-    def write(self, position: int, value: int) -> None:
-        self._values[position] = value
-
     def place(self, labels: np.ndarray) -> int:
         """Takes a free base whose units for `labels` `[L]` are free."""
-        block = max(0, len(self._values) // _BLOCK - _SEARCHED_BLOCKS)
+        block = max(0, len(self.values) // _BLOCK - _SEARCHED_BLOCKS)
         while True:
-            if block * _BLOCK == len(self._values):
+            if block * _BLOCK == len(self.values):
                 self._grow()
             span = slice(block * _BLOCK, (block + 1) * _BLOCK)
             children = np.arange(_BLOCK)[:, None] ^ labels
@@ -272,9 +269,6 @@ class _Units:
             block += 1
 
     def _grow(self) -> None:
-        self._values = np.concatenate([self._values, np.zeros(_BLOCK, np.uint32)])
+        self.values = np.concatenate([self.values, np.zeros(_BLOCK, np.uint32)])
         self._free = np.concatenate([self._free, np.ones(_BLOCK, bool)])
         self._free_base = np.concatenate([self._free_base, np.ones(_BLOCK, bool)])
-
-    def array(self) -> np.ndarray:
-        return self._values

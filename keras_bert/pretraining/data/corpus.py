@@ -212,11 +212,6 @@ class Lines(NamedTuple):
 def tokenize_lines(lines: Iterable[str], tokenizer: Tokenizer) -> Lines:
     """Tokenizes lines of text; `""` ends a document."""
 
-    def batches() -> Iterator[list[bytes]]:
-        iterator = iter(lines)
-        while batch := list(islice(iterator, LINES_PER_BATCH)):
-            yield [line.encode("utf-8", "replace") for line in batch]
-
     def tokenize_batch(batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         ids = tokenizer.tokenize(batch)
         return ids.flat_values, ids.row_lengths(), tf.equal(batch, "")
@@ -224,14 +219,16 @@ def tokenize_lines(lines: Iterable[str], tokenizer: Tokenizer) -> Lines:
     # An error raised in a generator would reach the caller wrapped by TensorFlow.
     failures: list[Exception] = []
 
-    def guarded() -> Iterator[list[bytes]]:
+    def batches() -> Iterator[list[bytes]]:
+        iterator = iter(lines)
         try:
-            yield from batches()
+            while batch := list(islice(iterator, LINES_PER_BATCH)):
+                yield [line.encode("utf-8", "replace") for line in batch]
         except InputError as error:
             failures.append(error)
 
     dataset = tf.data.Dataset.from_generator(
-        guarded, output_signature=tf.TensorSpec([None], tf.string)
+        batches, output_signature=tf.TensorSpec([None], tf.string)
     )
     dataset = dataset.map(tokenize_batch, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
     parts = list(dataset.as_numpy_iterator())

@@ -124,10 +124,6 @@ def _masked_lm_head(
     )
 
 
-def _of_masked_lm(model: MaskedLanguageModel, *sizes: int) -> int:
-    return 3 * _masked_lm(model, *sizes)
-
-
 def _of_pretraining(
     model: PretrainingModel, batch: int, length: int, max_predictions_per_seq: int
 ) -> int:
@@ -158,7 +154,7 @@ def _of_distillation(
 
 
 _STEPS: dict[type, Any] = {
-    MaskedLanguageModel: _of_masked_lm,
+    MaskedLanguageModel: lambda model, *sizes: 3 * _masked_lm(model, *sizes),
     PretrainingModel: _of_pretraining,
     ReplacedTokenModel: _of_replaced_token,
     DistillationModel: _of_distillation,
