@@ -78,6 +78,12 @@ def replacing(target: str | os.PathLike, *, owned: Owned | None = None) -> Itera
         raise StorageError(f"Cannot write {target}: {reason}. Nothing was changed.") from error
 
 
+def replace_file(target: str | os.PathLike, content: str | bytes) -> None:
+    """Writes a file with `replacing`; text becomes UTF-8."""
+    with replacing(target) as new:
+        new.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def finish_interrupted(directory: str | os.PathLike) -> None:
     """Finishes the save into a directory that a killed process has begun, if there is one.
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
 from keras_bert.export._verify.comparison import Report, Row, verify
 from keras_bert.export._verify.speed import BATCHES, THREADS, USUAL
@@ -62,8 +62,7 @@ def report(
         page.with_suffix(".html"): _html(title, notes, tables, found),
     }
     for path, content in written.items():
-        with replacing(path) as scratch:
-            scratch.write_text(content, "utf-8")
+        replace_file(path, content)
     return found
 
 

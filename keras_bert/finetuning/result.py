@@ -13,6 +13,7 @@ from keras_bert.atomic import (
     finish_interrupted,
     locked,
     remove_scratch,
+    replace_file,
     replacing,
     written_with,
 )
@@ -76,11 +77,10 @@ def write_result(
         {**known.metadata, **card_data.metadata}, {**known.sections, **card_data.sections}
     )
     save_native(model, Path(output) / MODEL_NAME, card)
-    with replacing(Path(output) / METRICS_NAME) as path:
-        path.write_text(json.dumps(without_nan(summary), indent=2) + "\n", "utf-8")
-    with replacing(Path(output) / HISTORY_NAME) as path:
-        lines = (json.dumps(without_nan(entry)) for entry in result.history)
-        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    metrics = json.dumps(without_nan(summary), indent=2)
+    replace_file(Path(output) / METRICS_NAME, f"{metrics}\n")
+    lines = (json.dumps(without_nan(entry)) for entry in result.history)
+    replace_file(Path(output) / HISTORY_NAME, "".join(f"{line}\n" for line in lines))
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
 from keras_bert.text.rows import Frame, Overlap, Rows, Segment, arrange
 from keras_bert.text.tokenizer import Texts, Tokenizer, to_strings, tokenizer_class
@@ -193,8 +193,7 @@ class Preprocessor:
         for name in self.tokenizer.in_files:
             del config["tokenizer"][name]
         self.tokenizer.save(directory)
-        with replacing(Path(directory) / CONFIG_NAME) as new:
-            new.write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+        replace_file(Path(directory) / CONFIG_NAME, json.dumps(config, indent=2) + "\n")
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> Preprocessor:

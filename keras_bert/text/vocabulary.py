@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
 from keras_bert.text.files import read_lines
 
@@ -70,8 +70,7 @@ class Vocabulary:
         several = next((t for t in self.tokens if "\n" in t or t.endswith("\r")), None)
         if several is not None:
             raise InputError(f"{path} has one token a line, so it cannot hold {several!r}.")
-        with replacing(path) as new:
-            new.write_bytes("".join(f"{token}\n" for token in self.tokens).encode())
+        replace_file(path, "".join(f"{token}\n" for token in self.tokens))
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import INPUTS, Encoder
 
@@ -67,8 +67,7 @@ class Attention:
         folder = Path(path).parent
         if not folder.is_dir():
             raise InputError(f"Cannot write {path}: there is no folder {folder}; make it first.")
-        with replacing(path) as new:
-            new.write_text(self.to_html(), "utf-8")
+        replace_file(path, self.to_html())
 
     def to_html(self) -> str:
         """Returns the page as HTML."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import replace_file
 from keras_bert.checkpoints.text_format.files import (
     GENERIC,
     TOKENIZER,
@@ -251,8 +251,7 @@ def write(tokenizer: SentencePiece, directory: Path) -> dict[str, Any]:
             "set model.preprocessor = None."
         )
     name = FILES[1] if tokenizer.first_tokens else FILES[2] if tokenizer.last_tokens else FILES[0]
-    with replacing(directory / name) as new:
-        new.write_bytes(tokenizer.model)
+    replace_file(directory / name, tokenizer.model)
     return {"tokenizer_class": GENERIC}
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError, closest
 from keras_bert.finetuning.examples import QuestionExamples
 from keras_bert.finetuning.readers.documents import read_document
@@ -143,8 +143,7 @@ def write_predictions(values: Mapping[str, str | float], path: str | os.PathLike
     Raises:
         StorageError: if a file cannot be written.
     """
-    with replacing(path) as new:
-        new.write_text(json.dumps(dict(values), indent=1) + "\n", encoding="utf-8")
+    replace_file(path, json.dumps(dict(values), indent=1) + "\n")
 
 
 def _squad_questions(path: str | os.PathLike) -> Iterator[Question]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from keras_bert.atomic import remove_scratch, replacing
+from keras_bert.atomic import remove_scratch, replace_file
 from keras_bert.errors import InputError
 from keras_bert.pretraining.data.corpus import Patterns, tokenize_lines
 from keras_bert.pretraining.data.mapped_tokens import MappedFile
@@ -93,8 +93,7 @@ def tokenize(
     }
     if not manifest["tokens"]:
         raise InputError("The corpus has no tokens; give it lines of text.")
-    with replacing(directory / MANIFEST) as new:
-        new.write_text(json.dumps(manifest, indent=1) + "\n")
+    replace_file(directory / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     return manifest
 
 
@@ -119,8 +118,7 @@ def _claim(directory: Path, source: dict[str, Any]) -> bool:
             f"{directory} is there and was not made by keras-bert tokenize; choose another output."
         )
     else:
-        with replacing(path) as new:
-            new.write_text(json.dumps(source, indent=1) + "\n")
+        replace_file(path, json.dumps(source, indent=1) + "\n")
     return (directory / MANIFEST).is_file()
 
 

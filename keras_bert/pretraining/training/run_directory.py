@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert.atomic import remove_scratch, replacing
+from keras_bert.atomic import remove_scratch, replace_file
 from keras_bert.errors import InputError
 from keras_bert.options import fields, flatten
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
@@ -83,8 +83,7 @@ def claim_directory(directory: Path, run: Mapping[str, Any]) -> None:
                     "choose another output, or restore the files."
                 )
         return
-    with replacing(path) as new:
-        new.write_text(json.dumps(run, indent=2) + "\n")
+    replace_file(path, json.dumps(run, indent=2) + "\n")
 
 
 def _read_run(directory: Path) -> dict[str, Any]:

@@ -27,7 +27,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
 from keras_bert.text.added_tokens import AddedToken, Pieces
 from keras_bert.text.byte_pair.splitting import cut_at_spaces, restore_spaces, split_words
@@ -335,8 +335,7 @@ def read_tokens(path: str | os.PathLike) -> list[str]:
 def write_tokens(path: str | os.PathLike, tokens: Sequence[str]) -> None:
     """Writes a JSON object of tokens to ids."""
     ids = {token: index for index, token in enumerate(tokens)}
-    with replacing(path) as new:
-        new.write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
+    replace_file(path, json.dumps(ids, ensure_ascii=False))
 
 
 def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
@@ -358,9 +357,8 @@ def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
 
 def write_merges(path: str | os.PathLike, merges: Iterable[tuple[str, str]]) -> None:
     """Writes pairs of tokens, one pair a line."""
-    with replacing(path) as new:
-        lines = [_FIRST_LINE, *(" ".join(pair) for pair in merges)]
-        new.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    lines = [_FIRST_LINE, *(" ".join(pair) for pair in merges)]
+    replace_file(path, "".join(f"{line}\n" for line in lines))
 
 
 def token_bytes(token: str) -> bytes:

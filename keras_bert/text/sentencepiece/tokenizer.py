@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.atomic import replacing
+from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
 from keras_bert.text.added_tokens import AddedToken, Pieces
 from keras_bert.text.character_map import (
@@ -300,8 +300,7 @@ class SentencePiece(Tokenizer):
 
     def save(self, directory: str | os.PathLike) -> None:
         """Writes the model as `spiece.model`."""
-        with replacing(Path(directory) / MODEL_NAME) as new:
-            new.write_bytes(self.model)
+        replace_file(Path(directory) / MODEL_NAME, self.model)
 
     @classmethod
     def from_file(
