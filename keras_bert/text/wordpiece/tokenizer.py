@@ -102,11 +102,9 @@ class WordPiece(Tokenizer):
                 unknown_token=self._as_matched(vocabulary.unknown, vocabulary.unknown_id),
                 no_pretokenization=not split_cjk,
             )
-            self._limit_words = _WordLimit(
-                vocabulary.tokens,
-                self.is_continuation,
-                vocabulary.unknown_id,
-                max_characters_per_word,
+            self._continues_word = tf.constant(self.is_continuation)
+            self._lengths = tf.constant(
+                [len(token.removeprefix(CONTINUATION)) for token in vocabulary.tokens]
             )
 
     @functools.cached_property
@@ -148,6 +146,42 @@ class WordPiece(Tokenizer):
             shift = word_starts[..., tf.newaxis]
             pieces = tuple(x.merge_dims(1, 2) for x in (ids, starts + shift, ends + shift))
         return self._limit_words(*pieces)
+
+    def _limit_words(
+        self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+    ) -> Pieces:
+        """Returns the pieces, with one unknown token for each word that is too long.
+
+        tf.text's operation limits bytes. A limit of bytes that admits all words of
+        `max_characters_per_word` characters admits some longer words, too. This method adds up the
+        characters of their pieces.
+        """
+        continues = tf.gather(self._continues_word, ids.values)
+        word = tf.cumsum(tf.cast(~continues, tf.int32)) - 1  # of each token
+        lengths = tf.math.segment_sum(tf.gather(self._lengths, ids.values), word)
+        limit = self.max_characters_per_word
+
+        def unchanged() -> tuple[tf.Tensor, ...]:
+            return ids.values, starts.values, ends.values, ids.row_splits
+
+        def limited() -> tuple[tf.Tensor, ...]:
+            too_long = tf.gather(lengths > limit, word)
+            last_piece = tf.cumsum(tf.math.segment_sum(tf.ones_like(word), word)) - 1
+            word_ends = tf.gather(ends.values, tf.gather(last_piece, word))
+            kept = ~(continues & too_long)
+            kept_before = tf.pad(tf.cumsum(tf.cast(kept, tf.int64)), [[1, 0]])
+            return (
+                tf.where(too_long, self.vocabulary.unknown_id, ids.values)[kept],
+                starts.values[kept],
+                tf.where(too_long, word_ends, ends.values)[kept],
+                tf.gather(kept_before, ids.row_splits),
+            )
+
+        *flat, row_splits = tf.cond(tf.reduce_any(lengths > limit), limited, unchanged)
+        ids, starts, ends = (
+            tf.RaggedTensor.from_row_splits(values, row_splits, validate=False) for values in flat
+        )
+        return ids, starts, ends
 
     def _as_matched(self, token: str, index: int) -> str:
         """Returns a token for the operation, changed if plain text must not match it.
@@ -240,56 +274,3 @@ def table_path(lowercase: bool, strip_accents: bool) -> Path:
     case = "lowercase" if lowercase else "cased"
     accents = "no-accents" if strip_accents else "accents"
     return _TABLES / f"{case}-{accents}.bin.gz"
-
-
-class _WordLimit:
-    """BERT's limit on the length of a word: a word of more than `limit` characters is unknown.
-
-    tf.text's operation limits bytes. A limit of bytes that admits all words of `limit` characters
-    admits some longer words, too. This class adds up the characters of their pieces.
-
-    Args:
-        tokens: tokens of the vocabulary `[V]`.
-        continues_word: bool `[V]`, whether the token continues a word.
-        unknown_id: token id for a longer word.
-        limit: largest number of characters in a word.
-    """
-
-    def __init__(
-        self, tokens: Sequence[str], continues_word: np.ndarray, unknown_id: int, limit: int
-    ) -> None:
-        characters = [len(token.removeprefix(CONTINUATION)) for token in tokens]
-        self._characters = tf.constant(characters, tf.int32)
-        self._continues_word = tf.constant(continues_word)
-        self._unknown_id = unknown_id
-        self._limit = limit
-
-    def __call__(
-        self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
-    ) -> Pieces:
-        """Returns the pieces, with one unknown token for each word that is too long."""
-        continues = tf.gather(self._continues_word, ids.values)
-        word = tf.cumsum(tf.cast(~continues, tf.int32)) - 1  # of each token
-        lengths = tf.math.segment_sum(tf.gather(self._characters, ids.values), word)
-
-        def unchanged() -> tuple[tf.Tensor, ...]:
-            return ids.values, starts.values, ends.values, ids.row_splits
-
-        def limited() -> tuple[tf.Tensor, ...]:
-            too_long = tf.gather(lengths > self._limit, word)
-            last_piece = tf.cumsum(tf.math.segment_sum(tf.ones_like(word), word)) - 1
-            word_ends = tf.gather(ends.values, tf.gather(last_piece, word))
-            kept = ~(continues & too_long)
-            kept_before = tf.pad(tf.cumsum(tf.cast(kept, tf.int64)), [[1, 0]])
-            return (
-                tf.where(too_long, self._unknown_id, ids.values)[kept],
-                starts.values[kept],
-                tf.where(too_long, word_ends, ends.values)[kept],
-                tf.gather(kept_before, ids.row_splits),
-            )
-
-        *flat, row_splits = tf.cond(tf.reduce_any(lengths > self._limit), limited, unchanged)
-        ids, starts, ends = (
-            tf.RaggedTensor.from_row_splits(values, row_splits, validate=False) for values in flat
-        )
-        return ids, starts, ends
