@@ -167,15 +167,12 @@ class TokenClassifier(Task):
         Raises:
             InputError: if these are not lists of words, or the model has no preprocessor.
         """
+        from keras_bert.text.words import spaced
+
         if isinstance(sentences, str) or any(isinstance(words, str) for words in sentences):
             raise InputError("Sentences must be lists of words; for texts use predict_text.")
-        sentences = [_texts(words) for words in sentences]
-        ends = [np.cumsum([len(word) + 1 for word in words]) - 1 for words in sentences]
-        spans = [
-            [(int(end) - len(word), int(end)) for word, end in zip(words, ends_of, strict=True)]
-            for words, ends_of in zip(sentences, ends, strict=True)
-        ]
-        texts = [" ".join(words) for words in sentences]
+        joined = [spaced(_texts(words)) for words in sentences]
+        texts, spans = [text for text, _ in joined], [places for _, places in joined]
         tags, scores = self._predict(texts, spans, batch_size)
         return [
             {"tags": own, "entities": entities_of(text, words, own, own_scores, number_words=True)}

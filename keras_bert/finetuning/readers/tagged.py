@@ -11,7 +11,7 @@ from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import Row, format_of, read_table
 from keras_bert.tasks.entities import Span, write_spans
 from keras_bert.text.files import read_lines
-from keras_bert.text.words import split_words
+from keras_bert.text.words import spaced, split_words
 
 _WORDS = ("tokens", "words")
 _TAGS = ("tags", "ner_tags", "pos_tags", "labels")
@@ -150,15 +150,6 @@ def read_conll(
         return Sentence(block.lines[0][0], *spaced(words), known, block.document)
 
     return tagged_examples(path, read_each(read, blocks, path, on_error), scheme)
-
-
-def spaced(words: Sequence[str]) -> tuple[str, tuple[Word, ...]]:
-    """Joins words with spaces; returns the text and the places of the words in it."""
-    spans, start = [], 0
-    for word in words:
-        spans.append((start, start + len(word)))
-        start += len(word) + 1
-    return " ".join(words), tuple(spans)
 
 
 def tags_of_entities(

@@ -46,6 +46,15 @@ def _word() -> re.Pattern[str]:
     return re.compile(rf"{letter}+(?:[{JOINERS}]{letter}+)*|[{IDEOGRAPHS}][{marks()}]*|\S")
 
 
+def spaced(words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Joins words with spaces; returns the text and the places of the words in it."""
+    spans, start = [], 0
+    for word in words:
+        spans.append((start, start + len(word)))
+        start += len(word) + 1
+    return " ".join(words), tuple(spans)
+
+
 def begins_word(token: str) -> bool:
     """Returns whether a token without a space before it begins a word, for masking whole words.
 
