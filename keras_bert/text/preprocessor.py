@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
-from keras_bert.text.rows import Frame, Overlap, Rows, Segment, arrange
+from keras_bert.text.rows import Overlap, Rows, Segment, arrange, room_for_text
 from keras_bert.text.tokenizer import Texts, Tokenizer, to_strings, tokenizer_class
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -126,18 +126,8 @@ class Preprocessor:
         Raises:
             InputError: as in `__call__`, or if the overlap is as long as a window.
         """
-        batches, vocabulary = _batches(texts), self.vocabulary
-        frame = Frame(
-            vocabulary.cls_id,
-            vocabulary.separator_id,
-            vocabulary.pad_id,
-            self.sequence_length,
-            self.separators_in_pair,
-            self.num_segments,
-        )
-        if len(batches) > 2:
-            raise InputError(f"Expected one text or a pair of texts, got {len(batches)}.")
-        parts = []
+        batches, parts = _batches(texts), []
+        options = {"length": self.sequence_length, **self._options()}
         for first in range(0, max(int(batches[0].shape[0]), 1), _TEXTS_AT_ONCE):
             segments = [
                 _segment(
@@ -149,7 +139,7 @@ class Preprocessor:
                 )
                 for batch in batches
             ]
-            parts.append(arrange(segments, frame, overlap, first))
+            parts.append(arrange(segments, self.vocabulary, overlap, first, **options))
         return Rows.joined(parts)
 
     def _tokenize(
@@ -263,15 +253,7 @@ def layout(segments: Sequence[tf.RaggedTensor], length: int, separators_in_pair:
         InputError: if there are more than two segments, or `length` leaves no room for a token of
             each.
     """
-    if len(segments) not in (1, 2):
-        raise InputError(f"Expected one text or a pair of texts, got {len(segments)}.")
-    separators = [separators_in_pair, 1][-len(segments) :]  # after each segment
-    room = length - sum(separators) - 1
-    if room < len(segments):
-        raise InputError(
-            f"A sequence length of {length} leaves no room for text: "
-            f"it must be at least {len(segments) + sum(separators) + 1}."
-        )
+    separators, room = room_for_text(len(segments), length, separators_in_pair)
     sizes = [tf.size(segment.values, out_type=tf.int32) for segment in segments]
     cls = tf.add_n(sizes)
     separator, pad = cls + 1, cls + 2

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_bert.errors import InputError
+from keras_bert.text.vocabulary import Vocabulary
 
 Overlap: TypeAlias = int | Literal["auto"] | None
 """Number of tokens that neighboring windows share; "auto" is a third of a window.
@@ -121,41 +122,56 @@ class Segment(NamedTuple):
         return np.diff(self.splits)
 
 
-class Frame(NamedTuple):
-    """Special tokens and sizes around the texts of a row."""
+def room_for_text(count: int, length: int, separators_in_pair: int) -> tuple[list[int], int]:
+    """Returns the numbers of separators after each text of a row, and the room for text.
 
-    cls_id: int
-    separator_id: int
-    pad_id: int
-    length: int
-    """Length of the longest row."""
-    separators_in_pair: int
-    num_segments: int
+    Args:
+        count: number of texts in a row.
+        length: length of the longest row.
+        separators_in_pair: number of separators between the texts of a pair.
+
+    Raises:
+        InputError: if there are more than two texts, or the length leaves no room for text.
+    """
+    if count not in (1, 2):
+        raise InputError(f"Expected one text or a pair of texts, got {count}.")
+    separators = [separators_in_pair, 1][-count:]
+    room = length - 1 - sum(separators)
+    if room < count:
+        raise InputError(
+            f"A sequence length of {length} leaves no room for text: "
+            f"it must be at least {count + sum(separators) + 1}."
+        )
+    return separators, room
 
 
 def arrange(
-    segments: Sequence[Segment], frame: Frame, overlap: Overlap = None, first_sample: int = 0
+    segments: Sequence[Segment],
+    vocabulary: Vocabulary,
+    overlap: Overlap = None,
+    first_sample: int = 0,
+    *,
+    length: int,
+    separators_in_pair: int,
+    num_segments: int,
 ) -> Rows:
     """Makes rows `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
     Args:
         segments: one segment, or two for pairs. Offsets are those of the last segment.
-        frame: special tokens and sizes.
+        vocabulary: vocabulary with the special tokens.
         overlap: None makes one row of each text, cut as `preprocessor.layout` cuts it. Otherwise
             the text, or a pair's second text, becomes as many rows as it needs. A pair's first text
             is cut to at most `LONGEST_FIRST` tokens and at most half of the space for text.
         first_sample: index of the first text.
+        length: length of the longest row.
+        separators_in_pair: number of separators between the texts of a pair.
+        num_segments: number of segment ids in the model.
 
     Raises:
         InputError: if the length leaves no room for text, or the windows would not advance.
     """
-    separators = [frame.separators_in_pair, 1][-len(segments) :]  # after each segment
-    room = frame.length - 1 - sum(separators)
-    if room < len(segments):
-        raise InputError(
-            f"A sequence length of {frame.length} leaves no room for text: "
-            f"it must be at least {len(segments) + sum(separators) + 1}."
-        )
+    separators, room = room_for_text(len(segments), length, separators_in_pair)
     last = segments[-1]
     # For every row: its text, and the part of the last segment in the row.
     sample_ids = np.arange(len(last.splits) - 1)
@@ -180,7 +196,7 @@ def arrange(
     row = np.repeat(np.arange(len(sample_ids)), lengths)
     position = numbers_of(lengths)
 
-    tokens = np.concatenate([*(segment.ids for segment in segments), [frame.separator_id]])
+    tokens = np.concatenate([*(segment.ids for segment in segments), [vocabulary.separator_id]])
     source = np.full(len(row), len(tokens) - 1)  # separators, unless replaced below
     segment_ids = np.zeros(len(row), np.int32)
     start, shift = np.ones_like(sample_ids), 0
@@ -188,10 +204,10 @@ def arrange(
         place = position - start[row]
         inside = (place >= 0) & (place < kept[row])
         source[inside] = shift + begin[row[inside]] + place[inside]
-        segment_ids[place >= 0] = min(number, max(frame.num_segments - 1, 0))
+        segment_ids[place >= 0] = min(number, max(num_segments - 1, 0))
         start, shift = start + kept + separators[number], shift + len(segments[number].ids)
     token_ids = tokens[source].astype(np.int32)
-    token_ids[splits[:-1]] = frame.cls_id
+    token_ids[splits[:-1]] = vocabulary.cls_id
 
     flat = {"token_ids": token_ids, "segment_ids": segment_ids}
     if last.starts is not None and last.ends is not None:  # `inside` are the last segment's tokens
@@ -202,7 +218,7 @@ def arrange(
             flat[name] = np.full(len(row), fill, values.dtype)
             flat[name][inside] = values
     sample_ids = (sample_ids + first_sample).astype(np.int32)
-    return Rows(flat, splits, sample_ids, frame.pad_id, frame.length)
+    return Rows(flat, splits, sample_ids, vocabulary.pad_id, length)
 
 
 def _kept_lengths(
