@@ -33,8 +33,19 @@ def read(files: TextFiles) -> WordPiece:
         _check(files, model, normalizer)
     source, names = (normalizer, _NORMALIZER) if files.complete else (files.options, _OPTIONS)
     limit = model.get("max_input_chars_per_word") if files.complete else None
-    ids = _ids(files, model)
-    vocabulary = _vocabulary(files, ids)
+    path = files.directory / (TOKENIZER if files.tokenizer else VOCABULARY_NAME)
+    if files.tokenizer:
+        ids = model.get("vocab")
+    else:
+        ids = {token: index for index, token in enumerate(read_tokens(path))}
+    if not isinstance(ids, dict):
+        raise CheckpointError(f"{path} holds no WordPiece vocabulary.")
+    special = files.special_tokens("wordpiece", ids)
+    tokens = files.with_added(ids, special["mask"])
+    try:
+        vocabulary = Vocabulary(tokens, **special)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     return WordPiece(
         vocabulary,
         lowercase=files.flag(source, names[0], True),
@@ -55,30 +66,6 @@ def _check(files: TextFiles, model: dict[str, Any], normalizer: dict[str, Any]) 
     ):
         if value != expected:
             raise OtherTokenizerError(f"{files.directory / TOKENIZER} has the {name} {value!r}")
-
-
-def _path(files: TextFiles) -> Path:
-    return files.directory / (TOKENIZER if files.tokenizer else VOCABULARY_NAME)
-
-
-def _ids(files: TextFiles, model: dict[str, Any]) -> dict[str, int]:
-    path = _path(files)
-    if files.tokenizer:
-        ids = model.get("vocab")
-    else:
-        ids = {token: index for index, token in enumerate(read_tokens(path))}
-    if not isinstance(ids, dict):
-        raise CheckpointError(f"{path} holds no WordPiece vocabulary.")
-    return ids
-
-
-def _vocabulary(files: TextFiles, ids: dict[str, int]) -> Vocabulary:
-    special = files.special_tokens("wordpiece", ids)
-    tokens = files.with_added(ids, special["mask"])
-    try:
-        return Vocabulary(tokens, **special)
-    except InputError as error:
-        raise InputError(f"{_path(files)}: {error}") from None
 
 
 def write(tokenizer: WordPiece, directory: Path) -> dict[str, Any]:
