@@ -96,10 +96,8 @@ def encoder_flops(config: EncoderConfig, batch_size: int, length: int, layers: i
         layer += 2 * (2 * length) * size**2 + 2 * tokens * (2 * length) * size
     segments = config.num_segments if config.num_segments > 1 else 0
     factors = size * width if width != size else 0
-    convolution = config.convolution_size * size**2
-    return (layers or config.num_layers) * layer + 2 * tokens * (
-        segments * width + factors + convolution
-    )
+    others = segments * width + factors + config.convolution_size * size**2
+    return (layers or config.num_layers) * layer + 2 * tokens * others
 
 
 def _masked_lm(
@@ -116,23 +114,17 @@ def _masked_lm_head(
 ) -> int:
     size, width = config.hidden_size, config.embedding_size
     picked = length * size if max_predictions_per_seq < length else 0  # by a one-hot matrix
-    return (
-        2
-        * batch
-        * max_predictions_per_seq
-        * (picked + size * width + width * config.vocabulary_size)
-    )
+    prediction = picked + size * width + width * config.vocabulary_size
+    return 2 * batch * max_predictions_per_seq * prediction
 
 
 def _of_pretraining(
     model: PretrainingModel, batch: int, length: int, max_predictions_per_seq: int
 ) -> int:
     config = model.config
-    encoder = encoder_flops(config, batch, length)
+    head = _masked_lm_head(config, batch, length, max_predictions_per_seq)
     next_sentence = 2 * batch * (config.hidden_size**2 + 2 * config.hidden_size)
-    return 3 * (
-        encoder + _masked_lm_head(config, batch, length, max_predictions_per_seq) + next_sentence
-    )
+    return 3 * (encoder_flops(config, batch, length) + head + next_sentence)
 
 
 def _of_replaced_token(
