@@ -1,5 +1,6 @@
 """AdamW, as BERT's (section A.2), and LAMB, exact under any strategy."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,6 +60,7 @@ def lamb_update(
         old.assign(new)
 
 
+@dataclasses.dataclass(eq=False)
 class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2017, arXiv 1711.05101).
 
@@ -77,22 +79,15 @@ class AdamW:
 
     update = staticmethod(adamw_update)
 
-    def __init__(
-        self,
-        variables: Mapping[str, tf.Variable],
-        schedule: Any,
-        *,
-        weight_decay: float = 0.01,
-        betas: tuple[float, float] = (BETA_1, BETA_2),
-        epsilon: float = EPSILON,
-        loss_scale: LossScale | None = None,
-    ):
-        self.variables = dict(variables)
-        self.schedule = schedule
-        self.weight_decay = weight_decay
-        self.betas = betas
-        self.epsilon = epsilon
-        self.loss_scale = loss_scale
+    variables: Mapping[str, tf.Variable]
+    schedule: Any
+    _: dataclasses.KW_ONLY
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (BETA_1, BETA_2)
+    epsilon: float = EPSILON
+    loss_scale: LossScale | None = None
+
+    def __post_init__(self) -> None:
         self.iterations = tf.Variable(0, dtype=tf.int64, trainable=False, name="iterations")
         self.momentums = {name: _zeros_like(v) for name, v in self.variables.items()}
         self.velocities = {name: _zeros_like(v) for name, v in self.variables.items()}
