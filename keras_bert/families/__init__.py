@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from keras_bert.config import EncoderConfig, register_presets
 
-__all__ = ["FAMILIES", "EncoderConfig", "HeadSpec", "Row"]
+__all__ = ["FAMILIES", "EncoderConfig", "HeadSpec", "Row", "in_layers"]
 
 _NAMES = (
     "bert",
@@ -27,6 +27,13 @@ _NAMES = (
 
 Row = tuple[str, str, str]
 """Kind of a tensor, our name and the other library's name."""
+
+
+def in_layers(place: str, *parts: Row) -> tuple[Row, ...]:
+    """Returns rows of all layers; the names of a layer's parts follow `place`, which has {i}."""
+    return tuple(
+        (kind, f"encoder/layer_{{i}}/{ours}", place + theirs) for kind, ours, theirs in parts
+    )
 
 
 class HeadSpec(NamedTuple):

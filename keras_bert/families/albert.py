@@ -7,7 +7,7 @@ of two spans of text. Version 2 was trained for longer, without dropout.
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.families import HeadSpec, bert
+from keras_bert.families import HeadSpec, bert, in_layers
 
 TRAITS: dict[str, Any] = {
     "family": "albert",
@@ -85,22 +85,19 @@ def from_hugging_face(values: Mapping[str, Any]) -> Mapping[str, Any]:
 to_hugging_face = from_hugging_face
 
 
-_LAYER = "albert.encoder.albert_layer_groups.{group}.albert_layers.{layer}"
 HUGGING_FACE = (
     *((kind, ours, f"albert.{theirs}") for kind, ours, theirs in bert.EMBEDDINGS),
     ("dense", "encoder/projection", "albert.encoder.embedding_hidden_mapping_in"),
-    *(
-        (kind, f"encoder/layer_{{i}}/{ours}", f"{_LAYER}.{theirs}")
-        for kind, ours, theirs in (
-            ("dense", "attention/query", "attention.query"),
-            ("dense", "attention/key", "attention.key"),
-            ("dense", "attention/value", "attention.value"),
-            ("dense", "attention/output", "attention.dense"),
-            ("norm", "attention_layer_norm", "attention.LayerNorm"),
-            ("dense", "intermediate", "ffn"),
-            ("dense", "output", "ffn_output"),
-            ("norm", "output_layer_norm", "full_layer_layer_norm"),
-        )
+    *in_layers(
+        "albert.encoder.albert_layer_groups.{group}.albert_layers.{layer}.",
+        ("dense", "attention/query", "attention.query"),
+        ("dense", "attention/key", "attention.key"),
+        ("dense", "attention/value", "attention.value"),
+        ("dense", "attention/output", "attention.dense"),
+        ("norm", "attention_layer_norm", "attention.LayerNorm"),
+        ("dense", "intermediate", "ffn"),
+        ("dense", "output", "ffn_output"),
+        ("norm", "output_layer_norm", "full_layer_layer_norm"),
     ),
     ("dense", "encoder/pooler/dense", "albert.pooler"),
 )

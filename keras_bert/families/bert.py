@@ -6,7 +6,7 @@ github.com/google-research/bert. The English uncased vocabulary has 30522 tokens
 
 from typing import Any
 
-from keras_bert.families import HeadSpec
+from keras_bert.families import HeadSpec, in_layers
 
 # The fields of `EncoderConfig` that make the family.
 TRAITS: dict[str, Any] = {"family": "bert"}
@@ -79,7 +79,8 @@ HUGGING_FACE_DEFAULTS = {  # for fields that a configuration lacks
 
 # Names of our tensors in other libraries. A row is kind, our name and their name. A format defines
 # the tensors of a kind (`keras_bert.checkpoints.mapping`). {i} counts the layers.
-_EMBEDDINGS, _LAYER = "encoder/embeddings", "encoder/layer_{i}"
+_EMBEDDINGS = "encoder/embeddings"
+
 PARTS_OF_LAYER = (
     ("dense", "attention/query", "attention.self.query"),
     ("dense", "attention/key", "attention.self.key"),
@@ -96,10 +97,7 @@ EMBEDDINGS = (
     ("table", f"{_EMBEDDINGS}/position_embedding", "embeddings.position_embeddings"),
     ("norm", f"{_EMBEDDINGS}/layer_norm", "embeddings.LayerNorm"),
 )
-LAYERS = tuple(
-    (kind, f"{_LAYER}/{ours}", f"encoder.layer.{{i}}.{theirs}")
-    for kind, ours, theirs in PARTS_OF_LAYER
-)
+LAYERS = in_layers("encoder.layer.{i}.", *PARTS_OF_LAYER)
 HUGGING_FACE = (
     *((kind, ours, f"bert.{theirs}") for kind, ours, theirs in (*EMBEDDINGS, *LAYERS)),
     ("dense", "encoder/pooler/dense", "bert.pooler.dense"),
@@ -150,19 +148,17 @@ MODEL_GARDEN = (
     ("table", f"{_EMBEDDINGS}/segment_embedding", "type/embeddings"),
     ("table", f"{_EMBEDDINGS}/position_embedding", "position/embeddings"),
     ("norm", f"{_EMBEDDINGS}/layer_norm", "norm"),
-    *(
-        (kind, f"{_LAYER}/{ours}", f"layer_{{i}}/{theirs}")
-        for kind, ours, theirs in (
-            ("heads_in", "attention/query", "_attention_layer/_query_dense"),
-            ("heads_in", "attention/key", "_attention_layer/_key_dense"),
-            ("heads_in", "attention/value", "_attention_layer/_value_dense"),
-            ("heads_out", "attention/output", "_attention_layer/_output_dense"),
-            ("heads_out", "attention/output", "_attention_output_dense"),  # up to v2.3
-            ("norm", "attention_layer_norm", "_attention_layer_norm"),
-            ("dense", "intermediate", "_intermediate_dense"),
-            ("dense", "output", "_output_dense"),
-            ("norm", "output_layer_norm", "_output_layer_norm"),
-        )
+    *in_layers(
+        "layer_{i}/",
+        ("heads_in", "attention/query", "_attention_layer/_query_dense"),
+        ("heads_in", "attention/key", "_attention_layer/_key_dense"),
+        ("heads_in", "attention/value", "_attention_layer/_value_dense"),
+        ("heads_out", "attention/output", "_attention_layer/_output_dense"),
+        ("heads_out", "attention/output", "_attention_output_dense"),  # up to v2.3
+        ("norm", "attention_layer_norm", "_attention_layer_norm"),
+        ("dense", "intermediate", "_intermediate_dense"),
+        ("dense", "output", "_output_dense"),
+        ("norm", "output_layer_norm", "_output_layer_norm"),
     ),
     ("dense", "encoder/pooler/dense", "next_sentence..pooler_dense"),
     ("dense", "encoder/pooler/dense", "pooler"),
@@ -177,18 +173,16 @@ KERAS_HUB = (
     ("table", f"{_EMBEDDINGS}/segment_embedding", "segment_embedding"),
     ("table", f"{_EMBEDDINGS}/position_embedding", "position_embedding"),
     ("norm", f"{_EMBEDDINGS}/layer_norm", "embeddings_layer_norm"),
-    *(
-        (kind, f"{_LAYER}/{ours}", f"transformer_layer_{{i}}/{theirs}")
-        for kind, ours, theirs in (
-            ("heads_in", "attention/query", "self_attention_layer/query"),
-            ("heads_in", "attention/key", "self_attention_layer/key"),
-            ("heads_in", "attention/value", "self_attention_layer/value"),
-            ("heads_out", "attention/output", "self_attention_layer/attention_output"),
-            ("norm", "attention_layer_norm", "self_attention_layer_norm"),
-            ("dense", "intermediate", "feedforward_intermediate_dense"),
-            ("dense", "output", "feedforward_output_dense"),
-            ("norm", "output_layer_norm", "feedforward_layer_norm"),
-        )
+    *in_layers(
+        "transformer_layer_{i}/",
+        ("heads_in", "attention/query", "self_attention_layer/query"),
+        ("heads_in", "attention/key", "self_attention_layer/key"),
+        ("heads_in", "attention/value", "self_attention_layer/value"),
+        ("heads_out", "attention/output", "self_attention_layer/attention_output"),
+        ("norm", "attention_layer_norm", "self_attention_layer_norm"),
+        ("dense", "intermediate", "feedforward_intermediate_dense"),
+        ("dense", "output", "feedforward_output_dense"),
+        ("norm", "output_layer_norm", "feedforward_layer_norm"),
     ),
     ("dense", "encoder/pooler/dense", "pooled_dense"),
     ("dense", "masked_lm/transform", "mlm_head/intermediate_dense"),

@@ -7,7 +7,7 @@ adds absolute positions. Sizes as published in github.com/microsoft/DeBERTa.
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.families import HeadSpec, Row, bert
+from keras_bert.families import HeadSpec, Row, bert, in_layers
 
 TRAITS: dict[str, Any] = {
     "family": "deberta",
@@ -92,14 +92,12 @@ EMBEDDINGS: tuple[Row, ...] = (
 )
 HUGGING_FACE = (
     *EMBEDDINGS,
-    *(
-        (kind, f"encoder/layer_{{i}}/{ours}", f"deberta.encoder.layer.{{i}}.{theirs}")
-        for kind, ours, theirs in (
-            ("query_key_value", "attention", "attention.self"),
-            ("dense", "attention/position_key", "attention.self.pos_proj"),
-            ("dense", "attention/position_query", "attention.self.pos_q_proj"),
-            *bert.PARTS_OF_LAYER[3:],
-        )
+    *in_layers(
+        "deberta.encoder.layer.{i}.",
+        ("query_key_value", "attention", "attention.self"),
+        ("dense", "attention/position_key", "attention.self.pos_proj"),
+        ("dense", "attention/position_query", "attention.self.pos_q_proj"),
+        *bert.PARTS_OF_LAYER[3:],
     ),
 )
 _MASKED_LM = (

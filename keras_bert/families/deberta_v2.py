@@ -8,7 +8,7 @@ replaced tokens. transformers calls both v2. Sizes as published in github.com/mi
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.families import HeadSpec, bert, deberta
+from keras_bert.families import HeadSpec, bert, deberta, in_layers
 
 TRAITS: dict[str, Any] = deberta.TRAITS | {
     "family": "deberta-v2",
@@ -90,18 +90,16 @@ HUGGING_FACE = (
     ("norm", "encoder/relative_positions/layer_norm", "deberta.encoder.LayerNorm"),
     ("convolution", "encoder/convolution/convolution", "deberta.encoder.conv.conv"),
     ("norm", "encoder/convolution/layer_norm", "deberta.encoder.conv.LayerNorm"),
-    *(
-        (kind, f"encoder/layer_{{i}}/{ours}", f"deberta.encoder.layer.{{i}}.{theirs}")
-        for kind, ours, theirs in (
-            ("dense", "attention/query", "attention.self.query_proj"),
-            ("dense", "attention/key", "attention.self.key_proj"),
-            ("dense", "attention/value", "attention.self.value_proj"),
-            ("dense", "attention/position_key", "attention.self.pos_key_proj"),
-            ("dense", "attention/position_query", "attention.self.pos_query_proj"),
-            ("dense", "attention/position_key", "attention.self.pos_proj"),  # in TensorFlow
-            ("dense", "attention/position_query", "attention.self.pos_q_proj"),
-            *bert.PARTS_OF_LAYER[3:],
-        )
+    *in_layers(
+        "deberta.encoder.layer.{i}.",
+        ("dense", "attention/query", "attention.self.query_proj"),
+        ("dense", "attention/key", "attention.self.key_proj"),
+        ("dense", "attention/value", "attention.self.value_proj"),
+        ("dense", "attention/position_key", "attention.self.pos_key_proj"),
+        ("dense", "attention/position_query", "attention.self.pos_query_proj"),
+        ("dense", "attention/position_key", "attention.self.pos_proj"),  # in TensorFlow
+        ("dense", "attention/position_query", "attention.self.pos_q_proj"),
+        *bert.PARTS_OF_LAYER[3:],
     ),
 )
 

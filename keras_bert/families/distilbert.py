@@ -6,7 +6,7 @@ models differ in their vocabularies: 30522 tokens uncased, 28996 cased, 119547 m
 
 from typing import Any
 
-from keras_bert.families import HeadSpec, bert
+from keras_bert.families import HeadSpec, bert, in_layers
 
 TRAITS: dict[str, Any] = {
     "family": "distilbert",
@@ -62,23 +62,21 @@ HUGGING_FACE_SECOND_NAMES = {
     "num_attention_heads": "n_heads",
 }
 
-_EMBEDDINGS, _LAYER = "encoder/embeddings", "encoder/layer_{i}"
+_EMBEDDINGS = "encoder/embeddings"
 HUGGING_FACE = (
     ("table", f"{_EMBEDDINGS}/token_embedding", "distilbert.embeddings.word_embeddings"),
     ("table", f"{_EMBEDDINGS}/position_embedding", "distilbert.embeddings.position_embeddings"),
     ("norm", f"{_EMBEDDINGS}/layer_norm", "distilbert.embeddings.LayerNorm"),
-    *(
-        (kind, f"{_LAYER}/{ours}", f"distilbert.transformer.layer.{{i}}.{theirs}")
-        for kind, ours, theirs in (
-            ("dense", "attention/query", "attention.q_lin"),
-            ("dense", "attention/key", "attention.k_lin"),
-            ("dense", "attention/value", "attention.v_lin"),
-            ("dense", "attention/output", "attention.out_lin"),
-            ("norm", "attention_layer_norm", "sa_layer_norm"),
-            ("dense", "intermediate", "ffn.lin1"),
-            ("dense", "output", "ffn.lin2"),
-            ("norm", "output_layer_norm", "output_layer_norm"),
-        )
+    *in_layers(
+        "distilbert.transformer.layer.{i}.",
+        ("dense", "attention/query", "attention.q_lin"),
+        ("dense", "attention/key", "attention.k_lin"),
+        ("dense", "attention/value", "attention.v_lin"),
+        ("dense", "attention/output", "attention.out_lin"),
+        ("norm", "attention_layer_norm", "sa_layer_norm"),
+        ("dense", "intermediate", "ffn.lin1"),
+        ("dense", "output", "ffn.lin2"),
+        ("norm", "output_layer_norm", "output_layer_norm"),
     ),
 )
 _MASKED_LM = (
