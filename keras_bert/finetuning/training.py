@@ -88,7 +88,8 @@ def fine_tune(
             f"card must be ModelCardData for the model's card, not a {type(card).__name__}."
         )
     _check_recipe(model, job, recipe)
-    if output is not None:
+    directory = None if output is None else Path(output)
+    if directory is not None:
         check_saveable(model)
     train_split = _Split.of(job, model, train)
     # Wrong labels of the others are found now, not after hours.
@@ -114,7 +115,7 @@ def fine_tune(
     )
     steps = plan(epochs=range(1)).steps
     with (
-        contextlib.nullcontext() if output is None else claimed(Path(output)),
+        contextlib.nullcontext() if directory is None else claimed(directory),
         frozen(model, recipe.frozen_layers),
         r_drop(model, recipe.r_drop),
     ):
@@ -122,7 +123,7 @@ def fine_tune(
             updates = recipe.epochs * steps // recipe.gradient_accumulation_steps
             model.compile(adamw(model, recipe, updates), job.loss(model, recipe), jit_compile=False)
             model.optimizer.build(model.trainable_variables)
-        epochs = _Epochs(job, validation_split, recipe, output, write)
+        epochs = _Epochs(job, validation_split, recipe, directory, write)
         done = epochs.resume(model, [s for s in (train_split, validation_split) if s])
         if done < recipe.epochs and not epochs.is_enough(done):
             whole = plan(weights=weights, epochs=range(done, recipe.epochs))
@@ -141,9 +142,9 @@ def fine_tune(
         result = epochs.result
         if test_split is not None:
             result.test = test_split.measure(job, model, recipe.batch_size)
-        if output is not None:
-            write(model, result, output=output)
-            discard(Path(output) / UNFINISHED)
+        if directory is not None:
+            write(model, result, output=directory)
+            discard(directory / UNFINISHED)
     return result
 
 
@@ -165,23 +166,18 @@ class _Split:
         return job.measure(model, self.examples, self.rows, outputs)
 
 
+@dataclasses.dataclass(eq=False)
 class _Epochs(keras.callbacks.Callback):
     """Measures every epoch, keeps the weights of the best one, and stops early."""
 
-    def __init__(
-        self,
-        job: Job,
-        validation: _Split | None,
-        recipe: Recipe,
-        output: str | os.PathLike | None,
-        write: Callable[..., None],
-    ):
+    job: Job
+    validation: _Split | None
+    recipe: Recipe
+    output: Path | None
+    write: Callable[..., None]
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.job = job
-        self.validation = validation
-        self.recipe = recipe
-        self.output = None if output is None else Path(output)
-        self.write = write
         self.result = Result()
         self.run = ""
         self.best_weights: list[Any] | None = None  # None: the model has them

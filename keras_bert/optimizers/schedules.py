@@ -1,5 +1,6 @@
 """Learning-rate schedules: a linear warm-up, then a decay."""
 
+import dataclasses
 from typing import Any
 
 import keras
@@ -7,6 +8,7 @@ from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
+@dataclasses.dataclass(eq=False)
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly from 0 to `peak` in `warmup_steps`, then falls to `final` at `total_steps`.
 
@@ -15,11 +17,10 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     first rate is the peak. Subclasses decay in other ways.
     """
 
-    def __init__(self, peak: float, warmup_steps: int, total_steps: int, final: float = 0.0):
-        self.peak = peak
-        self.warmup_steps = warmup_steps
-        self.total_steps = total_steps
-        self.final = final
+    peak: float
+    warmup_steps: int
+    total_steps: int
+    final: float = 0.0
 
     def __call__(self, step: Any) -> Any:
         """Returns the rate of a step, counted from 0, as float32."""
@@ -37,12 +38,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        return {
-            "peak": self.peak,
-            "warmup_steps": self.warmup_steps,
-            "total_steps": self.total_steps,
-            "final": self.final,
-        }
+        return dataclasses.asdict(self)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
