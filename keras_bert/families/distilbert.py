@@ -62,11 +62,8 @@ HUGGING_FACE_SECOND_NAMES = {
     "num_attention_heads": "n_heads",
 }
 
-_EMBEDDINGS = "encoder/embeddings"
 HUGGING_FACE = (
-    ("table", f"{_EMBEDDINGS}/token_embedding", "distilbert.embeddings.word_embeddings"),
-    ("table", f"{_EMBEDDINGS}/position_embedding", "distilbert.embeddings.position_embeddings"),
-    ("norm", f"{_EMBEDDINGS}/layer_norm", "distilbert.embeddings.LayerNorm"),
+    *((kind, ours, f"distilbert.{theirs}") for kind, ours, theirs in bert.EMBEDDINGS),
     *in_layers(
         "distilbert.transformer.layer.{i}.",
         ("dense", "attention/query", "attention.q_lin"),
