@@ -79,21 +79,16 @@ def outputs_of(
 
 
 def check_model(model: Any) -> None:
-    """Checks that a model can take texts.
+    """Checks that a model has enough positions; `Task.rows` checks that it takes texts.
 
     Raises:
-        InputError: if it cannot.
+        InputError: if its preprocessor makes longer rows.
     """
-    if getattr(model, "preprocessor", None) is None:
+    positions = model.config.max_positions
+    if model.preprocessor is not None and model.preprocessor.sequence_length > positions:
         raise InputError(
-            "The model has no preprocessor, so it cannot be trained or measured on texts; give it "
-            "one: model.preprocessor = keras_bert.Preprocessor(...)."
-        )
-    length, positions = model.preprocessor.sequence_length, model.config.max_positions
-    if length > positions:
-        raise InputError(
-            f"The preprocessor's sequence_length is {length}, but the model has {positions} "
-            "positions; shorten it."
+            f"The preprocessor's sequence_length is {model.preprocessor.sequence_length}, but the "
+            f"model has {positions} positions; shorten it."
         )
 
 
