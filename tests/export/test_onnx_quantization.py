@@ -1,7 +1,6 @@
 """ONNX files with smaller weights.
 
-Differences are measured with ONNX's reference evaluator, since onnxruntime adds pairs of int8
-products in 16 bits on processors without VNNI, and these sums saturate.
+Differences are measured with ONNX's reference evaluator; onnxruntime must give the same answers.
 """
 
 import numpy as np
@@ -60,6 +59,9 @@ def test_size_and_difference(name, files):
     expected, actual = (evaluate(str(files[kind]), ids)["logits"] for kind in ("none", name))
     real = ids["padding_mask"].astype(bool)
     assert 0 < np.abs(actual - expected)[real].max() < DIFFERENCES[name] * np.abs(expected).max()
+    # On processors without VNNI, too, where onnxruntime adds two products in 16 bits.
+    runtime = onnx_runner(files[name])(ids)["logits"]
+    np.testing.assert_allclose(runtime[real], actual[real], atol=1e-2)
     empty = {key: np.zeros((0, 5), "int32") for key in ids}
     assert onnx_runner(files[name])(empty)["logits"].shape == (0, 5, 3000)
 
@@ -71,8 +73,10 @@ def test_every_matrix_is_stored_once_in_int8(files):
     table = stored["encoder/embeddings/token_embedding:int8"]
     assert table.data_type == TensorProto.INT8
     assert list(stored["encoder/embeddings/token_embedding:scale"].dims) == [3000]
-    largest = np.abs(numpy_helper.to_array(table).astype(int)).max(axis=1)
-    assert largest.tolist() == [127] * 3000
+    integers = numpy_helper.to_array(table).astype(int)
+    neighbors = np.abs(integers[:, :-1] + integers[:, 1:])
+    assert neighbors.max() <= 128  # 255 * 128 fits into 16 bits
+    assert (np.maximum(np.abs(integers).max(1), neighbors.max(1)) >= 126).all()
     wide = [t.name for t in graph.initializer if t.data_type == 1 and min([*t.dims, 0][:2]) >= 16]
     assert wide == ["encoder/embeddings/position_embedding"]  # which is added, not multiplied
     nodes = [node.op_type for node in graph.node]
