@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--top", type=int, default=5, help="paragraphs to show")
     arguments = parser.parse_args()
     if importlib.util.find_spec("faiss") is None:
-        sys.exit('The index is missing; run: pip install "keras-bert-encoders[search]"')
+        sys.exit('The index needs faiss; run in a clone of keras_bert: pip install -e ".[search]"')
     try:
         paragraphs = read_folder(arguments.folder, arguments.files)
         embedder = kb.load(arguments.model or minilm(), task="embedder", normalize=True)

@@ -25,7 +25,8 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise InputError(
-            f'{purpose} needs {module} ({error}); run: pip install "keras-bert-encoders[{extra}]".'
+            f"{purpose} needs {module} ({error}); run in a clone of keras_bert: "
+            f'pip install -e ".[{extra}]".'
         ) from error
 
 

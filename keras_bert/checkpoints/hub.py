@@ -52,8 +52,8 @@ def download(name: str | os.PathLike) -> Path:
         from huggingface_hub import snapshot_download
     except ImportError as error:
         raise InputError(
-            f"{name} does not exist here.{near} To get it from the Hugging Face Hub, install "
-            'huggingface_hub: pip install "keras-bert-encoders[hub]".'
+            f"{name} does not exist here.{near} To get it from the Hugging Face Hub, run "
+            'in a clone of keras_bert: pip install -e ".[hub]".'
         ) from error
     try:
         directory = Path(snapshot_download(name, allow_patterns=list(_FILES)))

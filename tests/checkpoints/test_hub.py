@@ -83,7 +83,7 @@ def test_what_is_misspelt_is_guessed(cache, wrong, tmp_path, monkeypatch):
 
 def test_without_huggingface_hub_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(kb.InputError, match=r'pip install "keras-bert-encoders\[hub\]"'):
+    with pytest.raises(kb.InputError, match=r'pip install -e "\.\[hub\]"'):
         kb.load("someone/some-bert")
 
 

@@ -10,7 +10,7 @@ import pytest
 import keras_bert as kb
 from tests.finetuning import tiny
 
-pytest.importorskip("faiss", reason='not installed: pip install "keras-bert-encoders[search]"')
+pytest.importorskip("faiss", reason='not installed: pip install -e ".[search]"')
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "semantic_search.py"
 NOTES = {
