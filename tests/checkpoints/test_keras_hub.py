@@ -156,7 +156,7 @@ def test_damage_is_named(tmp_path):
 
 def test_without_keras_hub_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "keras_hub", None)
-    with pytest.raises(kb.InputError, match=r'pip install "keras-bert-encoders\[keras-nlp\]"'):
+    with pytest.raises(kb.InputError, match=r'pip install -e "\.\[keras-nlp\]"'):
         kb.to_keras_hub(google_encoder())
 
 

@@ -88,7 +88,7 @@ def test_a_failed_check_keeps_the_earlier_artifact(kind, earlier, tmp_path, monk
 )
 def test_a_missing_package_is_named(kind, package, extra, classifier, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf'pip install "keras-bert-encoders\[{extra}\]"'):
+    with pytest.raises(InputError, match=rf'pip install -e "\.\[{extra}\]"'):
         getattr(export, kind)(classifier, tmp_path / "artifact")
     assert not list(tmp_path.iterdir())
 

@@ -100,6 +100,6 @@ def test_without_matplotlib(monkeypatch, tmp_path):
         lambda path: plot_confusion(["a"], ["a"], ["a"], path),
         check_picture,
     ):
-        with pytest.raises(InputError, match=r'pip install "keras-bert-encoders\[plot\]"'):
+        with pytest.raises(InputError, match=r'pip install -e "\.\[plot\]"'):
             draw(tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
