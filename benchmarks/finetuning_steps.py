@@ -1,14 +1,16 @@
-"""Whether the first steps of fine-tuning equal those of Hugging Face's Trainer, loss by loss.
+"""Compare the loss of each of the first fine-tuning steps with Hugging Face's Trainer.
 
     python benchmarks/finetuning_steps.py --weights DIR --data DIR --peer-python PYTHON \
         [--tasks mrpc stsb snips-slots squad] [--steps 20 | --whole [--dropout]] [--seed 1]
 
-Both sides start from the same weights, head included, and take the same batches, which are ours,
-length buckets and all, without dropout and warm-up. What is left are tokens, targets, losses, the
-mean over a batch, clipping, the learning rate, weight decay and AdamW; and how sums are rounded,
-which grows from step to step. `--whole` runs all epochs, with warm-up, and compares the scores,
-which by then differ by chance alone; with `--dropout` so do its masks. PYTHON has
-torch and transformers; see `peers/train.py`.
+Both sides start from the same weights, head included, and train on the batches of keras_bert,
+without dropout and warm-up. So the losses are equal if tokens, targets, losses, the mean over a
+batch, clipping, the learning rate, weight decay and AdamW are equal. Only rounding differs, and
+grows from step to step.
+
+`--whole` runs all epochs, with warm-up, and compares the scores. By then rounding has led to
+different weights, so the scores differ by chance. With `--dropout`, the dropout masks differ too.
+PYTHON has torch and transformers; see `peers/train.py`.
 """
 
 import argparse
@@ -37,8 +39,8 @@ def main() -> None:
     parser.add_argument("--peer-python", required=True)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=DEFAULT)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--whole", action="store_true", help="all epochs instead")
-    parser.add_argument("--dropout", action="store_true", help="with that of the weights")
+    parser.add_argument("--whole", action="store_true", help="run all epochs, not only --steps")
+    parser.add_argument("--dropout", action="store_true", help="keep the model's dropout")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--results", help="the file that `finetuning_page.py` reads")
@@ -53,7 +55,7 @@ def main() -> None:
 
 
 def compare(task: str, options: argparse.Namespace, folder: Path) -> dict:
-    """The loss of each step, ours and theirs; of whole runs the scores, too."""
+    """Returns the loss of each step on both sides and, for whole runs, the scores."""
     import keras
 
     import keras_bert as kb
@@ -67,16 +69,17 @@ def compare(task: str, options: argparse.Namespace, folder: Path) -> dict:
     keras.utils.set_random_seed(options.seed)
     model = model_of(plan, options.weights, train)
     job = job_of(model)
-    # Without texts in windows: theirs overlap by another number of tokens.
+    # Long texts are left out: the Trainer's windows overlap by another number of tokens.
     sample_ids, counts = np.unique(job.rows(model, train).sample_ids, return_counts=True)
     sample_ids = sample_ids[counts == 1]
-    # Epochs of whole batches: the Trainer is given all of them as one.
+    # An epoch has whole batches only, because the Trainer gets all epochs as one.
     count = len(sample_ids) // size * size if options.whole else options.steps * size
     chosen = sample_ids[data.chosen(len(sample_ids), count)].tolist()
     train = train.take(chosen)
     rows = job.rows(model, train)
     weights, head = folder / "model", None
-    if plan.get("pooling") == "mean":  # of which transformers has no class, so no format either
+    # transformers has no class with mean pooling, so no file format for its head.
+    if plan.get("pooling") == "mean":
         kernel, bias = model.head.get_weights()
         weights, head = options.weights, {"weight": kernel.T.tolist(), "bias": bias.tolist()}
     else:
@@ -116,7 +119,7 @@ def compare(task: str, options: argparse.Namespace, folder: Path) -> dict:
     log, fit = make_log(), model.fit
     model.fit = lambda *args, callbacks, **kwargs: fit(*args, callbacks=[*callbacks, log], **kwargs)
     fine_tune(model, train, recipe=recipe, verbose=0)
-    # Keras shows the mean of an epoch's steps so far, each with the weight of its examples.
+    # Keras logs the mean loss of the epoch so far, weighted by the number of examples of a step.
     means = np.array(log.means).reshape(epochs, -1)
     weights = np.diff(batches.splits).reshape(epochs, -1)
     ours = np.diff(means * np.cumsum(weights, axis=1), prepend=0, axis=1) / weights
@@ -141,7 +144,7 @@ def make_log():
     import keras
 
     class Log(keras.callbacks.Callback):
-        """The mean loss after each step."""
+        """Notes the mean loss of the epoch after each step."""
 
         def __init__(self):
             super().__init__()

@@ -1,7 +1,7 @@
-"""Interleaved timing: the sides of a comparison run in turns, each in its own process.
+"""Run the sides of a comparison in turns, each in its own process, and compare their speed.
 
-A side prints one line of JSON at the end: `tokens` without padding, `seconds`,
-`processor_seconds` and, for some comparisons, `cells`, the tokens with padding.
+At its end a side prints one line of JSON: `tokens` without padding, `seconds`,
+`processor_seconds` and, for some comparisons, `cells`: the number of tokens with padding.
 """
 
 import json
@@ -47,7 +47,7 @@ def table(runs: dict, ours: str = "keras_bert") -> list[str]:
     padded = all("cells" in once for side in runs for once in runs[side])
     lines = [
         f"| side |{' padding |' if padded else ''} real tokens/s, median | lowest, highest "
-        "| ours is faster by, median | tokens/s of processor time | ours by |",
+        f"| {ours} is faster by, median | tokens/s of processor time | {ours} by |",
         "|---|" + "---|" * (5 + padded),
     ]
     for side in runs:

@@ -1,18 +1,20 @@
-"""Pretraining on Keras' JAX backend, beside Hugging Face's BERT with torch.compile, on one machine.
+"""Compare pretraining on Keras' JAX backend with Hugging Face's BERT under torch.compile.
 
     python -m benchmarks.jax_pretraining                     # BERT large, 128 and 512 tokens
     python -m benchmarks.jax_pretraining --layers 2 --hidden 128 --lengths 128 --tokens 512
 
-Needs jax, keras and, of what this package depends on, safetensors; no TensorFlow. The peer needs
-torch and transformers, too, and is left out where they are missing. Each measurement is a process
-of its own, one after the other, that alone has the accelerator. Both train on random tokens, in
-bfloat16 with float32 weights: forward and backward pass, clipping and AdamW, masked tokens and the
-next sentence, dropout, a mask for padding (of which there is none), and attention without dropout,
-for which both have a fused kernel. Ours scores the masked tokens alone, Hugging Face's all of them.
+Needs jax, keras and safetensors, but no TensorFlow. The peer also needs torch and transformers; if
+one is missing, the peer is left out. Measurements run one after the other, each in a process that
+has the accelerator for itself.
+
+Both sides train on random tokens in bfloat16 with float32 weights: forward and backward pass,
+clipping and AdamW, for masked tokens and the next sentence. Attention has no dropout, so both sides
+can use a fused kernel; the other layers have dropout. Both get a mask for padding, although there
+is no padding. keras_bert computes scores of the masked tokens only, Hugging Face's BERT of all.
 
 MFU is the ratio to the accelerator's published peak. `throughput` of
-`keras_bert.pretraining.training` knows GPUs; give the peak of other devices. The operations are
-counted by `flops` beside it: the matrix products of both implementations.
+`keras_bert.pretraining.training` knows the peaks of GPUs; for other devices, give `--peak`.
+`training_flops` of the same module counts the operations of the matrix products of both sides.
 """
 
 from __future__ import annotations
@@ -38,11 +40,13 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--hidden", type=int, default=1024)
     parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512])
-    parser.add_argument("--tokens", type=int, default=2**15, help="of a batch")
-    parser.add_argument("--dropout", type=float, default=0.1, help="but of the attention")
-    parser.add_argument("--steps", type=int, default=20, help="of a measurement")
-    parser.add_argument("--peak", type=float, help="of all devices, in TFLOP/s")
-    parser.add_argument("--no-flash", action="store_true", help="attention op by op, ours alone")
+    parser.add_argument("--tokens", type=int, default=2**15, help="tokens of a batch")
+    parser.add_argument("--dropout", type=float, default=0.1, help="dropout outside of attention")
+    parser.add_argument("--steps", type=int, default=20, help="steps of a measurement")
+    parser.add_argument("--peak", type=float, help="peak of all devices together, in TFLOP/s")
+    parser.add_argument(
+        "--no-flash", action="store_true", help="no fused attention kernel in keras_bert"
+    )
     parser.add_argument("--measure", choices=list(IMPLEMENTATIONS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -84,7 +88,7 @@ def print_row(name: str, length: int, peak: float | None) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of a step, after some that compile."""
+    """Measures the seconds of a step, after steps that compile."""
     import keras_bert as kb
     from benchmarks.synthetic import random_batch
     from keras_bert.pretraining.objectives.registry import OBJECTIVES
@@ -198,16 +202,16 @@ def prepare_hugging_face(
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        return float(loss.detach())  # waits
+        return float(loss.detach())  # waits for the device
 
-    # Its head scores all positions; the formula only looks at the sizes of a model.
+    # The head computes scores of all positions. The formula needs only the sizes of the model.
     flops = training_flops(kb.PretrainingModel(kb.Encoder(config)), *ids.shape, ids.shape[1])
     name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     return run, {"flops": flops, "device": name, "devices": 1}
 
 
 class Side(NamedTuple):
-    """What is measured, the packages that it needs and what to set in its process."""
+    """A side: a function that prepares it, the packages it needs, its environment variables."""
 
     prepare: Callable
     needed: tuple[str, ...]
@@ -220,7 +224,7 @@ IMPLEMENTATIONS = {
     "Hugging Face, torch.compile": Side(
         prepare_hugging_face,
         ("torch", "transformers", *PACKAGES),
-        BACKEND | {"JAX_PLATFORMS": "cpu"},  # which makes the batch, and takes no memory from torch
+        BACKEND | {"JAX_PLATFORMS": "cpu"},  # JAX makes the batch without taking torch's memory
     ),
 }
 

@@ -1,10 +1,10 @@
-"""Time and peak memory of loading BERT-large, beside reading the same file with NumPy.
+"""Compare time and peak memory of loading BERT-large with reading the same file by NumPy.
 
     python benchmarks/loading.py [--preset bert_large] [--rounds 3]
 
-Writes random weights in Hugging Face's format to a temporary directory (1.34 GB), then alternates
-fresh processes that read them with `safetensors.numpy.load_file` and with `keras_bert.load`. What
-the library needs by itself is the peak of a process that loads a tiny model.
+Writes random weights in Hugging Face's format to a temporary directory (1.34 GB). Fresh processes
+then read them, in turns, with `safetensors.numpy.load_file` and with `keras_bert.load`. A process
+that loads a tiny model shows how much memory the library itself needs.
 """
 
 import argparse
@@ -21,19 +21,19 @@ TINY = {"vocabulary_size": 9, "hidden_size": 4, "num_layers": 1, "num_heads": 1}
 
 
 def write(directory, config):
-    """A model of a configuration, in Hugging Face's format."""
+    """Writes a model with random weights in Hugging Face's format."""
     import keras_bert as kb
 
     kb.save(kb.Encoder(config), directory, format="huggingface")
 
 
 def peak():
-    """Of this process's memory until now, in MB."""
+    """Returns the peak of this process's memory until now, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure(reader, directory):
-    """Seconds of reading and the peak of memory, of this process."""
+    """Measures the seconds of reading and the peak memory of this process."""
     import numpy as np
 
     path = Path(directory)

@@ -1,23 +1,21 @@
-"""Whether every objective learns: a table and curves, from one file of text.
+"""Show that every objective learns: a table and curves, from one file of text.
 
     python benchmarks/objectives.py novels.txt --output build/objectives [--only rtd] [--steps 500]
 
-Small models on short sequences; each part takes some minutes on two cores and can be run alone, and
-a part that is run again continues or is only read. The parts:
+Small models train on short sequences. Each part takes some minutes on two cores and can be run
+alone. If a part was interrupted, it continues; if it was finished, its results are read. The parts:
 
-    mlm            masked tokens, against the entropy of a model that knows only how frequent
-                   each token is (RoBERTa's way: full sentences, dynamic masks)
-    mlm+nsp        the same and the next sentence (BERT)
-    mlm+sop        the same and the order of two spans (ALBERT)
+    mlm            masked tokens, with full sentences and dynamic masks (RoBERTa)
+    mlm+nsp        masked tokens and the next sentence (BERT)
+    mlm+sop        masked tokens and the order of two spans (ALBERT)
     rtd            replaced tokens, embeddings shared (ELECTRA)
     rtd+gdes       replaced tokens, gradients disentangled (DeBERTa-v3)
     distillation   a student of half the layers, taught by the model of `mlm`
     alone          the same student for the same steps without a teacher
 
-"No context" in the table is a stricter level than the unigram's: see `baselines`.
-
-Balanced accuracy of replaced tokens is the mean of the shares of replaced and of original tokens
-that are found, so a model that calls every token original has 0.5.
+The table compares the loss of masked tokens with two baselines, "unigram" and "no context": see
+`baselines`. Balanced accuracy is the mean of two shares: found replaced tokens and found original
+tokens. A model that calls every token original has 0.5.
 """
 
 import argparse
@@ -48,13 +46,13 @@ SIZES = {
     "embedding_size": 128,
     "hidden_dropout": 0.0,
     "attention_dropout": 0.0,
-    # With the published 0.02, all losses stayed long where frequencies alone bring them; perhaps
-    # because at this width attention then hardly differs between tokens at first.
+    # With the published 0.02, all losses stayed long at the loss of token frequencies. Perhaps
+    # attention then hardly differs between tokens at first, because the layers are narrow.
     "initializer_range": 0.08,
 }
 TEACHER = SIZES | {"num_layers": 4}
-# The convolution beside the first layer, as the larger DeBERTa-v2 have it, sees neighbors at
-# once; the conjecture is that these tell replaced tokens, and that attention learns them late.
+# The larger DeBERTa-v2 have a convolution beside the first layer. It sees neighbors from the first
+# step. Probably neighbors show which tokens are replaced, and attention learns this late.
 REPLACED = SIZES | {"convolution_size": 3}
 COMMON = {
     "data.sequence_length": 32,
@@ -67,7 +65,7 @@ COMMON = {
 }
 _REPLACED = {
     "model.encoder": REPLACED,
-    "data.masking_rate": 0.4,  # of rarely replaced tokens, a threshold of one half finds few
+    "data.masking_rate": 0.4,  # if few tokens are replaced, few get a probability above one half
     "objective.generator_size": 0.25,
     "objective.generator_depth": 0.5,
 }
@@ -107,7 +105,7 @@ def main() -> None:
     parser.add_argument("corpus")
     parser.add_argument("--output", type=Path, default=Path("build/objectives"))
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--steps", type=int, help="of every part, in place of its own")
+    parser.add_argument("--steps", type=int, help="steps of every part; default: its own number")
     parser.add_argument("--vocabulary-size", type=int, default=2048)
     options = parser.parse_args()
 
@@ -117,14 +115,15 @@ def main() -> None:
         kb.learn_vocabulary([options.corpus], options.vocabulary_size).save(vocabulary)
     parts = list(options.only)
     if "distillation" in parts:
-        parts = [*dict.fromkeys(["mlm", *parts, "alone"])]  # what it needs, and what it beats
+        # `mlm` trains the teacher, and `alone` is the student without a teacher.
+        parts = [*dict.fromkeys(["mlm", *parts, "alone"])]
     rows = []
     for part in parts:
         config = make_config(part, options)
         began = time.monotonic()
         results = pretrain(config, progress=sys.stderr.isatty())
         if results["model"] is None:
-            sys.exit(f"{part} was interrupted; the same command goes on with it.")
+            sys.exit(f"{part} was interrupted; the same command continues it.")
         levels = {"mlm_loss": baselines(config)}
         if part in GOALS:
             levels[GOALS[part][0]] = {"goal": GOALS[part][1]}
@@ -142,10 +141,10 @@ def main() -> None:
 def make_config(part: str, options: argparse.Namespace) -> PretrainingConfig:
     values = COMMON | PARTS[part]
     if part in ("distillation", "alone"):
-        values["data.across_documents"] = True  # as the teacher
+        values["data.across_documents"] = True  # as for the teacher
     if part == "distillation":
         values["objective.teacher"] = str(options.output / "mlm" / "model")
-        values["model.preset"] = "bert_tiny"  # whose sizes are all overridden
+        values["model.preset"] = "bert_tiny"  # `model.encoder` overrides all of its sizes
     steps = options.steps or values["schedule.steps"]
     values |= {
         "data.corpus": [options.corpus],
@@ -163,17 +162,19 @@ def make_config(part: str, options: argparse.Namespace) -> PretrainingConfig:
 
 
 def baselines(config: PretrainingConfig) -> dict[str, float]:
-    """Masked LM losses of the frequencies in the training text, on the tokens of the evaluations.
+    """Returns the masked LM losses of two simple guesses, on the tokens of the evaluations.
 
-    "unigram" guesses by frequency alone. "no context" also looks at the one token that is read:
-    where that is not `[MASK]`, it may be the original. A model below it has learned from context.
+    "unigram" guesses by the frequency of a token in the training text. "no context" also looks at
+    the masked position itself: if it is not `[MASK]`, its token may be the original. A model with
+    a lower loss than "no context" has learned from the context.
     """
     training, validation = make_examples(config, make_preprocessor(config))
     counts = np.bincount(training.corpus.tokens, minlength=len(training.vocabulary)) + 1.0
     share = counts / counts.sum()
     masked, random = OBJECTIVES[config.objective.name].replacement
-    kept = (1 - masked - random) * share  # seen because it stayed, or as a random replacement
-    stayed = kept / np.maximum(kept + random / len(share), 1e-30)  # both are 0 if all are masked
+    # A token that is not `[MASK]` stayed unchanged, or is a random replacement.
+    kept = (1 - masked - random) * share
+    stayed = kept / np.maximum(kept + random / len(share), 1e-30)  # 0 / 0 if all are `[MASK]`
     batches = -(-config.data.validation_examples // config.schedule.batch_size)
     total = np.zeros(3)
     for x, y, w in validation.dataset(config.schedule.batch_size).take(batches).as_numpy_iterator():

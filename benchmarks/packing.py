@@ -1,12 +1,15 @@
-"""Packed, masked rows of 128 tokens per second, from text in the graph and from records.
+"""Measure packed, masked rows of 128 tokens per second, from text and from records.
 
     python benchmarks/packing.py VOCABULARY TEXT [--cores 1 2] [--rounds 1]
 
-TEXT is taken as it is and, for the share of padding, also with each line a document of its own,
-without packing and with it. From text, reading and tokenizing count; from records, which
-`keras-bert tokenize` makes before, opening them does. Each measurement is a process of its own held
-to so many cores. Imports and one warm-up on a part of the text are not counted. The first figure is
-by processor time, which other processes on the machine disturb least, the second by the clock.
+First prints the share of padding, with and without packing, for TEXT as it is and for TEXT with
+each line as a document.
+
+Then prints the speed. For text, the time includes reading and tokenizing. For records, which are
+tokenized before, the time includes opening them. Each measurement runs in a process of its own on
+the given number of cores. Imports and a warm-up on a part of the text are not measured. The first
+number is by processor time, which other processes on the machine disturb least, the second by the
+clock.
 """
 
 import argparse
@@ -23,7 +26,7 @@ LENGTH, BATCH = 128, 256
 
 
 def run(vocabulary, source, packed=True):
-    """Makes all rows of an epoch; returns how many, and the share of padding in them."""
+    """Makes all rows of an epoch; returns their number and their share of padding."""
     from keras_bert.pretraining.config import PretrainingConfig
     from keras_bert.pretraining.resolve import resolve
     from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
@@ -51,7 +54,7 @@ def run(vocabulary, source, packed=True):
 
 
 def measure(vocabulary, source, cores):
-    """Prints rows per second of processor time and per second."""
+    """Prints rows per second by processor time and by the clock."""
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(1)

@@ -1,13 +1,15 @@
-"""Raw text to masked batches of 128 tokens, per second of one core, beside Hugging Face.
+"""Measure how many masked examples of 128 tokens one core makes per second from raw text.
 
     python benchmarks/pipeline.py VOCABULARY TEXT [--peer-python PYTHON] [--rounds 3]
 
-Ours reads, tokenizes, packs and masks with `keras_bert.pretraining`. The peer is Hugging Face's
-fast tokenizer, packing as run_mlm does, and DataCollatorForLanguageModeling with NumPy and, where
-torch is installed, torch; the faster counts. `--peer-python` names a Python with transformers, if
-this one has none. Each measurement is a process of its own held to one core, in turns. Imports and
-one warm-up on a part of the text are not counted. The figure is processor time, which other
-processes on the machine disturb least.
+keras_bert reads, tokenizes, packs and masks with `keras_bert.pretraining`. The peer is Hugging
+Face's fast tokenizer with run_mlm's packing and DataCollatorForLanguageModeling. The collator runs
+with NumPy and, if torch is installed, with torch; the faster one is compared. `--peer-python` names
+a Python with transformers, if this one has none.
+
+Measurements run in turns, each in a process of its own on one core. Imports and a warm-up on a part
+of the text are not measured. The time is processor time, which other processes on the machine
+disturb least.
 """
 
 import argparse

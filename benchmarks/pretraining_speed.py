@@ -1,26 +1,27 @@
-"""Real tokens per second of pretraining: ours, KerasHub's and Hugging Face's run_mlm.
+"""Measure real tokens per second of pretraining: keras_bert, KerasHub and Hugging Face's run_mlm.
 
     python benchmarks/pretraining_speed.py CORPUS VOCABULARY --peer-python PYTHON [--rounds 3]
 
-A masked language model of 4 layers of 256 and BERT base, from nothing, on the same lines of CORPUS,
-a text file, plain or .gz, one paragraph a line. The same on all sides: the lines, the vocabulary,
-rows of at most 128 tokens and the rows of a batch, 15 % of the tokens masked, dropout 0.1, AdamW
-with clipping, float32, the processors. Each makes rows in its own way:
+Trains a masked language model of 4 layers of 256 and BERT base, from random weights, on lines of
+CORPUS: a text file, plain or .gz, one paragraph a line. These are equal on all sides: lines,
+vocabulary, rows of at most 128 tokens, rows of a batch, 15 % masked tokens, dropout 0.1, AdamW with
+clipping, float32, processors. The sides make rows in different ways:
 
-    keras_bert              spans of whole sentences, as `keras-bert pretrain objective=mlm`
-    keras_bert, packed      the same with packed=true: a row is filled with several documents
+    keras_bert              spans of whole sentences, as `keras-bert pretrain` with objective mlm
+    keras_bert, packed      the same with packed=true: a row holds several documents
     keras_hub               each line a row, padded to 128 by BertMaskedLMPreprocessor, and `fit`
     keras_hub, XLA          the same compiled, which is Keras' default
     transformers, lines     each line a row, padded to the longest of its batch
-    transformers, chunks    all lines one after the other, cut into rows of 128
+    transformers, chunks    all lines joined, cut into rows of 128
 
-What is counted are the tokens of the measured steps' batches that are no padding, `[CLS]` and
-`[SEP]` among them on all sides. It is steady training that is measured: some steps before are left
-out, and so is what comes before these; ours and transformers tokenize there, as they do for their
-users, while KerasHub tokenizes as it goes. Both peers cut a line at 128 tokens (but in chunks).
-KerasHub scores 20 positions of a row, as ours does, in place of its default of 96, and has the
-approximate GELU, the faster one. Each measurement is a process of its own, in turns. PYTHON has
-torch and transformers; see `peers/pretraining.py`.
+Real tokens are tokens without padding, with `[CLS]` and `[SEP]`. Only steady training is measured.
+The warm-up steps and everything before them are left out. keras_bert and transformers tokenize
+before, as they do for their users; KerasHub tokenizes during the measured steps.
+
+Both peers cut a line at 128 tokens, except in chunks. KerasHub computes scores for 20 positions of
+a row, as keras_bert does, instead of its default of 96. Its GELU is the approximate one, which is
+faster. Measurements run in turns, each in a process of its own. PYTHON has torch and transformers;
+see `peers/pretraining.py`.
 """
 
 import argparse
@@ -61,13 +62,13 @@ def main() -> None:
     parser.add_argument("vocabulary", help="vocab.txt of an uncased model")
     parser.add_argument("--peer-python", help="without it, transformers is left out")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--lines", type=int, default=10_000, help="of the corpus")
+    parser.add_argument("--lines", type=int, default=10_000, help="lines of the corpus")
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--warmup", type=int, help="steps before those measured")
-    parser.add_argument("--steps", type=int, help="that are measured")
+    parser.add_argument("--warmup", type=int, help="steps before the measured ones")
+    parser.add_argument("--steps", type=int, help="measured steps")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--sides", nargs="+", help="by default all")
+    parser.add_argument("--sides", nargs="+", help="sides to measure; default: all")
     parser.add_argument("--results", help="a file to which a line is appended for each size")
     parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -82,7 +83,7 @@ def main() -> None:
 
 
 def write_sample(corpus: str, count: int, folder: Path) -> str:
-    """Some of the lines, by chance but always the same, in their order and their documents."""
+    """Writes random lines, the same ones every time, in their order and their documents."""
     with (gzip.open if corpus.endswith(".gz") else open)(corpus, "rt", encoding="utf-8") as file:
         lines = list(file)
     kept = set(chosen(len(lines), min(count, len(lines))))
@@ -107,7 +108,7 @@ def compare(size: str, text: str, options: argparse.Namespace) -> None:
 def commands(
     size: str, text: str, common: dict[str, int], options: argparse.Namespace
 ) -> dict[str, list[str]]:
-    """By side, what to run."""
+    """Returns the command of each side."""
     numbers = [part for name, value in common.items() for part in (flag(name), str(value))]
     here = [sys.executable, __file__, text, options.vocabulary, "--sizes", size, *numbers]
     peer = str(Path(__file__).parent / "peers" / "pretraining.py")
@@ -123,7 +124,7 @@ def flag(name: str) -> str:
 
 
 def verdicts(size: str, runs: dict) -> list[str]:
-    """Ours, packed or not, against the faster side of each peer."""
+    """Compares keras_bert, packed or not, with the faster side of each peer."""
     ours = [side for side in runs if side.startswith("keras_bert")]
     lines = []
     for peer, goal in GOALS[size].items():
@@ -136,7 +137,7 @@ def verdicts(size: str, runs: dict) -> list[str]:
 
 
 def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
-    """What `keras-bert pretrain` puts together, but for what it writes."""
+    """Measures the same training as `keras-bert pretrain`, without the files that it writes."""
     import tensorflow as tf
 
     from keras_bert.pretraining.config import PretrainingConfig
@@ -218,7 +219,7 @@ def keras_hub(options: argparse.Namespace, jit: bool | str) -> dict[str, float]:
     times = []
 
     class Clock(keras.callbacks.Callback):
-        """When the measured steps begin, and when they end."""
+        """Notes when the measured steps begin and when they end."""
 
         def on_train_batch_end(self, batch, logs=None):
             if batch + 1 == options.warmup:

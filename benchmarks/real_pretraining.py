@@ -1,12 +1,16 @@
-"""A pretraining of a small BERT on two cores, and what it is good for: about two hours in all.
+"""Pretrain a small BERT on two cores in about two hours, and measure what it has learned.
 
     python benchmarks/real_pretraining.py novels.txt.gz SST2 --output build/real
 
-The recipes "fast_short" and "fast" (BERT mini) on one file of text, with a vocabulary learned from
-it; every 47th document is held out. Then the perplexity of held-out text over time as a picture,
-masks that the model fills, and accuracy on SST-2 (a folder with train.tsv and dev.tsv) of the
-pretrained and of the untrained model, fine-tuned alike with three seeds. An interrupted run goes on
-where it stopped; OUTPUT/results.md is the page.
+Learns a vocabulary from the text and runs the recipes "fast_short" and "fast" (BERT mini). Every
+47th document is held out. SST2 is a folder with train.tsv and dev.tsv. OUTPUT/results.md shows:
+
+- the perplexity of held-out text over time, as a picture,
+- masks that the model fills,
+- the accuracy on SST-2 of the pretrained and of the untrained model, both fine-tuned with the same
+  three seeds.
+
+The same command continues an interrupted run.
 """
 
 import argparse
@@ -48,15 +52,17 @@ def main() -> None:
     parser.add_argument("corpus")
     parser.add_argument("sst2", type=Path)
     parser.add_argument("--output", type=Path, default=Path("build/real"))
-    parser.add_argument("--steps", type=int, nargs=2, help="of the two recipes")
+    parser.add_argument("--steps", type=int, nargs=2, help="steps of the two recipes")
     parser.add_argument("--vocabulary-size", type=int, default=8192)
-    parser.add_argument("--examples", type=int, help="of SST-2, to try the script")
+    parser.add_argument(
+        "--examples", type=int, help="number of examples of SST-2, to try the script"
+    )
     options = parser.parse_args()
     folder = options.output
     folder.mkdir(parents=True, exist_ok=True)
 
     texts = {part: folder / f"{part}.txt" for part in ("training", "held_out")}
-    if not texts["training"].exists():  # the last to appear
+    if not texts["training"].exists():  # this file is written last
         hold_out(options.corpus, *texts.values())
     vocabulary = folder / "vocab.txt"
     if not vocabulary.exists():
@@ -80,7 +86,7 @@ def main() -> None:
         config = read_config(name, given + beginning)
         results = pretrain(config, progress=sys.stderr.isatty())
         if not results["finished"]:
-            sys.exit("Interrupted; the next start goes on from here.")
+            sys.exit("Interrupted; the same command continues the run.")
         runs[f"{name}, {config.data.sequence_length} tokens"] = config
     measures = held_out_measures(runs)
     draw(measures, folder / "perplexity.png")
@@ -105,7 +111,7 @@ def main() -> None:
 
 
 def hold_out(corpus: str, training: Path, held_out: Path) -> None:
-    """Divides a text into documents to learn from and, every 47th, to look at."""
+    """Divides a text into training documents and held-out documents (every 47th)."""
     with (
         replacing(training) as learned,
         replacing(held_out) as kept,
@@ -125,7 +131,7 @@ def hold_out(corpus: str, training: Path, held_out: Path) -> None:
 
 
 def held_out_measures(runs: dict[str, PretrainingConfig]) -> list[dict[str, Any]]:
-    """What the log says of held-out text, and after how many minutes of training, without looks."""
+    """Returns the held-out measures of the log, with the minutes of training before each."""
     found, minutes = [], 0.0
     for name, config in runs.items():
         before = 0
@@ -165,7 +171,7 @@ def draw(measures: list[dict[str, Any]], picture: Path) -> None:
 
 
 def mask_table(model: keras.Model) -> str:
-    rows = ["| text | the likeliest |", "|---|---|"]
+    rows = ["| text | most likely tokens |", "|---|---|"]
     for text, (guesses, *_) in zip(MASKED, fill_mask(model, MASKED), strict=True):
         said = ", ".join(f"{guess['token']} {guess['score']:.2f}" for guess in guesses)
         rows.append(f"| {text} | {said} |")
@@ -178,7 +184,7 @@ def accuracy_table(models: dict[str, str | Path], options: argparse.Namespace) -
         train = train.take(range(min(options.examples, len(train))))
     labels = label_names(train, "single_label")
     rows = [
-        f"| SST-2, {FINE_TUNING.epochs} epochs | mean accuracy of dev | each seed |",
+        f"| SST-2, {FINE_TUNING.epochs} epochs | mean accuracy on dev | each seed |",
         "|---|---|---|",
     ]
     for name, directory in models.items():

@@ -1,13 +1,17 @@
-"""A classifier's SavedModel from texts: beside its own ids, and under many callers at once.
+"""Measure a classifier's SavedModel: texts beside ids, or many callers at once.
 
     python benchmarks/serving.py MODEL TEXTS [--batches 1 8 32] [--rounds 9] [--threads 1]
     python benchmarks/serving.py MODEL TEXTS --requests 10000 [--callers 32]
 
-MODEL is a directory of keras_bert; TEXTS is a TSV with the texts in its first column, below a
-header. The ids are those of the texts, padded to the longest of a batch, as inside the file. The
-two signatures are asked in turns, every other round in reverse order; a ratio is the median of
-those of the rounds. The requests, of one to eight texts, go through TensorFlow's C API, as in
-TensorFlow Serving, in a process without Keras.
+MODEL is a directory of keras_bert. TEXTS is a TSV with a header and texts in its first column.
+
+The first command compares the time of the text signature with the time of the signature that takes
+ids. The ids are made from the same texts and padded to the longest text of the batch, as the file
+does inside. The signatures run in turns, every other round in reverse order. A ratio is the median
+of the rounds' ratios.
+
+With `--requests`, many callers send requests of one to eight texts and the answers are compared.
+The requests go through TensorFlow's C API, as in TensorFlow Serving, in a process without Keras.
 """
 
 import argparse
@@ -42,7 +46,9 @@ def main():
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--requests", type=int, help="ask so often instead of measuring")
+    parser.add_argument(
+        "--requests", type=int, help="number of requests; without it, times are measured"
+    )
     parser.add_argument("--callers", type=int, default=32)
     options = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
@@ -65,7 +71,7 @@ def main():
 
 
 def row(model, signatures, batches, rounds):
-    """What both signatures take for the same batches, as a row of the table."""
+    """Measures both signatures with the same batches; returns a row of the table."""
     ids = [without_padding(model.preprocessor(batch)) for batch in batches]
     sides = {
         "text": (signatures["serving_default"], [{"text": tf.constant(b)} for b in batches]),
@@ -96,7 +102,7 @@ def _time(function, batches):
 
 
 def ask(model, directory, texts, options):
-    """The largest difference of any answer to Keras', and the process' memory in kB."""
+    """Returns the largest difference between the answers and Keras', and the memory in kB."""
     file = saved_model_pb2.SavedModel()
     file.ParseFromString((directory / "saved_model.pb").read_bytes())
     signature = file.meta_graphs[0].signature_def["serving_default"]
@@ -121,9 +127,11 @@ def ask(model, directory, texts, options):
         "requests": options.requests,
         "callers": options.callers,
         "seconds": round(time.perf_counter() - began, 1),
-        "first answers to Keras": float(np.abs(keras_scores - np.array(reply["scores"])).max()),
-        "all answers to the first": reply["difference"],
-        "memory after a fifth, at the end": reply["resident"],
+        "difference of the first answers from Keras": float(
+            np.abs(keras_scores - np.array(reply["scores"])).max()
+        ),
+        "difference of all answers from the first": reply["difference"],
+        "memory after a fifth of the requests, at the end": reply["resident"],
     }
 
 

@@ -1,13 +1,14 @@
-"""Times the parts of a step alone, on one thread, in processor time.
+"""Measure the processor time of the parts of a training step on one thread.
 
     python benchmarks/step_profile.py --weights DIR         # fine-tuning: `fit` of a classifier
     python benchmarks/step_profile.py --preset bert_mini    # pretraining: masked tokens
 
-Parts contain one another: what dropout takes is forward less forward without it, what the head
-takes is forward and backward less those of the encoder. The products of matrices are those of
-feed-forward layers of this size, with as many operations as
-`keras_bert.pretraining.training.throughput` counts in the step: what would be
-left if all the rest cost nothing.
+The parts overlap. The time of dropout is "forward" minus "forward, no dropout". The time of the
+head is "forward and backward" minus "forward and backward, encoder".
+
+"matrix products" is the time that a step would take if it only multiplied matrices. It is measured
+with feed-forward layers of the model's size that have as many operations as
+`keras_bert.pretraining.training.throughput` counts in the step.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.training.throughput import encoder_flops, training_flops
 
-BATCH, SST2 = 32, 13  # tokens of a text, as SST-2's batches are
+BATCH, SST2 = 32, 13  # texts of a batch; tokens of a text, about as in SST-2's batches
 
 Parts = dict[str, Callable[[], object]]
 
@@ -43,10 +44,10 @@ Parts = dict[str, Callable[[], object]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     task = parser.add_mutually_exclusive_group(required=True)
-    task.add_argument("--weights", help="of a classifier: a directory of transformers'")
-    task.add_argument("--preset", help="the size of a masked language model")
+    task.add_argument("--weights", help="fine-tuning: directory of a model of transformers")
+    task.add_argument("--preset", help="pretraining: size of the masked language model")
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--repeats", type=int, default=5, help="of a part in a round")
+    parser.add_argument("--repeats", type=int, default=5, help="repetitions of a part in a round")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     interleaved_timing.use_threads(options.threads)
@@ -57,7 +58,7 @@ def main() -> None:
             began = time.process_time()
             for _ in range(options.repeats):
                 part()
-            if number:  # the first round traces
+            if number:  # the first round traces graphs
                 taken = (time.process_time() - began) / options.repeats
                 measured[name].append(taken * 1000)
     for name, times in measured.items():
@@ -82,7 +83,7 @@ def finetuning(weights: str) -> Parts:
         "clipping and optimizer": tf.function(
             lambda: model.optimizer.apply(gradients, model.trainable_variables)
         ),
-        "products of matrices": products(model, 3 * encoder_flops(model.config, BATCH, SST2), SST2),
+        "matrix products": products(model, 3 * encoder_flops(model.config, BATCH, SST2), SST2),
     }
 
 
@@ -108,12 +109,12 @@ def pretraining(preset: str) -> Parts:
         "whole step": lambda: step.train(batches, tf.constant(1)),
         **parts_of(model, x, loss),
         "clipping and optimizer": tf.function(update),
-        "products of matrices": products(model, flops, LENGTH),
+        "matrix products": products(model, flops, LENGTH),
     }
 
 
 def parts_of(model: keras.Model, x: dict, loss: Callable) -> Parts:
-    """Of the two passes."""
+    """Returns the parts of the forward and the backward pass."""
 
     def forward(training: bool) -> Callable:
         return tf.function(lambda: model(x, training=training))
@@ -146,11 +147,11 @@ def gradients_of(variables: list) -> list[tf.Tensor]:
 
 
 def products(model: keras.Model, flops: int, length: int) -> Callable:
-    """Feed-forward layers without anything else, as many as make up these operations."""
+    """Returns a function that only multiplies matrices, with about this number of operations."""
     config, tokens = model.config, BATCH * length
     narrow, wide = config.hidden_size, config.intermediate_size
     x = tf.random.normal([tokens, narrow])
-    first = tf.random.normal([narrow, wide]) * narrow**-0.5  # so that nothing grows
+    first = tf.random.normal([narrow, wide]) * narrow**-0.5  # keeps the values' size
     second = tf.random.normal([wide, narrow]) * wide**-0.5
     layers = round(flops / (4 * tokens * narrow * wide))
 

@@ -1,4 +1,4 @@
-"""Batches of any objective with tokens at random, for measurements of the step alone."""
+"""Random batches for any objective, to measure a training step without its data."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ def random_batch(
     """Returns inputs, labels and weights as `pretraining.data.input_pipeline` makes them, unpadded.
 
     Args:
-        objective: what is trained.
-        vocabulary_size: of the tokens.
-        batch_size: B.
-        length: T.
-        max_predictions_per_seq: P, masked tokens of an example.
+        objective: training objective.
+        vocabulary_size: ids are below this number.
+        batch_size: number of examples B.
+        length: number of tokens T of an example.
+        max_predictions_per_seq: number of masked tokens P of an example.
     """
     rng = np.random.default_rng(0)
     tokens, masked = (batch_size, length), (batch_size, max_predictions_per_seq)

@@ -1,8 +1,11 @@
-"""Tokens per second of one core: tokenizers in the graph beside those of other libraries.
+"""Measure tokens per second of tokenizers on one core, beside other libraries.
 
-Each round runs every one of them on the same lines, so that what else the machine does hits all.
-The first round is without what a library remembers of the words it has seen; the median is of the
-others. Offsets and packing are parts of what Hugging Face's `encode_batch` always does.
+    python benchmarks/tokenization.py TEXT wordpiece=VOCAB byte_pair=DIRECTORY sentencepiece=MODEL
+
+Each round runs all tokenizers on the same lines, so other work on the machine affects all of them.
+In the first round, no library has seen the words before. The median is over the other rounds: there
+a library can use its cache of words. Hugging Face's `encode_batch` always computes offsets, so also
+compare it with "with offsets".
 """
 
 import argparse
@@ -41,7 +44,7 @@ def byte_pair(path):
 
 
 def sentencepiece(path):
-    """KerasHub has none but tf.text's operation, which ours calls too; it is given here."""
+    """Returns the three tokenizers; KerasHub's and ours both call tf.text's operation."""
     ours = SentencePiece(
         Path(path).read_bytes(),
         last_tokens=["[MASK]"],
@@ -62,7 +65,7 @@ def sentencepiece(path):
 
 
 KINDS = {"wordpiece": wordpiece, "byte_pair": byte_pair, "sentencepiece": sentencepiece}
-"""Kind to a function of its file that returns our tokenizer, Hugging Face's and KerasHub's."""
+"""Kind to a function that opens its file as our tokenizer, Hugging Face's and KerasHub's."""
 
 
 def in_graph(function):
@@ -71,7 +74,7 @@ def in_graph(function):
 
 
 def durations(functions, batches, rounds):
-    """Seconds of each round: name of function to list."""
+    """Measures the seconds of each round: name of function to list."""
     found = {name: [] for name in functions}
     for function in functions.values():
         function(batches[0][:1])
@@ -85,7 +88,7 @@ def durations(functions, batches, rounds):
 
 
 def compare(kind, path, texts, rounds):
-    """Prints a table of one kind."""
+    """Prints the table of one kind of tokenizer."""
     ours, peer, hub = KINDS[kind](path)
     strings = {id(batch): [text.decode() for text in batch.numpy()] for batch in texts}
     functions = {
@@ -103,7 +106,7 @@ def compare(kind, path, texts, rounds):
         {name: total / of(s) / 1e6 for name, s in seconds.items()}
         for of in (lambda s: s[0], lambda s: statistics.median(s[1:] or s))
     )
-    print(f"{kind}: {total:,} tokens, million a second; KerasHub's time / this one's")
+    print(f"{kind}: {total:,} tokens; million tokens a second, KerasHub's time / this time")
     print(f"  {'':26s} {'first':>8s} {'median':>8s} {'first':>8s} {'median':>8s}")
     for name in functions:
         ratios = first[name] / first["KerasHub"], median[name] / median["KerasHub"]
@@ -121,7 +124,9 @@ def main():
         metavar="KIND=FILE",
         help="wordpiece=VOCAB_TXT, byte_pair=DIRECTORY, sentencepiece=MODEL",
     )
-    parser.add_argument("--lines", type=int, default=2000, help="the first ones that are not empty")
+    parser.add_argument(
+        "--lines", type=int, default=2000, help="number of lines, without empty ones"
+    )
     parser.add_argument("--batch", type=int, default=256, help="lines of a batch")
     parser.add_argument("--rounds", type=int, default=4)
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""From logits of windows to answers, and the official scores of SQuAD 1.1, for the peer."""
+"""Choose the peer's answers from logits of windows, and score them as SQuAD 1.1 does."""
 
 import re
 import string
@@ -10,16 +10,17 @@ N_BEST = 20
 
 
 def best_answers(windows, contexts, longest):
-    """The best slice of each context, as Hugging Face's question answering example finds it.
+    """Returns the best answer in each context, as Hugging Face's question answering example does.
 
-    Of every window the 20 best starts and ends are paired; pairs outside the context, backwards
-    or longer than `longest` tokens are dropped; the highest sum of logits over all windows wins.
+    Pairs the 20 best starts and the 20 best ends of every window. Drops pairs outside of the
+    context, backwards, or longer than `longest` tokens. Takes the pair with the highest sum of
+    logits over all windows.
 
     Args:
-        windows: per question a list of (start logits, end logits, offsets), offsets -1 outside
-            the context.
-        contexts: per question.
-        longest: tokens of an answer.
+        windows: for each question, a list of (start logits, end logits, offsets). Offsets are -1
+            outside of the context.
+        contexts: context of each question.
+        longest: maximum number of tokens of an answer.
     """
     answers = []
     for parts, context in zip(windows, contexts, strict=True):
@@ -38,7 +39,7 @@ def best_answers(windows, contexts, longest):
 
 
 def exact_match_and_f1(answers, golden):
-    """Shares of 1; the best of the golden answers counts."""
+    """Returns the mean exact match and F1, from 0 to 1, with the best of the golden answers."""
     exact = [
         max(normalized(a) == normalized(g) for g in gs)
         for a, gs in zip(answers, golden, strict=True)
@@ -54,6 +55,6 @@ def token_f1(answer, golden):
 
 
 def normalized(text):
-    """Lower case, without punctuation, articles and superfluous white space."""
+    """Lowercases; removes punctuation, articles and superfluous white space."""
     kept = "".join(c for c in text.lower() if c not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())

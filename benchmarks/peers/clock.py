@@ -1,14 +1,14 @@
-"""What a measured stretch takes, on the wall and of the processors."""
+"""Measure the seconds between two moments, by the clock and in processor time."""
 
 import time
 
 
 def now():
-    """Where both clocks stand."""
+    """Returns the time by the clock and the processor time."""
     return time.monotonic(), time.process_time()
 
 
 def between(began, ended):
-    """Seconds from one `now` to another."""
+    """Returns the seconds from one `now` to another, by both clocks."""
     seconds, processor_seconds = (b - a for a, b in zip(began, ended, strict=True))
     return {"seconds": seconds, "processor_seconds": processor_seconds}

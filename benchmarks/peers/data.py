@@ -1,7 +1,7 @@
-"""The data of the fine-tuning benchmarks as plain lists, read with Python's own modules only.
+"""Read the data of the fine-tuning benchmarks as plain lists, with Python's own modules only.
 
-The peers train on what this returns; ours reads the same files with keras_bert's readers and
-checks that it got the same.
+The peers train on these lists. keras_bert reads the same files with its own readers, and
+`benchmarks/finetuning.py` checks that both have read the same.
 """
 
 import csv
@@ -11,7 +11,7 @@ import re
 from collections import namedtuple
 from pathlib import Path
 
-Texts = namedtuple("Texts", "texts pairs labels")  # pairs: None, or as many second texts
+Texts = namedtuple("Texts", "texts pairs labels")  # pairs: the second texts, or None
 Words = namedtuple("Words", "words tags")
 Questions = namedtuple("Questions", "ids questions contexts answers")  # answers: [(text, start)]
 
@@ -26,11 +26,11 @@ INTENTS = (
 )
 _LETTER = r"[^\W_\u3400-\u9fff]"  # an ideograph is a word by itself
 WORD = re.compile(rf"{_LETTER}+(?:[.'’-]{_LETTER}+)*|\S")
-WIKIGOLD_TRAIN = 0.8  # of the sentences, the first; so articles are not torn apart (but one)
+WIKIGOLD_TRAIN = 0.8  # the first sentences, so that at most one article is divided
 
 
 def load(task, folder):
-    """(train, test) of a task, from the folder of data sets."""
+    """Reads (train, test) of a task from the folder of data sets."""
     folder = Path(folder)
     if task in ("sst2", "mrpc", "stsb"):
         return tuple(glue(folder / task / f"{part}.tsv") for part in ("train", "dev"))
@@ -46,7 +46,7 @@ def load(task, folder):
 
 
 def glue(path):
-    """SST-2, MRPC or STS-B."""
+    """Reads SST-2, MRPC or STS-B."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     for text, pair, label in (
@@ -61,7 +61,7 @@ def glue(path):
 
 
 def conll(path):
-    """Sentences between blank lines; the first column is the word, the last one the tag."""
+    """Reads sentences between blank lines; the first column is the word, the last one the tag."""
     sentences = [[]]
     for line in path.read_text("utf-8").split("\n"):
         if line.strip() and not line.startswith("-DOCSTART-"):
@@ -85,7 +85,7 @@ def snips_intents(folder, part):
 
 
 def snips_slots(folder, part):
-    """Words within each piece of text; tags are IOB2."""
+    """Divides each piece of text into words with IOB2 tags."""
     sentences = []
     for _, pieces in _snips(folder, part):
         words = []
@@ -120,7 +120,7 @@ def squad(path):
 
 
 def names(labels):
-    """Labels by id: sorted, numbers as numbers; both sides use this order."""
+    """Returns the sorted labels, numbers by their value. Both sides number labels in this order."""
     found = {label for row in labels for label in ([row] if isinstance(row, str) else row)}
     return sorted(
         found, key=lambda name: (not name.isdecimal(), len(name) if name.isdecimal() else 0, name)
@@ -128,15 +128,15 @@ def names(labels):
 
 
 def sample(examples, count):
-    """Some of the examples, by chance but always the same, in their order."""
+    """Returns random examples, the same ones every time, in their order."""
     return take(examples, chosen(len(examples[0]), count))
 
 
 def chosen(total, count):
-    """Indices."""
+    """Returns random indices below `total`, the same ones every time, in order."""
     return sorted(random.Random(0).sample(range(total), count))
 
 
 def take(examples, indices):
-    """The examples at the indices."""
+    """Returns the examples at the indices."""
     return type(examples)(*(part and [part[index] for index in indices] for part in examples))

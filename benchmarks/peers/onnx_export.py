@@ -1,7 +1,7 @@
-"""A Hugging Face encoder as an ONNX file, by torch's exporters; run with a Python that has them.
+"""Write a Hugging Face encoder as an ONNX file with one of torch's exporters.
 
-`torchscript` traces the model with plain attention, which gave the fastest graph of those tried;
-`dynamo` is what `torch.onnx.export` does by default.
+`torchscript` traces the model with plain attention; this graph was the fastest that was tried.
+`dynamo` is the default of `torch.onnx.export`. Run this with a Python that has torch.
 """
 
 import argparse
@@ -26,7 +26,7 @@ class Encoder(torch.nn.Module):
         ]
 
     def forward(self, *arrays):
-        """Ids int64 `[B, T]`, in the order of `names`, to hidden states and pooled output."""
+        """Maps ids int64 `[B, T]`, in the order of `names`, to hidden states and pooled output."""
         outputs = self.model(**dict(zip(self.names, arrays, strict=True)))
         return tuple(outputs[name] for name in OUTPUTS if name in outputs)
 
@@ -47,7 +47,7 @@ def export(weights, path, exporter):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("weights", help="a directory as Hugging Face writes it")
+    parser.add_argument("weights", help="model directory in Hugging Face's format")
     parser.add_argument("path", help="the ONNX file")
     parser.add_argument("--exporter", choices=ATTENTION, default="torchscript")
     options = parser.parse_args()

@@ -1,10 +1,13 @@
-"""What is fine-tuned and how; both sides read this table and nothing else.
+"""Tasks and hyperparameters of the fine-tuning benchmarks. Both sides read all settings from here.
 
-Optimizer on both sides: AdamW (0.9, 0.999, 1e-6), decoupled weight decay 0.01, not on biases and
-layer normalizations; the rate rises from 0 over the first tenth of the steps and falls linearly to
-0; the gradient's norm is clipped at 1. Dropout as in the weights' configuration. Batches of texts
-of similar length, from pools of the same size, padded to their longest; the Trainer takes the
-longest of a pool first, ours are shuffled. No validation: the last epoch counts.
+Both sides train with AdamW (0.9, 0.999, 1e-6) and a decoupled weight decay of 0.01, which leaves
+out biases and layer normalizations. The learning rate rises from 0 over the first tenth of the
+steps, then falls linearly to 0. The gradient's norm is clipped at 1. Dropout is as in the model's
+configuration.
+
+A batch has texts of similar length, from pools of the same size, and is padded to its longest text.
+keras_bert shuffles the batches of a pool; the Trainer takes the longest texts first. There is no
+validation: the model of the last epoch is measured.
 """
 
 WARMUP, WEIGHT_DECAY, CLIP_NORM, EPSILON = 0.1, 0.01, 1.0, 1e-6

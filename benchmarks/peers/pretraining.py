@@ -1,7 +1,7 @@
-"""Tokens per second of Hugging Face's run_mlm, for `pretraining_speed.py`.
+"""Measure tokens per second of Hugging Face's run_mlm, for `pretraining_speed.py`.
 
-Its two ways to make rows: each line one, padded to the longest of its batch (`--line_by_line`), or
-all lines one after the other, cut into rows of full length (`group_texts`, its default).
+run_mlm makes rows in two ways. With `--line_by_line`, each line is a row, padded to the longest row
+of its batch. By default (`group_texts`), all lines are joined and cut into rows of full length.
 """
 
 import argparse
@@ -18,13 +18,13 @@ from train import make_trainer
 
 
 def lines(tokenizer, texts):
-    """A row for each line."""
+    """Makes a row of each line."""
     encoded = tokenizer(texts, truncation=True, max_length=LENGTH, return_special_tokens_mask=True)
     return [{name: encoded[name][i] for name in encoded} for i in range(len(texts))]
 
 
 def chunks(tokenizer, texts):
-    """Rows of full length; as in run_mlm, what is left over of 1,000 lines is dropped."""
+    """Makes rows of full length; as in run_mlm, drops the last tokens of every 1,000 lines."""
     rows = []
     for start in range(0, len(texts), 1000):
         encoded = tokenizer(texts[start : start + 1000], return_special_tokens_mask=True)
@@ -38,7 +38,7 @@ ROWS = {"lines": lines, "chunks": chunks}
 
 
 class Clock(transformers.TrainerCallback):
-    """When the measured steps begin, and when they end."""
+    """Notes when the measured steps begin and when they end."""
 
     def __init__(self, warmup):
         self.warmup = warmup
@@ -50,12 +50,12 @@ class Clock(transformers.TrainerCallback):
             self.times.append(now())
 
     def on_train_end(self, *args, **kwargs):
-        """Notes the time."""
+        """Notes the time at the end of the measured steps."""
         self.times.append(now())
 
 
 def count_tokens(trainer, warmup):
-    """What the batches of the measured steps hold, once they are trained on."""
+    """Returns counts of tokens, without and with padding, that the measured steps will fill in."""
     counts, compute_loss = {"tokens": 0, "cells": 0}, trainer.compute_loss
 
     def compute(model, inputs, *args, **kwargs):
@@ -99,7 +99,7 @@ def main():
     )
     plan = {"batch_size": options.batch_size, "epochs": 1, "learning_rate": LEARNING_RATE}
     steps = argparse.Namespace(steps=options.warmup + options.steps, seed=1)
-    # The Trainer would take away the special tokens' mask, and its collator compute it anew.
+    # Otherwise the Trainer removes the mask of special tokens, and its collator computes it again.
     changes = {"train_sampling_strategy": "random", "remove_unused_columns": False}
     trainer, clock = make_trainer(job, plan, steps, **changes), Clock(options.warmup)
     trainer.add_callback(clock)

@@ -1,4 +1,4 @@
-"""One JSON line for each finished run."""
+"""A file of results: one JSON line for each finished run."""
 
 import datetime
 import json
@@ -6,7 +6,7 @@ import os
 
 
 def append(path, **run):
-    """Adds when and on how many processors, and writes the line at once."""
+    """Appends a line with the date, the number of processors and the given fields."""
     run = {
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "processors": os.cpu_count(),

@@ -1,4 +1,4 @@
-"""Seconds that Hugging Face's Trainer needs for the measured epoch of `finetuning_speed.py`."""
+"""Measure the seconds of Hugging Face's Trainer for one epoch of `finetuning_speed.py`."""
 
 import argparse
 import json
@@ -12,17 +12,17 @@ from train import Texts, make_trainer
 
 
 class Clock(transformers.TrainerCallback):
-    """When epochs begin and end."""
+    """Notes when epochs begin and end."""
 
     def __init__(self):
         self.times = []
 
     def on_epoch_begin(self, *args, **kwargs):
-        """Notes the time; the end of an epoch is where the next begins."""
+        """Notes the time at the beginning of an epoch, which is the end of the epoch before."""
         self.times.append(now())
 
     def on_train_end(self, *args, **kwargs):
-        """Notes the time."""
+        """Notes the time at the end of the last epoch."""
         self.times.append(now())
 
 

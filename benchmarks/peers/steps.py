@@ -1,4 +1,4 @@
-"""The losses (and scores) that `finetuning_steps.py` compares, by Hugging Face's Trainer."""
+"""Compute the Trainer's losses and scores for `finetuning_steps.py`."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ def main():
     for name in ("task", "weights", "data", "batches"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--seed", type=int, required=True, help="of dropout")
+    parser.add_argument("--seed", type=int, required=True, help="seed of dropout")
     parser.set_defaults(steps=-1)
     options = parser.parse_args()
 
@@ -59,7 +59,7 @@ def main():
 
 
 def noting(compute_loss, losses):
-    """The Trainer's own log has four digits."""
+    """Returns `compute_loss`, and notes each loss. The Trainer's own log has only four digits."""
 
     def compute(*args, **kwargs):
         loss = compute_loss(*args, **kwargs)

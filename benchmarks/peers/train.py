@@ -1,9 +1,9 @@
-"""Fine-tunes one task with Hugging Face's Trainer and appends what came out to a file of results.
+"""Fine-tune one task with Hugging Face's Trainer and append its scores to a file of results.
 
     python benchmarks/peers/train.py mrpc --seed 1 --weights DIR --data DIR --results FILE
 
 Needs torch, transformers, accelerate, scikit-learn, scipy and seqeval, in an environment of its
-own. WEIGHTS is a directory as `save_pretrained` writes it, DATA the folder of data sets.
+own. The weights are a directory that `save_pretrained` wrote; the data are the folder of data sets.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def make_trainer(job, plan, options, **changes):
         num_train_epochs=plan["epochs"],
         max_steps=options.steps,
         learning_rate=plan["learning_rate"],
-        warmup_steps=WARMUP,  # below 1: a share
+        warmup_steps=WARMUP,  # below 1: a share of the steps
         lr_scheduler_type="linear",
         weight_decay=WEIGHT_DECAY,
         max_grad_norm=CLIP_NORM,
@@ -113,7 +113,7 @@ def make_trainer(job, plan, options, **changes):
 
 
 def predict(trainer, rows):
-    """Outputs by row; rows of like length share a batch."""
+    """Returns the outputs of each row. Rows of similar length share a batch."""
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input_ids"]))
     batches = [order[i : i + 64] for i in range(0, len(order), 64)]
     outputs = [None] * len(rows)
@@ -130,7 +130,7 @@ def predict(trainer, rows):
 
 
 class Texts:
-    """One label, or one number, for a text or a pair of texts."""
+    """Examples with a label or a number for a text or a pair of texts."""
 
     def __init__(self, plan, tokenizer, weights, train, test):
         self.tokenizer = tokenizer
@@ -150,7 +150,7 @@ class Texts:
         ]
 
     def measure(self, trainer):
-        """Metrics of the test."""
+        """Returns the metrics of the test set."""
         logits = np.stack([output[0] for output in predict(trainer, self.test)])
         wanted = [row["labels"] for row in self.test]
         if self.regression:
@@ -165,7 +165,7 @@ class Texts:
 
 
 class Words:
-    """A tag for each word, at the word's first token."""
+    """Examples with a tag for each word, at the word's first token."""
 
     def __init__(self, plan, tokenizer, weights, train, test):
         self.tokenizer = tokenizer
@@ -185,7 +185,7 @@ class Words:
         for i, tags in enumerate(part.tags):
             words = encoded.word_ids(i)
             firsts = [w is not None and w not in words[:k] for k, w in enumerate(words)]
-            # Tags of the test that training does not know cannot be predicted.
+            # A tag of the test set that training lacks cannot be predicted.
             labels = [
                 self.names.index(tags[word]) if first and tags[word] in self.names else -100
                 for word, first in zip(words, firsts, strict=True)
@@ -195,7 +195,7 @@ class Words:
         return rows
 
     def measure(self, trainer):
-        """Metrics of the test."""
+        """Returns the metrics of the test set."""
         found = []
         outputs = predict(trainer, self.test)
         for tags, row, (logits,) in zip(self.tags, self.test, outputs, strict=True):
@@ -214,7 +214,7 @@ class Words:
 
 
 class Questions:
-    """The slice of a context that answers a question; long contexts in overlapping windows."""
+    """Examples with a question and a context; long contexts are read in overlapping windows."""
 
     def __init__(self, plan, tokenizer, weights, train, test):
         self.tokenizer, self.plan = tokenizer, plan
@@ -249,7 +249,7 @@ class Questions:
         return rows
 
     def measure(self, trainer):
-        """Metrics of the test."""
+        """Returns the metrics of the test set."""
         windows = [[] for _ in self.examples.ids]
         for row, (starts, ends) in zip(self.test, predict(trainer, self.test), strict=True):
             windows[row["owner"]].append((starts, ends, row["offsets"]))
@@ -260,7 +260,7 @@ class Questions:
 
 
 def target(offsets, second, start, end):
-    """The answer's first and last token in a window, or `[CLS]` twice if it is not whole in it."""
+    """Returns the answer's first and last token; if the window lacks a part, `[CLS]` twice."""
     inside = np.flatnonzero(second)
     if offsets[inside[0], 0] > start or offsets[inside[-1], 1] < end:
         return 0, 0

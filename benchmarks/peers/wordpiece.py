@@ -1,13 +1,16 @@
-"""Hugging Face's tokenizer of a vocab.txt."""
+"""Load Hugging Face's tokenizer of a vocab.txt."""
 
 import transformers
 
 
 def load(vocabulary):
-    """The fast one; raises if it has not taken the vocabulary.
+    """Returns the fast tokenizer.
 
-    An argument of a name that it does not know is ignored: release 5 has `vocab` where release 4
-    had `vocab_file`, and with the other one everything is `[UNK]`.
+    Release 5 of transformers has the argument `vocab`, release 4 had `vocab_file`. Each release
+    ignores the other's argument without a message, and then every word is `[UNK]`.
+
+    Raises:
+        ValueError: if the tokenizer has not read the vocabulary.
     """
     tokenizer = transformers.BertTokenizerFast(vocab=vocabulary)
     with open(vocabulary, encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The training steps that are compiled."""
+"""The training steps that `make tpu-check` compiles."""
 
 import math
 from typing import NamedTuple
@@ -13,18 +13,18 @@ SMALL = {
 
 
 class Case(NamedTuple):
-    """A step: of the size of a preset or, without, of `SMALL` with the traits of a family."""
+    """A training step of a model: a preset or, without `size`, `SMALL` with a family's traits."""
 
     objective: str
     size: str = ""
     family: str = ""
     batch_size: int = 32
     length: int = 128
-    accumulation: int = 1  # micro-batches, which make the batch
+    accumulation: int = 1  # number of micro-batches of a batch
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """B, T and P, which is 15 % of T."""
+        """Batch size B, length T, and number of masked tokens P (15 % of T)."""
         return self.batch_size, self.length, math.ceil(0.15 * self.length)
 
 

@@ -1,19 +1,22 @@
-"""Training steps compiled for a TPU v5e without one: a table.
+"""Compile training steps for a TPU v5e on a machine without one, and print a table.
 
     make tpu-check                        # each objective, small: compiled anew
     make tpu-check CASES="base large"     # the cases whose first word is one of these
     make tpu-check CASES=                 # nothing: the table from results.json
 
-What is compiled is what `tf.distribute` runs on each replica: forward and backward pass, clipping
+A compiled step is what `tf.distribute` runs on each replica: forward and backward pass, clipping
 and optimizer, with dropout, in bfloat16 with float32 weights, for one chip. Results are kept in
-results.json beside this file. It fails if a result is more than 3 % off the formula in
-`keras_bert.pretraining.training.throughput`, or needs more memory than the chip has.
+results.json beside this file. The check fails if a result differs by more than 3 % from the formula
+in `keras_bert.pretraining.training.throughput`, or needs more memory than the chip has.
 
-TFLOP, in turn: the formula; the products of matrices in the module that TensorFlow hands over,
-which are what the formula counts; all that the compiler counts in its program, element-wise
-operations included, a loop as if it ran once: so of a batch in parts it counts one part, and is
-compared with the formula's. Memory in GB (10⁹ bytes): the arguments are weights, moments and the
-batch.
+The first three columns are in TFLOP:
+
+- formula: the operations of the matrix products by the formula.
+- products: the operations of the matrix products in TensorFlow's module.
+- compiled: all operations that the compiler counts, with element-wise ones. It counts a loop once,
+  so if a batch has parts it counts one part, and is compared with one part of the formula.
+
+Memory is in GB (10⁹ bytes). The arguments are the weights, the optimizer's moments and the batch.
 """
 
 import argparse
@@ -28,15 +31,13 @@ from typing import Any
 from benchmarks.tpu.cases import CASES
 
 RESULTS = Path(__file__).with_name("results.json")
-MEMORY = int(15.75 * 2**30)  # of the 16 GiB of a v5e, what libtpu leaves to programs
+MEMORY = int(15.75 * 2**30)  # libtpu leaves this much of a v5e's 16 GiB to programs
 TOLERANCE = 0.03
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "cases", nargs="*", help="what to compile: names of cases, or their first words"
-    )
+    parser.add_argument("cases", nargs="*", help="cases to compile: their names or first words")
     wanted = parser.parse_args().cases
     for name in [name for name in CASES if name in wanted or name.split()[0] in wanted]:
         print(f"{name} ...", file=sys.stderr, flush=True)
@@ -47,7 +48,7 @@ def main() -> None:
 
 
 def measure(name: str) -> dict:
-    """Lowers and compiles, each in a process of its own, which gives all memory back."""
+    """Lowers and compiles a case, each in its own process, so that all memory is freed."""
     with tempfile.NamedTemporaryFile() as module:
         formula = run("steps", name, module.name)
         result = run("compiler", module.name, str(CASES[name].accumulation))
@@ -55,7 +56,7 @@ def measure(name: str) -> dict:
 
 
 def run(program: str, *arguments: str) -> Any:
-    """The last line that a program prints."""
+    """Runs a program and returns the last line that it prints, as JSON."""
     command = [sys.executable, "-m", f"benchmarks.tpu.{program}", *arguments]
     return json.loads(subprocess.check_output(command, text=True).strip().split("\n")[-1])
 

@@ -1,6 +1,6 @@
-"""XLA modules compiled for one chip of a TPU v5e by libtpu, on a machine without a TPU.
+"""Compile an XLA module with libtpu for one chip of a TPU v5e, on a machine without a TPU.
 
-`python -m benchmarks.tpu.compiler FILE LOOPS` prints what comes out, as JSON.
+`python -m benchmarks.tpu.compiler FILE LOOPS` prints the result as JSON.
 """
 
 import json
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# The accelerator is named, so that libtpu does not look for it.
+# These variables name the accelerator, so that libtpu does not search for it.
 os.environ.update(
     JAX_PLATFORMS="cpu",
     TPU_SKIP_MDS_QUERY="1",
@@ -23,7 +23,7 @@ os.environ.update(
 )
 
 import numpy as np
-from jax._src import compiler  # the versions are pinned, so what is private stays what it is
+from jax._src import compiler  # private, but the versions are pinned
 from jax._src.interpreters import mlir
 from jax._src.lib import _jax
 from jax.experimental import topologies
@@ -34,18 +34,18 @@ TOPOLOGY = "v5e:2x2"
 
 
 def compile_for_tpu(module: bytes, loops: int = 1) -> dict[str, Any]:
-    """Compiles a module.
+    """Compiles an XLA module for one chip of a TPU v5e.
 
     Args:
         module: a serialized XLA module.
         loops: how often its loops run.
 
     Returns:
-        `products`, the floating-point operations of the products of matrices in the module;
-        `flops` of the compiled program, as the compiler counts them, loops as if they ran once,
-        and its `arguments`, `temporaries` and `memory` (with what is neither) in bytes; `seconds`
-        of compiling. If the chip's memory is too small, `products` and `refused`, what the compiler
-        says.
+        A dictionary. `products` are the floating-point operations of the module's matrix products.
+        `flops` are the operations that the compiler counts, with each loop counted once.
+        `arguments`, `temporaries` and `memory` (the whole program) are in bytes. `seconds` is the
+        processor time of compiling. If the chip's memory is too small, the dictionary has only
+        `products` and `refused`, the compiler's message.
     """
     device = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGY).devices[0]
     options = compiler.get_compile_options(
@@ -53,11 +53,11 @@ def compile_for_tpu(module: bytes, loops: int = 1) -> dict[str, Any]:
     )
     with mlir.make_ir_context():
         program = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module))
-        # TensorFlow leaves functions that nobody calls, among them copies of loops' bodies.
+        # TensorFlow leaves functions without a caller, for example copies of loops' bodies.
         PassManager.parse("builtin.module(symbol-dce)").run(program.operation)
         operations = list(_operations(program.operation))
         products = sum(_flops(o) * (loops if inside else 1) for o, inside in operations)
-        for copy in [o for o, _ in operations if o.name == "mhlo.copy"]:  # libtpu knows it not
+        for copy in [o for o, _ in operations if o.name == "mhlo.copy"]:  # unknown to libtpu
             copy.results[0].replace_all_uses_with(copy.operands[0])
             copy.erase()
         began = time.process_time()
@@ -86,7 +86,7 @@ def compile_for_tpu(module: bytes, loops: int = 1) -> dict[str, Any]:
 
 
 def _operations(operation: Any, inside: bool = False) -> Iterator[tuple[Any, bool]]:
-    """All operations in one, each with whether it stands in a loop."""
+    """Yields all operations inside of one, each with whether it is in a loop."""
     for region in operation.regions:
         for block in region.blocks:
             for inner in block.operations:
@@ -96,7 +96,7 @@ def _operations(operation: Any, inside: bool = False) -> Iterator[tuple[Any, boo
 
 
 def _flops(operation: Any) -> int:
-    """Of a product of matrices; 0 for anything else."""
+    """Returns the floating-point operations of a matrix product, 0 for any other operation."""
     if operation.name == "stablehlo.dot":
         contracted = [ir.RankedTensorType(operation.operands[0].type).shape[-1]]
     elif operation.name == "stablehlo.dot_general":

@@ -1,4 +1,4 @@
-"""How a training step leaves TensorFlow: `python -m benchmarks.tpu.steps CASE FILE`."""
+"""Write a training step as an XLA module: `python -m benchmarks.tpu.steps CASE FILE`."""
 
 import sys
 from pathlib import Path
@@ -22,13 +22,13 @@ from keras_bert.tasks.masked_lm import MaskedLanguageModel
 
 
 def lower(case: Case) -> tuple[bytes, int]:
-    """The step that `tf.distribute` runs on each replica, optimizer included, in bfloat16.
+    """Lowers the step that `tf.distribute` runs on each replica, optimizer included, in bfloat16.
 
-    TensorFlow only lowers functions with variables for devices that it has, so this is the
-    lowering for CPUs; nothing in it is of CPUs alone, else the compiler for TPUs refused it.
+    TensorFlow lowers functions with variables only for devices that it has, so the step is lowered
+    for the CPU. If it contained an operation for CPUs only, the compiler for TPUs would refuse it.
 
     Returns:
-        An XLA module, and what the formula says of its floating-point operations.
+        An XLA module, and the number of its floating-point operations by the formula.
     """
     objective, strategy = OBJECTIVES[case.objective], tf.distribute.get_strategy()
     config = EncoderConfig.preset(case.size) if case.size else _small(case.family)
