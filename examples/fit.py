@@ -2,7 +2,8 @@
 
     python examples/fit.py reviews.csv --encoder run/model --output classifier
 
-Without --encoder, a small one is trained from nothing, with the words of the file as vocabulary.
+Without --encoder, a small encoder with random weights is trained. Its vocabulary is the file's
+words.
 """
 
 import argparse
@@ -17,10 +18,10 @@ from keras_bert.finetuning import hold_out, label_names, read_examples, targets_
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("data", help="CSV, TSV or JSONL")
-    parser.add_argument("--encoder", help="a model's directory, ours or Hugging Face's")
+    parser.add_argument("--encoder", help="directory of a model of keras_bert or Hugging Face")
     parser.add_argument("--output", default="classifier")
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--length", type=int, default=128, help="of a text, in tokens")
+    parser.add_argument("--length", type=int, default=128, help="maximum tokens of a text")
     arguments = parser.parse_args()
 
     examples = read_examples(arguments.data)
@@ -37,7 +38,7 @@ def main() -> None:
         targets = targets_of(part, labels, "single_label")
         batches = tf.data.Dataset.from_tensor_slices((list(part.texts), targets))
         batches = batches.shuffle(len(part), seed=0).batch(32)
-        # Tokenization is part of the graph, so it runs in parallel to the training.
+        # The dataset's graph tokenizes, so tokenizing runs in parallel with training.
         return batches.map(lambda texts, y: (preprocessor(texts), y)).prefetch(2)
 
     model.compile(
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 def from_nothing(texts, length):
-    """An encoder with random weights; pretraining makes a better one."""
+    """Makes an encoder with random weights; a pretrained encoder is better."""
     words = sorted({word for text in texts for word in text.lower().split()})
     vocabulary = kb.Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
     config = kb.EncoderConfig.preset("bert_tiny", vocabulary_size=len(vocabulary))

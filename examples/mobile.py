@@ -1,6 +1,6 @@
-"""Put a classifier into TFLite files for phones, and compare size, speed and answers.
+"""Write a classifier to TFLite files for phones, and compare their size, speed and answers.
 
-python examples/mobile.py reviews/model mobile "what a film" "I want my money back"
+python examples/mobile.py reviews/model mobile "A warm and funny film." "I want my money back."
 """
 
 import argparse
@@ -17,8 +17,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", help="directory of a classifier")
     parser.add_argument("output", type=Path, help="directory for the files")
-    parser.add_argument("texts", nargs="+", help="what to compare them on")
-    parser.add_argument("--length", type=int, default=64, help="fixed, as phones like it")
+    parser.add_argument("texts", nargs="+", help="texts to compare them on")
+    parser.add_argument("--length", type=int, default=64, help="fixed number of tokens of a text")
     arguments = parser.parse_args()
 
     model = kb.load(arguments.model)
@@ -27,7 +27,7 @@ def main() -> None:
         export.tflite(model, path, quantize=quantize, sequence_length=arguments.length)
     print(export.verify(model, list(paths.values()), arguments.texts))
 
-    # On the phone: the ids of the text, made from vocab.txt, go in; the scores come out.
+    # The app does the same: it makes ids with vocab.txt, runs the file, and reads the scores.
     ids = model.preprocessor.with_length(arguments.length)(arguments.texts)
     run = tflite_runner(paths["dynamic"])
     scores = run({name: array.numpy() for name, array in ids.items()})["scores"]

@@ -1,11 +1,13 @@
-"""Pretrain an encoder on text files, on one device or on many.
+"""Learn a vocabulary and pretrain an encoder on text files, on one device or on many.
 
     python examples/pretrain.py "text/*.txt" --output run --strategy mirrored
     python examples/pretrain.py "text/*.txt" --output run --family electra
 
-Learns a vocabulary first. Stop it when you like: started again, it goes on where it was, and ends
-with the same weights. Workers of `--strategy multi_worker` must find the vocabulary: begin with a
-short run on one device, or launch `keras-bert pretrain` as `examples/launch` does.
+You can stop the run at any time. The same command continues it, and on CPUs the final weights are
+the same as without the stop.
+
+With `--strategy multi_worker`, the vocabulary must exist before the workers start. Run a few steps
+on one device first, or use `keras-bert pretrain` as `examples/launch` does.
 """
 
 import argparse
@@ -18,7 +20,7 @@ from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.resolve import CHOICES
 from keras_bert.pretraining.training.trainer import pretrain
 
-# The options of a run that have names to choose from; by default the family's or the plainest.
+# Options of this script that have a fixed set of values, with the option of the run for each.
 CHOSEN = {
     "family": "model.family",
     "objective": "objective.name",
@@ -29,16 +31,18 @@ CHOSEN = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("corpus", nargs="+", help="files or globs; blank lines end documents")
+    parser.add_argument("corpus", nargs="+", help="files or patterns; blank lines end documents")
     parser.add_argument("--output", type=Path, default=Path("run"))
-    parser.add_argument("--preset", default="bert_mini", help="the size: bert_tiny ... bert_large")
+    parser.add_argument(
+        "--preset", default="bert_mini", help="size of the model: bert_tiny to bert_large"
+    )
     for option, name in CHOSEN.items():
         field = fields(PretrainingConfig)[name]
         choices, default = CHOICES.get(name) or get_args(field.annotation), field.default
         parser.add_argument(f"--{option}", choices=choices, default=default)
     parser.add_argument("--vocabulary-size", type=int, default=8192)
-    parser.add_argument("--length", type=int, default=128, help="of an example, in tokens")
-    parser.add_argument("--batch-size", type=int, default=32, help="over all devices")
+    parser.add_argument("--length", type=int, default=128, help="tokens of an example")
+    parser.add_argument("--batch-size", type=int, default=32, help="examples of all devices")
     parser.add_argument("--steps", type=int, default=10_000)
     arguments = parser.parse_args()
 
@@ -63,7 +67,7 @@ def main() -> None:
         set_option(options, name, getattr(arguments, option))
     results = pretrain(PretrainingConfig.from_dict(options))
     print(f"held out, before: {results['before']}\nheld out, after:  {results['after']}")
-    print(f"model: {results['model'] or 'interrupted; start again to go on'}")
+    print(f"model: {results['model'] or 'interrupted; the same command continues the run'}")
 
 
 if __name__ == "__main__":

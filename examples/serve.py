@@ -1,12 +1,13 @@
-"""Serve a classifier over HTTP from its SavedModel, with nothing of this package at run time.
+"""Serve a classifier's SavedModel over HTTP, to try it on your machine.
 
     python examples/serve.py served/1 --model reviews/model     # export, then serve
-    curl -d '{"instances": ["what a film"]}' localhost:8501/v1/models/classifier:predict
-    python examples/serving/rest_client.py classifier text="what a film"
+    curl -d '{"instances": ["A warm film."]}' localhost:8501/v1/models/classifier:predict
+    python examples/serving/rest_client.py classifier text="A warm film."
 
-The address and the JSON are TensorFlow Serving's, which serves the same directory; this is a
-stand-in for trying it out, on this machine alone. Texts of requests that come at the same time go
-through the model together. With --try TEXT it answers once, in this process, and ends.
+The address and the JSON are the same as in TensorFlow Serving, which can serve the same directory.
+Only this machine can reach the server. The server uses TensorFlow and tensorflow-text, but not
+keras_bert. Texts of simultaneous requests are computed in one batch. With --try TEXT, the script
+prints the answer and ends.
 """
 
 import argparse
@@ -27,18 +28,18 @@ import tensorflow_text  # noqa: F401  the operations on text
 
 ADDRESS = "/v1/models/classifier:predict"
 EXPECTED = 'expected {"instances": [texts]}, each a string or {"text": a string}'
-BATCH = 64  # texts that go through the model together
+BATCH = 64  # after this many texts, no more requests join a batch
 MAX_INSTANCES = 1024  # texts of a request
-MAX_BYTES = 2**20  # of a request's body
-MAX_CONNECTIONS = 1024  # at once; as many wait in the system's queue
-SECONDS_TO_SEND = 10.0  # for a client to send all of its request
+MAX_BYTES = 2**20  # size of a request's body
+MAX_CONNECTIONS = 1024  # served at once; the same number wait in the system's queue
+SECONDS_TO_SEND = 10.0  # time for a client to send its whole request
 SECONDS_TO_ANSWER = 60.0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("directory", help="of the SavedModel; TensorFlow Serving wants a number")
-    parser.add_argument("--model", help="a classifier's directory, to export first")
+    parser.add_argument("directory", help="SavedModel; name the directory by a number")
+    parser.add_argument("--model", help="directory of a classifier to export first")
     parser.add_argument("--port", type=int, default=8501)
     parser.add_argument("--try", dest="texts", nargs="+", metavar="TEXT")
     arguments = parser.parse_args()
@@ -75,7 +76,7 @@ def as_json(value: dict) -> str:
 
 
 class RequestError(Exception):
-    """A status other than 200, and a sentence that says why."""
+    """An HTTP status other than 200, with a sentence that says why."""
 
     def __init__(self, status: HTTPStatus, message: str):
         super().__init__(message)
@@ -113,7 +114,7 @@ def read_texts(body: bytes) -> list[str]:
 
 
 class Batcher:
-    """Puts the texts of waiting requests through the model together, in a thread of its own."""
+    """Computes the texts of waiting requests in one batch, in a thread of its own."""
 
     def __init__(self, classify: Callable[..., dict]):
         self._classify = classify
@@ -121,13 +122,13 @@ class Batcher:
         threading.Thread(target=self._run, daemon=True).start()
 
     def predict(self, texts: list[str]) -> list[dict]:
-        """Returns the outputs of each text; a TimeoutError if that takes too long."""
+        """Returns the outputs of each text, or raises a TimeoutError."""
         future: Future = Future()
         self._waiting.put((texts, future))
         try:
             return future.result(SECONDS_TO_ANSWER)
         finally:
-            future.cancel()  # if it is still waiting, nobody needs it any more
+            future.cancel()  # after a timeout, nobody reads the result
 
     def _run(self) -> None:
         while True:
@@ -139,14 +140,14 @@ class Batcher:
                 rows = iter(predict(self._classify, [t for texts, _ in together for t in texts]))
                 for texts, future in together:
                     future.set_result([next(rows) for _ in texts])
-            except Exception as error:  # of TensorFlow; the requests get it, the thread goes on
+            except Exception as error:  # TensorFlow's; each request gets it, the thread continues
                 for _, future in together:
                     if not future.done():
                         future.set_exception(error)
 
 
 class UntilDeadline(io.RawIOBase):
-    """Reads from a connection until a time, however slowly the bytes come."""
+    """Reads from a connection until a deadline, even if bytes keep coming slowly."""
 
     def __init__(self, connection: socket.socket, seconds: float):
         self._connection = connection
@@ -161,9 +162,9 @@ class UntilDeadline(io.RawIOBase):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request with JSON, a faulty request with one sentence."""
+    """Answers a request with JSON. The answer to a bad request is one sentence."""
 
-    timeout = SECONDS_TO_SEND  # of writing; reading has the deadline
+    timeout = SECONDS_TO_SEND  # limit for writing; reads have a deadline
 
     def setup(self) -> None:
         super().setup()
@@ -177,7 +178,7 @@ class Handler(BaseHTTPRequestHandler):
             status, reply = error.status, {"error": str(error)}
         except TimeoutError:
             status, reply = HTTPStatus.SERVICE_UNAVAILABLE, {"error": "Too busy; try again later."}
-        except Exception as error:  # of TensorFlow
+        except Exception as error:  # TensorFlow's
             self.log_error("%r", error)
             message = f"The model failed with {type(error).__name__}."
             status, reply = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": message}
@@ -190,7 +191,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             if int(length) > MAX_BYTES:
                 for _ in range(0, min(int(length), 64 * MAX_BYTES), MAX_BYTES):
-                    self.rfile.read(MAX_BYTES)  # or the client would not see the answer
+                    self.rfile.read(MAX_BYTES)  # otherwise the client would not see the answer
                 message = f"The body has {length} bytes, but at most {MAX_BYTES} are read."
                 raise RequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
             body = self.rfile.read(int(length))
@@ -218,7 +219,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Answers each connection in a thread of a pool; the others wait until one is free."""
+    """Answers each connection in a thread of a pool. If no thread is free, connections wait."""
 
     request_queue_size = MAX_CONNECTIONS
 
@@ -231,7 +232,7 @@ class Server(ThreadingHTTPServer):
         self._pool.submit(self.process_request_thread, request, client_address)
 
     def handle_error(self, request, client_address) -> None:
-        if not isinstance(sys.exception(), OSError):  # of a client that has hung up
+        if not isinstance(sys.exception(), OSError):  # an OSError: the client has hung up
             super().handle_error(request, client_address)
 
 

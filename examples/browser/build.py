@@ -30,7 +30,7 @@ THEME = Path(kb.__file__).parent / "visualize" / "theme.css"
 PAGE = ("index.html", "style.css", "page.js", "model.js", "tokenizer.js")
 RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
 OF_MODEL = ("model.onnx", "vocab.txt", "characters.json", "options.json")
-MODELS = "models.json"  # the folders of the models, in the order of the page
+MODELS = "models.json"  # lists the models' folders in the order of the page
 TASKS = {
     kb.SequenceClassifier: "classifier",
     kb.MaskedLanguageModel: "fill-mask",
@@ -40,13 +40,15 @@ TASKS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="+", help="directories of a classifier, of a masked LM")
+    parser.add_argument(
+        "models", nargs="+", help="directories of a classifier, a masked LM, or both"
+    )
     parser.add_argument("--output", type=Path, default=Path("site"), help="the page's directory")
     parser.add_argument(
         "--runtime",
         type=Path,
         default=HERE / "node_modules" / "onnxruntime-web" / "dist",
-        help="onnxruntime-web's files; by default where npm puts them",
+        help="directory of onnxruntime-web's files; default: where npm puts them",
     )
     arguments = parser.parse_args()
     try:
@@ -75,7 +77,7 @@ def build(models: list[str], output: Path, runtime: Path) -> None:
 
 
 def earlier_site(site: Path) -> list[str]:
-    """Names of the files that `build` wrote into a directory."""
+    """Returns the names of the files that `build` wrote into a directory."""
     page = (*PAGE, THEME.name, *(f"ort/{name}" for name in RUNTIME))
     names = written_with(MODELS, *page)(site)
     models = (path for name in OF_MODEL for path in site.glob(f"models/*/{name}"))
@@ -83,7 +85,7 @@ def earlier_site(site: Path) -> list[str]:
 
 
 def write_model(directory: str, folder: Path) -> None:
-    """The files of one model: what it computes, and what its texts need."""
+    """Writes the files of one model: the ONNX file, and the data of its tokenizer."""
     model = kb.load(directory)
     task = next((name for kind, name in TASKS.items() if isinstance(model, kind)), None)
     if task is None:
@@ -108,7 +110,7 @@ def write_model(directory: str, folder: Path) -> None:
 def write_tokenizer(
     preprocessor: kb.Preprocessor, folder: Path, options: dict[str, Any] | None = None
 ) -> None:
-    """`vocab.txt`, `characters.json` and `options.json`, from which JavaScript makes ids."""
+    """Writes `vocab.txt`, `characters.json` and `options.json` for the tokenizer in JavaScript."""
     tokenizer = preprocessor.tokenizer
     if not isinstance(tokenizer, kb.WordPiece):
         raise InputError(f"The page splits texts by WordPiece only, not by {tokenizer.kind}.")
@@ -130,15 +132,16 @@ def write_tokenizer(
 
 @functools.cache
 def character_table(*, lowercase: bool, strip_accents: bool, split_cjk: bool) -> dict[str, Any]:
-    """What the tokenizer's own operations do with every character there is.
+    """Runs the tokenizer's operations on every character and returns what they do.
 
     Returns:
-        `removed`, `space` and `alone` (words by themselves), each a list of ranges `[first, last]`
-        of code points, and `replaced`, characters to what they become; the others are letters.
+        `removed`, `space` and `alone` are lists of ranges `[first, last]` of code points: removed
+        characters, characters that become a space, and characters that are words by themselves.
+        `replaced` maps characters to their replacements. All other characters are letters.
     """
     characters = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c <= 0xDFFF]
     normalizer = load_normalizer(lowercase=lowercase, strip_accents=strip_accents)
-    # In a context, so that NUL is not taken for the end of a string.
+    # Between two letters, so that NUL does not end the string.
     contexts = [f"a{character}a" for character in characters]
     normalized = normalizer.normalize(tf.constant(contexts)).numpy()
     changed = {
@@ -146,7 +149,7 @@ def character_table(*, lowercase: bool, strip_accents: bool, split_cjk: bool) ->
         for character, context, written in zip(characters, contexts, normalized, strict=True)
         if context.encode() != written
     }
-    # Characters that stay: how a word falls apart around them tells what they are.
+    # For unchanged characters, the pieces of "a", the character, "a" show its kind.
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a"]
     splitter = kb.WordPiece(kb.Vocabulary(tokens), lowercase=False, split_cjk=split_cjk)
     pieces = splitter.tokenize(contexts).to_tensor(shape=[None, 3]).numpy()
@@ -167,7 +170,7 @@ def character_table(*, lowercase: bool, strip_accents: bool, split_cjk: bool) ->
 
 
 def ranges(characters: set[str]) -> list[list[int]]:
-    """`[first, last]` of each run of code points without a gap, in order."""
+    """Returns `[first, last]` of each run of consecutive code points, in order."""
     runs = itertools.groupby(
         enumerate(sorted(map(ord, characters))), lambda pair: pair[1] - pair[0]
     )

@@ -1,5 +1,5 @@
-// A folder that build.py wrote (model.onnx, vocab.txt, options.json, characters.json), ready to
-// answer.
+// Runs the model in a folder that build.py wrote: model.onnx, vocab.txt, options.json and
+// characters.json.
 
 import * as ort from "./ort/ort.wasm.min.mjs";
 import { WordPiece } from "./tokenizer.js";
@@ -8,7 +8,7 @@ const BEST = 5; // tokens for each mask
 
 ort.env.wasm.wasmPaths = new URL("./ort/", import.meta.url).href;
 
-// A sentence for the reader of the page.
+// An error whose message the page shows.
 export class Problem extends Error {}
 
 export async function readFile(path) {
@@ -29,7 +29,7 @@ export class Model {
   #tokenizer;
   #session;
 
-  // options: what options.json holds.
+  // options: the content of options.json.
   static async load(folder, options) {
     const read = (name) => readFile(`${folder}/${name}`);
     const model = new Model();
@@ -46,12 +46,13 @@ export class Model {
     return model;
   }
 
-  // What the model says of a text:
-  //   answers: lists of { label, score }; for a classifier one list with every label, for
-  //     fill-mask one for each mask, with the likeliest tokens, the likeliest first;
-  //   tokens, kept: how many the text has, and how many of them the model saw;
-  //   milliseconds: of tokenizing and running.
-  // A text that is empty, or lacks a mask, is a Problem.
+  // Returns the model's answers to a text:
+  //   answers: lists of { label, score }. A classifier has one list with every label. Fill-mask
+  //     has one list for each mask, with the most likely tokens in order;
+  //   tokens: number of tokens of the text;
+  //   kept: number of tokens that the model read;
+  //   milliseconds: time of tokenizing and running.
+  // Throws a Problem if the text is empty or lacks a mask.
   async answer(text) {
     const fills = this.#options.task === "fill-mask";
     const { cls, separator, mask } = this.#tokenizer;

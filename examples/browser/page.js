@@ -2,7 +2,7 @@
 
 import { Model, Problem, readFile } from "./model.js";
 
-const MOST_LABELS = 10; // that a card shows
+const MOST_LABELS = 10; // a card shows at most this many labels
 const TASKS = {
   classifier: { title: "Classify", action: "Classify", invitation: "Type or paste a text" },
   "fill-mask": {
@@ -18,7 +18,7 @@ try {
   const folders = await json("models.json");
   const options = await Promise.all(folders.map((folder) => json(`${folder}/options.json`)));
   cards.replaceChildren(...folders.map((folder, index) => card(folder, options[index])));
-  for (const element of cards.children) await element.load(); // in turn: the first is soon ready
+  for (const element of cards.children) await element.load(); // one by one: the first is ready soon
 } catch (error) {
   cards.replaceChildren(create("p", "problem", sentence(error)));
 }
@@ -93,7 +93,7 @@ function card(folder, options) {
   return element;
 }
 
-// A list of bars for each list of answers; the chosen labels stand out.
+// Makes a list of bars for each list of answers, and highlights the chosen labels.
 function lists(answers, { task, problem_type: type }) {
   return answers.map((rows, index) => {
     const list = create("ol");

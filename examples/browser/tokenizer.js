@@ -1,26 +1,26 @@
-// WordPiece, as keras_bert has it: the same ids for every text.
+// WordPiece with the same ids as keras_bert's for every text.
 //
-// What happens to each character (lower case, accents, white space, punctuation) is read from
-// characters.json, which build.py made by asking keras_bert's own tokenizer; JavaScript's
-// knowledge of Unicode, which differs from browser to browser, is not used.
+// characters.json says what happens to each character (lower case, accents, white space,
+// punctuation). build.py makes it with keras_bert's own tokenizer. The code uses none of
+// JavaScript's Unicode functions for this, because their versions differ from browser to browser.
 
 const CONTINUATION = "##";
 const [LETTER, REMOVED, SPACE, ALONE] = [0, 1, 2, 3];
 const KINDS = { removed: REMOVED, space: SPACE, alone: ALONE };
 
 export class WordPiece {
-  #ids; // of the pieces that text can become, which special tokens are not
-  #special; // ids of the special tokens
-  #anySpecial;
-  #longest; // characters of a piece
-  #limit; // characters of a word
-  #kinds; // of each code point
-  #replaced; // characters that become others
+  #ids; // id of each piece, without special tokens, because text cannot become these
+  #special; // id of each special token
+  #anySpecial; // pattern of all special tokens
+  #longest; // characters of the longest piece
+  #limit; // a word with more characters is unknown
+  #kinds; // kind of each code point
+  #replaced; // replacement of each character that changes
 
-  // vocabulary: the text of vocab.txt, one token a line.
+  // vocabulary: the content of vocab.txt, one token a line.
   // options: special_tokens (role to token) and max_characters_per_word, as in options.json.
-  // characters: removed, space and alone (ranges of code points) and replaced (a character to
-  // what it becomes), as in characters.json.
+  // characters: removed, space and alone (ranges of code points) and replaced (a character to its
+  // replacement), as in characters.json.
   constructor(vocabulary, options, characters) {
     this.tokens = vocabulary.replace(/\r*\n$/, "").split(/\r*\n/);
     this.#ids = new Map(this.tokens.map((token, id) => [token, id]));
@@ -42,12 +42,12 @@ export class WordPiece {
     }
   }
 
-  // The ids of a text, without [CLS] and [SEP]. With allowSpecialTokens, a special token that is
-  // written in the text is that token.
+  // Returns the ids of a text, without [CLS] and [SEP]. With allowSpecialTokens, special tokens
+  // written in the text are read as tokens.
   tokenize(text, { allowSpecialTokens = false } = {}) {
-    const valid = text.replace(/\p{Surrogate}/gu, "\ufffd"); // those without their other half
+    const valid = text.replace(/\p{Surrogate}/gu, "\ufffd"); // lone surrogates
     if (!allowSpecialTokens) return this.#tokenizePlain(valid);
-    const parts = valid.split(this.#anySpecial); // at odd places the special tokens
+    const parts = valid.split(this.#anySpecial); // special tokens are at odd places
     return parts.flatMap((part, i) => (i % 2 ? this.#special.get(part) : this.#tokenizePlain(part)));
   }
 
@@ -57,7 +57,7 @@ export class WordPiece {
     return ids;
   }
 
-  // Words as arrays of characters, normalised.
+  // Yields the normalized words as arrays of characters.
   *#words(text) {
     let word = [];
     for (const original of text) {
@@ -75,7 +75,7 @@ export class WordPiece {
     if (word.length) yield word;
   }
 
-  // The longest piece that fits, again and again.
+  // Splits a word: takes the longest piece that fits, then the next one.
   #pieces(word) {
     if (word.length > this.#limit) return [this.unknown.id];
     const ids = [];

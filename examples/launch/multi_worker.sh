@@ -1,17 +1,19 @@
 #!/bin/sh
-# One worker of several on machines that reach each other, or in several terminals of one machine.
+# Starts one worker of several, on machines that reach each other or in terminals of one machine.
 #
 # Run here: yes, two workers on loopback, by tests/examples/test_launch.py. Not on two machines.
 #
 #   on a:  examples/launch/multi_worker.sh 0 a:8888 b:8888 -- fast data.corpus="text/*.txt" ...
 #   on b:  examples/launch/multi_worker.sh 1 a:8888 b:8888 -- fast data.corpus="text/*.txt" ...
 #
-# What follows -- is as for `keras-bert pretrain`, the same for all workers. The first worker alone
-# writes; text, vocabulary and output lie on a file system that all of them see. If a worker is
-# lost, the others stop with a message: start all of them again, and the run goes on.
+# The arguments after -- are those of `keras-bert pretrain`, the same for all workers. Text,
+# vocabulary and output must be on a file system that all workers share. Only the first worker
+# writes. If a worker is lost, the others stop with a message. Start all of them again to continue
+# the run.
 #
-# TensorFlow's server listens on all network interfaces and asks for no password: whoever reaches the
-# port can read and write files as this user. Let a firewall admit the other workers alone.
+# TensorFlow's server listens on all network interfaces and asks for no password. Anybody who
+# reaches the port can read and write files as this user. Let a firewall admit the other workers
+# only.
 set -eu
 
 usage="usage: multi_worker.sh INDEX HOST:PORT... -- RECIPE [KEY=VALUE]..."

@@ -1,18 +1,17 @@
 #!/bin/sh
-# A slice of a TPU pod: several hosts, one process of ours that commands them all.
+# Trains on a slice of a TPU pod: several hosts, with one process that controls all of them.
 #
 # Run here: no, there is no TPU here. The commands and versions of Google Cloud are from its
 # documentation, from memory: see "Run TensorFlow code on TPU Pod slices" there.
 #
 #   examples/launch/tpu_pod.sh NAME ZONE GS://BUCKET/FOLDER
 #
-# With TensorFlow, a slice needs the image made for pods: on each of its hosts runs TensorFlow's
-# server, and the program runs on the first host only. The version of that image must be the one
-# of the TensorFlow that commands it. The folder, and what to do if the slice has been taken away,
-# are as in tpu_vm.sh.
+# With TensorFlow, a slice needs the image for pods: TensorFlow's server runs on each host, and the
+# program runs on the first host only. The image and the program must have the same version of
+# TensorFlow. tpu_vm.sh describes the folder, and what to do if the slice was taken away.
 #
-# TensorFlow's servers listen on all network interfaces and ask for no password. Let the firewall of
-# the network admit the hosts of the slice alone, and ssh.
+# TensorFlow's servers listen on all network interfaces and ask for no password. Let the network's
+# firewall admit only ssh and the hosts of the slice.
 set -eu
 
 usage="usage: tpu_pod.sh NAME ZONE GS://BUCKET/FOLDER"

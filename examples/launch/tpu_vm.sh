@@ -1,15 +1,15 @@
 #!/bin/sh
-# All chips of one TPU VM, for instance the four or eight of a v5litepod-8.
+# Trains on all chips of one TPU VM, for example the eight of a v5litepod-8.
 #
 # Run here: no, there is no TPU here. The training step itself is compiled for a v5e by
 # `make tpu-check`. The commands of Google Cloud are from its documentation, from memory.
 #
 #   examples/launch/tpu_vm.sh NAME ZONE GS://BUCKET/FOLDER
 #
-# The folder holds text/*.txt and vocab.txt, and the run is kept there by in_bucket.sh. If the TPU
-# has been taken away, delete it (gcloud compute tpus tpu-vm delete) and give the same command again:
-# the run goes on from the last checkpoint in the folder. For another phase, change the recipe and
-# the two names of its output below, and say model.init_checkpoint=phase1/model.
+# The folder holds text/*.txt and vocab.txt. in_bucket.sh copies the run's output to the folder. If
+# the TPU was taken away, delete it (gcloud compute tpus tpu-vm delete) and give the same command
+# again. The run continues from the last checkpoint in the folder. For a second phase, change the
+# recipe and both names of its output below, and add model.init_checkpoint=phase1/model.
 set -eu
 
 usage="usage: tpu_vm.sh NAME ZONE GS://BUCKET/FOLDER"
@@ -21,8 +21,8 @@ gcloud compute tpus tpu-vm create "$name" --zone "$zone" \
 gcloud compute tpus tpu-vm scp "$(dirname "$0")/in_bucket.sh" "$(dirname "$0")"/../../build/package/*.whl \
     "$name:" --zone "$zone"
 
-# tensorflow-tpu ends at 2.20, and takes a libtpu that is too new for it unless told otherwise;
-# tensorflow-text would bring another tensorflow.
+# 2.20 is the last version of tensorflow-tpu. Without the limit, pip installs a libtpu that is too
+# new for it. With its dependencies, tensorflow-text would install another tensorflow.
 gcloud compute tpus tpu-vm ssh "$name" --zone "$zone" --command "
     set -eu
     python3 -m venv bert && . bert/bin/activate

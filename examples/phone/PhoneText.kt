@@ -1,4 +1,4 @@
-// Not compiled and not run here: written from the documentation of MediaPipe and the Task Library.
+// Written from the documentation of MediaPipe and the Task Library. Not compiled and not run.
 //
 // dependencies {
 //     implementation("com.google.mediapipe:tasks-text:latest.release")

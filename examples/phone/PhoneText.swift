@@ -1,4 +1,4 @@
-// Not compiled and not run here: written from the documentation of MediaPipe and the Task Library.
+// Written from the documentation of MediaPipe and the Task Library. Not compiled and not run.
 //
 // Podfile:
 //   pod 'MediaPipeTasksText'
@@ -20,7 +20,7 @@ func pathInBundle(_ name: String) throws -> String {
   return path
 }
 
-/// Labels of a text with their probabilities, the likeliest first.
+/// Returns the labels of a text with their probabilities, the most likely label first.
 final class Classifier {
   private let task: TextClassifier
 
@@ -37,7 +37,7 @@ final class Classifier {
   }
 }
 
-/// How much two texts are alike, from -1 to 1.
+/// Returns the similarity of two texts, from -1 to 1.
 final class Similarity {
   private let task: TextEmbedder
 
@@ -55,7 +55,7 @@ final class Similarity {
   }
 }
 
-/// The best answer to a question that stands in a context, or nil.
+/// Returns the best answer to a question in a context, or nil.
 final class Answers {
   private let task: TFLBertQuestionAnswerer
 

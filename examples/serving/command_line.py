@@ -1,13 +1,15 @@
-"""What both clients read from their command line."""
+"""The command line of both clients."""
 
 import argparse
 
 
 def read(description: str, address: str) -> tuple[argparse.Namespace, dict[str, list[str]]]:
-    """`model`, `signature` and `address`; and the texts of each input, one for each row."""
+    """Reads `model`, `signature` and `address`, and the texts of each input, one for each row."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("model", help="its name in the server")
-    parser.add_argument("inputs", nargs="+", metavar="NAME=TEXT", help="repeated: more rows")
+    parser.add_argument("model", help="the model's name on the server")
+    parser.add_argument(
+        "inputs", nargs="+", metavar="NAME=TEXT", help="an input; repeat it for more rows"
+    )
     parser.add_argument("--signature", default="serving_default")
     parser.add_argument("--address", default=address)
     arguments = parser.parse_args()

@@ -1,10 +1,10 @@
 """Ask TensorFlow Serving over gRPC, which is faster than REST for ids and for large batches.
 
     pip install grpcio tensorflow && pip install --no-deps tensorflow-serving-api
-    python grpc_client.py reviews text="what a film" text="I want my money back"
+    python grpc_client.py reviews text="A warm film." text="I want my money back."
     python grpc_client.py squad --signature question_answer question="Who?" context="It was Ada."
 
-Never run against TensorFlow Serving itself.
+This client was tested with a small server of our own, never with TensorFlow Serving itself.
 """
 
 import grpc
@@ -24,7 +24,7 @@ def main() -> None:
 def ask(
     address: str, model: str, signature: str, columns: dict[str, list[str]]
 ) -> dict[str, np.ndarray]:
-    """The outputs by name, a row for each row of texts; strings are bytes."""
+    """Returns the outputs by name, with a row for each row of texts. Strings are bytes."""
     request = predict_pb2.PredictRequest()
     request.model_spec.name = model
     request.model_spec.signature_name = signature

@@ -1,10 +1,10 @@
-"""Ask TensorFlow Serving over REST, with nothing but Python.
+"""Ask TensorFlow Serving over REST, with Python's standard library only.
 
-    python rest_client.py reviews text="what a film" text="I want my money back"
+    python rest_client.py reviews text="A warm film." text="I want my money back."
     python rest_client.py squad --signature question_answer question="Who?" context="It was Ada."
     python rest_client.py bert --signature fill_mask text="the [MASK] sat"
 
-Run here against a stand-in for the server, which loads the same SavedModel; never against
+This client was tested with a small server of our own that loads the same SavedModel, never with
 TensorFlow Serving itself.
 """
 
@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def ask(address: str, model: str, signature: str, columns: dict[str, list[str]]) -> list[dict]:
-    """One dictionary of outputs for each row of texts."""
+    """Returns a dictionary of outputs for each row of texts."""
     rows = zip(*columns.values(), strict=True)
     body = {
         "signature_name": signature,
@@ -38,13 +38,16 @@ def ask(address: str, model: str, signature: str, columns: dict[str, list[str]])
             return [without_filling(row) for row in json.load(response)["predictions"]]
     except urllib.error.HTTPError as error:
         raise SystemExit(f"The server answered {error.code}: {error.read().decode()}") from None
-    except OSError as error:  # of connecting, with a reason, or of reading
+    except OSError as error:  # connecting failed (with a reason) or reading failed
         reason = getattr(error, "reason", error)
         raise SystemExit(f"No server answers at {address}: {reason}.") from None
 
 
 def without_filling(row: dict) -> dict:
-    """A row without what fills it up to the widest of its batch: -1 beside the scores."""
+    """Returns a row without its fill values. The server fills rows to the widest of a batch.
+
+    A filled entity or token has the score -1.
+    """
     if "entities" in row:
         wide = ("entities", "labels", "starts", "ends", "scores")
         kept = [index for index, score in enumerate(row["scores"]) if score >= 0]
