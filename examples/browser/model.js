@@ -67,7 +67,7 @@ export class Model {
       throw new Problem(`There is no ${mask.token}${where}: write it where a word is missing.`);
     }
     const outputs = await this.#run(tokens);
-    const answers = fills ? this.#likeliest(outputs, masks) : [this.#labelled(outputs)];
+    const answers = fills ? this.#likeliest(outputs, masks) : [this.#labeled(outputs)];
     const milliseconds = performance.now() - started;
     return { answers, tokens: ids.length, kept: kept.length, milliseconds };
   }
@@ -86,7 +86,7 @@ export class Model {
     return this.#session.run(Object.fromEntries(named));
   }
 
-  #labelled({ scores }) {
+  #labeled({ scores }) {
     return this.#options.labels.map((label, index) => ({ label, score: scores.data[index] }));
   }
 
