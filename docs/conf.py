@@ -1,4 +1,4 @@
-"""How Sphinx builds the documentation; `make docs` does it, in an environment of its own."""
+"""Configuration of Sphinx. `make docs` builds the documentation in an environment of its own."""
 
 import re
 import sys
@@ -39,5 +39,5 @@ html_show_copyright = False
 
 
 def setup(app):
-    """Called by Sphinx. Our commands stand without a prompt, to be copied."""
+    """Highlights `console` blocks as shell commands; they have no prompt, so they can be copied."""
     app.add_lexer("console", BashLexer)

