@@ -1,4 +1,4 @@
-"""Predictions of a model for examples, and metrics of them."""
+"""Predictions of a model for examples, and metrics of the predictions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def evaluate(
         run: function that replaces the model; see `predict_rows`.
 
     Returns:
-        Metrics by name, as the task's job measures them; `loss` if it is known.
+        Metrics by name, and `loss` unless the model is a contrastive embedder.
 
     Raises:
         InputError: if labels are missing or unknown; the message names file and line.
@@ -41,7 +41,8 @@ def predict(model: Any, examples: Examples, *, batch_size: int = 32) -> list[dic
     """Returns a model's predictions for examples, with labels or without.
 
     Returns:
-        One dictionary per example, ready for JSON, as `predict_text` of the model.
+        One dictionary per example, ready for JSON. Its keys are those of the model's
+        `predict_text` or, for a `TokenClassifier`, `predict_words`.
 
     Raises:
         InputError: if the model cannot take texts.
@@ -93,7 +94,7 @@ def check_model(model: Any) -> None:
 
 
 def labels_given(model: Any) -> str:
-    """Returns "single", "multi" or "": whether a model gives one label to a text or word, or more.
+    """Returns "single" if a model gives each text or word one label, "multi" if several, else "".
 
     Only models with such labels have a `label_report`.
     """
@@ -108,12 +109,12 @@ def label_report(
 ) -> dict[str, dict[str, Any]]:
     """Returns precision, recall, F1 and support of every label.
 
-    If labels mark entities, entities are counted; else the labels of words, or of texts.
+    If the labels mark entities, the report counts entities, else the labels of words or texts.
 
     Args:
         model: a `SequenceClassifier` or `TokenClassifier`.
         examples: examples with labels.
-        predictions: predictions for them; see `predict`.
+        predictions: predictions for the examples; see `predict`.
     """
 
     def items(labels: Sequence[str]) -> list[tuple[str, int, int]]:
@@ -132,8 +133,8 @@ def confusion(
 ) -> tuple[list[str], list[str], list[str]]:
     """Returns the arguments of `plot_confusion`: right labels, predicted labels, and all labels.
 
-    There is one label for each text or each word. Tags of entities have no prefixes. The
-    arguments are those of `label_report`.
+    Each text or word has one label in both lists. Tags of entities lose their prefixes, such as
+    `B-`. The arguments are the same as for `label_report`.
     """
 
     def names(labels: Sequence[str]) -> list[str]:

@@ -189,7 +189,7 @@ CASES = {
     ),
     "a class without weight": (
         [*FINETUNE, "opinions.csv", "--class-weights", "praise"],
-        "The class weight 'praise' is neither LABEL=NUMBER nor balanced",
+        "The class weight is 'praise', but must be LABEL=NUMBER",
     ),
     "class weights for tags": (
         [*FINETUNE, "tags.conll", "--task", "tag", "--class-weights", "balanced"],

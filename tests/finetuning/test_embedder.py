@@ -239,7 +239,7 @@ def test_another_objective_goes_on_with_the_same_vectors(tmp_path):
 def test_nothing_to_tell_apart():
     examples = together(8)
     for changes, recipe, message in (
-        ({}, Recipe(batch_size=4, gradient_accumulation_steps=4), "leaves no other texts"),
+        ({}, Recipe(batch_size=4, gradient_accumulation_steps=4), "has no wrong texts"),
         ({"texts": ("the film",) * 8}, Recipe(), "all first texts are the same"),
     ):
         with pytest.raises(kb.InputError, match=message):
