@@ -41,8 +41,8 @@ def predict(model: Any, examples: Examples, *, batch_size: int = 32) -> list[dic
     """Returns a model's predictions for examples, with labels or without.
 
     Returns:
-        One dictionary per example, ready for JSON. Its keys are those of the model's
-        `predict_text` or, for a `TokenClassifier`, `predict_words`.
+        One dictionary per example, ready for JSON. It has the same keys as the result
+        of the model's `predict_text` or, for a `TokenClassifier`, `predict_words`.
 
     Raises:
         InputError: if the model cannot take texts.

@@ -28,7 +28,8 @@ def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:
     """Returns the names of a model's labels, in the order of their ids.
 
     The order is numerical if all names are whole numbers, else alphabetical. If each label has a
-    column of its own, the order is that of the columns. A regression has only the name "score".
+    column of its own, the names have the order of the columns. A regression has only the name
+    "score".
 
     Raises:
         InputError: if there are fewer than two labels.

@@ -148,7 +148,7 @@ CASES = {
     ),
     "the output of the pretraining": (
         [*FINETUNE, "opinions.csv", "--output", "run"],
-        "run/model is what to begin with, and run would replace it",
+        "run would replace the model to start from, run/model",
     ),
     "the output of another pretraining": (
         [*FINETUNE, "opinions.csv", "--model", "tuned/model", "--output", "run"],
@@ -277,11 +277,11 @@ CASES = {
     ),
     "answers of a classifier": (
         ["predict", "--model", "tuned/model", "a", "--squad-predictions", "o.json"],
-        "tuned/model is not a model that answers",
+        "tuned/model does not answer questions",
     ),
     "threshold of a classifier": (
         ["predict", "--model", "tuned/model", "a", "--null-threshold", "1"],
-        "tuned/model is a SequenceClassifier, so it has no --null-threshold",
+        "tuned/model is a SequenceClassifier, which has no threshold",
     ),
     "prediction without classifier": (
         ["predict", "--model", "run/model", "a"],
