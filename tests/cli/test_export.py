@@ -59,7 +59,7 @@ CASES = {
     "a page about nothing": ([*EXPORT, "--report", "page.md"], "--report needs texts"),
     "a page of another kind": (
         [*EXPORT, "--report", "page.pdf", "--verify", "opinions.csv"],
-        "The page is page.pdf, but has to end in .md",
+        "The page is page.pdf, but must end in .md",
     ),
     "a drop below nothing": (
         [*EXPORT, "--validation", "opinions.csv", "--max-drop", "-1"],

@@ -163,7 +163,7 @@ def test_int8_of_every_family(family, tmp_path):
         ({"quantize": "int8", "representative": ["a"]}, "has no preprocessor"),
         ({"quantize": "int8", "representative": {"ids": [[1]]}}, "need 'token_ids'"),
         ({"quantize": "int8", "representative": random_ids(0, 3)}, "There are no texts"),
-        ({"representative": ["a"]}, "representative is for quantize='int8'"),
+        ({"representative": ["a"]}, "representative is only for quantize='int8'"),
         ({"quantize": "dynamic", "keep_float": ["layer_0"]}, "lets no layer be chosen"),
         ({"quantize": "int8", "keep_float": "layer_0"}, "must be a list"),
         (
