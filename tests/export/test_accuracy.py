@@ -212,6 +212,6 @@ def test_texts_alone_judge_no_tagger(preprocessor, tmp_path):
     export.tflite(model, tmp_path / "text.tflite", text=True)
     with (
         running(tmp_path / "text.tflite") as process,
-        pytest.raises(InputError, match="the metric of a TokenClassifier is measured on an art"),
+        pytest.raises(InputError, match="the metric of a TokenClassifier can be measured only"),
     ):
         points(model, examples, process)

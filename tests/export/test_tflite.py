@@ -157,7 +157,7 @@ def test_int8_of_every_family(family, tmp_path):
         ({"quantize": None}, "no quantization None. Did you mean 'none'"),
         ({"sequence_length": 0}, "sequence_length is 0"),
         ({"sequence_length": 65}, "1 to 64 tokens"),
-        ({"batch_size": 2}, "needs a sequence_length"),
+        ({"batch_size": 2}, "give a sequence_length, too"),
         ({"batch_size": 0, "sequence_length": 8}, "batch_size is 0"),
         ({"quantize": "int8"}, "some hundred typical texts"),
         ({"quantize": "int8", "representative": ["a"]}, "has no preprocessor"),

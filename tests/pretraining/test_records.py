@@ -195,7 +195,9 @@ def test_what_a_run_cannot_use_is_refused(records, vocabulary, tokenizer, tmp_pa
     names = [str(records[0])]
     with pytest.raises(InputError, match="another options than this run's"):
         open_corpus(names, WordPiece(vocabulary, lowercase=False))
-    with pytest.raises(InputError, match="only directories of keras-bert tokenize, or only text"):
+    with pytest.raises(
+        InputError, match="only directories that keras-bert tokenize wrote, or only text"
+    ):
         open_corpus([*names, "a.txt"], tokenizer)
     damaged = tmp_path / "damaged"
     damaged.mkdir()
