@@ -57,7 +57,7 @@ def read(
         )
     splits = {file: split for split, file in GLUE[glue].files.items()}
     if Path(path).name not in splits:
-        raise InputError(f"{path} is none of the files of {glue}: {', '.join(splits)}.")
+        raise InputError(f"{path} is not a file of GLUE's task {glue}; give {', '.join(splits)}.")
     return read_glue(glue, splits[Path(path).name], Path(path).parent, on_error=on_error)
 
 
