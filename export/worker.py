@@ -33,7 +33,7 @@ Load = Callable[[], tuple[Signatures, Run]]
 
 
 def send(stream: BinaryIO, arrays: dict[str, Any]) -> None:
-    """Writes one message. Bytes in arrays keep NULs at their end."""
+    """Writes one message, in which bytes keep NULs at their end."""
     packed = {name: _pack(np.asarray(array)) for name, array in arrays.items()}
     content = io.BytesIO()
     np.savez(content, **packed)  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def send(stream: BinaryIO, arrays: dict[str, Any]) -> None:
 
 
 def receive(stream: BinaryIO) -> dict[str, np.ndarray] | None:
-    """Reads one message. Returns None if the other process has ended."""
+    """Reads one message, or returns None if the other process has ended."""
     header = stream.read(8)
     size = struct.unpack("<q", header)[0] if len(header) == 8 else 0
     content = stream.read(size)

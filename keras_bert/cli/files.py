@@ -126,7 +126,7 @@ def _is_object_of(kind: type, content: bytes) -> bool:
 
 
 def batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
-    """Yields the given texts in batches or, if there are none, lines of standard input.
+    """Yields the given texts in batches. Without texts, yields lines of standard input.
 
     Raises:
         InputError: if a line is not UTF-8.

@@ -16,8 +16,7 @@ from keras_bert.cli.options import BATCH_SIZE, MODEL
 def command(model: str, top_k: int, batch_size: int, texts: tuple[str, ...]) -> None:
     """Predict tokens for each [MASK] in texts.
 
-    TEXTS are arguments or, if there are none, the lines of standard input. Prints one line of JSON
-    for each text.
+    Give texts as arguments, or as lines on standard input. Prints one line of JSON for each text.
     """
     import keras_bert
     from keras_bert.tasks.fill_mask import fill_mask

@@ -25,7 +25,7 @@ class RunCommand(click.Command):
                 formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses arguments. If an option of a run has dashes, the error explains KEY=VALUE."""
+        """Parses arguments, and explains KEY=VALUE if an option of a run has dashes."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

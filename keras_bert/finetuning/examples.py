@@ -1,7 +1,7 @@
 """Examples that a model is trained, measured and run on: one class for each kind of task.
 
-All classes share the fields and methods of `Examples`. If examples have no labels, the field for
-labels is None.
+All classes share the fields and methods of `Examples`. Examples without
+labels have the value None in the field for labels.
 """
 
 import dataclasses

@@ -148,7 +148,7 @@ def _family(config: PretrainingConfig) -> str:
 
 
 def _objective(config: PretrainingConfig, family: str) -> str:
-    """Returns the objective. By default, the family's first one that the model supports."""
+    """Returns the objective: by default, the family's first one that the model supports."""
     if config.objective.name:
         return config.objective.name
     if config.objective.teacher:

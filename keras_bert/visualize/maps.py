@@ -40,9 +40,9 @@ def embedding_map(
         A `matplotlib.figure.Figure`. The axis labels show each component's ratio of the variance.
 
     Raises:
-        InputError: if there are fewer than two texts, the number of vectors or labels differs from
-            the number of texts, the vectors are not finite, the model cannot take texts, or
-            matplotlib is not installed.
+        InputError: if there are fewer than two texts, the vectors or labels are not one for each
+            text, the vectors are not finite, the model cannot take texts, or matplotlib is not
+            installed.
 
     Example:
         >>> figure = visualize.embedding_map(model, ["a dog", "a cat", "a bond"])

@@ -12,7 +12,7 @@ from keras_bert.finetuning.examples import ChoiceExamples
 from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import Row, Table, find_column, read_table, require_column
 
-_SWAG = ("sent1", "sent2")  # the first sentence, and the words with which all choices begin
+_SWAG = ("sent1", "sent2")  # the first sentence, and the beginning of all choices
 _CONTEXTS = ("context", "premise", "question", "goal", "sentence", "text", "ctx", "startphrase")
 _LABELS = ("label", "answer", "target", "gold_label")
 _LISTS = ("choices", "endings", "options")

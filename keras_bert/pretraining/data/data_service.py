@@ -78,7 +78,7 @@ class DataHost:
         )
 
     def stop(self) -> None:
-        """Stops both servers. A run that reads from them waits for a while, then it ends."""
+        """Stops both servers, so that a run that reads from them ends after a while."""
         self._worker._stop()
         self._dispatcher._stop()
 

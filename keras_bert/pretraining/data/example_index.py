@@ -167,9 +167,9 @@ def packed_index(
 ) -> PackedExampleIndex:
     """Returns rows of as many spans as fit. Each token of text is in exactly one row.
 
-    Packs the spans of `segments_index`, which are documents or pieces of long documents, as Krell
-    et al. 2021 (https://arxiv.org/abs/2107.02027): each span keeps its own `[CLS]` and `[SEP]`, and
-    its tokens attend only to each other.
+    Packs the spans of `segments_index`, which are documents or pieces of long documents. As in
+    Krell et al. 2021 (https://arxiv.org/abs/2107.02027), each span keeps its own `[CLS]` and
+    `[SEP]`, and its tokens attend only to each other.
 
     Args:
         corpus: tokenized text.

@@ -156,7 +156,7 @@ class DisentangledEmbedding(EmbeddingSum):
         return ops.stop_gradient(base) + ops.convert_to_tensor(difference)
 
     def matrix(self, rows: int, columns: int, name: str) -> Any:
-        """Adds a table. The tables of differences are zero at first."""
+        """Adds a table, with zeros if it is a difference."""
         if name not in SHARED_TABLES:
             return super().matrix(rows, columns, name)
         return self.add_weight((rows, columns), initializer="zeros", name=name)
@@ -183,7 +183,7 @@ def generator_config(config: EncoderConfig, size: float, depth: float) -> Encode
 
 
 def sample(logits: Any, noise: Any) -> Any:
-    """Draws classes. One noise value decides each draw, by the inverse distribution function.
+    """Draws a class for each noise value, by the inverse of the distribution function.
 
     Args:
         logits: `[..., C]` float32.

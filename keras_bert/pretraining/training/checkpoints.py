@@ -1,4 +1,4 @@
-"""Checkpoints, from which a run continues exactly: the model, the optimizer and the progress.
+"""Checkpoints of a run: the model, the optimizer and the progress, to continue exactly.
 
     checkpoints/step-00001000/   all files that `keras_bert.save` writes; `keras_bert.load` opens it
         training.safetensors     trained weights that are not part of the final model, if any

@@ -204,7 +204,7 @@ class LossWatch:
 
     The loss diverges if its median over `LOOKS` looks is more than twice the lowest median so far,
     and more than half of the first loss. So a single bad batch does not end a run. But a run that
-    has lost most of what it learned ends, long before its loss is NaN or infinite.
+    has lost most of its progress ends, long before its loss is NaN or infinite.
 
     Args:
         rows: rows of the log of a run that continues.
@@ -220,7 +220,7 @@ class LossWatch:
                 self.trouble(row["step"], {"loss": row["loss"]})
 
     def trouble(self, step: int, numbers: Mapping[str, float]) -> str:
-        """Returns a description of the problem at a step, or "" if there is none.
+        """Returns a description of the problem at a step, or "" without a problem.
 
         Then the attribute `good_step` is the last step without a problem.
 
