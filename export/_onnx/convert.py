@@ -60,6 +60,11 @@ def onnx(
     Raises:
         InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
         ExportError: if the file does not give the model's answers in onnxruntime.
+
+    Example:
+        >>> model = keras_bert.load("run/model")
+        >>> export.onnx(model, "model.onnx")
+        PosixPath('model.onnx')
     """
     check_arguments(model, opset, quantize=quantize, keep_float=keep_float, text=text)
     with replacing(path) as scratch:

@@ -118,6 +118,11 @@ def saved_model(
         InputError: if the model cannot be exported, an argument is out of its range, or the
             directory holds something else.
         ExportError: if the SavedModel does not give the model's answers.
+
+    Example:
+        >>> model = keras_bert.load("run/model")
+        >>> export.saved_model(model, "served/1")
+        PosixPath('served/1')
     """
     check_arguments(model, version=version, names=names, top_k=top_k)
     target = Path(directory) if version is None else Path(directory) / str(version)

@@ -104,6 +104,11 @@ def tflite(
     Raises:
         InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
         ExportError: if the file does not give the model's answers.
+
+    Example:
+        >>> model = keras_bert.load("run/model")
+        >>> export.tflite(model, "model.tflite", quantize="dynamic")
+        PosixPath('model.tflite')
     """
     check_arguments(
         model,

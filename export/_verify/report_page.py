@@ -50,6 +50,9 @@ def report(
     Raises:
         InputError: if the page has another ending, or an argument of `verify` is wrong.
         ExportError: if an artifact cannot be run.
+
+    Example:
+        >>> found = export.report(model, ["model.onnx"], ["a fine film"], "report.md")
     """
     page = check_page(page)
     before = _load()

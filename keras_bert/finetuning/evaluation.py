@@ -32,6 +32,10 @@ def evaluate(
 
     Raises:
         InputError: if labels are missing or unknown; the message names file and line.
+
+    Example:
+        >>> evaluate(model, read("classifier", "test.csv"))["accuracy"]
+        0.93
     """
     job, rows, outputs = outputs_of(model, examples, batch_size, labelled=True, run=run)
     return job.measure(model, examples, rows, outputs)
@@ -46,6 +50,10 @@ def predict(model: Any, examples: Examples, *, batch_size: int = 32) -> list[dic
 
     Raises:
         InputError: if the model cannot take texts.
+
+    Example:
+        >>> predict(model, TextExamples.from_lines(["a fine film"]))
+        [{'label': 'good', 'score': 0.98}]
     """
     job, rows, outputs = outputs_of(model, examples, batch_size)
     return job.predict(model, examples, rows, outputs)
@@ -115,6 +123,11 @@ def label_report(
         model: a `SequenceClassifier` or `TokenClassifier`.
         examples: examples with labels.
         predictions: predictions for the examples; see `predict`.
+
+    Example:
+        >>> examples = read("classifier", "test.csv")
+        >>> label_report(model, examples, predict(model, examples))["good"]
+        {'precision': 0.94, 'recall': 0.92, 'f1': 0.93, 'support': 50}
     """
 
     def items(labels: Sequence[str]) -> list[tuple[str, int, int]]:

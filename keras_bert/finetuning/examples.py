@@ -287,6 +287,11 @@ def hold_out(examples: AnyExamples, ratio: float, seed: int = 0) -> tuple[AnyExa
 
     Raises:
         InputError: if the ratio is not between 0 and 1, or no example would remain.
+
+    Example:
+        >>> train, validation = hold_out(read("classifier", "train.csv"), 0.1)
+        >>> len(train), len(validation)
+        (90, 10)
     """
     if not 0 < ratio < 1:
         raise InputError(f"The ratio to hold out is {ratio}, but must be between 0 and 1.")

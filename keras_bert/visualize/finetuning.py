@@ -27,6 +27,9 @@ def plot_curves(history: Sequence[Mapping[str, Any]], path: str | os.PathLike) -
         InputError: if there is nothing to draw, matplotlib is not installed, or the path does not
             end like a picture's.
         StorageError: if a file cannot be written.
+
+    Example:
+        >>> visualize.plot_curves(result.history, "curves.png")
     """
     curves = _curves(history)
     names = list(dict.fromkeys(name.removeprefix(_VALIDATION) for name in curves))
@@ -67,6 +70,9 @@ def plot_confusion(
         InputError: if a label is not among `labels`, matplotlib is not installed, or the path does
             not end like a picture's.
         StorageError: if a file cannot be written.
+
+    Example:
+        >>> visualize.plot_confusion(["yes", "no"], ["yes", "yes"], ["no", "yes"], "confusion.png")
     """
     counts = confusion_matrix(targets, predictions, labels)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
