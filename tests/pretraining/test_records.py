@@ -146,7 +146,7 @@ def test_interrupted_and_given_again(text, records, tokenizer, tmp_path, monkeyp
     monkeypatch.setattr(tokenization, "processes", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tokenize(*arguments, **options)
-    with pytest.raises(InputError, match="is not finished.*once more"):
+    with pytest.raises(InputError, match="is not finished.*command again"):
         open_corpus([str(tmp_path / "out")], tokenizer)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("shard-*")}
     assert len(before) == 5
