@@ -83,10 +83,10 @@ READERS: dict[str, Reader] = {
 
 
 def reader_of(model: Any) -> Reader:
-    """Returns the reader for a model.
+    """Returns the class of a phone library that runs a model.
 
     Raises:
-        InputError: if no reader knows the task, the vocabulary or the labels.
+        InputError: if no class can use the task, the vocabulary or the labels.
     """
     reader = READERS.get(task_of(model) or "")
     if reader is None:

@@ -54,14 +54,15 @@ def write_result(
     card_data: ModelCardData,
     output: str | os.PathLike,
 ) -> None:
-    """Writes the model, its metrics and its history. Other files in the directory stay.
+    """Writes the model, its metrics and its history. Keeps other files in the directory.
 
     Args:
         model: model with the weights of the best epoch.
         result: result so far.
         recipe: recipe of the run.
         splits: examples under the keys "training", "validation" and "test".
-        card_data: more data for the model's card. It wins over the data that this function makes.
+        card_data: more data for the model's card. It replaces data that this function
+            makes itself.
         output: directory to write to.
 
     Raises:

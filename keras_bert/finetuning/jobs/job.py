@@ -78,7 +78,8 @@ def no_weights(model: Any, examples: Any, targets: Targets, recipe: Any) -> np.n
 class Job:
     """Functions that train and measure the models of one task.
 
-    Everything that differs between tasks is here.
+    Everything that differs between tasks is here. For a field that is a function, the list below
+    shows the function's arguments and its result.
 
     Args:
         examples: class of the examples.

@@ -19,8 +19,8 @@ class LossTerm:
 
     Args:
         name: name in the log.
-        sums: function of outputs, labels and weights, each by key. Returns the loss, the number of
-            right predictions and the number of predictions.
+        sums: function of three dictionaries: outputs, labels and weights. Returns the loss, the
+            number of right predictions and the number of predictions.
         key: key of the term's weights and labels in a batch.
         over: unit of prediction: "predictions" (masked tokens), "tokens" (all but padding) or
             "examples".
