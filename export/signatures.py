@@ -303,5 +303,7 @@ def _given(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     ids = {name: np.asarray(arrays.get(name, array), "int32") for name, array in defaults.items()}
     for name, array in ids.items():
         if array.ndim != 2 or array.shape != token_ids.shape:
-            raise InputError(f"{name} have the shape {array.shape}; all ids need one, [N, T].")
+            raise InputError(
+                f"{name} have the shape {array.shape}, but all ids need the same shape [N, T]."
+            )
     return ids

@@ -25,7 +25,7 @@ def frozen(model: Any, layers: int) -> Iterator[None]:
     if layers > len(encoder.encoder_layers):
         raise InputError(
             f"frozen_layers is {layers}, but the encoder has {len(encoder.encoder_layers)} layers "
-            "of its own; freeze fewer."
+            "with weights of their own; freeze fewer."
         )
     below = (encoder.embeddings, encoder.projection, encoder.relative_positions)
     parts = [] if layers == 0 else [*below, *encoder.encoder_layers[: max(layers, 0)]]

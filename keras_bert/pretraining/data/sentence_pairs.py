@@ -93,9 +93,9 @@ def sentence_order_index(
     before a word or, if it has only one word, inside the word. A sentence of one token is left out.
     The corpus may have only one document.
 
-    A model must not be able to guess the order from lengths. In BERT's chunks, the last sentence exceeds
-    the length, so second parts are longer, and lengths alone tell the order in 60 to 66 % of the
-    cases. So spans here have only whole sentences, and one half of each document is filled
+    A model must not be able to guess the order from lengths. In BERT's chunks, the last sentence
+    exceeds the length, so second parts are longer, and lengths alone tell the order in 60 to 66 %
+    of the cases. So spans here have only whole sentences, and one half of each document is filled
     backwards from its end.
 
     Args:
