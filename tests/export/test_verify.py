@@ -101,7 +101,7 @@ def test_bad_input(classifier, artifacts, tmp_path):
     with pytest.raises(InputError, match="need 'token_ids'"):
         export.verify(make_model(), artifacts[1:2], {"ids": [[1]]})
     with pytest.raises(
-        InputError, match=r"token_ids have the shape \(2,\); but all ids need the same shape \[N, T"
+        InputError, match=r"token_ids have the shape \(2,\), but all ids need the same shape \[N, T"
     ):
         export.verify(make_model(), artifacts[1:2], {"token_ids": [1, 2]})
     with pytest.raises(InputError, match=r"padding_mask have the shape \(1, 1\)"):
