@@ -301,7 +301,7 @@ def check_options(chosen: Collection[Format], quantize: str, given: Mapping[str,
             using = [format for format in quantized if format.uses(name, quantize)]
             if (set(quantized) - set(using)) & set(chosen):
                 raise InputError(
-                    f"{option.flag} with --quantize {quantize} is for {_listed(using)} alone: "
+                    f"{option.flag} with --quantize {quantize} is only for {_listed(using)}: "
                     f"{option.reason}."
                 )
 

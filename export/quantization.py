@@ -54,7 +54,7 @@ def kept_float(layers: Sequence[str], places: Mapping[str, Sequence[str]]) -> li
         if not found:
             known = sorted({part for where in places.values() for p in where for part in _parts(p)})
             raise InputError(
-                f"keep_float names {layer!r}, but there is no such layer; there are "
+                f"keep_float names {layer!r}, but the model has no such layer. It has "
                 f"{', '.join(known)}."
             )
         kept |= dict.fromkeys(found)

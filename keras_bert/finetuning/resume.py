@@ -67,10 +67,11 @@ def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
     """Restores model and optimizer from the state of an unfinished run.
 
     If the state belongs to a run with other data, another model or another recipe, it is not used.
-    Then a warning is logged, and the run begins anew.
+    Then a warning is logged, and the run starts from the beginning.
 
     Returns:
-        The progress that `save_progress` was given, or None if the run begins anew.
+        The progress that `save_progress` was given, or None if the run starts from
+        the beginning.
 
     Raises:
         CheckpointError: if the state is damaged.
@@ -82,15 +83,15 @@ def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
         progress = read_progress(path)
         if progress.get("run") != run:
             logger.warning(
-                "%s was left by a run with other data, another model or another recipe; this one "
-                "begins anew.",
+                "%s was left by a run with other data, another model or another recipe; this run "
+                "starts from the beginning.",
                 path,
             )
             return None
         assign_tensors(_optimizer_variables(model), path / OPTIMIZER)
         assign_tensors(named_variables(model), path / WEIGHTS)
     except CheckpointError as error:
-        raise CheckpointError(f"{error} To begin the run anew, remove {path}.") from error
+        raise CheckpointError(f"{error} To start from the beginning, remove {path}.") from error
     logger.info("Continuing after epoch %d, with the state in %s.", progress["epoch"], path)
     return progress
 

@@ -37,7 +37,7 @@ CASES = {
     ),
     "layers to keep of files that have none": (
         [*EXPORT, "--quantize", "dynamic", "--keep-float", "embeddings"],
-        "--keep-float with --quantize dynamic is for onnx alone",
+        "--keep-float with --quantize dynamic is only for onnx",
     ),
     "ranges from nothing": (
         [*EXPORT, "--quantize", "int8"],

@@ -179,7 +179,7 @@ def weights(
         for label in given:
             if label not in model.labels:
                 raise InputError(
-                    f"class_weights has {label!r}, which is no label of the model."
+                    f"class_weights has {label!r}, which is not a label of the model."
                     f"{closest(label, model.labels)} Its labels are "
                     f"{', '.join(map(repr, model.labels))}."
                 )

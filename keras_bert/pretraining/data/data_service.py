@@ -1,9 +1,9 @@
 """Makes batches on other hosts, by `tf.data` service, in the same order as on this machine.
 
 In `tf.data` service, one dispatcher with many workers gives batches in any order, and a restarted
-worker begins anew. Here every host has its own dispatcher with one worker, and the hosts make the
-batches in turn. So the order of the batches does not depend on the hosts, and a run can continue
-at any batch.
+worker starts from the beginning. Here every host has its own dispatcher with one worker, and the
+hosts make the batches in turn. So the order of the batches does not depend on the hosts, and a run
+can continue at any batch.
 
 TensorFlow's servers always listen on all network interfaces. They ask for no password and run any
 graph that they receive, including a graph that reads and writes files.

@@ -142,7 +142,7 @@ def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
     except (KeyError, TypeError, ValueError):
         raise InputError(
             f"{directory / MANIFEST} is damaged; delete it and start the same keras-bert tokenize "
-            "command again. It makes the file anew."
+            "command again. It writes the file again."
         ) from None
     for name, now in fingerprint(tokenizer).items():
         if made_by.get(name) != now:
