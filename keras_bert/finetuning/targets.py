@@ -138,8 +138,7 @@ def _checked_number(examples: TextExamples, index: int) -> float:
     number = _number(label)
     if number is None:
         raise InputError(
-            f"{examples.place(index)}: the label is {label!r}, but must be a number, because the "
-            "model is a regression."
+            f"{examples.place(index)}: the label is {label!r}, but this model needs a number."
         )
     return number
 
