@@ -15,7 +15,7 @@ SIGNATURE = "serving_default"
 
 
 def prepare(path: str, threads: int) -> "Load":
-    """Imports onnxruntime and, if the file contains its operators, onnxruntime-extensions."""
+    """Imports onnxruntime and, if the file needs it, onnxruntime-extensions."""
     import onnxruntime
 
     library = None

@@ -2,7 +2,8 @@
 
 The tokenizers of onnxruntime-extensions differ from this package's tokenizers. Its WordPiece strips
 the accents of only a few letters and keeps control characters. If a piece of a word is not in the
-vocabulary, it keeps the pieces before it, but BERT replaces the whole word by `[UNK]`.
+vocabulary, the library keeps the earlier pieces of the word, but BERT replaces the whole word by
+`[UNK]`.
 `tests/export/test_onnx_text.py` counts the differences.
 
 A program that opens such a file must register the library:

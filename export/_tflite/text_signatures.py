@@ -195,7 +195,7 @@ def _answers(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tens
 def _located(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
     """Adds the tokens' positions in the last text: `starts`, `ends` `[N, T]` int32.
 
-    Positions count characters (code points). Tokens of no text have -1.
+    Positions count characters (code points). Tokens outside the last text have -1.
     """
     if not tokenizer.has_offsets:
         return _answers(model, tokenizer, length, *texts)

@@ -32,7 +32,7 @@ def learning_rate_multipliers(
     `crf_rate`, because they start at 0 and need a higher rate.
 
     Returns:
-        Path of each variable of the model to its multiplier.
+        The multiplier of each variable, by the variable's path.
     """
     encoder, layers = model.encoder, model.encoder.encoder_layers
     above = {variable.path: 0 for variable in model.variables}
