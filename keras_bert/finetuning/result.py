@@ -90,7 +90,8 @@ def claimed(output: Path) -> Iterator[None]:
     """Locks the output directory while the `with` block runs, and checks it.
 
     Raises:
-        InputError: if another run writes to the directory, or `check_output` raises it.
+        InputError: if another run writes to the directory, or it holds something else.
+        StorageError: if a file cannot be written.
     """
     with locked(output):
         check_output(output)
@@ -101,7 +102,8 @@ def check_output(output: Path) -> None:
     """Checks before the training that the directory can be written.
 
     Raises:
-        StorageError: if a file cannot be written, or the directory holds something else.
+        InputError: if the directory holds something else than a fine-tuning run.
+        StorageError: if a file cannot be written.
     """
     remove_scratch(output)
     finish_interrupted(output / UNFINISHED)

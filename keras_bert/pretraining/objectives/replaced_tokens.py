@@ -21,9 +21,9 @@ class ReplacedTokenModel(keras.Model):
     By default, both share their embeddings, as in ELECTRA (Clark et al. 2020,
     https://arxiv.org/abs/2003.10555, section 2). With `disentangled`, the detector's token and
     position tables are the generator's tables plus a difference. The difference is zero at first.
-    The detector's loss trains only the difference, because its gradient does not reach the
-    generator's tables. This is the gradient-disentangled embedding sharing of DeBERTa-v3 (He et al.
-    2021, https://arxiv.org/abs/2111.09543, section 3.2).
+    Of these tables, the detector's loss trains only the difference, because its gradient does not
+    reach the generator's tables. This is the gradient-disentangled embedding sharing of DeBERTa-v3
+    (He et al. 2021, https://arxiv.org/abs/2111.09543, section 3.2).
 
     Args:
         config: configuration of the detector's encoder.

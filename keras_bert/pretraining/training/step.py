@@ -31,8 +31,8 @@ def trainable_variables(model: keras.Model) -> dict[str, tf.Variable]:
 class TrainingStep:
     """Trains and evaluates a model.
 
-    `train` and `evaluate` return sums, `[loss_terms, 3]` float32: the loss, the number of right
-    predictions and the number of predictions of each loss term of the objective.
+    The results of `train` and `evaluate` have sums, `[loss_terms, 3]` float32: the loss, the number
+    of right predictions and the number of predictions of each loss term of the objective.
 
     Args:
         model: model of the objective, made in the scope of the strategy.
