@@ -168,7 +168,7 @@ def test_int8_of_every_family(family, tmp_path):
         ({"quantize": "int8", "keep_float": "layer_0"}, "must be a list"),
         (
             {"quantize": "int8", "representative": random_ids(2, 8), "keep_float": ["head"]},
-            "no such layer; there are .*attention.*layer_0",
+            "no such layer. It has .*attention.*layer_0",
         ),
     ],
 )
