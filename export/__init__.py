@@ -8,7 +8,7 @@
     export.check_accuracy(model, "model-dynamic.onnx", examples, max_drop=0.5, quantize="dynamic")
     print(export.verify(model, ["served/1", "model.tflite", "model.onnx"], texts))
 
-The functions are imported when they are first used, since they import TensorFlow.
+Each function is imported when it is first used, because it imports TensorFlow.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Checks that an artifact gives the model's answers before its file is put into place."""
+"""Checks that an artifact gives the model's answers before the file gets its final path."""
 
 import contextlib
 import functools
@@ -18,16 +18,16 @@ FLOAT32_TOLERANCE = 1e-5
 
 
 class ExportError(InputError):
-    """An artifact could not be made, run, or trusted; nothing was written."""
+    """An artifact cannot be made or run, or its answers are wrong; nothing was written."""
 
 
 require = functools.partial(extras.require, purpose="An export")
-"""Imports a package of an extra, by module and extra."""
+"""Imports a module of a package that an extra installs; takes the module and the extra."""
 
 
 @contextlib.contextmanager
 def explaining(action: str) -> Iterator[None]:
-    """Turns an error of a converter or runtime into one sentence."""
+    """Converts an error of a converter or runtime to an `ExportError` with one sentence."""
     try:
         yield
     except KerasBertError:
@@ -38,15 +38,15 @@ def explaining(action: str) -> Iterator[None]:
 
 
 def reference(model: keras.Model, inputs: Arrays) -> dict[str, np.ndarray]:
-    """Returns the Keras model's named outputs for `[N, T]` int32 arrays."""
+    """Returns the Keras model's outputs by name, for int32 arrays `[N, T]`."""
     outputs = outputs_of(model).outputs(model, {name: inputs[name] for name in input_names(model)})
     return {name: keras.ops.convert_to_numpy(value) for name, value in outputs.items()}
 
 
 def zero_padding(outputs: Arrays, mask: np.ndarray) -> dict[str, np.ndarray]:
-    """Sets the vectors `[N, T, ...]` of padding to zero, since they mean nothing.
+    """Sets the vectors `[N, T, ...]` of padding to zero, because they have no meaning.
 
-    They are averages over arbitrary tokens, and the last bits of a model can change them much.
+    They are averages over arbitrary tokens, and a tiny change in a model can change them a lot.
     Values that are not finite stay.
     """
 
@@ -59,9 +59,10 @@ def zero_padding(outputs: Arrays, mask: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def difference(expected: Arrays, actual: Arrays) -> float:
-    """Returns the largest absolute difference; infinite if a name, shape or number is missing.
+    """Returns the largest absolute difference of any output.
 
-    Choices, which are int32, do not count: they are no quantities.
+    It is infinite if an output is missing, has another shape, or is not finite. Outputs of int32
+    are not compared, because they are choices, such as tags, and not quantities.
     """
     largest = 0.0
     for name, value in expected.items():
@@ -87,14 +88,15 @@ def check(
     Args:
         model: the Keras model.
         artifact: name of the artifact in messages.
-        run: runs the artifact, from named int32 arrays `[N, T]` to named float32 arrays.
-        tolerance: largest difference allowed, relative to the largest expected value or to 1,
-            whichever is larger.
-        batches: inputs to compare on; by default `samples`.
+        run: function that runs the artifact on int32 arrays `[N, T]` by name, and returns float32
+            arrays by name.
+        tolerance: largest difference allowed. It is multiplied by the largest expected value if
+            that is more than 1.
+        batches: inputs to compare on, by default the batches of `samples`.
         outputs: names of the artifact's outputs, if the artifact lacks some of the model's.
 
     Raises:
-        ExportError: if the artifact does not run, or differs more.
+        ExportError: if the artifact does not run, or the difference is larger.
     """
     for inputs in batches or samples(model.config):
         shape = inputs["token_ids"].shape
@@ -114,8 +116,8 @@ def compare(
 ) -> None:
     """Compares an artifact's outputs with the model's; see `check`.
 
-    Choices, which are int32, must be the same unless weights were quantized. With the padding mask
-    `[N, T]`, vectors of padding are not compared.
+    Outputs of int32, which are choices such as tags, must be equal unless weights were quantized.
+    If the padding mask `[N, T]` is given, vectors of padding are not compared.
 
     Raises:
         ExportError: if outputs differ by more than the tolerance allows.
@@ -143,7 +145,7 @@ def samples(config: Any, shape: tuple[int, int] | None = None) -> list[dict[str,
 
     Args:
         config: an `EncoderConfig`.
-        shape: the only (N, T) that the artifact takes; None for any.
+        shape: (N, T) of the artifact if it is fixed, else None.
     """
     generator = np.random.default_rng(0)
     batches = []

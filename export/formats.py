@@ -2,10 +2,11 @@
 
 A format is an entry of `FORMATS` and a private package with two modules:
 
-- `convert` has a function of the format's name, which writes an artifact and returns its path, and
-  `check_arguments`, which takes the same arguments but the path and refuses bad ones.
-- `runtime` runs an artifact. It has `PACKAGE`, which names the runtime, and `prepare`; `worker.py`
-  says what they are for.
+- `convert` has a function with the format's name, which writes an artifact and returns its path. It
+  also has `check_arguments`, which takes the same arguments without the path, and raises an
+  `InputError` for bad ones.
+- `runtime` runs an artifact. It has `PACKAGE`, the name of the runtime's package, and `prepare`,
+  which `worker.py` calls.
 
 `keras_bert.export`, the command line, `verify`, `report` and the accuracy check read this registry.
 """
@@ -38,7 +39,7 @@ INPUT_NAMES: dict[str, dict[str, str]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """An argument of a format's function, as the command line offers it.
+    """An argument of a format's function that is an option on the command line.
 
     Args:
         name: name of the argument. The command line writes `keep_float` as `--keep-float`.
@@ -47,11 +48,12 @@ class Option:
             a file of texts.
         metavar: the value's name in the help text.
         minimum: lowest value.
-        choices: all values; any if empty.
-        quantizations: the only quantizations that use the option; all if empty.
+        choices: allowed values. If it is empty, any value is allowed.
+        quantizations: quantizations that use the option. If it is empty, all use it.
         required: whether these quantizations need the option.
         reason: why only these quantizations use the option, for messages.
-        for_texts: whether the option also applies to the model's texts, whatever the format.
+        for_texts: whether the option also changes how the model reads texts. Then it is allowed
+            with every format.
     """
 
     name: str
@@ -67,7 +69,7 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The option's name on the command line."""
+        """Name of the option on the command line."""
         return f"--{self.name.replace('_', '-')}"
 
 
@@ -77,12 +79,12 @@ class Format:
 
     Args:
         name: name of the function in `keras_bert.export` and, after "_", of the private package.
-        options: arguments of the function that the command line offers, without `quantize`.
-        quantizations: ways to store weights; "none" comes first.
+        options: arguments of the function that are options on the command line, without `quantize`.
+        quantizations: quantizations of weights that the format has; "none" comes first.
         ending: ending of the artifact's file name; "" if an artifact is a directory.
-        marker: a file within the directory that tells an artifact from other directories.
-        is_content: whether the bytes of a file are an artifact's; the command line replaces only
-            such files.
+        marker: a file that every artifact has, if an artifact is a directory.
+        is_content: function that tells whether the bytes of a file are an artifact. The command
+            line replaces only such files.
     """
 
     name: str
@@ -94,7 +96,7 @@ class Format:
 
     @property
     def runtime(self) -> Path:
-        """The file that `worker.py` runs artifacts with."""
+        """Path of the module that `worker.py` loads to run artifacts."""
         return Path(__file__).parent / f"_{self.name}" / "runtime.py"
 
     def write(self, model: Any, path: str | os.PathLike, **arguments: Any) -> Path:
@@ -102,7 +104,7 @@ class Format:
         return getattr(self._convert, self.name)(model, path, **arguments)
 
     def check_arguments(self, model: Any, **arguments: Any) -> None:
-        """Refuses arguments that `write` could not use.
+        """Checks the arguments of `write` before anything is written.
 
         Raises:
             InputError: if the model cannot be exported with these arguments.
@@ -114,11 +116,11 @@ class Format:
         return importlib.import_module(f"{__package__}._{self.name}.convert")
 
     def is_artifact(self, path: Path) -> bool:
-        """Whether there is an artifact at a path, by its name or its marker."""
+        """Whether there is an artifact at a path. Its name or its marker decides."""
         return path.name.endswith(self.ending) and (path / self.marker).is_file()
 
     def quantizes(self, quantize: str) -> bool:
-        """Whether the format stores weights in this way, and not as they are."""
+        """Whether the format has this quantization, and it is not "none"."""
         return quantize != "none" and quantize in self.quantizations
 
     def has(self, name: str) -> bool:
@@ -126,7 +128,7 @@ class Format:
         return any(option.name == name for option in self.options)
 
     def uses(self, name: str, quantize: str) -> bool:
-        """Whether the format has an option and uses it with a quantization."""
+        """Whether the format has an option and uses it with this quantization."""
         uses = {option.name: option.quantizations for option in self.options}
         return name in uses and (not uses[name] or quantize in uses[name])
 
@@ -136,7 +138,7 @@ class Format:
         return stored | {name: given[name] for name in given if self.uses(name, quantize)}
 
     def file_name(self, arguments: Mapping[str, Any]) -> str:
-        """Returns the name of an artifact in a directory of artifacts: `model-text-int8.tflite`."""
+        """Returns an artifact's name in a directory of artifacts, such as `model-int8.tflite`."""
         if not self.ending:
             return self.name
         stored = arguments.get("quantize", "none")
@@ -147,7 +149,7 @@ class Format:
 _TEXT = Option("text", "TFLite and ONNX files take texts instead of ids.", bool)
 _KEEP_FLOAT = Option(
     "keep_float",
-    "Layers that are not quantized, as part of their names; repeat it.",
+    "Layers that stay float32, given by a part of their names; repeat the option for several.",
     list,
     "PATTERN",
     reason="TFLite's converter lets layers be chosen for int8",
@@ -157,11 +159,14 @@ SAVED_MODEL = Format(
     name="saved_model",
     marker="saved_model.pb",
     options=(
+        Option("version", "SavedModel: version number for TensorFlow Serving.", int, "NUMBER", 0),
         Option(
-            "version", "SavedModel: name of its directory for TensorFlow Serving.", int, "NUMBER", 0
+            "names",
+            "SavedModel: library whose input names to use.",
+            str,
+            choices=tuple(INPUT_NAMES),
         ),
-        Option("names", "SavedModel: names of inputs.", str, choices=tuple(INPUT_NAMES)),
-        Option("top_k", "SavedModel: tokens for each mask.", int, minimum=1),
+        Option("top_k", "SavedModel: number of tokens for each mask.", int, minimum=1),
     ),
 )
 TFLITE = Format(
@@ -172,7 +177,7 @@ TFLITE = Format(
     options=(
         Option(
             "representative",
-            "int8: some hundred typical texts, one a line, or two with a tab between.",
+            "int8: file of some hundred typical texts, one in each line, or pairs with a tab.",
             Path,
             "FILE",
             quantizations=("int8",),
@@ -183,22 +188,20 @@ TFLITE = Format(
         _TEXT,
         Option(
             "sequence_length",
-            "Length of all texts, and the only one that a TFLite file takes.",
+            "Number of tokens of all texts. A TFLite file takes only this number.",
             int,
             "TOKENS",
             3,
             for_texts=True,
         ),
-        Option(
-            "batch_size", "TFLite: the only number of texts that a file takes.", int, "TEXTS", 1
-        ),
-        Option("metadata", "TFLite: labels and vocabulary for MediaPipe.", bool),
+        Option("batch_size", "TFLite: fixed number of texts that a file takes.", int, "TEXTS", 1),
+        Option("metadata", "TFLite: add labels and vocabulary for MediaPipe.", bool),
     ),
 )
 ONNX = Format(
     name="onnx",
     ending=".onnx",
-    # A protobuf that begins with the version of its format and its producer.
+    # An ONNX file is a protobuf that begins with its format version and its producer.
     is_content=lambda content: content[:1] == b"\x08" and content[2:3] == b"\x12",
     quantizations=("none", "float16", "dynamic"),
     options=(
@@ -215,14 +218,14 @@ QUANTIZATIONS = {
     "dynamic": "weights in int8",
     "int8": "weights and activations in int8",
 }
-"""Ways to store weights, and what they are."""
+"""Quantizations of weights, with descriptions."""
 
 OPTIONS = {option.name: option for format in FORMATS.values() for option in format.options}
-"""Options of the command line by name; formats that share one differ only in `quantizations`."""
+"""Options of the command line by name. Formats may share an option, but differ in quantizations."""
 
 
 def formats_named(names: Iterable[str]) -> list[Format]:
-    """Returns formats by their names, each once.
+    """Returns the formats with these names, each once.
 
     Raises:
         InputError: if there is no such format.
@@ -237,7 +240,7 @@ def formats_named(names: Iterable[str]) -> list[Format]:
 
 
 def quantizations_help() -> str:
-    """Returns the quantizations, what they are, and the formats that have them, in one line."""
+    """Returns all quantizations with descriptions and formats, in one line."""
     return "; ".join(
         f"{name} ({meaning}) in {_listed(f for f in FORMATS.values() if f.quantizes(name))}"
         for name, meaning in QUANTIZATIONS.items()
@@ -264,7 +267,7 @@ def format_of(path: str | os.PathLike) -> Format:
 
 
 def check_options(chosen: Collection[Format], quantize: str, given: Mapping[str, Any]) -> None:
-    """Refuses options of the command line that do not belong together.
+    """Checks that the options of the command line can be used together.
 
     Args:
         chosen: the formats to write.
@@ -272,7 +275,7 @@ def check_options(chosen: Collection[Format], quantize: str, given: Mapping[str,
         given: values of the options that were given, by name.
 
     Raises:
-        InputError: if no chosen format has an option, or an option is for another quantization.
+        InputError: if no chosen format has an option, or the option is for another quantization.
     """
     every = FORMATS.values()
     having = {f"--quantize {quantize}": [f for f in every if quantize in f.quantizations]}
@@ -298,17 +301,17 @@ def check_options(chosen: Collection[Format], quantize: str, given: Mapping[str,
             using = [format for format in quantized if format.uses(name, quantize)]
             if (set(quantized) - set(using)) & set(chosen):
                 raise InputError(
-                    f"{option.flag} with --quantize {quantize} is for {_listed(using)} alone: "
+                    f"{option.flag} with --quantize {quantize} is only for {_listed(using)}: "
                     f"{option.reason}."
                 )
 
 
 def check_directory(directory: Path, pages: Iterable[str]) -> None:
-    """Refuses a directory that holds something else than artifacts.
+    """Checks that a directory holds only artifacts.
 
     Args:
-        directory: where artifacts are to be written; it need not exist.
-        pages: names of other files that may be there.
+        directory: directory to write artifacts to. It need not exist.
+        pages: names of other files that the directory may hold.
 
     Raises:
         InputError: if the path is a file, or another file is in the directory.

@@ -1,4 +1,4 @@
-"""Runs an artifact in a process of its own, as its users run it."""
+"""Runs an artifact in a separate process, as a user of the artifact would."""
 
 import contextlib
 import dataclasses
@@ -25,7 +25,7 @@ class Timing:
 
     Args:
         milliseconds: median of the calls.
-        spread: half the distance of the quartiles, as a share of the median.
+        spread: half the interquartile range, divided by the median.
     """
 
     milliseconds: float
@@ -33,7 +33,7 @@ class Timing:
 
 
 class Process:
-    """An artifact in its runtime, in a fresh process; made by `running`.
+    """An artifact that runs in its runtime, in a fresh process. `running` makes it.
 
     Attributes:
         path: the artifact's path.
@@ -41,8 +41,7 @@ class Process:
         signatures: inputs and outputs of each signature; see `worker.Signatures`.
         runtime: package and version of the runtime.
         load_milliseconds: time to load the artifact after the runtime was imported.
-        peak: peak memory until the last request, in bytes beyond the memory of the imported
-            runtime.
+        peak: peak memory until the last request, minus the memory before loading, in bytes.
     """
 
     def __init__(self, path: Path, process: subprocess.Popen, errors: BinaryIO):
@@ -58,7 +57,7 @@ class Process:
         """Returns the outputs for named inputs.
 
         Raises:
-            ExportError: if the runtime refuses the inputs.
+            ExportError: if the runtime raises an error.
         """
         outputs, _ = self.run_once(signature, inputs)
         return outputs
@@ -69,7 +68,7 @@ class Process:
         return reply, float(reply.pop("milliseconds"))
 
     def time(self, signature: str, inputs: Arrays, seconds: float) -> Timing:
-        """Measures a call by repeating it for some time, at least three times."""
+        """Measures a call by repeating it for this time, at least three times."""
         reply = self._request(signature, inputs, max(seconds, 1e-9))
         return Timing(float(reply["milliseconds"]), float(reply["spread"]))
 
@@ -96,7 +95,7 @@ class Process:
 
 @contextlib.contextmanager
 def running(path: str | os.PathLike, threads: int = 1) -> Iterator[Process]:
-    """Loads an artifact in a process that ends with the block.
+    """Loads an artifact in a process that ends when the `with` block ends.
 
     Args:
         path: an artifact of any format.
@@ -107,7 +106,7 @@ def running(path: str | os.PathLike, threads: int = 1) -> Iterator[Process]:
         ExportError: if the artifact cannot be loaded.
     """
     path, format = Path(path), format_of(path)
-    # -P: modules beside the script, such as quantization.py, must not hide those of others.
+    # -P: modules beside the script, such as quantization.py, must not hide other packages' modules.
     command = [sys.executable, "-P", worker.__file__, str(format.runtime), str(path), str(threads)]
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     with (
@@ -120,7 +119,7 @@ def running(path: str | os.PathLike, threads: int = 1) -> Iterator[Process]:
             yield Process(path, process, errors)
         finally:
             process.kill()
-            with contextlib.suppress(BrokenPipeError):  # by a request that nobody read
+            with contextlib.suppress(BrokenPipeError):  # a request was not read
                 cast(BinaryIO, process.stdin).close()
 
 

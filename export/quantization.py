@@ -1,4 +1,4 @@
-"""Quantization in all formats: tolerances, and layers that stay float32."""
+"""Quantization in all formats: tolerances of the checks, and layers that stay float32."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -7,18 +7,18 @@ from keras_bert.errors import InputError, closest
 from keras_bert.export.artifact_checks import FLOAT32_TOLERANCE
 
 TOLERANCES = {"none": FLOAT32_TOLERANCE, "float16": 0.02, "dynamic": 0.25, "int8": 0.5}
-"""Difference that `check` allows for each quantization. For the small types it only excludes broken
-files: `verify` measures the loss on real texts."""
+"""Difference that `check` allows for each quantization. For quantized files, the check only finds
+broken files: `verify` measures the loss of accuracy on real texts."""
 
-_COUNTED = r"(_\d+)?"  # Keras and TensorFlow count layers of one name
+_COUNTED = r"(_\d+)?"  # Keras and TensorFlow number layers of the same name
 
 
 def check_quantization(quantize: str, known: Collection[str], keep_float: Sequence[str]) -> None:
-    """Refuses a quantization that a format does not have.
+    """Checks that a format has a quantization, and that `keep_float` can be used with it.
 
     Raises:
-        InputError: if the quantization is unknown, or `keep_float` is a single string or is given
-            without a quantization.
+        InputError: if the format does not have the quantization, or `keep_float` is a single
+            string or is given without a quantization.
     """
     if quantize not in known:
         raise InputError(
@@ -28,22 +28,24 @@ def check_quantization(quantize: str, known: Collection[str], keep_float: Sequen
     if isinstance(keep_float, str):
         raise InputError(f"keep_float is {keep_float!r}, but must be a list: [{keep_float!r}].")
     if keep_float and quantize == "none":
-        raise InputError("keep_float is for quantized files; give quantize, too, or leave it out.")
+        raise InputError(
+            "keep_float is only for quantized files; give quantize, too, or leave keep_float out."
+        )
 
 
 def kept_float(layers: Sequence[str], places: Mapping[str, Sequence[str]]) -> list[str]:
-    """Returns the names that belong to layers that are not quantized.
+    """Returns the names of the weights or results whose layers stay float32.
 
     Args:
-        layers: parts of places, with `*` for any part of a name: "embeddings",
-            "layer_0/attention", "*layer_norm".
-        places: places in the model of each name, such as "encoder/layer_0/attention/query/kernel".
+        layers: parts of paths, with `*` for any text: "embeddings", "layer_0/attention",
+            "*layer_norm".
+        places: paths in the model for each name, such as "encoder/layer_0/attention/query/kernel".
 
     Returns:
-        The names, in the order of `places` for each layer.
+        For each layer, its names in the order of `places`.
 
     Raises:
-        InputError: if there is no such layer.
+        InputError: if `layers` names a layer that the model does not have.
     """
     kept: dict[str, None] = {}
     for layer in layers:
@@ -52,7 +54,7 @@ def kept_float(layers: Sequence[str], places: Mapping[str, Sequence[str]]) -> li
         if not found:
             known = sorted({part for where in places.values() for p in where for part in _parts(p)})
             raise InputError(
-                f"keep_float names {layer!r}, but there is no such layer; there are "
+                f"keep_float names {layer!r}, but the model has no such layer. It has "
                 f"{', '.join(known)}."
             )
         kept |= dict.fromkeys(found)
@@ -60,7 +62,7 @@ def kept_float(layers: Sequence[str], places: Mapping[str, Sequence[str]]) -> li
 
 
 def _pattern(layer: str) -> re.Pattern[str]:
-    """Compiles a layer to a pattern for places.
+    """Returns the pattern that finds a layer in paths.
 
     `layer_0/attention` finds `classifier/encoder/layer_0_1/attention_1/query/MatMul`.
     """
@@ -69,5 +71,5 @@ def _pattern(layer: str) -> re.Pattern[str]:
 
 
 def _parts(place: str) -> list[str]:
-    """Returns the layers on the way to a place."""
+    """Returns the layers in a path."""
     return [re.sub(r"(?<=.)_\d+$", "", part) for part in place.split("/")[:-1]]

@@ -1,4 +1,4 @@
-"""Inputs and outputs of artifacts: one table of tasks for all formats."""
+"""Inputs and outputs of artifacts: a table of tasks that all formats use."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,20 +16,21 @@ Arrays = Mapping[str, np.ndarray]
 Tensors = dict[str, Any]
 
 WITHOUT_TEXT = "Leave out `text` and give the file ids, or take the SavedModel"
-"""Advice if a format cannot read a model's texts."""
+"""Advice for messages, if a format cannot take texts for a model."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskOutputs:
-    """Outputs of a task in artifacts, as functions.
+    """Functions that compute a task's outputs in artifacts.
 
     Args:
-        outputs: takes the model and ids `[N, T]` int32 by name; returns named tensors, float32 or,
-            for choices, int32. Every format has these outputs.
-        strings: takes the model and the named tensors; returns named tensors of strings, for
-            runtimes that have strings.
-        decisions: takes the model, named arrays and the padding mask `[N, T]`; returns an array of
-            discrete answers that should be the same in an artifact and in the model, or None.
+        outputs: function of the model and ids `[N, T]` int32 by name. Returns tensors by name:
+            float32, or int32 for choices such as tags. Every format has these outputs.
+        strings: function of the model and these tensors. Returns string tensors by name, for
+            formats that have strings.
+        decisions: function of the model, arrays by name and the padding mask `[N, T]`. Returns an
+            array of discrete answers, which should be equal in an artifact and in the model, or
+            None.
     """
 
     outputs: Callable[[Any, Tensors], Tensors]
@@ -58,15 +59,15 @@ def _logits_and_scores(model: Any, inputs: Tensors) -> Tensors:
 
 
 def _one_choice(model: Any, inputs: Tensors) -> Tensors:
-    """Scores a batch of choices, `[N]`, since each choice has its own score."""
+    """Returns the score of each choice, `[N]`."""
     choices = {name: keras.ops.expand_dims(ids, 1) for name, ids in inputs.items()}
     return {"logits": keras.ops.squeeze(model(choices, training=False), 1)}
 
 
 def _logits_and_tags(model: Any, inputs: Tensors) -> Tensors:
-    """Returns logits and, with a CRF and a tokenizer that knows where words begin, tags.
+    """Returns logits and, if there are a CRF and a tokenizer that knows where words begin, tags.
 
-    `tags` `[N, T]` int32 is a label at the first token of each word, and -1 elsewhere.
+    `tags` `[N, T]` int32 has a label id at the first token of each word, and -1 elsewhere.
     """
     logits = model(inputs, training=False)
     if model.crf is None or model.preprocessor is None:
@@ -83,14 +84,15 @@ def _begins_word(model: Any, inputs: Tensors) -> Any:
     continues[: len(vocabulary)] = tokenizer.is_continuation
     frame[[vocabulary.pad_id, vocabulary.cls_id, vocabulary.separator_id]] = 1
     continues, frame = take(continues, inputs["token_ids"]), take(frame, inputs["token_ids"])
-    # A text's first token begins a word, also without the space that marks words of byte pairs.
+    # The first token of a text begins a word, even without the space that begins words in byte
+    # pair tokenizers.
     after_frame = keras.ops.pad(frame[:, :-1], ((0, 0), (1, 0)))
     begins = keras.ops.maximum(1 - continues, after_frame)
     return begins * (1 - frame) * inputs["padding_mask"]
 
 
 def _label_names(model: Any, outputs: Tensors) -> Tensors:
-    """Returns `labels` `[N, L]`, the names beside the scores, and `label` `[N]`, the best."""
+    """Returns `labels` `[N, L]`, the label of each score, and `label` `[N]`, the best label."""
     if model.problem_type == "regression":
         return {}
     names = tf.constant(model.labels)
@@ -113,7 +115,7 @@ def _chosen_labels(
 
 
 def _best(*names: str) -> Callable[..., np.ndarray]:
-    """Makes a function that returns the index of the largest value per text or real token."""
+    """Makes a function that returns the index of the largest value for each text or token."""
 
     def decisions(model: Any, outputs: Mapping[str, np.ndarray], mask: np.ndarray) -> np.ndarray:
         best = (outputs[name].argmax(-1) for name in names)
@@ -159,13 +161,13 @@ def outputs_of(model: keras.Model) -> TaskOutputs:
         )
     if keras.backend.backend() != "tensorflow":
         raise InputError(
-            f"Keras runs on {keras.backend.backend()!r}, but artifacts are made by TensorFlow; "
+            f"Keras runs on {keras.backend.backend()!r}, but export needs the backend TensorFlow; "
             "set the environment variable KERAS_BACKEND=tensorflow and load the model again."
         )
     if model.dtype_policy.compute_dtype != "float32":
         raise InputError(
-            f"The model computes in {model.dtype_policy.name}, but artifacts are made from "
-            'float32; load it with keras_bert.load(directory, dtype="float32").'
+            f"The model computes in {model.dtype_policy.name}, but export needs float32; "
+            'load it with keras_bert.load(directory, dtype="float32").'
         )
     return answers
 
@@ -183,13 +185,14 @@ def ids_function(
     inputs: Sequence[str] | None = None,
     outputs: Collection[str] | None = None,
 ) -> tf.types.experimental.PolymorphicFunction:
-    """Makes a graph of the model, from ids `[batch, length]` int32 to named outputs float32.
+    """Makes a `tf.function` of the model: ids `[batch, length]` int32 to outputs by name.
 
     Args:
         model: the model.
-        batch: the only batch size; None for any.
-        length: the only number of tokens; None for any.
-        inputs: names of the graph's inputs, also unused ones; by default `input_names`.
+        batch: the batch size if it is fixed; None for any.
+        length: the number of tokens if it is fixed; None for any.
+        inputs: names of the function's inputs, which may include unused ones; by default
+            `input_names`.
         outputs: names of the outputs to keep; by default all.
     """
     answers, used = outputs_of(model), input_names(model)
@@ -208,9 +211,9 @@ def ids_function(
 
 
 class Weights(tf.Module):
-    """The model's weights, each once.
+    """Holds each of a model's weights once.
 
-    TensorFlow stores a tracked Keras model with two copies of every weight.
+    If a SavedModel tracked the Keras model itself, TensorFlow would store every weight twice.
     """
 
     def __init__(self, model: keras.Model):
@@ -222,14 +225,15 @@ def ids_of(model: Any, texts: Any, length: int | None = None) -> dict[str, np.nd
     """Returns `token_ids`, `segment_ids` and `padding_mask`, `[N, T]` int32.
 
     Args:
-        model: the model; its preprocessor reads texts.
-        texts: N texts; a tuple of two lists for pairs; or ids by name. `token_ids` are enough:
-            without a mask there is no padding.
-        length: T, to which ids are cut or padded; None for the longest text.
+        model: the model. Its preprocessor reads texts.
+        texts: N texts; a tuple of two lists for pairs; or ids by name. `token_ids` alone are
+            enough: then no token is padding.
+        length: number of tokens T. Texts are cut or padded to it, ids are padded. By default, T is
+            the length of the longest text.
 
     Raises:
         InputError: if there are no texts, the model cannot take texts, or ids are longer or have
-            other shapes.
+            different shapes.
     """
     if isinstance(texts, Mapping):
         ids = filled_up(_given(texts), length)
@@ -273,13 +277,15 @@ def filled_up(ids: Arrays, length: int | None) -> dict[str, np.ndarray]:
     """
     tokens = next(iter(ids.values())).shape[1]
     if length is not None and tokens > length:
-        raise InputError(f"The ids have {tokens} tokens; the artifact takes {length}.")
+        raise InputError(
+            f"The ids have {tokens} tokens, but the artifact takes {length}; give shorter ids."
+        )
     missing = 0 if length is None else length - tokens
     return {name: np.pad(array, ((0, 0), (0, missing))) for name, array in ids.items()}
 
 
 def without_padding(ids: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """Cuts columns of ids `[N, T]` that are padding in every row, but leaves one column."""
+    """Removes columns of ids `[N, T]` that are padding in every row, but keeps at least one."""
     lengths = tf.reduce_sum(ids["padding_mask"], axis=1)
     longest = tf.maximum(tf.reduce_max(lengths), 1)  # there may be no rows
     return {name: tf.convert_to_tensor(array)[:, :longest] for name, array in ids.items()}
@@ -297,5 +303,7 @@ def _given(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     ids = {name: np.asarray(arrays.get(name, array), "int32") for name, array in defaults.items()}
     for name, array in ids.items():
         if array.ndim != 2 or array.shape != token_ids.shape:
-            raise InputError(f"{name} have the shape {array.shape}; all ids need one, [N, T].")
+            raise InputError(
+                f"{name} have the shape {array.shape}, but all ids need the same shape [N, T]."
+            )
     return ids

@@ -1,10 +1,11 @@
 """Runs an artifact in its runtime, in a process that has neither this package nor Keras.
 
-It is a script with three arguments: the format's `runtime.py`, the artifact's path and a number of
-threads. It loads the artifact, sends a first message about it, and answers requests on standard
-input until that is closed. A message is the number of its bytes and a NumPy archive. A request
-names the `signature`, the `seconds` to repeat it for, and the inputs. The answer has the outputs
-or, if the request was repeated, only times. This module imports NumPy and nothing of the package.
+This script takes three arguments: the format's `runtime.py`, the artifact's path and the number of
+threads. It loads the artifact and sends a first message that describes it. Then it answers requests
+until standard input is closed. A message is a number of bytes, followed by a NumPy archive of this
+size. A request has the `signature`, the inputs, and the `seconds` to repeat the call for. The
+answer has the outputs or, if the call was repeated, only times. This module imports NumPy, but
+nothing of the package.
 """
 
 import functools
@@ -25,15 +26,14 @@ import numpy as np
 
 Run = Callable[[str, Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 Signatures = dict[str, dict[str, Any]]
-"""Each signature's `inputs`, which are shapes by name with -1 for a free size, and the names of
-its `outputs`."""
+"""For each signature: `inputs`, shapes by name with -1 for a free size, and `outputs`, names."""
 
 Load = Callable[[], tuple[Signatures, Run]]
 """Returns an artifact's signatures, and a function that runs one of them by its name."""
 
 
 def send(stream: BinaryIO, arrays: dict[str, Any]) -> None:
-    """Writes one message; arrays of bytes keep the NULs at their end."""
+    """Writes one message. NULs at the end of bytes are kept."""
     packed = {name: _pack(np.asarray(array)) for name, array in arrays.items()}
     content = io.BytesIO()
     np.savez(content, **packed)  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def send(stream: BinaryIO, arrays: dict[str, Any]) -> None:
 
 
 def receive(stream: BinaryIO) -> dict[str, np.ndarray] | None:
-    """Reads one message; returns None if the other process has ended."""
+    """Reads one message, or returns None if the other process has ended."""
     header = stream.read(8)
     size = struct.unpack("<q", header)[0] if len(header) == 8 else 0
     content = stream.read(size)
@@ -53,7 +53,7 @@ def receive(stream: BinaryIO) -> dict[str, np.ndarray] | None:
 
 
 def _pack(array: np.ndarray) -> np.ndarray:
-    """Appends a byte to each bytes object, since NumPy strips NULs at the end."""
+    """Appends a byte to each bytes object, because NumPy would strip NULs at the end."""
     if array.dtype != object:
         return array
     return np.array([value + b"." for value in array.ravel()], "S").reshape(array.shape)
@@ -68,9 +68,10 @@ def _unpack(array: np.ndarray) -> np.ndarray:
 
 
 def repeat(function: Callable[[], Any], seconds: float) -> list[float]:
-    """Calls a function for some time, at least three times; returns each call's milliseconds.
+    """Calls a function for this time, at least three times; returns the milliseconds of each call.
 
-    The first call does not count, nor does the second if there are five calls or more.
+    The first call does not count. If there are five calls or more, the second does not count
+    either.
     """
     times: list[float] = []
     end = time.perf_counter() + seconds
@@ -82,15 +83,15 @@ def repeat(function: Callable[[], Any], seconds: float) -> list[float]:
 
 
 def spread(times: list[float]) -> float:
-    """Returns half the distance of the quartiles as a share of the median."""
+    """Returns half the interquartile range, divided by the median."""
     low, _, high = statistics.quantiles(times, method="inclusive")
     return (high - low) / 2 / statistics.median(times)
 
 
 def in_parts(run: Run, signatures: Signatures) -> Run:
-    """Lets an artifact with a fixed batch size take any number of texts.
+    """Makes a function that runs an artifact with a fixed batch size on any number of texts.
 
-    It runs once for each part of that size. The last text fills up the last part.
+    The artifact runs once for each part of that size. Copies of the last text fill the last part.
     """
 
     def run_all(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -108,7 +109,7 @@ def in_parts(run: Run, signatures: Signatures) -> Run:
 
 
 def peak_memory() -> int:
-    """Returns the most bytes that this process has had since it began or since `forget_peak`."""
+    """Returns this process's peak memory in bytes, since it began or since `forget_peak`."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
@@ -120,7 +121,7 @@ def peak_memory() -> int:
 
 
 def forget_peak() -> None:
-    """Resets the peak memory to the present memory, if the system can."""
+    """Resets the peak memory to the current memory, if the system supports it."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -128,8 +129,8 @@ def forget_peak() -> None:
 
 
 def main(runtime_file: str, path: str, threads: str) -> None:
-    """Answers requests to an artifact."""
-    # What a runtime prints must not mix with the messages.
+    """Loads an artifact and answers requests."""
+    # Keep standard output for messages. Text that a runtime prints goes elsewhere.
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     specification = importlib.util.spec_from_file_location("runtime", runtime_file)

@@ -1,4 +1,4 @@
-"""Writes an ONNX file from ids or texts to answers, for servers and browsers."""
+"""Writes an ONNX file that takes ids or texts, for servers and browsers."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from keras_bert.export.formats import ONNX
 from keras_bert.export.quantization import TOLERANCES, check_quantization
 from keras_bert.export.signatures import ids_function, outputs_of
 
-OPSETS = range(14, 19)  # what tf2onnx writes; the newest is the default
+OPSETS = range(14, 19)  # versions that tf2onnx can write; the newest is the default
 _AXES = ("batch", "sequence")
 
 
@@ -34,24 +34,24 @@ def onnx(
     """Writes an ONNX file for any batch size and sequence length.
 
     The inputs are `token_ids`, `segment_ids`, `padding_mask` int32 `[batch, sequence]`. The
-    outputs are float32, as in the signature `ids` of a SavedModel. The metadata has a classifier's
-    label names under `labels`, as a JSON list. The file uses only operators of ONNX itself, and
-    its weights have the names of the model's weights.
+    outputs are float32 and have the same names as in the signature `ids` of a SavedModel. The
+    metadata has a classifier's label names under `labels`, as a JSON list. The file uses only
+    standard operators of ONNX. Its weights have the names of the model's weights.
 
     With `text`, a classifier or an embedder takes strings, `text` `[batch]`. A classifier also
     gives `labels` `[batch, L]` and, if a text has one label, `label` `[batch]`. The tokenizer comes
-    from onnxruntime-extensions; a program that opens the file registers its library (see
-    `text_input.py`). If this tokenizer reads some texts differently, a warning says so, and the
-    output `token_ids` shows it.
+    from onnxruntime-extensions, so a program that opens the file must register this library (see
+    `text_input.py`). If its tokenizer reads some texts differently from the model's, a warning
+    says so. The output `token_ids` shows the ids that the file used.
 
     Args:
         model: an `Encoder` or a task.
         path: the file, replaced if it exists.
-        opset: version of ONNX's operators. Before 18, layer normalization is several operators.
+        opset: version of ONNX's operators. Below 18, layer normalization takes several operators.
         quantize: "none"; "float16" (weights in half precision); "dynamic" (weights in int8,
             activations quantized while the file runs).
-        keep_float: layers that are not quantized, as parts of the names of their weights:
-            "embeddings", "layer_0/attention", "*layer_norm".
+        keep_float: layers that stay float32, given by parts of their weights' names, with `*` for
+            any text: "embeddings", "layer_0/attention", "*layer_norm".
         text: whether the file takes texts.
 
     Returns:
@@ -60,14 +60,19 @@ def onnx(
     Raises:
         InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
         ExportError: if the file does not give the model's answers in onnxruntime.
+
+    Example:
+        >>> model = keras_bert.load("run/model")
+        >>> export.onnx(model, "model.onnx")
+        PosixPath('model.onnx')
     """
     check_arguments(model, opset, quantize=quantize, keep_float=keep_float, text=text)
     with replacing(path) as scratch:
         with explaining("Converting to ONNX"):
             proto = _convert(model, opset, quantize, keep_float)
             scratch.write_bytes(proto.SerializeToString())
-        # A converter that lacks an operator writes an invalid file and reports success. Only the
-        # runtime detects it.
+        # If tf2onnx does not know an operator, it writes an invalid file and reports success. Only
+        # the runtime detects the error.
         with explaining("Loading the ONNX file"):
             run = onnx_runner(scratch)
         check(model, "ONNX file", run, TOLERANCES[quantize])
@@ -91,7 +96,7 @@ def check_arguments(
     keep_float: Sequence[str] = (),
     text: bool = False,
 ) -> None:
-    """Refuses arguments of `onnx` that are not possible.
+    """Checks the arguments of `onnx` before a file is written.
 
     Raises:
         InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
@@ -110,7 +115,7 @@ def check_arguments(
 
 
 def _convert(model: Any, opset: int, quantize: str, keep_float: Sequence[str]) -> Any:
-    """Converts the model to a quantized ModelProto."""
+    """Converts the model to a `ModelProto` and quantizes its weights."""
     import onnx_ir
     import tf2onnx
 
@@ -138,10 +143,10 @@ def _convert(model: Any, opset: int, quantize: str, keep_float: Sequence[str]) -
 
 
 def _share_tables(graph: Any) -> None:
-    """Stores an embedding that is also an output matrix once, and transposes it in the graph.
+    """Stores an embedding table only once if it is also an output matrix.
 
-    The conversion writes the transposed matrix as a second copy, where the runtime transposes it
-    while it loads the file.
+    tf2onnx stores the transposed matrix as a second copy. Here the graph transposes the table
+    instead, which the runtime does once, while it loads the file.
     """
     from onnx import helper, numpy_helper
 

@@ -19,7 +19,7 @@ def clean(proto: onnx.ModelProto, weights: dict[str, np.ndarray]) -> onnx_ir.Mod
     """Shortens a graph, and names its nodes and constants.
 
     Args:
-        proto: the graph of tf2onnx, with inputs `[batch, sequence]`.
+        proto: the graph that tf2onnx wrote, with inputs `[batch, sequence]`.
         weights: the model's weights by name, such as `layer_0/attention/query/kernel`. Constants
             of the graph get these names.
 
@@ -34,7 +34,7 @@ def clean(proto: onnx.ModelProto, weights: dict[str, np.ndarray]) -> onnx_ir.Mod
     name_weights(model.graph, weights)
     fix_shapes(model.graph)
     common.RemoveUnusedNodesPass()(model)
-    while RULES.apply_to_model(model):  # one rule makes another possible
+    while RULES.apply_to_model(model):  # after one rule, another may match
         pass
     _deduplicate(model)
     name_rest(model.graph, weights)
@@ -49,7 +49,7 @@ def tidy(model: onnx_ir.Model) -> None:
 
 
 def _eliminate_identities(model: onnx_ir.Model) -> None:
-    """Removes identities, but not between two outputs, where the pass would lose an output."""
+    """Removes `Identity` nodes, except between two outputs, because an output would be lost."""
     twins = [
         node
         for node in model.graph
@@ -64,7 +64,7 @@ def _eliminate_identities(model: onnx_ir.Model) -> None:
 
 
 def _deduplicate(model: onnx_ir.Model) -> None:
-    """Removes duplicate constants and nodes, and the notes of the rewriter."""
+    """Removes duplicate constants and nodes, and the metadata that the rewriter added."""
     _eliminate_identities(model)
     for step in (
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
@@ -74,19 +74,19 @@ def _deduplicate(model: onnx_ir.Model) -> None:
     ):
         step(model)
     tidy(model)
-    # Shapes of inner values are outdated.
+    # Remove the shapes of inner values, because they are outdated.
     for node in model.graph.all_nodes():
         for value in node.outputs:
             if not value.is_graph_output():
                 value.shape = value.type = None
 
 
-_COUNTED = re.compile(r"(.+)_\d+")  # TensorFlow counts scopes of one name
-_CONVERTED = re.compile(r"(__\d+)?(:\d+)?$")  # what tf2onnx puts after a name
+_COUNTED = re.compile(r"(.+)_\d+")  # TensorFlow numbers scopes of the same name
+_CONVERTED = re.compile(r"(__\d+)?(:\d+)?$")  # suffix that tf2onnx adds to a name
 
 
 def name_weights(graph: onnx_ir.Graph, weights: dict[str, np.ndarray]) -> None:
-    """Names constants that are weights of the model after these weights."""
+    """Gives constants that are weights of the model the names of these weights."""
     names: dict[bytes, list[str]] = {}
     for name, weight in weights.items():
         names.setdefault(_content(weight), []).append(name)
@@ -145,7 +145,8 @@ _LARGEST = 2**31 - 1
 def with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Adds symbolic shapes of all values whose shapes can be inferred.
 
-    Loops and nodes that depend on them are left out, since the inference does not support loops.
+    Loops, and nodes that depend on loops, get no shapes, because the inference does not support
+    them.
     """
     known = onnx.ModelProto()
     known.CopyFrom(proto)
@@ -172,7 +173,10 @@ def with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def fix_shapes(graph: onnx_ir.Graph) -> None:
-    """Gives each `Reshape` with a known result a constant shape, or the shape of the inputs."""
+    """Gives each `Reshape` a constant target shape, or one that starts with the inputs' shape.
+
+    A `Reshape` whose result shape is unknown stays as it is.
+    """
     shapes: dict[tuple[int | str, ...], onnx_ir.Value] = {}
     for node in list(graph):
         if node.op_type != "Reshape" or node.outputs[0].shape is None:

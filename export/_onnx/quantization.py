@@ -1,10 +1,11 @@
 """Stores an ONNX graph's weights as float16, or as int8 with activations quantized at run time.
 
-The integer products are those of onnxruntime's `quantize_dynamic`, with two differences:
+The integer products are computed as by onnxruntime's `quantize_dynamic`, with two differences:
 
-- `quantize_dynamic` has one scale for all activations. Here their rows have scales where needed.
-- `quantize_dynamic` has one scale for a table of embeddings, and does not quantize a table that is
-  also an output matrix. Here every row of a table has a scale, for both uses.
+- `quantize_dynamic` uses one scale for all rows of an activation. Here each row has its own scale,
+  except after a layer normalization.
+- `quantize_dynamic` uses one scale for an embedding table, and does not quantize a table that is
+  also an output matrix. Here each row of a table has its own scale, for both uses.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -15,21 +16,21 @@ import onnx_ir
 
 from keras_bert.export.quantization import kept_float
 
-_FEWEST = 16  # rows and columns: a smaller matrix is neither large nor slow
-_LEAST = 1e-12  # instead of 0, for which there is no scale
+_FEWEST = 16  # rows and columns: quantizing a smaller matrix saves neither space nor time
+_LEAST = 1e-12  # replaces 0 as the largest value of a row, because 0 cannot be a scale
 _FLOAT32 = onnx_ir.DataType.FLOAT
 
 
 def store(
     model: onnx_ir.Model, quantize: str, weights: Collection[str], keep_float: Sequence[str]
 ) -> None:
-    """Quantizes the matrices of a graph, each once however often it is used.
+    """Quantizes each matrix of a graph once, even if several nodes use it.
 
     Args:
-        model: changed in place.
+        model: the graph, changed in place.
         quantize: "float16" or "dynamic"; "none" does nothing.
         weights: names of all weights of the model.
-        keep_float: layers that stay float32, as parts of these names.
+        keep_float: layers that stay float32, given by parts of these names.
 
     Raises:
         InputError: if there is no such layer.
@@ -54,7 +55,7 @@ def _is_large(value: onnx_ir.Value) -> bool:
 
 
 def _store_half(graph: onnx_ir.Graph, matrix: onnx_ir.Value) -> None:
-    """Stores a matrix in float16 for products in float32; runtimes convert it while they load."""
+    """Stores a matrix in float16. Runtimes convert it to float32 when they load the file."""
     users, name = list(matrix.uses()), matrix.name
     half = _constant(graph, f"{name}:float16", _array(matrix).astype("float16"))
     (whole,) = _insert(graph, graph[0], "Cast", [half], f"{name}_Cast", to=_FLOAT32.value)
@@ -63,7 +64,7 @@ def _store_half(graph: onnx_ir.Graph, matrix: onnx_ir.Value) -> None:
 
 
 def _store_integers(graph: onnx_ir.Graph, matrix: onnx_ir.Value) -> None:
-    """Stores a matrix in int8 where it is a factor of a product or a table of rows."""
+    """Stores a matrix in int8 for all uses as a factor of a product or as an embedding table."""
     for node, index in list(matrix.uses()):
         if node.op_type == "MatMul" and index == 1:
             _replace_product(graph, node, *_quantized(graph, matrix, axis=0))
@@ -89,7 +90,8 @@ def _quantized(
     """Returns a matrix as int8, and the scales of its columns (axis 0) or rows (axis 1), `[N]`.
 
     Processors without VNNI add two neighboring products of uint8 and int8 in 16 bits, which hold
-    255 · 128. So two neighbors also share the range: their sum is at most 127, or 128 rounded.
+    at most 32767. So the scale also limits the sum of two neighbors in a column: it is at most
+    127, or 128 after rounding, and 255 · 128 = 32640 fits.
     """
     name = f"{matrix.name}:int8"
     if name not in graph.initializers:
@@ -109,9 +111,9 @@ def _replace_product(
 ) -> None:
     """Computes x W as (x in uint8) (W in int8) · (scale of x) (scales of W).
 
-    The output of a layer normalization has one scale, since its rows are alike. In other values
-    some rows are many times as large as the rest, which would get few integers with one scale.
-    So each row is divided by its largest value.
+    If x is the output of a layer normalization, it has one scale, because its rows have similar
+    sizes. In other activations, some rows are many times as large as others. With one scale, the
+    small rows would use only a few integers. So each row is divided by its largest value.
     """
     x, name = node.inputs[0], node.name
     assert x is not None
@@ -124,7 +126,7 @@ def _replace_product(
         (sizes,) = _insert(graph, node, "Abs", [x], f"{x.name}_absolute")
         last, zeroth, first = (_number(graph, [axis], "int64") for axis in (-1, 0, 1))
         (most,) = _insert(graph, node, "ReduceMax", [sizes, last], f"{x.name}_most", keepdims=1)
-        # Without rows, onnxruntime would return all columns.
+        # If x has no rows, onnxruntime's `ReduceMax` keeps all columns, so `Slice` takes one.
         (one,) = _insert(graph, node, "Slice", [most, zeroth, first, last], f"{x.name}_column")
         least = _number(graph, _LEAST, "float32")
         (largest,) = _insert(graph, node, "Max", [one, least], f"{x.name}_largest")
@@ -135,7 +137,7 @@ def _replace_product(
     (number,) = _insert(graph, node, "Cast", [total], f"{name}_Cast", to=_FLOAT32.value)
     (scales,) = _insert(graph, node, "Mul", [row_scale, scale], f"{name}_scale")
     (product,) = _insert(graph, node, "Mul", [number, scales], f"{name}_product")
-    if largest is not None:  # among the scales, onnxruntime would take it for a scalar
+    if largest is not None:  # not among the scales: onnxruntime would take it for a scalar
         (product,) = _insert(graph, node, "Mul", [product, largest], f"{name}_rows")
     _replace(graph, node, product)
 
@@ -143,7 +145,7 @@ def _replace_product(
 def _replace_lookup(
     graph: onnx_ir.Graph, node: onnx_ir.Node, integers: onnx_ir.Value, scale: onnx_ir.Value
 ) -> None:
-    """Looks up rows of integers and multiplies each row by its scale."""
+    """Looks up rows of int8 and multiplies each row by its scale."""
     beside = f"{scale.name}_column"
     column = graph.initializers.get(beside) or _constant(graph, beside, _array(scale)[:, None])
     ids, name = node.inputs[1], node.name
@@ -164,7 +166,7 @@ def _insert(
     outputs: int = 1,
     **attributes: Any,
 ) -> Sequence[onnx_ir.Value]:
-    """Returns the results of a new node, or of a node of this name that another product added."""
+    """Inserts a node and returns its results. An existing node of this name is used again."""
     for use in inputs[0].uses():
         if use.node.name == name:
             return use.node.outputs
@@ -185,7 +187,7 @@ def _replace(graph: onnx_ir.Graph, node: onnx_ir.Node, value: onnx_ir.Value) -> 
 
 
 def _number(graph: onnx_ir.Graph, number: Any, kind: str) -> onnx_ir.Value:
-    """Returns a number as a constant, which all products share."""
+    """Returns a number as a constant that all products share."""
     name = f"{kind}_{number}"
     return graph.initializers.get(name) or _constant(graph, name, np.array(number, kind))
 

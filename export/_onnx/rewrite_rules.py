@@ -2,9 +2,9 @@
 
 tf2onnx writes layer normalization, GELU and lookups as many small operators that onnxruntime does
 not fuse. `RULES` is a table of rules for `onnxscript`. A rule has a pattern, a replacement and a
-condition. Their arguments after `op` are values of the graph, with the same names in all three.
-Operands have the order of tf2onnx. The tokens of a batch stay one matrix, so that onnxruntime makes
-each dense layer one `Gemm`.
+condition. All three are functions of values of the graph, with the same names. Operands in a
+pattern have the same order as in the graphs of tf2onnx. All tokens of a batch stay rows of one
+matrix, so that onnxruntime runs each dense layer as one `Gemm`.
 """
 # mypy: disable-error-code="no-untyped-def"
 
@@ -44,9 +44,9 @@ def _vector(op: Any, value: onnx_ir.Value) -> onnx_ir.Value:
 
 
 def _last(shape: onnx_ir.Value) -> int | None:
-    """Returns the last size of a `Reshape`, if its sizes are known and not zero."""
+    """Returns the last target size of a `Reshape`, or None if sizes are unknown or zero."""
     sizes, node = constant_of(shape), shape.producer()
-    if node is not None and node.op_type == "Concat":  # the inputs' sizes, and these
+    if node is not None and node.op_type == "Concat":  # sizes of the inputs, then constant sizes
         sizes = constant_of(node.inputs[-1])
     return int(sizes[-1]) if sizes is not None and sizes.size and np.all(sizes) else None
 
@@ -62,7 +62,7 @@ def _matrix(value: onnx_ir.Value) -> tuple[int | None, int | None]:
     rank, columns = _matrix(node.inputs[0])
     if node.op_type == "MatMul" and node.inputs[1] is not None:
         return rank, _matrix(node.inputs[1])[1]
-    # For these operators, the first input is as large as the result.
+    # For these operators, the first input has the shape of the result.
     alike = ("Add", "Div", "Erf", "LayerNormalization", "Mul")
     return (rank, columns) if node.op_type in alike else (None, None)
 
@@ -118,7 +118,7 @@ def _gelu() -> _Rule:
 
 
 def _lookup() -> _Rule:
-    """Removes the conversion of negative indices, which `Gather` counts from the end by itself."""
+    """Removes the conversion of negative indices, because `Gather` accepts them."""
 
     def pattern(op, table, ids, rows, zero, axis):
         negative = op.Less(op.Cast(ids), zero)
@@ -156,7 +156,7 @@ def _one_hot_product() -> _Rule:
 
 
 def _bias_before_reshape() -> _Rule:
-    """Moves a dense layer's bias beside its product, so that onnxruntime makes both one `Gemm`."""
+    """Adds a dense layer's bias right after its product, so that both become one `Gemm`."""
 
     def pattern(op, x, kernel, shape, bias):
         return op.Add(op.Reshape(op.MatMul(x, kernel), shape), bias)
@@ -172,7 +172,7 @@ def _bias_before_reshape() -> _Rule:
 
 
 def _gelu_before_reshape() -> _Rule:
-    """Moves GELU before a `Reshape` of rows, since it treats every row alike."""
+    """Moves GELU before a `Reshape`, which does not change its result."""
 
     def pattern(op, x, shape):
         return _erf_gelu(op, op.Reshape(x, shape), *_NUMBERS)
@@ -236,7 +236,7 @@ def _reshape_to_itself() -> _Rule:
 
 
 def _scaled_product() -> _Rule:
-    """Multiplies the weights of queries by their scale, unless the weights have other uses."""
+    """Multiplies the query weights by the scale of queries, unless the weights have other uses."""
 
     def pattern(op, x, kernel, bias, scale):
         return op.Mul(op.Add(op.MatMul(x, kernel), bias), scale)

@@ -1,4 +1,4 @@
-"""Runs an ONNX file in onnxruntime; `worker.py` runs this file alone, without the package."""
+"""Runs an ONNX file in onnxruntime. `worker.py` loads this module without the package."""
 
 import mmap
 from collections.abc import Callable, Mapping
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 PACKAGE = "onnxruntime"
 SIGNATURE = "serving_default"
-"""Name of the only signature of a file."""
+"""Name that this module gives to the only signature of an ONNX file."""
 
 
 def prepare(path: str, threads: int) -> "Load":
-    """Imports onnxruntime and, if the file contains its operators, onnxruntime-extensions."""
+    """Imports onnxruntime and, if the file needs it, onnxruntime-extensions."""
     import onnxruntime
 
     library = None
@@ -39,7 +39,7 @@ def prepare(path: str, threads: int) -> "Load":
         }
 
         def run(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-            # onnxruntime has strings where messages have bytes.
+            # onnxruntime takes str, but messages hold bytes.
             texts = {
                 key: _each(lambda x: x.decode("utf-8", "replace"), inputs[key]) for key in shapes
             }

@@ -1,9 +1,12 @@
 """Adds a tokenizer of onnxruntime-extensions to an ONNX file, so that it takes texts.
 
-These tokenizers differ from ours. WordPiece there strips accents of few letters and keeps control
-characters. If a piece of a word is missing, it keeps the pieces before it, where BERT makes the
-whole word unknown; `tests/export/test_onnx_text.py` counts the differences. A program that opens
-such a file registers the library:
+The tokenizers of onnxruntime-extensions differ from this package's tokenizers. Its WordPiece strips
+the accents of only a few letters and keeps control characters. If a piece of a word is not in the
+vocabulary, the library keeps the earlier pieces of the word, but BERT replaces the whole word by
+`[UNK]`.
+`tests/export/test_onnx_text.py` counts the differences.
+
+A program that opens such a file must register the library:
 `SessionOptions.register_custom_ops_library(onnxruntime_extensions.get_library_path())`.
 """
 
@@ -30,16 +33,16 @@ logger = logging.getLogger(__name__)
 DOMAIN = "ai.onnx.contrib"
 _ONE, _PIECES = "one_text", "pieces"  # strings [1] to ids [n] int64
 _TEXTS = ["Text in, answers out.", "", "a", "Ein Café, \u4e2d\u6587!", "\u0219i \u011f \u0301"]
-_LONGEST_WORD = 100  # characters that the library's WordPiece takes
+_LONGEST_WORD = 100  # number of characters that the library's WordPiece accepts
 _LABELS = ("single_label", "multi_label")
 
 
 def with_text(proto: onnx.ModelProto, model: Any) -> onnx.ModelProto:
-    """Lets a file take `text` `[batch]` instead of ids.
+    """Changes a file to take `text` `[batch]` instead of ids.
 
-    Texts are cut to the preprocessor's length and padded to the longest text of the batch. Their
-    ids are the output `token_ids`. A `SequenceClassifier` also gives `labels` `[batch, L]` and, if
-    a text has one label, `label` `[batch]`.
+    Texts are cut to the preprocessor's length and padded to the longest text of the batch. A new
+    output `token_ids` has their ids. A `SequenceClassifier` also gives `labels` `[batch, L]` and,
+    if a text has one label, `label` `[batch]`.
 
     Args:
         proto: the file, changed in place. `token_ids`, `segment_ids` and `padding_mask` become
@@ -47,7 +50,7 @@ def with_text(proto: onnx.ModelProto, model: Any) -> onnx.ModelProto:
         model: a model with a preprocessor.
 
     Raises:
-        InputError: if the library has no such tokenizer.
+        InputError: if the library does not have the model's tokenizer.
     """
     graph = proto.graph
     nodes, constants = reading(model)
@@ -72,12 +75,13 @@ def with_text(proto: onnx.ModelProto, model: Any) -> onnx.ModelProto:
 
 
 def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
-    """Checks that texts with the model's ids get the answers of these ids.
+    """Checks that the file gives the same outputs for texts as for the ids of these texts.
 
-    The file runs in a process of its own: beside TensorFlow, the library's SentencePiece crashes.
+    Texts whose ids differ from the model's are not compared. The file runs in its own process,
+    because the library's SentencePiece crashes in a process with TensorFlow.
 
     Raises:
-        ExportError: if the answers differ.
+        ExportError: if the outputs differ.
     """
     tried = [*_TEXTS, _long_word(model.preprocessor.tokenizer)]
     texts = np.array([text.encode() for text in tried], object)
@@ -90,7 +94,7 @@ def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
         expected = from_ids({name: ids[name][same, :length] for name in input_names(model)})
         for name, value in expected.items():
             if not np.allclose(answers[name], value, rtol=1e-4, atol=1e-4):
-                raise ExportError(f"{name} of texts are not those of their ids")
+                raise ExportError(f"{name} of texts differ from {name} of their ids")
     if not same.all():
         logger.warning(
             "onnxruntime-extensions reads some texts differently from the model, such as %r; "
@@ -100,11 +104,11 @@ def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
 
 
 def _long_word(tokenizer: Any) -> str:
-    """Makes a word that only one of both WordPieces knows, if their limits differ."""
+    """Makes a word that is too long for one of the two WordPieces, if their limits differ."""
     return "x" * (1 + min(_LONGEST_WORD, getattr(tokenizer, "max_characters_per_word", 1)))
 
 
-# Nodes of each kind of tokenizer.
+# The next functions make the nodes of each kind of tokenizer.
 
 
 def _wordpiece(tokenizer: Any) -> list[onnx.NodeProto]:
@@ -173,14 +177,14 @@ def _refusal(reason: str) -> str:
 
 
 def check_text(model: Any) -> None:
-    """Refuses a model that an ONNX file cannot take texts for.
+    """Checks that an ONNX file can take texts for a model.
 
     Raises:
         InputError: if the task or the tokenizer does not allow it.
     """
     if task_of(model) not in ("classifier", "embedder"):
         kind = type(model).__name__
-        raise InputError(_refusal(f"a {kind}'s answers are about tokens, or pairs of texts"))
+        raise InputError(_refusal(f"a {kind} predicts for tokens or for pairs of texts"))
     if getattr(model, "preprocessor", None) is None:
         raise InputError(_refusal("it has no preprocessor"))
     tokenizer = model.preprocessor.tokenizer
@@ -190,11 +194,11 @@ def check_text(model: Any) -> None:
     _KINDS[tokenizer.kind](tokenizer)
 
 
-# Texts become inputs one by one, since the operators take two texts for a pair.
+# A loop converts the texts one by one, because the operators take a batch of two texts as a pair.
 
 
 def reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Makes nodes from `text` `[batch]` to ids, int32 `[batch, T]` by name, and their constants."""
+    """Makes the nodes that convert `text` `[batch]` to ids, int32 `[batch, T]`, and constants."""
     preprocessor = model.preprocessor
     vocabulary, length = preprocessor.vocabulary, preprocessor.sequence_length
     node = helper.make_node
@@ -223,7 +227,7 @@ def reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
         node("Shape", ["text"], ["text_shape"]),
         node("Squeeze", ["text_shape"], ["number_of_texts"]),
         node("Loop", ["number_of_texts", "always"], ["rows_64", "sizes"], body=body),
-        # A batch is as long as its longest text; an empty one has a length, too.
+        # A batch is as long as its longest text. A batch without texts has the length 2.
         node("Reshape", ["sizes", "minus_one"], ["sizes_flat"]),
         node("Concat", ["sizes_flat", "two"], ["sizes_or_two"], axis=0),
         node("ReduceMax", ["sizes_or_two"], ["longest"], keepdims=1),
@@ -252,7 +256,7 @@ def reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
 
 
 def _label_names(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Makes nodes for the names of labels beside a classifier's scores."""
+    """Makes nodes that give the names of a classifier's labels."""
     if task_of(model) != "classifier" or model.problem_type not in _LABELS:
         return [], []
     node = helper.make_node

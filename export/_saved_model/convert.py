@@ -1,4 +1,4 @@
-"""Writes a SavedModel from texts to answers, for TensorFlow Serving and TensorFlow."""
+"""Writes a SavedModel that takes texts, for TensorFlow Serving and TensorFlow."""
 
 import json
 import os
@@ -37,7 +37,7 @@ from keras_bert.export.signatures import (
     without_padding,
 )
 
-# Files in the folder that the format leaves to other programs.
+# Files in `assets.extra`, the directory that SavedModel leaves to other programs.
 DESCRIPTION = "assets.extra/keras_bert.json"
 WARM_UP = "assets.extra/tf_serving_warmup_requests"
 _EARLIER = written_with(
@@ -59,7 +59,7 @@ def saved_model(
     names: str = "keras_bert",
     top_k: int = 5,
 ) -> Path:
-    """Writes a SavedModel with the vocabulary inside and every weight once.
+    """Writes a SavedModel that contains the tokenizer and stores every weight once.
 
     Signatures, with N texts:
         `serving_default`: `text` `[N]` string;
@@ -68,30 +68,32 @@ def saved_model(
         `question_answer` of a `SpanClassifier`: `question` and `context`, `[N]` string each;
         `fill_mask` of a `MaskedLanguageModel` or `PretrainingModel`: `text` `[N]` string.
 
-    A model without preprocessor has only `ids`. Outputs are float32 unless said otherwise:
-        `SequenceClassifier`: `logits`, `scores` `[N, L]`; `labels` `[N, L]` string, the names
-            beside the scores; for single labels also `label` `[N]` string, the best. Only
-            signatures that take text have string outputs, and a regression has no string output.
+    A model without preprocessor has only `ids`. Outputs are float32 unless another type is named:
+        `SequenceClassifier`: `logits`, `scores` `[N, L]`; `labels` `[N, L]` string, the label of
+            each score; for single labels also `label` `[N]` string, the best label. Only
+            signatures that take text have string outputs. A regression has no string output.
         `MaskedLanguageModel`: `logits` `[N, T, V]`.
         `PretrainingModel`: `mlm_logits` `[N, T, V]`, `nsp_logits` `[N, 2]`.
         `TextEmbedder`: `embedding` `[N, H]`.
         `Encoder`: `sequence_output` `[N, T, H]` and, with a pooler, `pooled_output` `[N, H]`.
         `TokenClassifier`: `logits` `[N, T, L]`; with a CRF also `tags` `[N, T]` int32,
             the best sequence of labels of the tokens that begin words, -1 at all other tokens.
-            From text also the entities of `predict_text`, `[N, E]`, with E the largest number of
-            entities in a text: `entities`, `labels` string, `starts`, `ends` int32 (characters of
-            the text), `scores`. A text with fewer entities is padded with "" and -1.
+            Signatures that take text also give the entities of `predict_text`, `[N, E]`, with E
+            the largest number of entities in a text: `entities`, `labels` string, `starts`,
+            `ends` int32 (characters of the text), `scores`. A text with fewer entities is padded
+            with "" and -1.
         `SpanClassifier`: `start_logits`, `end_logits` `[N, T]`. `question_answer` instead gives
             the answer of `predict_text`: `answer` `[N]` string, `start`, `end` `[N]` int32
             (characters of the context), `score` `[N]`; no answer is "", 0, 0.
-        `fill_mask`: the likeliest tokens for each of at most M masks in a text, `tokens`
-            `[N, M, top_k]` string, and their probabilities, `scores`, padded with "" and -1.
+        `fill_mask`: `tokens` `[N, M, top_k]` string, the likeliest tokens for each mask, and
+            `scores` `[N, M, top_k]`, their probabilities. M is the largest number of masks in a
+            text. A text with fewer masks is padded with "" and -1.
         `NextSentencePredictor`: `logits` `[N, 2]`; `MultipleChoice`: `logits` `[N]`, one for
             each pair of a question and a choice.
 
-    Texts with entities, and contexts of questions, may have any length, through windows as in
-    Keras. All other outputs see the first `sequence_length` tokens. With texts, T is the number of
-    tokens of the longest text.
+    Texts with entities, and contexts of questions, may have any length: long ones are divided into
+    windows, as in Keras. For all other outputs, a text is cut to `sequence_length` tokens. If a
+    signature takes text, T is the number of tokens of the longest text.
 
     A process that loads the SavedModel needs TensorFlow and `import tensorflow_text`. TensorFlow
     Serving replays the requests of `assets.extra/tf_serving_warmup_requests` when it loads the
@@ -100,13 +102,14 @@ def saved_model(
     Args:
         model: an `Encoder` or a task.
         directory: the directory to write. An earlier SavedModel of this package is replaced.
-            TensorFlow Serving wants a number as the directory's name.
-        version: number of the model. It is written to the directory of this name in `directory`,
-            which is then the model's base path and may hold other versions.
+            TensorFlow Serving needs a number as the directory's name.
+        version: number of the model's version. If it is given, the model is written to a
+            subdirectory with this name. Then `directory` is TensorFlow Serving's base path, and
+            may hold other versions.
         names: names of the inputs of `ids`: "keras_bert", "huggingface" (`input_ids`,
             `token_type_ids`, `attention_mask`) or "tfhub" (`input_word_ids`, `input_type_ids`,
             `input_mask`).
-        top_k: tokens for each mask.
+        top_k: number of tokens that `fill_mask` gives for each mask.
 
     Returns:
         The SavedModel's directory.
@@ -115,6 +118,11 @@ def saved_model(
         InputError: if the model cannot be exported, an argument is out of its range, or the
             directory holds something else.
         ExportError: if the SavedModel does not give the model's answers.
+
+    Example:
+        >>> model = keras_bert.load("run/model")
+        >>> export.saved_model(model, "served/1")
+        PosixPath('served/1')
     """
     check_arguments(model, version=version, names=names, top_k=top_k)
     target = Path(directory) if version is None else Path(directory) / str(version)
@@ -146,14 +154,14 @@ def check_arguments(
     names: str = "keras_bert",
     top_k: int = 5,
 ) -> None:
-    """Refuses arguments of `saved_model` that are not possible.
+    """Checks the arguments of `saved_model` before anything is written.
 
     Raises:
         InputError: if the model cannot be exported, or an argument is out of its range.
     """
     outputs_of(model)
     if names not in INPUT_NAMES:
-        raise InputError(f"There are no names {names!r}; choose one of {', '.join(INPUT_NAMES)}.")
+        raise InputError(f"names is {names!r}, but must be one of {', '.join(INPUT_NAMES)}.")
     if version is not None and version < 0:
         raise InputError(f"version is {version}, but must be 0 or more.")
     preprocessor = getattr(model, "preprocessor", None)
@@ -226,7 +234,7 @@ def _describe(model: keras.Model, names: Mapping[str, str], path: Path) -> None:
     path.write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-# TensorFlow Serving replays requests when it loads a model, so that no user waits for the start.
+# TensorFlow Serving replays requests when it loads a model, so that the first user need not wait.
 #
 # The file is a TFRecord of `PredictionLog` messages. All needed fields hold bytes, so this module
 # writes them field by field, without the server's package. The field numbers come from
@@ -270,6 +278,9 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Encodes a number with seven bits in a byte, the lowest first; the eighth bit goes on."""
+    """Encodes a number with seven bits in each byte, the lowest first.
+
+    The eighth bit of a byte says whether more bytes follow.
+    """
     low, high = value & 0x7F, value >> 7
     return bytes([low | 0x80]) + _varint(high) if high else bytes([low])

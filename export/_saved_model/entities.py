@@ -13,7 +13,7 @@ from keras_bert.text.words.in_graph import split_words
 
 Tensors = dict[str, tf.Tensor]
 FILLING: dict[str, Any] = {"entities": "", "labels": "", "starts": -1, "ends": -1, "scores": -1.0}
-"""Padding of rows with fewer entities than the longest row, by the output's name."""
+"""Padding value of each output, for texts that have fewer entities than others."""
 
 
 def find_entities(model: Any, ids: Any, names: tuple[str, ...], texts: tf.Tensor) -> Tensors:
@@ -44,8 +44,12 @@ def find_entities(model: Any, ids: Any, names: tuple[str, ...], texts: tf.Tensor
     labels, goes_on_from = _reading(model.labels)
     goes_on = tf.gather_nd(goes_on_from, tf.stack([before, tags], axis=1)) & same_text
     begins = tf.not_equal(tf.gather(labels, tags), "") & ~goes_on
-    entities = tf.pad(tf.cumsum(tf.cast(begins, tf.int32)), [[1, 0]])  # before each word
-    owner = tf.where(begins | goes_on, entities[1:] - 1, -1)  # negative ones are dropped
+    entities = tf.pad(
+        tf.cumsum(tf.cast(begins, tf.int32)), [[1, 0]]
+    )  # number of entities before each word
+    owner = tf.where(
+        begins | goes_on, entities[1:] - 1, -1
+    )  # words with a negative owner are left out
     first = tf.where(begins)[:, 0]
     begin, end = tf.gather(starts, first), tf.math.unsorted_segment_max(ends, owner, entities[-1])
     before_text = tf.gather(characters.begins, tf.gather(text, first))
@@ -73,7 +77,7 @@ def _first_tokens(
 ) -> tf.Tensor:
     """Returns each word's first token, as `words.first_tokens` does.
 
-    The indices `[W]` int64 count tokens of all windows; a word without token has -1.
+    The indices, int64 `[W]`, count the tokens of all windows. A word without a token has -1.
     """
     tokens = tf.where(tf.reshape(shown.is_max_context, [-1]))[:, 0]
     before_text = tf.gather(characters.begins, shown.sample_ids)[:, tf.newaxis]
@@ -92,7 +96,7 @@ def _tag_words(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns labels int32 and probabilities, `[W]` each, as `windowed_words.tag_words` does.
 
-    A word without token has the label L, which the model does not have.
+    A word without a token has the label id L. The model's own ids are 0 to L - 1.
     """
     known = tf.where(tokens >= 0)
     logits = tf.gather(logits, tf.gather_nd(tokens, known))
@@ -113,7 +117,10 @@ def _tag_words(
 
 
 def _likeliest_paths(crf: Any, logits: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns labels and their probabilities, `[K]`, of words in the paths `[K]`, in order."""
+    """Returns the likeliest labels of K words and their probabilities, `[K]` each.
+
+    `path` `[K]` is the index of the sequence that each word belongs to, in increasing order.
+    """
     _, row, counts = tf.unique_with_counts(path)
     column = tf.range(tf.size(row)) - tf.gather(tf.cumsum(counts, exclusive=True), row)
     place = tf.stack([row, column], axis=1)
@@ -129,11 +136,11 @@ def _likeliest_paths(crf: Any, logits: tf.Tensor, path: tf.Tensor) -> tuple[tf.T
 
 
 def _reading(labels: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Makes two tables from `spans_of`; their last entries are for words without token.
+    """Makes two tables from `spans_of`. Their last entries are for words without a token.
 
     Returns:
-        Label of each tag's entity, "" outside, string `[L + 1]`; and whether the tag of a column
-        continues the entity of the row's tag, bool `[L + 1, L + 1]`.
+        Label of each tag's entity, "" outside entities, string `[L + 1]`. And whether a tag
+        (column) continues the entity of the tag before it (row), bool `[L + 1, L + 1]`.
     """
     tags = (*labels, OUTSIDE)
     names = ["".join(label for label, _, _ in spans_of([tag])) for tag in tags]

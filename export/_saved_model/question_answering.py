@@ -28,7 +28,7 @@ def answer_questions(
 
     Returns:
         `answer` string, `start` and `end` int32 (characters of the context), `score` float32,
-        `[N]` each. No answer is "", 0, 0 and its probability.
+        `[N]` each. If a question has no answer: "", 0, 0, and the probability of no answer.
     """
     shown = windows(model.preprocessor, contexts, questions)
     arrays = [shown.inputs[name] for name in names]
@@ -63,11 +63,12 @@ def answer_questions(
 
 
 def best_spans(ids: Any, names: tuple[str, ...]) -> Callable[..., Tensors]:
-    """Makes a function from windows `[R, T]` to their best spans.
+    """Makes a function that finds the best spans in each of R windows of T tokens.
 
-    Its inputs are the int32 inputs of `ids`, and two bool masks: tokens that may begin and tokens
-    that may end an answer. Its outputs are `scores`, `first` and `last` token of the best `N_BEST`
-    spans `[R, N_BEST]`, and `null_scores` `[R]`. The score of a missing span is -inf.
+    Its inputs `[R, T]` are the int32 inputs of `ids`, and two bool masks: tokens that may begin and
+    tokens that may end an answer. Its outputs are `scores`, `first` token and `last` token of the
+    best `N_BEST` spans, `[R, N_BEST]` each, and `null_scores` `[R]`, the scores of no answer. If a
+    window has fewer spans, their scores are -inf.
     """
     kinds = [tf.int32] * len(names) + [tf.bool] * 2
 
@@ -95,21 +96,21 @@ def best_spans(ids: Any, names: tuple[str, ...]) -> Callable[..., Tensors]:
 
 
 class _Spans(NamedTuple):
-    """X candidates; candidates of one context stand together, the best first."""
+    """X candidates for answers, sorted by context. In a context, the best comes first."""
 
     sample_ids: tf.Tensor
     """Index of each candidate's question, int32 `[X]`."""
     scores: tf.Tensor
     texts: tf.Tensor
     starts: tf.Tensor
-    """Characters of the context, int32 `[X]`."""
+    """Positions in the context, in characters, int32 `[X]`."""
     ends: tf.Tensor
     ranks: tf.Tensor
-    """Rank in the context, from 0, int32 `[X]`."""
+    """Rank among the candidates of the context, from 0 on, int32 `[X]`."""
 
 
 def _candidates(shown: Windows, found: Tensors, characters: Characters) -> _Spans:
-    """Returns all possible answers, without white space around them."""
+    """Returns all candidates, without white space at their ends."""
     place = tf.where(found["scores"] > -np.inf)  # row and rank
     row = place[:, 0]
     scores, first, last = (tf.gather_nd(found[name], place) for name in ("scores", "first", "last"))
@@ -131,7 +132,7 @@ def _candidates(shown: Windows, found: Tensors, characters: Characters) -> _Span
 
 
 def _different(spans: _Spans) -> _Spans:
-    """Keeps the `N_BEST` best spans of each context with different texts that are not empty."""
+    """Removes empty answers and repeated texts; keeps the `N_BEST` best of each context."""
     spans = _chosen(spans, tf.not_equal(spans.texts, ""))
     with_sample = tf.strings.join([tf.strings.as_string(spans.sample_ids), ":", spans.texts])
     distinct, index = tf.unique(with_sample)

@@ -1,4 +1,4 @@
-"""Runs a SavedModel in TensorFlow; `worker.py` runs this file alone, without the package."""
+"""Runs a SavedModel in TensorFlow. `worker.py` loads this module without the package."""
 
 import importlib.metadata
 import sys
@@ -16,10 +16,10 @@ PACKAGE = "tensorflow"
 def prepare(path: str, threads: int) -> "Load":
     """Imports TensorFlow and tensorflow-text's operators, and hides Keras from this process."""
     for name in ("keras", "keras_bert", "tf_keras"):
-        sys.modules[name] = None  # type: ignore[assignment]  # from now on, importing it fails
+        sys.modules[name] = None  # type: ignore[assignment]  # makes an import of the module fail
     import tensorflow as tf
 
-    # `import tensorflow_text` would do, but brings Keras with it.
+    # Load the operators' libraries directly, because `import tensorflow_text` imports Keras.
     for file in importlib.metadata.files("tensorflow-text") or ():
         if file.suffix == ".so" and file.parent.name == "ops":
             tf.load_op_library(str(file.locate()))

@@ -1,4 +1,4 @@
-"""Builds the signatures from texts to the answers of `predict_text`: one table of tasks."""
+"""Builds the signatures that answer texts as `predict_text` does: one table of tasks."""
 
 import dataclasses
 import functools
@@ -20,15 +20,18 @@ Tensors = dict[str, tf.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class TextSignature:
-    """A signature from texts to answers.
+    """A signature that takes texts and gives answers.
 
     Args:
         name: name of the signature.
         inputs: names of the inputs, strings `[N]` each.
-        graph: takes the model, its function of ids, and `top_k`; returns a function of the inputs.
-        predict: takes the model, the texts of each input, and `top_k`; returns N answers of Keras.
-        read: takes the signature's outputs as arrays; returns the same N answers.
-        sample: takes the model; returns texts for each input to compare both on.
+        graph: function of the model, its function of ids, and `top_k`. Returns the signature as a
+            function of the inputs.
+        predict: function of the model, the texts of each input, and `top_k`. Returns the answers
+            of the Keras model, one for each of N texts.
+        read: function of the signature's outputs as arrays. Returns them in the form of `predict`.
+        sample: function of the model. Returns texts for each input, to compare the signature with
+            Keras on.
     """
 
     name: str
@@ -40,12 +43,12 @@ class TextSignature:
 
 
 def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
-    """Builds all signatures of a SavedModel that take strings; they share one graph of the model.
+    """Builds all signatures of a SavedModel that take strings. They share one graph of the model.
 
     Args:
         model: a model with a preprocessor.
         ids: the model as a function of ids.
-        top_k: tokens for each mask.
+        top_k: number of tokens to predict for each mask.
     """
     names, task = input_names(model), outputs_of(model)
 
@@ -65,10 +68,11 @@ def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
 
 
 def text_function(graph: Callable[..., Tensors], names: Sequence[str]) -> Any:
-    """Makes a `tf.function` of texts, strings `[N]` of each name, that refuses other shapes.
+    """Makes a `tf.function` whose inputs are strings `[N]` with these names.
 
-    The graph checks the shapes, since runtimes do not. TensorFlow Serving makes a single string of
-    `{"inputs": {"text": "..."}}`, on which tensorflow-text's operators would crash.
+    The graph checks the shapes of the inputs, because runtimes do not. For example, TensorFlow
+    Serving makes a scalar of `{"inputs": {"text": "..."}}`, and tensorflow-text's operators would
+    crash on it.
     """
     return tf.function(
         lambda *texts: graph(*(tf.ensure_shape(text, [None]) for text in texts)),
@@ -181,7 +185,7 @@ def fill_masks(model: Any, top_k: int, texts: tf.Tensor) -> Tensors:
 
     Args:
         model: a `MaskedLanguageModel` or `PretrainingModel`.
-        top_k: tokens for each mask.
+        top_k: number of tokens to predict for each mask.
         texts: strings `[N]`; masks beyond the model's length are cut off.
 
     Returns:

@@ -1,7 +1,7 @@
 """Splits long texts into overlapping windows, in a graph.
 
-`keras_bert.text.rows.arrange` with the overlap "auto" makes the same rows for a whole corpus,
-without padding. Here the rows belong to one request and are padded to one length.
+`keras_bert.text.rows.arrange` with the overlap "auto" makes the same rows, for a whole corpus and
+without padding. Here the rows belong to one request and are padded to the same length.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ import tensorflow as tf
 from keras_bert.text.characters import row_ids
 from keras_bert.text.rows import LONGEST_FIRST
 
-_ROWS_AT_ONCE = 32  # rows in a step of the model, to bound the memory for a long text
+_ROWS_AT_ONCE = 32  # rows that the model computes at once, to limit the memory for a long text
 
 
 class Windows(NamedTuple):
-    """R windows on N texts, as long as the longest of them needs, T tokens each."""
+    """R windows of N texts. Each is padded to T tokens, the length of the longest window."""
 
     inputs: dict[str, tf.Tensor]
     """`token_ids`, `segment_ids` and `padding_mask`, int32 `[R, T]`."""
@@ -29,7 +29,7 @@ class Windows(NamedTuple):
     ends: tf.Tensor
     """Character after each token, int32 `[R, T]`; -1 for other tokens."""
     is_max_context: tf.Tensor
-    """Whether a token has most context in this window, bool `[R, T]`."""
+    """Whether a token has more context here than in any other window, bool `[R, T]`."""
 
 
 def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None = None) -> Windows:
@@ -38,8 +38,8 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
     Args:
         preprocessor: the model's preprocessor.
         texts: texts to split, strings `[N]`.
-        first_texts: texts that stand first in every window, cut to `LONGEST_FIRST` tokens and to
-            half of the room.
+        first_texts: first texts of pairs, which begin every window. They are cut to
+            `LONGEST_FIRST` tokens, and to half of the tokens that fit.
     """
     tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
     length = preprocessor.sequence_length
@@ -83,7 +83,7 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
     token_ids = _pick(ids.values, inside, source, vocabulary.separator_id)
     token_ids = _pick(before.values, in_first, first_source, token_ids)
     token_ids = tf.where(position == 0, vocabulary.cls_id, token_ids)
-    is_text = place <= size  # with the separator after it
+    is_text = place <= size  # the text and the separator after it
     inputs = {
         "token_ids": tf.where(is_text, token_ids, vocabulary.pad_id),
         "segment_ids": tf.where(is_text & (place >= 0), segment, 0),
@@ -95,7 +95,7 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
 
 
 def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any) -> tf.Tensor:
-    """Picks values `[tokens]` at the places `source`, or other values elsewhere: `[R, T]`."""
+    """Picks values `[tokens]` at the indices `source` where `where` is true, else `otherwise`."""
     values = tf.concat([tf.cast(values, tf.int32), [0]], axis=0)  # there may be no tokens
     return tf.where(where, tf.gather(values, tf.where(where, source, 0)), otherwise)
 
@@ -103,10 +103,10 @@ def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any
 def _most_context(
     place: tf.Tensor, size: tf.Tensor, inside: tf.Tensor, source: tf.Tensor, count: tf.Tensor
 ) -> tf.Tensor:
-    """Marks the window with most context for each token, `[R, T]`.
+    """Marks each token of the text in the window where it has the most context, `[R, T]`.
 
-    `inside` marks tokens of the text. The distance to the nearer edge counts first, then the
-    window's size, then the window's position.
+    The context is the distance to the nearer edge of the window. If windows are equal, the larger
+    window wins, then the earlier one. `inside` marks tokens of the text.
     """
     rows = tf.size(size, tf.int64)
     nearer = tf.minimum(place, size - 1 - place)
@@ -119,12 +119,12 @@ def _most_context(
 def through(
     function: Callable[..., dict[str, tf.Tensor]], inputs: Sequence[tf.Tensor]
 ) -> dict[str, tf.Tensor]:
-    """Runs a function on some rows at a time, and joins its outputs.
+    """Runs a function on a few rows at a time, and joins the outputs.
 
     Args:
         function: a `tf.function` with an input signature, from tensors `[R, ...]` to tensors
             `[R, ...]`.
-        inputs: any number of rows, also 0.
+        inputs: tensors with any number of rows, also 0.
     """
     named = function.get_concrete_function().structured_outputs  # type: ignore[attr-defined]
     steps = tf.maximum(-(-tf.shape(inputs[0])[0] // _ROWS_AT_ONCE), 1)

@@ -1,4 +1,4 @@
-"""Writes a TFLite file from ids or texts to answers, for phones and other LiteRT programs."""
+"""Writes a TFLite file that takes ids or texts, for phones and other LiteRT programs."""
 
 import os
 from collections.abc import Sequence
@@ -55,44 +55,48 @@ def tflite(
     text: bool = False,
     metadata: bool = False,
 ) -> Path:
-    """Writes a TFLite file of a model, from ids or from texts.
+    """Writes a TFLite file that takes ids or texts.
 
-    A file from ids has the signature `serving_default` with the inputs `token_ids`, `segment_ids`,
-    `padding_mask` int32. Its outputs are float32, as in the signature `ids` of a SavedModel. It
-    uses only TFLite's built-in operators.
+    A file that takes ids has the signature `serving_default` with the inputs `token_ids`,
+    `segment_ids`, `padding_mask` int32. Its outputs are float32 and have the same names as in the
+    signature `ids` of a SavedModel. The file uses only TFLite's built-in operators.
 
-    With `text`, the inputs are strings `[N]`. A program that opens the file registers
+    With `text`, the inputs are strings `[N]`. A program that opens the file must register
     tensorflow-text's operators (see `text_signatures.py`). Signatures by task:
-        `serving_default`: `text`; `text_pair`: `text`, `text_pair`. The outputs are those from
-            ids. A `SequenceClassifier` also gives `labels` `[N, L]` and, if a text has one label,
-            `label` `[N]`. A `TokenClassifier` also gives `starts` and `ends` `[N, T]` int32, the
-            characters (code points) of each token, -1 for special tokens and padding.
-        `question_answer` of a `SpanClassifier`: `question`, `context` to `start_logits`,
-            `end_logits`, and `starts`, `ends` in the context, which is cut to fit.
-        `fill_mask` of a `MaskedLanguageModel` or `PretrainingModel`: the texts `before` and `after`
-            a mask to `tokens` `[N, 5]` string and `scores`; "" and -1 if the mask does not fit.
+        `serving_default` takes `text`, `text_pair` takes `text` and `text_pair`. The outputs are
+            the same as from ids. A `SequenceClassifier` also gives `labels` `[N, L]` and, if a
+            text has one label, `label` `[N]`. A `TokenClassifier` also gives `starts` and `ends`
+            `[N, T]` int32, the positions of each token in characters (code points), -1 for special
+            tokens and padding.
+        `question_answer` of a `SpanClassifier` takes `question` and `context`. It gives
+            `start_logits`, `end_logits`, and `starts`, `ends` in the context. A long context is
+            cut to fit.
+        `fill_mask` of a `MaskedLanguageModel` or `PretrainingModel` takes the texts `before` and
+            `after` a mask. It gives `tokens` `[N, 5]` string and `scores` `[N, 5]`; "" and -1 if
+            the mask does not fit.
 
     Args:
         model: an `Encoder` or a task.
         path: the file, replaced if it exists.
         quantize: "none"; "float16" (weights in half precision); "dynamic" (weights in int8,
             activations quantized while the file runs); "int8" (both in int8, only from ids).
-        sequence_length: number of tokens L, which fixes the shape of ids to `[batch_size, L]` for
-            delegates that want static shapes; None allows any shape `[N, T]`. With `text` or
-            `metadata`, T is always fixed: to L, or to the preprocessor's length.
-        batch_size: the only batch size; 1 by default if ids have a fixed length. With `text`, None
-            allows any number.
-        representative: for "int8", inputs to measure ranges on: some hundred typical texts, a tuple
-            of two lists of texts for pairs, or ids `[N, T]` by name.
-        keep_float: for "int8", layers that stay float32, as parts of their names: "embeddings",
-            "layer_0/attention", "*layer_norm"; "layer_*/add" are the residual sums.
-        text: whether the file takes texts. The tokenizer must be a WordPiece or, if the task does
-            not need positions of tokens, a SentencePiece with a unigram model.
+        sequence_length: number of tokens L. It fixes the shape of ids to `[batch_size, L]`, for
+            delegates that need static shapes. By default, a file takes any shape `[N, T]`. But
+            with `text` or `metadata`, T is always fixed: to L, or to the preprocessor's length.
+        batch_size: number of texts that the file takes at once. By default, it is 1 if ids have a
+            fixed length, else any number. With `text`, any number is the default.
+        representative: for "int8", inputs to measure the ranges of values on: some hundred typical
+            texts, a tuple of two lists of texts for pairs, or ids `[N, T]` by name.
+        keep_float: for "int8", layers that stay float32, given by parts of their names, with `*`
+            for any text: "embeddings", "layer_0/attention", "*layer_norm". "layer_*/add" are the
+            residual sums.
+        text: whether the file takes texts. The tokenizer must be WordPiece or, if the task does
+            not need positions of tokens, SentencePiece with a unigram model.
         metadata: whether the file has labels, vocabulary and a description for MediaPipe's
             `TextClassifier` and `TextEmbedder` and the Task Library's `BertQuestionAnswerer`. The
-            model must be a `SequenceClassifier`, whose only output is then `scores`, a
-            `TextEmbedder`, or a `SpanClassifier` with 384 tokens. The tokenizer must be a
-            WordPiece. The tokenizers on phones lowercase only ASCII and keep accents.
+            model must be a `SequenceClassifier`, a `TextEmbedder`, or a `SpanClassifier` with 384
+            tokens. The only output of a `SequenceClassifier` is then `scores`. The tokenizer must
+            be WordPiece. The phone libraries' tokenizers lowercase only ASCII and keep accents.
 
     Returns:
         The file's path.
@@ -100,6 +104,11 @@ def tflite(
     Raises:
         InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
         ExportError: if the file does not give the model's answers.
+
+    Example:
+        >>> model = keras_bert.load("run/model")
+        >>> export.tflite(model, "model.tflite", quantize="dynamic")
+        PosixPath('model.tflite')
     """
     check_arguments(
         model,
@@ -135,7 +144,7 @@ def check_arguments(
     text: bool = False,
     metadata: bool = False,
 ) -> None:
-    """Refuses arguments of `tflite` that are not possible.
+    """Checks the arguments of `tflite` before a file is written.
 
     Raises:
         InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
@@ -146,19 +155,19 @@ def check_arguments(
     if quantize != "int8" and (representative is not None or keep_float):
         name = "keep_float" if keep_float else "representative"
         raise InputError(
-            f"{name} is for quantize='int8': with {quantize!r} the converter measures nothing and "
-            "lets no layer be chosen."
+            f"{name} is only for quantize='int8', but quantize is {quantize!r}: then the converter "
+            "measures no ranges and lets no layer be chosen. Leave it out."
         )
     if text and quantize == "int8":
         raise InputError(
-            "A file that takes texts cannot be quantized to 'int8', since the converter does not "
+            "A file that takes texts cannot be quantized to 'int8', because the converter cannot "
             "run tensorflow-text's operators to measure ranges; choose 'dynamic', or leave out "
             "`text`."
         )
     if text and metadata:
         raise InputError(
-            "metadata is for programs that tokenize by themselves and give the file ids; leave out "
-            "`text` or `metadata`."
+            "metadata is for programs that tokenize texts and give the file ids, so the file "
+            "cannot take texts itself; leave out `text` or `metadata`."
         )
     longest = model.config.max_positions
     if sequence_length is not None and not 1 <= sequence_length <= longest:
@@ -169,10 +178,13 @@ def check_arguments(
         raise InputError(f"batch_size is {batch_size}, but must be 1 or more.")
     if metadata and batch_size not in (None, 1):
         raise InputError(
-            f"batch_size is {batch_size}, but readers of metadata give one text at once."
+            f"batch_size is {batch_size}, but programs that read the metadata give one text at a "
+            "time; leave it out."
         )
     if batch_size is not None and sequence_length is None and not text and not metadata:
-        raise InputError("A batch_size fixes shapes, and so needs a sequence_length, too.")
+        raise InputError(
+            f"batch_size is {batch_size}, which makes shapes static; give a sequence_length, too."
+        )
     if text:
         phone_tokenizer(model)
     if metadata:
@@ -190,7 +202,7 @@ def _write_for_ids(
 ) -> None:
     source = with_mask_value(model) if quantize == "int8" else model
     batch, length = shape or (None, None)
-    # MediaPipe expects three inputs, also if the model uses fewer.
+    # MediaPipe expects three inputs, even if the model uses fewer.
     inputs, outputs = (None, None) if reader is None else (INPUTS, tuple(reader.outputs))
     function = ids_function(source, batch, length, inputs, outputs)
     with explaining("Converting to TFLite"):
@@ -247,7 +259,7 @@ def _converted(
 def tflite_runner(path: str | os.PathLike) -> Run:
     """Loads a TFLite file that takes ids; returns a function that runs it on one thread.
 
-    The function takes any number of texts, also if the file has a fixed batch size.
+    The function takes any number of texts, even if the file has a fixed batch size.
     """
     signatures, run = runtime.prepare(os.fspath(path), 1)()
     run = worker.in_parts(run, signatures)

@@ -1,7 +1,8 @@
 """Adds the metadata that MediaPipe and the Task Library read in a TFLite file.
 
-A description of the tensors is a flatbuffer (`metadata_schema.fbs` of MediaPipe) within the
-model's flatbuffer. Labels and vocabulary are a ZIP archive behind it, so that `unzip` shows them.
+The description of the tensors is a flatbuffer (`metadata_schema.fbs` of MediaPipe) inside the
+model's flatbuffer. Labels and vocabulary are in a ZIP archive at the end of the file, so that
+`unzip` can read them.
 """
 
 import io
@@ -24,26 +25,27 @@ _MODEL_FORMAT, _FORMAT, _FORMAT_NAME = b"TFL3", b"M001", "TFLITE_METADATA"
 _INPUTS = {"token_ids": "ids", "segment_ids": "segment_ids", "padding_mask": "mask"}
 _SPECIAL = {"cls": "[CLS]", "separator": "[SEP]", "unknown": "[UNK]"}
 
-# These readers lowercase only ASCII, split only at ASCII white space, keep accents and control
-# characters, make each ideograph a word, and do not know words of more than 100 bytes.
+# The tokenizers of MediaPipe and the Task Library lowercase only ASCII, split only at ASCII white
+# space, and keep accents and control characters. Each ideograph is a word. A word of more than 100
+# bytes is unknown.
 _AFFECTED: dict[str, Callable[[Any], bool]] = {
     "capital letters": lambda tokenizer: not tokenizer.lowercase,
     "letters beyond ASCII": lambda tokenizer: tokenizer.lowercase,
     "accents": lambda tokenizer: tokenizer.strip_accents,
     "ideographs": lambda tokenizer: not tokenizer.split_cjk,
     "control characters or white space beyond ASCII": lambda tokenizer: True,
-    "long words (there, of more than 100 bytes)": lambda tokenizer: True,
+    "long words (of more than 100 bytes)": lambda tokenizer: True,
 }
-"""Kinds of texts that these readers read differently, by the options of a WordPiece."""
+"""Kinds of texts that these tokenizers read differently from a WordPiece tokenizer's options."""
 
 
 class Reader(NamedTuple):
-    """A class on phones that runs a task.
+    """A class of a phone library that runs a task.
 
     Args:
         name: name of the class.
-        outputs: names that the class gives to the model's outputs.
-        length: the only number of tokens that the class takes; None if the file says it.
+        outputs: names of the model's outputs, and the names of these outputs in the class.
+        length: number of tokens that the class always gives; None if the file decides.
     """
 
     name: str
@@ -51,10 +53,10 @@ class Reader(NamedTuple):
     length: int | None = None
 
     def length_of(self, model: Any, wanted: int | None) -> int:
-        """Returns the number of tokens that a model's file takes.
+        """Returns the number of tokens for a model's file.
 
         Raises:
-            InputError: if the reader or the model takes another number.
+            InputError: if the class or the model does not allow this number.
         """
         if self.length is not None and wanted not in (None, self.length):
             raise InputError(
@@ -81,10 +83,10 @@ READERS: dict[str, Reader] = {
 
 
 def reader_of(model: Any) -> Reader:
-    """Returns the reader for a model.
+    """Returns the class of a phone library that runs a model.
 
     Raises:
-        InputError: if no reader knows the task, the vocabulary or the labels.
+        InputError: if no class can use the task, the vocabulary or the labels.
     """
     reader = READERS.get(task_of(model) or "")
     if reader is None:
@@ -96,7 +98,7 @@ def reader_of(model: Any) -> Reader:
     if tokenizer is None or tokenizer.kind != "wordpiece":
         what = "no preprocessor" if tokenizer is None else f"a {type(tokenizer).__name__} tokenizer"
         raise InputError(
-            f"The model has {what}, but MediaPipe and the Task Library know WordPiece alone; leave "
+            f"The model has {what}, but MediaPipe and the Task Library know only WordPiece; leave "
             "out `metadata`."
         )
     tokenizer.refuse_added_tokens("MediaPipe and the Task Library", "Leave out `metadata`")
@@ -104,27 +106,27 @@ def reader_of(model: Any) -> Reader:
     for role, token in _SPECIAL.items():
         if special[role] != token:
             raise InputError(
-                f"The vocabulary's {role} token is {special[role]!r}, where MediaPipe and the Task "
-                f"Library put {token!r}; leave out `metadata`."
+                f"The vocabulary's {role} token is {special[role]!r}, but MediaPipe and the Task "
+                f"Library always use {token!r}; leave out `metadata`."
             )
     broken = [label for label in getattr(model, "labels", ()) if len(label.splitlines()) > 1]
     if broken:
         raise InputError(
-            f"The label {broken[0]!r} has a line break, but in the file labels stand one a line; "
-            "leave out `metadata`."
+            f"The label {broken[0]!r} has a line break, but the metadata has one label in each "
+            "line; rename the label or leave out `metadata`."
         )
     return reader
 
 
 def with_metadata(content: bytes, model: Any, reader: Reader) -> bytes:
-    """Adds the description, labels and vocabulary to a file, and leaves other outputs out.
+    """Adds the description, the labels and the vocabulary to the content of a file.
 
-    A warning names the texts that the reader reads differently.
+    Logs a warning that names the texts that the reader reads differently.
     """
     tokenizer = model.preprocessor.tokenizer
     logger.warning(
         "MediaPipe and the Task Library read some texts differently from the model's tokenizer, so "
-        "their answers differ: texts with %s.",
+        "their answers may differ: texts with %s.",
         ", ".join(kind for kind, is_affected in _AFFECTED.items() if is_affected(tokenizer)),
     )
     schema = require("ai_edge_litert.schema_py_generated", "tflite")
@@ -145,7 +147,7 @@ def with_metadata(content: bytes, model: Any, reader: Reader) -> bytes:
 
 
 def _tensors(tree: Any) -> tuple[list[str], list[str]]:
-    """Returns our names of the inputs and outputs, in the model's order."""
+    """Returns the signature's names of inputs and outputs, in the order of the model's tensors."""
     (signature,), graph = tree.signatureDefs, tree.subgraphs[0]
 
     def names(tensors: Any, order: Any) -> list[str]:
@@ -156,7 +158,7 @@ def _tensors(tree: Any) -> tuple[list[str], list[str]]:
 
 
 def _with_files(content: bytes, files: Mapping[str, list[str]]) -> bytes:
-    """Appends an archive with text files, one entry on each line."""
+    """Appends a ZIP archive of text files. Each file has one entry on each line."""
     file = io.BytesIO(content)
     with zipfile.ZipFile(file, "a") as archive:
         for name, lines in files.items():
@@ -166,7 +168,7 @@ def _with_files(content: bytes, files: Mapping[str, list[str]]) -> bytes:
     return file.getvalue()
 
 
-# The schema's tables: number of each field by name. A union has two fields, its kind and its value.
+# Tables of the schema: the number of each field. A union has two fields, its kind and its value.
 _SCHEMA = {
     "AssociatedFile": {"name": 0, "description": 1, "type": 2},
     "Content": {"kind": 0, "properties": 1},
@@ -180,11 +182,11 @@ _SCHEMA = {
 _AXIS_LABELS, _VOCABULARY_FILE = 2, 5  # AssociatedFileType
 _FEATURE = 1  # ContentProperties
 _BERT_TOKENIZER = 4  # ProcessUnitOptions
-_OLDEST_PARSER = "1.1.0"  # that knows BertTokenizerOptions
+_OLDEST_PARSER = "1.1.0"  # first version that knows BertTokenizerOptions
 
 
 class _Table(dict):
-    """Fields by name of one of the schema's tables."""
+    """One of the schema's tables: fields by name."""
 
     def __init__(self, kind: str, /, **fields: Any) -> None:
         super().__init__(fields)
@@ -216,7 +218,7 @@ def _description(reader: Reader, inputs: list[str], outputs: list[str], has_labe
 
 
 def _write(builder: flatbuffers.Builder, value: Any) -> int:
-    """Writes a string, a list of tables, or a table after its contents; returns the offset."""
+    """Writes a string, a list of tables, or a table with its contents; returns the offset."""
     if isinstance(value, str):
         return builder.CreateString(value)
     if isinstance(value, list):

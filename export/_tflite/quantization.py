@@ -17,7 +17,7 @@ from keras_bert.export.signatures import ids_of
 from keras_bert.layers.encoder import Encoder
 
 MASK_VALUE = -100.0
-"""Attention mask in the graph of integers, where the mask and the logits share a scale."""
+"""Value for masked attention logits. It is small, because mask and logits share one int8 scale."""
 
 Rows = list[dict[str, np.ndarray]]
 
@@ -25,15 +25,15 @@ Rows = list[dict[str, np.ndarray]]
 def representative_rows(
     model: Any, representative: Any, shape: tuple[int, int] | None = None
 ) -> Rows:
-    """Makes the model's inputs on which ranges are measured.
+    """Makes the model inputs for measuring the ranges of values.
 
     Args:
         model: the model.
         representative: texts; a tuple of two lists of texts for pairs; or ids `[N, T]` by name.
-        shape: the only (batch size, number of tokens) of the file; None if they are free.
+        shape: (batch size, number of tokens) of the file if they are fixed, else None.
 
     Returns:
-        The model's three inputs for each batch, int32 of that shape or `[1, T]`.
+        The model's three inputs for each batch, int32 of the given shape, or `[1, T]`.
 
     Raises:
         InputError: if there are no texts, or the model cannot read texts.
@@ -46,13 +46,13 @@ def representative_rows(
     batch, length = shape or (1, None)
     arrays = ids_of(model, representative, length)
     count = len(arrays["token_ids"])
-    # The last batch is filled up with the first rows.
+    # The first rows fill up the last batch.
     order = np.resize(np.arange(count), -(-count // batch) * batch).reshape(-1, batch)
     return [{name: array[rows] for name, array in arrays.items()} for rows in order]
 
 
 def with_mask_value(model: Any, value: float = MASK_VALUE) -> Any:
-    """Copies the model with its weights, but with another mask value."""
+    """Copies a model and its weights, and changes the value for masked attention logits."""
     name = getattr(model, "encoder", model).name
     encoder = Encoder(model.config.replace(mask_value=value), name=name)
     if isinstance(model, Encoder):
@@ -66,12 +66,12 @@ def with_mask_value(model: Any, value: float = MASK_VALUE) -> Any:
 
 
 def quantized(converter: Any, rows: Rows, keep_float: Sequence[str] = ()) -> bytes:
-    """Returns the content of a TFLite file with integer weights and activations.
+    """Returns the content of a TFLite file with int8 weights and activations.
 
     Args:
         converter: a `tf.lite.TFLiteConverter` of a function of ids.
-        rows: all inputs of the function, to measure ranges on.
-        keep_float: layers that stay float32, as `tflite` takes them.
+        rows: inputs of the function to measure ranges on.
+        keep_float: layers that stay float32, in the form that `tflite` accepts.
 
     Raises:
         InputError: if there is no such layer.
@@ -95,10 +95,10 @@ def quantized(converter: Any, rows: Rows, keep_float: Sequence[str] = ()) -> byt
 
 
 def _places(content: bytes) -> dict[str, list[str]]:
-    """Returns the places in the model of each operator's result, by the result's name.
+    """Returns, for the result of each operator, the layers that the operator comes from.
 
-    The converter names a result after the operations that it replaced. An output of a signature
-    has another name; then the names of the operator's weights tell the place.
+    The converter names a result after the TensorFlow operations that it replaced. An output of a
+    signature has a name of its own. For an output, the names of the operator's weights are used.
     """
     schema = require("ai_edge_litert.schema_py_generated", "tflite")
     model = schema.Model.GetRootAsModel(content, 0)

@@ -1,4 +1,4 @@
-"""Runs a TFLite file in LiteRT; `worker.py` runs this file alone, without the package."""
+"""Runs a TFLite file in LiteRT. `worker.py` loads this module without the package."""
 
 import ctypes
 import importlib.metadata
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from keras_bert.export.worker import Load, Run, Signatures
 
 PACKAGE = "ai-edge-litert"
-_TEXT_OPERATORS = (b"TFText>", b"FastBertNormalize")  # how their names begin
+_TEXT_OPERATORS = (b"TFText>", b"FastBertNormalize")  # beginnings of their names
 
 
 def prepare(path: str, threads: int) -> "Load":
-    """Imports LiteRT and, if the file contains them, tensorflow-text's operators.
+    """Imports LiteRT and, if the file uses them, tensorflow-text's operators.
 
-    A process that imports tensorflow-text itself has to import it first.
+    A process that also imports tensorflow-text must import it before it calls this function.
     """
     from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 
@@ -42,7 +42,7 @@ def prepare(path: str, threads: int) -> "Load":
 def _text_operators() -> list[Any]:
     """Returns the functions that register tensorflow-text's operators.
 
-    They are taken from its library, since `import tensorflow_text` brings Keras with it.
+    They are loaded from the library file, because `import tensorflow_text` imports Keras.
     """
 
     def file(package: str, beginning: str) -> str:
@@ -51,8 +51,8 @@ def _text_operators() -> list[Any]:
 
     ctypes.CDLL(file("tensorflow", "libtensorflow_framework.so"), ctypes.RTLD_GLOBAL)
     path = file("tensorflow-text", "tflite_registrar.so")
-    # If the package is imported, too, a library of another name would be loaded twice, and the
-    # process would crash at its end.
+    # Use the package's own module name. If the process also imports the package, another name
+    # would load the library twice, and the process would crash at its end.
     name = "tensorflow_text.core.pybinds.tflite_registrar"
     specification = importlib.util.spec_from_file_location(name, path)
     registrar = importlib.util.module_from_spec(specification)  # type: ignore[arg-type]

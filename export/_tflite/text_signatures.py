@@ -1,7 +1,7 @@
-"""Builds signatures from texts to answers, with the operators of TFLite and tensorflow-text.
+"""Builds signatures that take texts, with the operators of TFLite and tensorflow-text.
 
-The tokenizers run as in TensorFlow, so the answers are the model's. A program that opens such a
-file registers the operators, `tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS`.
+The tokenizers run as in TensorFlow, so the answers are the same as the model's. A program that
+opens such a file must register the operators: `tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS`.
 """
 
 import contextlib
@@ -25,17 +25,17 @@ from keras_bert.text.characters import follow
 from keras_bert.text.preprocessor import layout
 
 TOP_K = 5
-"""Tokens for a mask."""
+"""Number of tokens that `fill_mask` gives for a mask."""
 
 
 class TextSignature(NamedTuple):
-    """A signature from texts to answers.
+    """A signature that takes texts and gives answers.
 
     Args:
         name: name of the signature.
         inputs: names of the inputs, strings `[N]` each.
-        answer: takes the model, its tokenizer for phones, the sequence length and the inputs;
-            returns the outputs.
+        answer: function of the model, its `PhoneTokenizer`, the sequence length and the inputs.
+            Returns the outputs.
     """
 
     name: str
@@ -68,12 +68,12 @@ class PhoneTokenizer:
         """Returns ids int32 `[N, (tokens)]` of texts `[N]`."""
         if self._tokenizer.kind == "wordpiece":
             return self._tokenizer.tokenize(texts)
-        # The length of a text is limited only by the operator's single precision; see its class.
+        # Only the operator's single precision limits the length of a text; see its class.
         pieces = self._tokenizer.fast_operation.tokenize(texts)
         return pieces.with_values(tf.gather(self._tokenizer.ids_of_pieces, pieces.values))
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
-        """Returns ids, and each token's first character (code point) and the one after its last."""
+        """Returns ids, and the start and end of each token in characters (code points)."""
         normalized, byte_map = self._tokenizer.normalizer.normalize_with_offsets(texts)
         ids, starts, ends = self._tokenizer.pieces(normalized)
         return ids, *_in_characters(texts, byte_map, starts, ends)
@@ -82,25 +82,29 @@ class PhoneTokenizer:
 def _in_characters(
     texts: tf.Tensor, byte_map: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Computes `text.characters.to_characters` with operators that TFLite has."""
+    """Does the same as `text.characters.to_characters`, with operators that TFLite has."""
     import tensorflow_text as tf_text
 
     data = tf_text.ByteSplitter().split(texts)
     value = tf.cast(data.values, tf.int32)
     begins_character = tf.cast((value < 0x80) | (value >= 0xC0), tf.int32)
-    characters = tf.concat([[0], tf.cumsum(begins_character)], axis=0)  # before each byte
+    characters = tf.concat(
+        [[0], tf.cumsum(begins_character)], axis=0
+    )  # number of characters before each byte
     rows = _row_ids(starts.row_splits)
     return follow(byte_map, starts, ends, rows, data.row_starts(), characters)
 
 
 def _wordpiece_reason(tokenizer: Any) -> str:
-    return "" if tokenizer.split_cjk else "without split_cjk, words are found by an expression"
+    if tokenizer.split_cjk:
+        return ""
+    return "without split_cjk, its tokenizer needs a regular expression to find words"
 
 
 def _sentencepiece_reason(tokenizer: Any) -> str:
     if tokenizer.fast_operation is not None:
         return ""
-    return "tensorflow-text's operator knows unigram models of SentencePiece without bytes alone"
+    return "tensorflow-text's operator knows only SentencePiece unigram models without bytes"
 
 
 _REASONS: dict[str, Callable[[Any], str]] = {
@@ -108,7 +112,7 @@ _REASONS: dict[str, Callable[[Any], str]] = {
     "sentencepiece": _sentencepiece_reason,
     "byte_pair": lambda tokenizer: "its BytePair tokenizer has no operators in TFLite",
 }
-"""Reason why a kind of tokenizer cannot be in a file; "" if it can."""
+"""For each kind of tokenizer, a function that returns why a file cannot contain it, or ""."""
 
 
 def phone_tokenizer(model: Any) -> PhoneTokenizer:
@@ -126,7 +130,7 @@ def phone_tokenizer(model: Any) -> PhoneTokenizer:
     if task_of(model) in ("span_classifier", "token_classifier") and not tokenizer.has_offsets:
         raise InputError(
             f"A TFLite file cannot take texts for this {type(model).__name__}: tensorflow-text's "
-            "operator for SentencePiece does not tell where in a text its tokens are. Leave out "
+            "operator for SentencePiece does not return the positions of tokens. Leave out "
             "`text` and give the file ids, or take the SavedModel."
         )
     return tokenizer
@@ -135,12 +139,12 @@ def phone_tokenizer(model: Any) -> PhoneTokenizer:
 def text_functions(
     model: Any, length: int | None = None, batch: int | None = None
 ) -> dict[str, Any]:
-    """Makes functions from texts to answers, by name of the signature.
+    """Makes a function for each signature that takes texts; the keys are the signatures' names.
 
     Args:
         model: a model with preprocessor.
         length: number of tokens of every text, by default the preprocessor's. Longer texts are cut.
-        batch: the only batch size; None for any.
+        batch: the batch size if it is fixed, else None.
 
     Raises:
         InputError: if TFLite cannot run the model's tokenizer.
@@ -164,7 +168,7 @@ def text_functions(
 def _pack(
     model: Any, segments: Sequence[tf.RaggedTensor], length: int, offsets: Sequence[Any] = ()
 ) -> tuple[Tensors, Tensors]:
-    """Packs segments of ids into the model's inputs; also packs offsets of the last segment."""
+    """Packs segments of ids into the model's inputs, and packs the offsets of the last segment."""
     preprocessor = model.preprocessor
     packed = layout(segments, length, preprocessor.separators_in_pair)
     inputs = packed.inputs(segments, preprocessor.vocabulary, preprocessor.num_segments)
@@ -183,7 +187,7 @@ def _run(model: Any, inputs: Tensors) -> Tensors:
 
 
 def _answers(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
-    """Returns the outputs of the signature from ids, and the names of labels."""
+    """Returns the outputs for the ids of texts, and the names of labels."""
     inputs, _ = _pack(model, [tokenizer.tokenize(text) for text in texts], length)
     return _run(model, inputs)
 
@@ -191,7 +195,7 @@ def _answers(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tens
 def _located(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
     """Adds the tokens' positions in the last text: `starts`, `ends` `[N, T]` int32.
 
-    They count characters (code points). All other tokens have -1.
+    Positions count characters (code points). Tokens outside the last text have -1.
     """
     if not tokenizer.has_offsets:
         return _answers(model, tokenizer, length, *texts)
@@ -206,7 +210,7 @@ def _filled(
 ) -> Tensors:
     """Predicts the likeliest tokens of a mask between two texts: `tokens`, `scores` `[N, TOP_K]`.
 
-    They are "" and -1 if the text before the mask leaves no room for the mask.
+    If the text before the mask leaves no room for the mask, they are "" and -1.
     """
     vocabulary = tokenizer.vocabulary
     left, right = tokenizer.tokenize(before), tokenizer.tokenize(after)
@@ -227,12 +231,12 @@ def _filled(
 
 
 def _around(left: tf.RaggedTensor, token: int, right: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Joins two texts of ids with a token between them, `[N, (tokens)]`."""
+    """Joins the ids of two texts with a token between them, `[N, (tokens)]`."""
     lefts, rights = (tf.cast(x.row_lengths(), tf.int32) for x in (left, right))
     splits = tf.concat([[0], tf.cumsum(lefts + rights + 1)], axis=0)
     row = _row_ids(splits)
     place = tf.range(splits[-1]) - tf.gather(splits, row)
-    after = place - tf.gather(lefts, row)  # 0 for the token
+    after = place - tf.gather(lefts, row)  # 0 at the token between the texts
     count = tf.size(left.values)
     from_left = tf.gather(tf.cast(left.row_starts(), tf.int32), row) + place
     from_right = tf.gather(tf.cast(right.row_starts(), tf.int32), row) + after - 1 + count

@@ -24,7 +24,7 @@ from keras_bert.tasks.registry import FINE_TUNED, class_names, task_of
 
 @dataclasses.dataclass(frozen=True)
 class AccuracyCheck:
-    """The metric of a file and of the Keras model; `str` makes a sentence.
+    """The metric of a file and of the Keras model. `str` returns it as a sentence.
 
     Args:
         metric: name of the metric.
@@ -40,7 +40,7 @@ class AccuracyCheck:
 
     @property
     def drop(self) -> float:
-        """Points that the file lost; negative if it is better than the model."""
+        """Number of points that the file lost; negative if it is better than the model."""
         return self.model - self.artifact
 
     def __str__(self) -> str:
@@ -59,8 +59,8 @@ def check_accuracy(
 ) -> AccuracyCheck:
     """Writes a file, usually a quantized one, if the task's metric stays within a limit.
 
-    The file runs in its own runtime, in a process of its own. The code of
-    `keras_bert.finetuning.evaluate` computes the metric of both from their outputs.
+    The file runs in its own runtime, in a separate process. `keras_bert.finetuning.evaluate`
+    computes both metrics, from the outputs of the file and of the model.
 
     Args:
         model: a task that has a metric.
@@ -74,13 +74,20 @@ def check_accuracy(
 
     Raises:
         InputError: if an argument is not possible, or the model has no metric.
-        ExportError: if the drop is larger, or the file does not run. Nothing is written then.
+        ExportError: if the drop is larger, or the file does not run. Then nothing is written.
+
+    Example:
+        >>> examples = finetuning.read("classifier", "test.csv")
+        >>> check = export.check_accuracy(model, "model.onnx", examples, quantize="dynamic")
+        >>> print(check)
+        accuracy 91.20 of 100, Keras 91.40, on 500 examples
     """
     path, metric = Path(path), official_metric(model)
     formats = {format.ending: format for format in FORMATS.values() if format.ending}
     if path.suffix not in formats:
         raise InputError(
-            f"The accuracy of {path} cannot be checked: let it end in {' or '.join(formats)}."
+            f"The path is {path}, but a file whose accuracy is checked must end in "
+            f"{' or '.join(formats)}."
         )
     if not max_drop >= 0:
         raise InputError(f"max_drop is {max_drop}, but must be 0 points or more.")
@@ -107,14 +114,14 @@ def check_accuracy(
 
 _BATCH_SIZE = 32
 _OUTPUTS = (("logits",), ("embedding",), ("start_logits", "end_logits"), ("scores",))
-"""Names of the outputs in artifacts, for each kind of model that has a metric."""
+"""Names of the outputs of each kind of model that has a metric."""
 
 _LOGITS: dict[str, Callable[[Any], np.ndarray]] = {
     "single_label": np.log,
     "multi_label": lambda scores: np.log(scores) - np.log1p(-scores),
     "regression": np.asarray,
 }
-"""Functions from a classifier's scores to its logits, for artifacts that give only scores."""
+"""Functions that convert a classifier's scores to logits, for artifacts that give only scores."""
 
 
 def official_metric(model: Any) -> str:
@@ -125,8 +132,8 @@ def official_metric(model: Any) -> str:
     """
     if task_of(model) not in FINE_TUNED:
         raise InputError(
-            f"This {type(model).__name__} has no metric on labelled examples, so nothing can be "
-            f"measured by them; what has one is a {class_names(FINE_TUNED)}."
+            f"This {type(model).__name__} has no metric on labelled examples; give one of "
+            f"{class_names(FINE_TUNED)}, or leave out the examples."
         )
     return job_of(model).metrics(model)[0]
 
@@ -134,7 +141,7 @@ def official_metric(model: Any) -> str:
 def points(model: Any, examples: Any, process: Process | None = None) -> float:
     """Measures the official metric of a model or of its artifact, in points of 100.
 
-    The model's code turns an artifact's outputs into answers, with windows and the CRF.
+    The model's code converts the outputs of an artifact to predictions, with windows and the CRF.
 
     Args:
         model: a task with a preprocessor.
@@ -143,7 +150,7 @@ def points(model: Any, examples: Any, process: Process | None = None) -> float:
 
     Raises:
         InputError: if the model has no metric, an example is wrong, or the artifact takes only
-            texts and is no classifier.
+            texts and the model is not a classifier.
         ExportError: if the artifact cannot be run.
     """
     name = official_metric(model)
@@ -176,11 +183,11 @@ def _from_ids(
 def _from_texts(
     model: Any, examples: Any, process: Process, signature: Signature
 ) -> dict[str, float]:
-    """Measures an artifact with a tokenizer, which has no windows and no words."""
+    """Measures an artifact of a classifier that takes texts."""
     if task_of(model) != "classifier":
         raise InputError(
-            f"{process.path} takes texts as they are; the metric of a {type(model).__name__} is "
-            "measured on an artifact that takes ids."
+            f"{process.path} takes texts, but the metric of a {type(model).__name__} can be "
+            "measured only on an artifact that takes ids."
         )
     job, outputs = job_of(model), []
     for start in range(0, len(examples), _BATCH_SIZE):

@@ -32,12 +32,12 @@ class Row:
         takes: "text", "text pair" or "ids".
         runtime: package and version of the runtime.
         megabytes: size on disk, in units of 10^6 bytes.
-        difference: largest absolute difference of any output from the Keras model's.
-        agreement: percentage of equal discrete answers (labels, tokens); None if the task has no
-            discrete answers.
+        difference: largest absolute difference of any output from the Keras model's output.
+        agreement: percentage of equal discrete answers (labels, tokens), or None if the task has
+            no discrete answers.
         milliseconds: median latency on the texts by batch size, on one thread.
         points: the task's metric on labelled examples, in points of 100, if it was measured.
-        speed: latencies by shape and memory, if they were measured.
+        speed: latencies for several shapes, throughput and memory, if they were measured.
     """
 
     artifact: str
@@ -53,7 +53,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Comparison of several artifacts; `str` makes a table.
+    """Comparison of several artifacts. `str` returns it as a table.
 
     Args:
         rows: one row for each signature of each artifact.
@@ -102,12 +102,12 @@ class Report:
 
 @dataclasses.dataclass
 class _Case:
-    """A row while it is being filled."""
+    """A signature that is being compared. Its results become a `Row`."""
 
     process: Process
     signature: Signature
-    inputs: Arrays  # all texts, as the signature takes them
-    ids: Arrays  # all texts as ids, for the Keras model
+    inputs: Arrays  # all texts, in the form that the signature takes
+    ids: Arrays  # ids of all texts, for the Keras model
     difference: float = 0.0
     same: int = 0
     decisions: int = 0
@@ -132,11 +132,11 @@ def verify(
         model: the model that the artifacts were made from.
         paths: directories of SavedModels, `.tflite` and `.onnx` files.
         texts: a list of N strings; a tuple of two such lists for pairs; or, for a model without
-            preprocessor, ids `[N, T]` int32 by name. None takes the first texts of `examples`.
+            preprocessor, ids `[N, T]` int32 by name. By default, the first texts of `examples`.
         seconds: time to measure each latency.
         examples: labelled examples to measure the task's metric on.
-        speed: whether to measure latencies of several shapes, throughput, start and memory, too.
-            This takes minutes.
+        speed: whether to measure latencies for several shapes, throughput, start-up time and
+            memory, too. This takes minutes.
 
     Returns:
         One row for each artifact. A SavedModel has a row for each signature that takes the texts.
@@ -144,6 +144,11 @@ def verify(
     Raises:
         InputError: if there are no texts, a path is not an artifact, or the model has no metric.
         ExportError: if an artifact cannot be run.
+
+    Example:
+        >>> found = export.verify(model, ["served/1", "model.tflite"], ["a fine film"])
+        >>> max(row.difference for row in found.rows) < 1e-4
+        True
     """
     outputs_of(model)
     if not paths:
@@ -176,13 +181,13 @@ def verify(
 
 
 def _texts_of(model: Any, examples: Any) -> Any:
-    """Returns the first texts of examples; of an embedder's pairs only the first texts.
+    """Returns the texts of the first examples. For an embedder, only first texts of pairs.
 
     Raises:
         InputError: if there are no examples.
     """
     if examples is None:
-        raise InputError("There is nothing to compare on; give texts or examples.")
+        raise InputError("There are no texts to compare on; give texts or examples.")
     inputs = examples.take(range(min(len(examples), _MOST_TEXTS))).inputs
     is_pair = isinstance(inputs, tuple) and task_of(model) == "embedder"
     return inputs[0] if is_pair else inputs
@@ -197,11 +202,11 @@ def _cases(model: Any, process: Process, texts: Any) -> list[_Case]:
 
 
 def _compare(model: Any, cases: Sequence[_Case]) -> None:
-    """Fills in the differences between artifacts and model, for some texts at a time."""
+    """Computes the differences between artifacts and model, a few texts at a time."""
     decisions = outputs_of(model).decisions
     for start in range(0, len(cases[0].ids["token_ids"]), max(BATCH_SIZES)):
         part = slice(start, start + max(BATCH_SIZES))
-        by_length: dict[int, dict[str, np.ndarray]] = {}  # ids of one length are the same
+        by_length: dict[int, dict[str, np.ndarray]] = {}  # outputs of the model
         for case in cases:
             inputs = {name: array[part] for name, array in case.inputs.items()}
             actual = case.process.run(case.signature.name, inputs)
@@ -224,7 +229,7 @@ def _compare(model: Any, cases: Sequence[_Case]) -> None:
             if of_model is None:
                 continue
             case.decisions += of_model.size
-            if np.isfinite(found):  # else the shapes may differ
+            if np.isfinite(found):  # otherwise the shapes may differ
                 of_artifact = decisions(model, actual, mask)
                 case.same += int((of_model == of_artifact).sum())
 

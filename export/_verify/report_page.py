@@ -39,8 +39,8 @@ def report(
         model: the model that the artifacts were made from.
         paths: paths of the artifacts.
         texts: texts to compare the artifacts on; see `verify`.
-        page: the Markdown file, which ends in `.md`. The HTML page beside it ends in `.html`.
-            Both are replaced if they exist.
+        page: path of the Markdown file, which must end in `.md`. The HTML page has the same path
+            with `.html`. Both are replaced if they exist.
         examples: labelled examples to measure the task's metric on.
         seconds: time to measure each latency.
 
@@ -48,8 +48,11 @@ def report(
         The comparison on the page.
 
     Raises:
-        InputError: if the page has another ending, or `verify` refuses the arguments.
+        InputError: if the page has another ending, or an argument of `verify` is wrong.
         ExportError: if an artifact cannot be run.
+
+    Example:
+        >>> found = export.report(model, ["model.onnx"], ["a fine film"], "report.md")
     """
     page = check_page(page)
     before = _load()
@@ -70,11 +73,13 @@ def check_page(page: str | os.PathLike) -> Path:
     """Checks the path of a page, and returns it.
 
     Raises:
-        InputError: if it has another ending.
+        InputError: if the path does not end in `.md`.
     """
     page = Path(page)
     if page.suffix != ".md":
-        raise InputError(f"The page is {page}, but has to end in .md; an .html is put beside it.")
+        raise InputError(
+            f"The page is {page}, but must end in .md. An .html page is written beside it."
+        )
     return page
 
 
@@ -83,17 +88,21 @@ def _notes(found: Report, examples: Any, before: str, after: str) -> list[str]:
     runtimes = sorted({row.runtime for row in found.rows})
     quality = []
     if found.metric:
-        quality = [f"{found.metric}: on {found.examples} examples of {examples.path}, of 100."]
+        quality = [
+            f"{found.metric}: in points of 100, on {found.examples} examples of {examples.path}."
+        ]
     shape = _speed(found.rows[0]).shape
     return [
-        f"Differences: the largest of any output to Keras', on {found.texts} texts.",
+        f"Difference: largest difference of any output from the Keras model, on {found.texts} "
+        "texts.",
         *quality,
-        "Latency: median of the calls of one process on one thread; ids are without padding. "
-        "Spread: half the distance of the quartiles as a share of the median, the largest of an "
-        "artifact's latencies: it shows how noisy the machine was.",
-        f"Throughput: in batches of {shape[0]} with {shape[1]} tokens each, where the artifact "
-        "takes them. Cold start: loading and the first answer, in a fresh process that has "
-        "imported the runtime. Memory: the peak of that process beyond what it had then.",
+        "Latency: median of repeated calls in one process on one thread; ids have no padding. "
+        "Spread: half the interquartile range of the calls divided by their median, the largest "
+        "value of all latencies of an artifact. It shows how noisy the machine was.",
+        f"Throughput: in batches of {shape[0]} texts of {shape[1]} tokens, if the artifact takes "
+        "this shape. Cold start: loading and the first answer, in a fresh process that has "
+        "imported the runtime. Memory: peak memory of this process minus its memory before "
+        "loading.",
         f"{datetime.date.today()}, {platform.system()} {platform.machine()}, {os.cpu_count()} "
         f"cores, load average {before} before and {after} after; {', '.join(runtimes)}.",
     ]
@@ -219,7 +228,7 @@ _BAR, _NAMES, _WIDTH = 26, 260, 820  # pixels of a bar, of the names, of the who
 
 
 def _bars(title: str, value_of: Callable[[Row], float | None], rows: Sequence[Row]) -> str:
-    """Draws a bar for each row that has a value; returns "" without any."""
+    """Draws a bar for each row that has a value. If no row has a value, returns ""."""
     bars = [(" ".join(_name(row)), value_of(row)) for row in rows]
     known = [(name, value) for name, value in bars if value is not None]
     if not known:

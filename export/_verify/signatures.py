@@ -1,4 +1,4 @@
-"""Signatures of an artifact: what they take, and how they get it."""
+"""Signatures of an artifact: the inputs that they take, and how to make these inputs."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ _TAKES = {
     ("text", "text_pair"): "text pair",
     ("question", "context"): "text pair",
 }
-"""Names of text inputs to the kind of texts."""
+"""Kind of texts by the names of the text inputs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Signature:
     Args:
         name: name of the signature.
         takes: "text", "text pair" or "ids".
-        columns: names of the inputs; text inputs stand in the order of the texts.
+        columns: names of the inputs. Text inputs are in the order of the texts.
         shape: shape of each input, with -1 for a free size.
         outputs: names of the outputs.
     """
@@ -41,12 +41,12 @@ class Signature:
 
     @property
     def length(self) -> int | None:
-        """The only number of tokens; None if it is free, or the artifact takes texts."""
+        """Number of tokens, if it is fixed. None if it is free, or the artifact takes texts."""
         return self.shape[1] if self.takes == "ids" and self.shape[1] > 0 else None
 
     @property
     def batch(self) -> int | None:
-        """The only batch size, or None if it is free."""
+        """Batch size, if it is fixed. None if it is free."""
         return self.shape[0] if self.shape[0] > 0 else None
 
     def inputs(self, texts: Any, ids: Arrays) -> Arrays:
@@ -59,7 +59,7 @@ class Signature:
 
 
 def signatures_for(process: Process, outputs: Iterable[str], texts: Any) -> list[Signature]:
-    """Returns the signatures of an artifact that take given texts, pairs of texts, or ids.
+    """Returns the signatures of an artifact that take the given texts, pairs of texts, or ids.
 
     Args:
         process: the artifact's process.
@@ -67,7 +67,7 @@ def signatures_for(process: Process, outputs: Iterable[str], texts: Any) -> list
         texts: texts, a tuple of two lists of texts, or ids by name.
 
     Raises:
-        InputError: if no signature takes them.
+        InputError: if no signature takes the texts.
     """
     kinds = {"ids"}
     if not isinstance(texts, Mapping):

@@ -22,13 +22,13 @@ class Speed:
     """Speed and memory of one signature of an artifact.
 
     Args:
-        latencies: time of a call on one thread, by (number of texts, tokens of each text).
+        latencies: time of a call on one thread, by (number of texts, tokens in each text).
         throughput: texts per second, by number of threads.
-        shape: (number of texts, tokens of each text) of the throughput.
+        shape: (number of texts, tokens in each text) at which the throughput was measured.
         cold_milliseconds: time to load the artifact and to answer one text, in a fresh process
             that has imported the runtime.
-        peak_megabytes: peak memory of that process beyond the memory of the imported runtime, in
-            units of 10^6 bytes.
+        peak_megabytes: peak memory of that process minus its memory before loading, in units of
+            10^6 bytes.
     """
 
     latencies: Mapping[tuple[int, int], Timing]
@@ -39,7 +39,7 @@ class Speed:
 
     @property
     def spread(self) -> float:
-        """Largest spread of a latency, which shows how noisy the machine was."""
+        """Largest spread of all latencies. It shows how noisy the machine was."""
         return max(timing.spread for timing in self.latencies.values())
 
 
@@ -54,7 +54,7 @@ def measure_speed(
         model: the model that the artifact was made from.
         path: the artifact.
         signature: the artifact's signature to measure.
-        texts: material for long texts, if the signature takes texts.
+        texts: texts to make longer texts from, if the signature takes texts.
         seconds: time to measure each latency.
 
     Raises:
@@ -106,7 +106,7 @@ def _sample(model: Any, signature: Signature, texts: Any, length: int) -> Arrays
 
 
 def long_text(model: Any, texts: Any, length: int) -> str:
-    """Makes a text that fills a number of tokens, and is not much longer."""
+    """Makes a text with at least this number of tokens, but not many more."""
     text = " ".join(texts) or "a"
     text = " ".join([text] * (1 + 2 * length // len(text.split() or [text])))
     ends = np.asarray(model.preprocessor.with_length(length)([text], return_offsets=True)["ends"])

@@ -1,6 +1,6 @@
 """Command `keras-bert`: one file per subcommand, and `distill` beside `pretrain`.
 
-Only click is imported before a subcommand runs, so that `keras-bert --help` answers at once.
+Before a subcommand runs, only click is imported, so that `keras-bert --help` answers at once.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class _Group(click.Group):
         return sorted(_SUBCOMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        # For an unknown name all are imported, so that click can suggest one.
+        # If the name is unknown, import all subcommands, so that click can suggest one.
         for known in [cmd_name] if cmd_name in _SUBCOMMANDS else _SUBCOMMANDS:
             if known not in self.commands:
                 module, _, name = _SUBCOMMANDS[known].partition(".")
@@ -71,16 +71,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line.
 
     Args:
-        arguments: arguments without the program's name; by default the process's arguments.
+        arguments: arguments without the program's name. By default, the process's own arguments.
 
     Returns:
-        The exit code: 0; 2 for an error, with one line on standard error; 75 if another worker is
-        lost, and the same commands continue; 130 if interrupted; 141, without a message, if the
-        reader of the output has gone.
+        The exit code:
+
+        - 0: success.
+        - 2: an error, with one line on standard error.
+        - 75: another worker was lost. Starting the same commands again continues the run.
+        - 130: interrupted.
+        - 141: the program that reads the output has ended. There is no message.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     debug = _DEBUG in arguments[: _end_of_options(arguments)]
-    if debug:  # it may stand anywhere
+    if debug:  # --debug may stand anywhere
         arguments.remove(_DEBUG)
     with contextlib.nullcontext() if debug else _quiet():
         try:
@@ -131,7 +135,7 @@ def _say(message: str) -> None:
 
 
 def _drop_unwritten() -> None:
-    """Drops output that cannot be written, or Python would fail once more as it ends."""
+    """Drops output that cannot be written. Otherwise Python would fail again when it ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -143,8 +147,9 @@ def _drop_unwritten() -> None:
 def _quiet() -> Iterator[None]:
     """Hides TensorFlow's messages; only Python's standard error reaches the terminal.
 
-    TensorFlow and absl write to file descriptor 2 from C++, before any of their settings can be
-    reached. So inside the block the descriptor leads nowhere, and `sys.stderr` to the terminal.
+    TensorFlow and absl write to file descriptor 2 from C++, before their log levels can be set.
+    So while the `with` block runs, the descriptor discards everything, and `sys.stderr` writes to
+    the terminal directly.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with contextlib.ExitStack() as stack:
@@ -152,7 +157,7 @@ def _quiet() -> Iterator[None]:
         warnings.simplefilter("ignore")
         try:
             descriptor = sys.stderr.fileno()
-        except (AttributeError, OSError, ValueError):  # a test has put something else there
+        except (AttributeError, OSError, ValueError):  # a test has replaced sys.stderr
             descriptor = None
         if descriptor == 2:
             stack.enter_context(_apart())
@@ -168,7 +173,7 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _apart() -> Iterator[None]:
-    """Lets descriptor 2 lead nowhere, and `sys.stderr` to the terminal."""
+    """Makes descriptor 2 discard everything, and `sys.stderr` write to the terminal."""
     original = sys.stderr
     original.flush()
     terminal = os.dup(2)

@@ -8,7 +8,7 @@ from keras_bert.cli.options import MODEL
 
 @click.command("attention")
 @MODEL
-@click.option("--output", required=True, metavar="FILE.html", help="File of the page.")
+@click.option("--output", required=True, metavar="FILE.html", help="File to write.")
 @click.option("--sequence-length", type=int, help="Largest number of tokens; default: the model's.")
 @OVERWRITE
 @click.argument("text")
@@ -21,10 +21,10 @@ def command(
     text: str,
     second_text: str | None,
 ) -> None:
-    """Write a page of the attention between the tokens of a text or pair.
+    """Write a web page that shows the attention between the tokens of a text or pair.
 
     The page shows every layer and head. It is one file and opens in any browser without a network.
-    An existing page of attention is replaced.
+    An existing page of this kind is replaced.
     """
     check_output(output, (model,), is_attention_page, overwrite)
     import keras_bert

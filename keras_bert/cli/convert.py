@@ -1,4 +1,4 @@
-"""Command `keras-bert convert`: formats of other libraries."""
+"""Command `keras-bert convert`: writes a model in the format of another library."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ FORMATS = ("native", "huggingface", "sentence-transformers", "google", "keras-hu
 @click.option(
     "--task",
     metavar="NAME",
-    help="Task of the model, such as embedder; by default the saved task of SOURCE.",
+    help="Task of the model, such as embedder; default: the task saved in SOURCE.",
 )
 def command(source: str, target: str, format: str, task: str | None) -> None:
     """Write a model in the format of another library.

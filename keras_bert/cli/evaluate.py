@@ -1,4 +1,4 @@
-"""Command `keras-bert evaluate`: metrics of a fine-tuned model."""
+"""Command `keras-bert evaluate`: measures a fine-tuned model."""
 
 from typing import Any
 
@@ -24,9 +24,7 @@ from keras_bert.errors import InputError
 @AS_TASK
 @click.option("--data", required=True, metavar="FILE", help="Examples with labels.")
 @click.option("--report", is_flag=True, help="Add precision, recall and F1 of every label.")
-@click.option(
-    "--confusion", metavar="FILE.png", help="A picture of right labels and predicted labels."
-)
+@click.option("--confusion", metavar="FILE.png", help="Draw a table of right and predicted labels.")
 @NULL_THRESHOLD
 @add(*COLUMNS, FORMAT)
 @BATCH_SIZE

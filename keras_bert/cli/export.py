@@ -43,32 +43,37 @@ def _format_options(function: Callable) -> Callable:
     default=tuple(formats.FORMATS),
     show_default=True,
     metavar="LIST",
-    help="One or more of these, with commas between them or one at a time.",
+    help="Formats to write, separated by commas; or repeat the option.",
 )
 @click.option(
     "--quantize",
     type=click.Choice(tuple(formats.QUANTIZATIONS)),
     default="none",
     show_default=True,
-    help=f"How files store weights, if their format can: {formats.quantizations_help()}.",
+    help=f"How files store weights: {formats.quantizations_help()}. Other formats keep float32.",
 )
 @_format_options
-@click.option("--verify", metavar="FILE", help="Compare on texts, one a line; prints a table.")
+@click.option(
+    "--verify",
+    metavar="FILE",
+    help="Compare with the Keras model on these texts, one in each line; prints a table.",
+)
 @click.option(
     "--validation",
     metavar="FILE",
-    help="Examples with labels: a quantized file is refused if the task's metric drops too far.",
+    help="Examples with labels. A quantized file is not written if the task's metric drops by "
+    "more than --max-drop on them.",
 )
 @click.option(
     "--max-drop",
     type=click.FloatRange(0),
     metavar="POINTS",
-    help="How far, of 100.  [default: 0.5]",
+    help="Largest drop of the metric that is allowed, in points of 100.  [default: 0.5]",
 )
 @click.option(
     "--report",
     metavar="PAGE.md",
-    help="Write a page, and PAGE.html: differences, metric, size, speed, memory.",
+    help="Write PAGE.md and PAGE.html with differences, metric, size, speed and memory.",
 )
 @OVERWRITE
 @add(*COLUMNS)
@@ -87,8 +92,8 @@ def command(
 ) -> None:
     """Write a model for other runtimes.
 
-    MODEL is the directory of a model. OUT gets an artifact of each format, such as model.tflite.
-    Names of files say what is special about them: model-int8.tflite, model-text.onnx.
+    MODEL is the directory of a model. The command writes an artifact of each format into the
+    directory OUT. Their names tell the options: model-int8.tflite, model-text.onnx.
     """
     chosen = formats.formats_named([name.strip() for text in lists for name in text.split(",")])
     directory = Path(out)
@@ -124,12 +129,12 @@ def command(
     loaded: Any = keras_bert.load(model, task=opened_as(model, as_task))
     examples = None
     if validation:
-        official_metric(loaded)  # refuses a model that has none
+        official_metric(loaded)  # raises an error if the model has no metric
         examples = reader(str(task_of(loaded)), options)(validation)
         use_scores(loaded, examples)
         examples = usable(examples, loaded, options["on_error"])
     set_length(loaded, exporting.get("sequence_length"))
-    for format, arguments in jobs.items():  # before the first artifact is written
+    for format, arguments in jobs.items():  # check all before the first artifact is written
         format.check_arguments(loaded, **arguments)
     for format, arguments in jobs.items():
         if examples is not None and "quantize" in arguments:
@@ -154,22 +159,22 @@ def _check_measuring(
     report: str | None,
     columns: Mapping[str, Any],
 ) -> None:
-    """Refuses options for measuring that would have no effect."""
+    """Raises a usage error for options of measuring that would have no effect."""
     if validation is None:
         unused = given({"max_drop": max_drop, **columns}).keys() - {"on_error"}
         if unused:
             raise click.UsageError(f"{flag_of(min(unused))} is for --validation FILE.")
     elif quantize == "none" and not verify and not report:
         raise click.UsageError(
-            "--validation checks quantized files, and is measured by --verify and --report; add "
-            "--quantize or one of them."
+            "--validation has no effect here. Add --quantize to check a quantized file, or "
+            "--verify or --report to see the metric."
         )
     if report and not (verify or validation):
         raise click.UsageError("--report needs texts; add --verify FILE or --validation FILE.")
 
 
 def _read_texts(path: str) -> Any:
-    """Returns the lines of a file, or two lists if each line has two texts with a tab between."""
+    """Returns a file's lines, or a tuple of two lists if each line has two texts and a tab."""
     from keras_bert.text.files import read_lines
 
     lines = [line for line in read_lines(path) if line]

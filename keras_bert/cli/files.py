@@ -1,6 +1,6 @@
-"""Texts that a command reads, and files that it writes.
+"""Reads the texts of a command, and checks the files that it writes.
 
-A command replaces neither its inputs nor files of another kind.
+A command never replaces its own inputs. It replaces files of another kind only with --overwrite.
 """
 
 import json
@@ -18,7 +18,7 @@ from keras_bert.tasks.registry import TASKS
 OVERWRITE = click.option(
     "--overwrite",
     is_flag=True,
-    help="Also replace existing files that this command did not write; never an input.",
+    help="Also replace existing files that this command did not write, but never its inputs.",
 )
 
 
@@ -33,15 +33,16 @@ def check_output(
     Args:
         path: the file, or None.
         inputs: files and directories that the command reads, or None.
-        is_ours: whether the command writes files with such content. These files and empty files
-            are replaced.
-        overwrite: whether other files are replaced as well.
+        is_ours: function that tells whether this command writes files with the given content.
+            Such files and empty files are replaced.
+        overwrite: whether other files are replaced, too.
 
     Raises:
-        InputError: if the path is an input, under any name, or a file that may not be replaced.
+        InputError: if the path is an input, also under another name, or a file that must not be
+            replaced.
     """
     path = Path(path) if path is not None else None
-    if path is None or not path.exists() or path.is_dir():  # a directory is refused by its writer
+    if path is None or not path.exists() or path.is_dir():  # the writer checks directories
         return
     if not path.is_file():
         raise InputError(f"{path} is not a regular file; choose another output.")
@@ -63,7 +64,7 @@ def check_output(
 
 
 def is_vocabulary(content: bytes) -> bool:
-    """Whether the first line is the first token of the vocabularies that are learned here."""
+    """Whether the first line is the first token of a vocabulary that this package learned."""
     return content.startswith(b"[PAD]\n")
 
 
@@ -73,17 +74,20 @@ def is_token_ids(content: bytes) -> bool:
 
 
 def is_merges(content: bytes) -> bool:
-    """Whether the file begins as the merges of byte pairs do."""
+    """Whether the file begins like a merges.txt of byte pairs."""
     return content.startswith(b"#version")
 
 
 def is_sentencepiece(content: bytes) -> bool:
-    """Whether the first piece is the first one of the models that are learned here."""
+    """Whether the file begins like a SentencePiece model that this package learned."""
     return content.startswith(b"\n") and b"<pad>" in content[:32]
 
 
 def is_predictions(content: bytes) -> bool:
-    """Whether the first line is a prediction. A text with only a score may be an example."""
+    """Whether the first line is a prediction. A text with only a score does not count.
+
+    Such a line may also be a labelled example.
+    """
     try:
         value = json.loads(content.partition(b"\n")[0])
     except ValueError:
@@ -99,12 +103,12 @@ def is_squad_predictions(content: bytes) -> bool:
 
 
 def is_picture(content: bytes) -> bool:
-    """Whether matplotlib drew the picture. It names itself in PNG, SVG and PDF files."""
+    """Whether matplotlib drew the picture. PNG, SVG and PDF files hold matplotlib's name."""
     return b"atplotlib" in content
 
 
 def is_attention_page(content: bytes) -> bool:
-    """Whether the page has the title and the place for the heads."""
+    """Whether the page has the title of an attention page and the element for its heads."""
     return b"<title>Attention</title>" in content and b'id="heads"' in content
 
 
@@ -122,7 +126,7 @@ def _is_object_of(kind: type, content: bytes) -> bool:
 
 
 def batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
-    """Yields the given texts or, without any, the lines of standard input as they come.
+    """Yields the given texts in batches. Without texts, yields lines of standard input.
 
     Raises:
         InputError: if a line is not UTF-8.
@@ -136,7 +140,7 @@ def batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
 
 
 def write_json(value: dict[str, Any]) -> None:
-    """Writes one line of JSON to standard output, at once."""
+    """Writes one line of JSON to standard output, without buffering."""
     click.echo(json_line(value), nl=False)
     sys.stdout.flush()
 

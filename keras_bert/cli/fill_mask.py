@@ -1,4 +1,4 @@
-"""Command `keras-bert fill-mask`: tokens for masks."""
+"""Command `keras-bert fill-mask`: predicts tokens for masks."""
 
 import click
 
@@ -14,9 +14,9 @@ from keras_bert.cli.options import BATCH_SIZE, MODEL
 @BATCH_SIZE
 @click.argument("texts", nargs=-1)
 def command(model: str, top_k: int, batch_size: int, texts: tuple[str, ...]) -> None:
-    """Predict tokens for each [MASK] of texts, given here or as lines on standard input.
+    """Predict tokens for each [MASK] in texts.
 
-    Prints one line of JSON for each text.
+    Give texts as arguments, or as lines on standard input. Prints one line of JSON for each text.
     """
     import keras_bert
     from keras_bert.tasks.fill_mask import fill_mask

@@ -1,4 +1,4 @@
-"""Command `keras-bert finetune`: training on labelled examples."""
+"""Command `keras-bert finetune`: trains a model on labelled examples."""
 
 import functools
 from collections import Counter
@@ -26,7 +26,7 @@ from keras_bert.tasks.registry import FINE_TUNED, TASKS
 
 _FILES = (
     click.option("--train", required=True, metavar="FILE", help="Examples to learn from."),
-    click.option("--validation", metavar="FILE", help="Examples that choose the best epoch."),
+    click.option("--validation", metavar="FILE", help="Examples to choose the best epoch with."),
     click.option(
         "--validation-ratio",
         default=0.1,
@@ -40,47 +40,51 @@ _HEAD = (
         "--problem",
         "problem_type",
         type=click.Choice(["single_label", "multi_label", "regression"]),
-        help="classify: type of problem; by default as the labels look.",
+        help="classify: type of problem; by default, the labels decide.",
     ),
     click.option(
         "--pooling",
         type=click.Choice(["pooled", "first", "mean", "attention"]),
-        help="classify, similarity: how tokens become one vector. The default for classify is the "
-        "encoder's pooler if it has one; for similarity, the embedder's own pooling, or mean.",
+        help="classify, similarity: how the vectors of all tokens become one. The default for "
+        "classify is the encoder's pooler, if it has one. For similarity, it is the pooling saved "
+        "with the model, or else mean.",
     ),
-    click.option("--crf", is_flag=True, help="tag: choose all tags of a text together."),
+    click.option("--crf", is_flag=True, help="tag: choose all tags of a text together, by a CRF."),
     click.option(
-        "--continue-labels", is_flag=True, help="tag: label all tokens of a word, not the first."
+        "--continue-labels",
+        is_flag=True,
+        help="tag: label all tokens of a word, not only the first.",
     ),
     click.option(
         "--scheme",
         type=click.Choice(["iob1", "iob2", "bioes"]),
-        help="tag: scheme of the model's tags; by default bioes if the file has it, else iob2.",
+        help="tag: scheme of the model's tags; by default bioes if the file uses it, else iob2.",
     ),
     click.option(
         "--null-threshold",
         type=float,
         metavar="NUMBER",
-        help='answer: a question has no answer if "no answer" exceeds the best score by this '
-        "number; by default 0 if some questions have no answer.",
+        help='answer: a question has no answer if the score of "no answer" exceeds the best '
+        "answer's score by this number; by default 0 if some questions have no answer.",
     ),
     click.option(
         "--loss",
         "objective",
         type=click.Choice(["contrastive", "cosine", "softmax"]),
-        help="similarity: objective; by default contrastive without labels, cosine if they are "
-        "numbers and one is not whole, else softmax.",
+        help="similarity: training objective. By default, it is contrastive without labels, cosine "
+        "for labels that are numbers and not all whole, else softmax.",
     ),
     click.option(
         "--score-range",
         type=(float, float),
         metavar="LOW HIGH",
-        help="similarity: lowest and highest possible score; by default as in the file.",
+        help="similarity: lowest and highest possible score; by default, from the scores in the "
+        "file.",
     ),
     click.option(
         "--cross-encoder",
         is_flag=True,
-        help="similarity: train a classifier that sees both texts at once, without vectors.",
+        help="similarity: train a classifier that reads both texts at once and makes no vectors.",
     ),
 )
 
@@ -93,7 +97,7 @@ def _recipe_options() -> list[click.Option]:
 
 
 class FinetuneCommand(click.Command):
-    """Command with an option for each field of a `Recipe`, which is imported when needed."""
+    """Command with an option for each field of `Recipe`. The class is imported when needed."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Returns all options, `--help` last."""
@@ -112,8 +116,10 @@ class FinetuneCommand(click.Command):
 )
 @MODEL
 @add(*_FILES)
-@click.option("--output", required=True, metavar="DIR", help="For model, metrics and history.")
-@click.option("--curves", metavar="FILE.png", help="A picture of loss and metrics by epoch.")
+@click.option(
+    "--output", required=True, metavar="DIR", help="Directory for model, metrics and history."
+)
+@click.option("--curves", metavar="FILE.png", help="Draw the loss and the metrics by epoch.")
 @add(*_HEAD, *COLUMNS, FORMAT)
 @click.option(
     "--sequence-length", type=int, help="Largest number of tokens; by default the model's."
@@ -123,14 +129,14 @@ class FinetuneCommand(click.Command):
     type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
     default="float32",
     show_default=True,
-    help="Precision of the computations; weights stay float32.",
+    help="Precision of computations; weights stay float32.",
 )
 @click.option(
     "--strategy",
     type=click.Choice(["default", "mirrored"]),
     default="default",
     show_default=True,
-    help="One device, or all GPUs of this machine.",
+    help="Train on one device, or on all GPUs of this machine.",
 )
 @OVERWRITE
 def command(
@@ -151,14 +157,15 @@ def command(
 ) -> None:
     """Fine-tune an encoder on examples.
 
-    A table has a column for the text (text, sentence, ...) or two columns (sentence1 and
-    sentence2, question and answer, ...), and a column for the label (label, score, ...). Options
-    give other names. A run that was interrupted continues if it is started again.
+    A table needs a column for the text, such as text or sentence, or two columns for pairs, such
+    as sentence1 and sentence2. It also needs a column for the label, such as label or score. If
+    your columns have other names, give them with options. An interrupted run continues if you
+    start the same command again.
     """
     require_tensorflow_backend("Fine-tuning")
     if Path(model).resolve() == (Path(output) / "model").resolve():
         raise InputError(
-            f"{model} is what to begin with, and {output} would replace it; choose another output."
+            f"{output} would replace the model to start from, {model}; choose another output."
         )
     if cross_encoder and command_name != "similarity":
         raise click.UsageError(f"--cross-encoder is not for the task {command_name}.")
@@ -218,12 +225,12 @@ def command(
 
 
 def _compare_with_chance(labels: Sequence[str], accuracy: float) -> None:
-    """Warns if the most frequent label has an accuracy as high as the model's."""
+    """Warns if always predicting the most frequent label is as accurate as the model."""
     label, count = Counter(labels).most_common(1)[0]
     if accuracy <= count / len(labels):
         click.echo(
-            f"Nothing learned yet: the answer {label!r} for every text has an accuracy of "
-            f"{count / len(labels):.4f} there. Try more --epochs, or a higher --learning-rate: "
+            f"Nothing learned yet: always predicting {label!r} has an accuracy of "
+            f"{count / len(labels):.4f}. Try more --epochs, or a higher --learning-rate: "
             "1e-3 suits an encoder that is small or hardly pretrained.",
             err=True,
         )

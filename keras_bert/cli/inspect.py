@@ -1,4 +1,4 @@
-"""Command `keras-bert inspect`: description of a model."""
+"""Command `keras-bert inspect`: describes a model."""
 
 import re
 from collections import Counter
@@ -58,7 +58,7 @@ def _text_format(preprocessor: Any) -> str:
     return f"{', '.join(words)}; texts of up to {preprocessor.sequence_length} tokens"
 
 
-_TOKENIZER_OPTIONS = {  # words if the option is true, and if it is false
+_TOKENIZER_OPTIONS = {  # words to print if the option is true, and if it is false
     "lowercase": ("case lowered", "case kept"),
     "strip_accents": ("accents stripped", "accents kept"),
     "split_cjk": ("CJK split", "CJK not split"),
@@ -67,7 +67,7 @@ _TOKENIZER_OPTIONS = {  # words if the option is true, and if it is false
 
 
 def _parameters(model: Any) -> Iterable[Sequence[str]]:
-    """Yields rows of name, shape, type and count; equal rows of all layers are one row."""
+    """Yields rows of name, shape, type and count. Equal weights of all layers share one row."""
     from keras_bert.checkpoints.variables import named_variables
 
     rows = Counter(

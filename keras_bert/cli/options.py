@@ -1,4 +1,4 @@
-"""Options that several commands share, and the options of fields and of tasks."""
+"""Options that several commands share, such as those for reading examples."""
 
 import functools
 import types
@@ -12,7 +12,7 @@ from keras_bert.errors import InputError
 from keras_bert.tasks.registry import TASKS, task_of
 
 COMMANDS = {entry.command: task for task, entry in TASKS.items() if entry.command}
-"""Names of tasks by their names on the command line."""
+"""Names of tasks in Python, by their names on the command line."""
 FORMATS = ("csv", "tsv", "jsonl", "conll", "squad")
 GLUE_TASKS = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")
 
@@ -26,14 +26,14 @@ AS_TASK = click.option(
     "--task",
     "as_task",
     type=click.Choice(["similarity"]),
-    help="Open any encoder as an embedder, whatever its head.",
+    help="Open any encoder as an embedder, even if it was saved with another head.",
 )
 NULL_THRESHOLD = click.option(
     "--null-threshold",
     type=float,
     metavar="NUMBER",
-    help='answer: a question has no answer if "no answer" exceeds the best score by this '
-    "number. The default is the model's own; `evaluate` measures the best one.",
+    help='answer: a question has no answer if the score of "no answer" exceeds the best answer\'s '
+    "score by this number. The default is the model's own; `evaluate` measures the best one.",
 )
 
 COLUMNS = (
@@ -49,41 +49,44 @@ COLUMNS = (
         "--label-column",
         metavar="NAME",
         multiple=True,
-        help="Column of the label. Repeat it if each label has a column of 0 and 1.",
+        help="Column of the label. Repeat the option if each label has its own column of 0 and 1.",
     ),
     click.option(
-        "--choice-column", metavar="NAME", multiple=True, help="Column of a choice; repeat it."
+        "--choice-column",
+        metavar="NAME",
+        multiple=True,
+        help="Column of a choice; repeat the option for each choice.",
     ),
     click.option("--first-index", type=int, help="Number of the first choice in the labels."),
     click.option(
-        "--comment", metavar="TEXT", help="Start of lines of a CoNLL file that are left out."
+        "--comment", metavar="TEXT", help="Start of comment lines in a CoNLL file, such as #."
     ),
     click.option(
         "--no-header",
         "header",
         is_flag=True,
         callback=lambda context, option, value: not value,
-        help="The first line is an example; columns are called 1, 2, 3.",
+        help="The first line is an example. Columns are then called 1, 2, 3.",
     ),
     click.option("--separator", metavar="TEXT", help="Text between several labels of a text."),
     click.option(
         "--glue",
         type=click.Choice(GLUE_TASKS),
-        help="Task of GLUE. The files are the task's own files, under their own names.",
+        help="Task of GLUE. The file must be a file of this task, under its original name.",
     ),
     click.option(
         "--on-error",
         type=click.Choice(["fail", "skip"]),
         default="fail",
         show_default=True,
-        help="Whether an example that cannot be used stops the command, or is left out.",
+        help="Stop at an example that cannot be used, or leave it out.",
     ),
 )
-"""Options that say how files of examples are read."""
+"""Options for reading files of examples."""
 FORMAT = click.option(
     "--format",
     type=click.Choice(FORMATS),
-    help="Format of the files; by default as their names end.",
+    help="Format of the files; by default, the ending of their names decides.",
 )
 
 
@@ -95,8 +98,9 @@ def add(*options: Callable) -> Callable:
 def field_options(options: type) -> list[click.Option]:
     """Returns a command-line option for each field of `keras_bert.options.Options`.
 
-    The field `learning_rate` becomes `--learning-rate`. A field of true or false has two flags. A
-    field with a type of its own takes one or more texts.
+    The field `learning_rate` becomes `--learning-rate`. A bool field has two flags, such as
+    `--length-buckets` and `--no-length-buckets`. A field that accepts several types, such as
+    `class_weights`, takes one or more texts.
     """
     from keras_bert.options import fields
 
@@ -117,22 +121,22 @@ def field_options(options: type) -> list[click.Option]:
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the options that stand on the command line."""
+    """Returns the options that were given on the command line."""
     source = click.get_current_context().get_parameter_source
     return {k: v for k, v in options.items() if source(k) is ParameterSource.COMMANDLINE}
 
 
 def flag_of(name: str) -> str:
-    """Returns the flag of a parameter of the present command, such as `--no-header` of `header`."""
+    """Returns the flag of a parameter of the running command: for `header`, `--no-header`."""
     parameters = click.get_current_context().command.params
     return next(each.opts[0] for each in parameters if each.name == name)
 
 
 def check_allowed(command: str, options: Iterable[str], allowed: Iterable[str]) -> None:
-    """Checks that a task has these options.
+    """Checks that a task has all these options.
 
     Raises:
-        click.UsageError: if it has not.
+        click.UsageError: if an option is not for the task.
     """
     for name in options:
         if name not in allowed:
@@ -140,7 +144,7 @@ def check_allowed(command: str, options: Iterable[str], allowed: Iterable[str]) 
 
 
 def reader(task: str, options: Mapping[str, Any], **others: Any) -> Callable[[str], Any]:
-    """Returns a function that reads a file as the options on the command line say.
+    """Returns a function that reads a file with the options of the command line.
 
     Raises:
         click.UsageError: if an option is not for this task.
@@ -161,12 +165,12 @@ def reader(task: str, options: Mapping[str, Any], **others: Any) -> Callable[[st
 def load_model(
     path: str, as_task: str | None = None, null_threshold: float | None = None
 ) -> tuple[str, Any]:
-    """Returns the task of a model that predicts something about texts, and the model.
+    """Loads a model that predicts something about texts; returns its task and the model.
 
     Args:
         path: path of the model.
         as_task: "similarity" opens any encoder as an embedder.
-        null_threshold: replaces the threshold of the model.
+        null_threshold: replaces the threshold of the model, if it is given.
 
     Raises:
         InputError: if there is no such model, or it cannot take texts.
@@ -181,16 +185,18 @@ def load_model(
             "keras-bert finetune, or open it as an embedder with --task similarity."
         )
     if model.preprocessor is None:
-        raise InputError(f"{path} has no vocabulary beside it, so it cannot take texts.")
+        raise InputError(
+            f"{path} has no vocabulary, so it cannot take texts; put vocab.txt beside the model."
+        )
     if null_threshold is not None:
         if not hasattr(model, "null_threshold"):
-            raise InputError(f"{path} is a {name}, so it has no --null-threshold.")
+            raise InputError(f"{path} is a {name}, which has no threshold; omit --null-threshold.")
         model.null_threshold = null_threshold
     return task, model
 
 
 def opened_as(path: str, as_task: str | None) -> str | None:
-    """Returns the `task` of `keras_bert.load` for a model to predict with; None for the saved one.
+    """Returns the argument `task` of `keras_bert.load`; None means the saved task.
 
     A directory of sentence-transformers opens as an embedder.
     """

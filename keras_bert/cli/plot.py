@@ -1,4 +1,4 @@
-"""Command `keras-bert plot`: curves of pretraining runs."""
+"""Command `keras-bert plot`: draws curves of pretraining runs."""
 
 import click
 
@@ -11,21 +11,21 @@ from keras_bert.cli.files import OVERWRITE, check_output, is_picture
     "--output",
     required=True,
     metavar="FILE.png",
-    help="Picture; the ending of its name sets the format.",
+    help="Picture to write; the ending of its name sets the format.",
 )
 @click.option(
     "--measure",
     "measures",
     metavar="NAME",
     multiple=True,
-    help="A panel: mlm_loss, gradient_norm, learning_rate or another number in log.jsonl; by "
-    "default all losses and accuracies.",
+    help="Value to draw in a panel: mlm_loss, gradient_norm, learning_rate or another number in "
+    "log.jsonl. Default: all losses and accuracies.",
 )
 @OVERWRITE
 def command(runs: tuple[str, ...], output: str, measures: tuple[str, ...], overwrite: bool) -> None:
     """Draw the curves of pretraining runs, finished or not.
 
-    RUN is the output directory of a run. Several runs share each panel. An existing picture of
+    RUN is the output directory of a run. Each panel shows all runs. An existing picture by
     matplotlib is replaced.
     """
     check_output(output, runs, is_picture, overwrite)

@@ -1,4 +1,4 @@
-"""Command `keras-bert predict`: predictions for texts."""
+"""Command `keras-bert predict`: predicts for texts."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -31,14 +31,14 @@ from keras_bert.cli.options import (
 from keras_bert.errors import InputError
 from keras_bert.tasks.registry import TASKS
 
-_BATCHES_AT_ONCE = 16  # of a file, so that texts of similar length share a batch
+_BATCHES_AT_ONCE = 16  # read from a file together, so that texts of similar length share a batch
 
 
 @click.command("predict")
 @MODEL
 @AS_TASK
-@click.option("--data", metavar="FILE", help="Texts; labels are not needed.")
-@click.option("--pairs", is_flag=True, help="Each text is two, with a tab between them.")
+@click.option("--data", metavar="FILE", help="File of texts; labels are not needed.")
+@click.option("--pairs", is_flag=True, help="Each text is a pair, with a tab between the texts.")
 @click.option("--output", metavar="FILE", help="File to write; default: standard output.")
 @click.option(
     "--squad-predictions",
@@ -63,10 +63,10 @@ def command(
     texts: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Predict for texts, given here, in a file, or as lines on standard input.
+    """Predict for texts: arguments, examples of a file, or lines of standard input.
 
-    Prints one line of JSON for each, as soon as it is known. A question and its context, or a
-    context and its choices, have tabs between them. An existing file of predictions is replaced.
+    Prints one line of JSON for each text, as soon as it is known. Put a tab between a question and
+    its context, and between a context and its choices. An existing file of predictions is replaced.
     """
     if data is not None and (texts or pairs):
         raise click.UsageError("Give texts or --data, not both; a file has pairs in two columns.")
@@ -82,13 +82,15 @@ def command(
 
     task, tuned = load_model(model, as_task, null_threshold)
     if squad_predictions and task != "span_classifier":
-        raise InputError(f"{model} is not a model that answers, as --squad-predictions needs.")
+        raise InputError(
+            f"{model} does not answer questions, but --squad-predictions needs a model that does."
+        )
     kind = job_of_task(task).examples
     if pairs and kind.texts_per_line[1] < 2:
         raise click.UsageError(f"--pairs is not for the task {TASKS[task].command}.")
 
     def inputs() -> Iterator[Any]:
-        """Yields as many examples as are predicted at once."""
+        """Yields parts of the input, each with the examples to predict at once."""
         if data is None:
             for number, batch in enumerate(batches(texts, batch_size)):
                 yield kind.from_lines(batch, pairs=pairs, first=1 + number * batch_size)
@@ -111,7 +113,10 @@ def command(
 
 @contextlib.contextmanager
 def _writer(output: str | None) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Yields a function that writes a line: to standard output, or to a file that then appears."""
+    """Yields a function that writes a line to standard output or to a file.
+
+    The file appears when the `with` block ends without an error.
+    """
     if output is None:
         yield write_json
         return

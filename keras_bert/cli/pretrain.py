@@ -8,7 +8,7 @@ from keras_bert.extras import require_tensorflow_backend
 
 
 class RunCommand(click.Command):
-    """Command with options of a run, which are written as KEY=VALUE."""
+    """Command that takes the options of a run as KEY=VALUE."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the options of a run in their groups, each with its default."""
@@ -17,7 +17,7 @@ class RunCommand(click.Command):
 
         groups: dict[str, list[tuple[str, str]]] = {}
         for name, field in fields(PretrainingConfig).items():
-            default = "needed" if field.is_required() else f"default: {json.dumps(field.default)}"
+            default = "required" if field.is_required() else f"default: {json.dumps(field.default)}"
             group = name.partition(".")[0] if "." in name else "run"
             groups.setdefault(group, []).append((name, f"{field.description} [{default}]"))
         for group, rows in groups.items():
@@ -25,7 +25,7 @@ class RunCommand(click.Command):
                 formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses arguments; explains options of a run that have dashes."""
+        """Parses arguments, and explains KEY=VALUE if an option of a run has dashes."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -48,22 +48,24 @@ class RunCommand(click.Command):
 @click.argument("config", metavar="CONFIG.yaml|RECIPE")
 @click.argument("overrides", metavar="[KEY=VALUE]...", nargs=-1)
 def command(config: str, overrides: tuple[str, ...]) -> None:
-    """Pretrain an encoder on text, or continue to.
+    """Pretrain an encoder on text, or continue a run.
 
-    The run continues where it stopped if it is started again with the same output directory.
+    If a run was interrupted, start it again with the same output directory. It continues where it
+    stopped.
 
     A RECIPE is a file of options that comes with this package and follows a paper:
     bert_base_phase1, bert_base_phase2, bert_large_phase1, bert_large_phase2,
     bert_large_lamb_phase1, bert_large_lamb_phase2, roberta_base, albert_base, electra_small,
-    electra_base, distilbert (needs a teacher), deberta_v3_base, and fast, a small model in hours,
-    which continues the model of fast_short.
+    electra_base, distilbert (needs a teacher) and deberta_v3_base. The recipes fast_short and fast
+    train a small model in hours; fast continues the model of fast_short:
 
     keras-bert pretrain fast_short data.corpus="text/*.txt" data.vocabulary=vocab.txt output=short
 
     keras-bert pretrain fast data.corpus="text/*.txt" model.preset=null
     model.init_checkpoint=short/model output=run
 
-    KEYs are the options below, as in such a file. The command line overrides the file.
+    A CONFIG.yaml is your own file of options. KEYs are the options below. Options on the command
+    line override the file.
     """
     _run(config, overrides)
 
@@ -73,25 +75,25 @@ def command(config: str, overrides: tuple[str, ...]) -> None:
     "--teacher",
     required=True,
     metavar="DIR",
-    help="Model to learn from, in any format that opens here.",
+    help="Model to learn from: a directory or a name on the hub, in any supported format.",
 )
 @click.argument("config", metavar="CONFIG.yaml")
 @click.argument("overrides", metavar="[KEY=VALUE]...", nargs=-1)
 def distill(teacher: str, config: str, overrides: tuple[str, ...]) -> None:
-    """Teach a smaller model what a large one knows.
+    """Train a small model, the student, to predict like a larger one, the teacher.
 
-    CONFIG.yaml has the options of a pretraining. By default, the student is a DistilBERT with half
-    of the teacher's layers, and has the teacher's vocabulary.
+    CONFIG.yaml has the options of a pretraining run. By default, the student is a DistilBERT with
+    half of the teacher's layers and the teacher's vocabulary.
     """
     _run(config, (*overrides, f"objective.teacher={json.dumps(teacher)}"))
 
 
 def _run(config: str, overrides: tuple[str, ...]) -> None:
-    """Runs what a file describes, and prints the results.
+    """Runs the pretraining that a file describes, and prints the results.
 
     Raises:
         InputError: if an option is wrong.
-        KeyboardInterrupt: if it was interrupted.
+        KeyboardInterrupt: if the run was interrupted.
     """
     require_tensorflow_backend("Pretraining")
 
@@ -102,10 +104,10 @@ def _run(config: str, overrides: tuple[str, ...]) -> None:
     if not results["finished"]:
         raise KeyboardInterrupt(
             f"Interrupted at step {results['step']} of {results['steps']}, which is saved; "
-            "give the same command to go on."
+            "give the same command to continue."
         )
     if not results["chief"]:
-        return  # one of the workers says it
+        return  # another worker prints the results
     for when in ("before", "after"):
         if results[when]:
             measured = {k: v for k, v in results[when].items() if "_" in k}  # of each head

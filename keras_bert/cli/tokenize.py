@@ -1,4 +1,4 @@
-"""Command `keras-bert tokenize`: token ids from text."""
+"""Command `keras-bert tokenize`: converts text to token ids."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ import click
     "--vocabulary",
     required=True,
     metavar="PATH",
-    help="Vocabulary of any tokenizer: vocab.txt, vocab.json, *.model, or a directory of one or of "
-    "a model.",
+    help="Vocabulary of any tokenizer: vocab.txt, vocab.json, *.model, or a directory that has "
+    "such a file or a model.",
 )
-@click.option("--output", required=True, metavar="DIRECTORY", help="Directory of the records.")
+@click.option("--output", required=True, metavar="DIRECTORY", help="Directory for the records.")
 @click.option(
     "--workers", type=click.IntRange(1), help="Number of processes; by default one per CPU core."
 )
@@ -23,7 +23,7 @@ import click
     default=64,
     show_default=True,
     type=click.IntRange(1),
-    help="Megabytes of text in a file of records.",
+    help="Megabytes of text for each file of records.",
 )
 @click.option("--cased", is_flag=True, help="Keep upper case and accents (WordPiece).")
 def command(
@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Convert text to token ids once, for all later runs.
 
-    CORPUS are names or globs of text files, plain or gzip. Runs with the same
-    vocabulary name the output directory as data.corpus. If a pass was interrupted, the same
-    command continues it where it stopped.
+    CORPUS are names or globs of text files, plain or gzip. Then give the output directory as
+    data.corpus to pretraining runs with the same vocabulary. If the command was interrupted, start
+    it again. It continues where it stopped.
     """
     from keras_bert.pretraining.data.tokenization import MEGABYTE, tokenize
     from keras_bert.text.tokenizer import load_tokenizer
@@ -51,7 +51,7 @@ def command(
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"Interrupted; what is made is in {output}, give the same command to go on."
+            f"Interrupted; finished files are in {output}. Give the same command to continue."
         ) from None
     click.echo(
         f"{output}: {manifest['documents']} documents, {manifest['lines']} lines, "

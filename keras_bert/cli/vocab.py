@@ -1,4 +1,4 @@
-"""Command `keras-bert vocab`: vocabularies from text."""
+"""Command `keras-bert vocab`: learns a vocabulary from text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FILES: dict[str, dict[str, Callable[[bytes], bool]]] = {
     "byte_pair": {"vocab.json": is_token_ids, "merges.txt": is_merges},
     "sentencepiece": {"spiece.model": is_sentencepiece},
 }
-"""Name of each file below the output, and a test for an existing file of that kind."""
+"""For each kind: names of the files, and a function that recognizes an existing file."""
 
 
 @click.command("vocab")
@@ -41,7 +41,7 @@ _FILES: dict[str, dict[str, Callable[[bytes], bool]]] = {
     "--output",
     required=True,
     metavar="PATH",
-    help="File vocab.txt, or a directory for the other kinds.",
+    help="File vocab.txt for wordpiece; a directory for the other kinds.",
 )
 @click.option("--cased", is_flag=True, help="Keep upper case and accents; byte_pair always does.")
 @OVERWRITE

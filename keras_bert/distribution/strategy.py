@@ -1,4 +1,4 @@
-"""Strategies of `tf.distribute` by name, and the clusters of their workers."""
+"""Makes strategies of `tf.distribute` by name, and finds the workers of a cluster."""
 
 import dataclasses
 import json
@@ -40,22 +40,22 @@ def _multi_worker(cluster: str) -> tf.distribute.Strategy:
         kind = WorkerLostError if isinstance(error, tf.errors.OpError) else InputError
         raise kind(
             f"Worker {index} of {len(workers)} cannot join the others as {workers[index]}: "
-            f"{first_sentence(error)}. Every worker needs an address of its own that is free and "
-            "that the others reach, and a process in which TensorFlow has done nothing yet."
+            f"{first_sentence(error)}. Every worker needs its own free address that the others can "
+            "reach, and a process in which TensorFlow has not run anything yet."
         ) from error
 
 
 def _tpu(cluster: str) -> tf.distribute.Strategy:
-    """Uses a TPU by its name; by default the TPU of this machine, a TPU VM."""
+    """Uses the TPU with this name or, by default, the TPU of this machine (a TPU VM)."""
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=cluster or "local")
         if cluster not in ("", "local"):
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
-    except Exception as error:  # of the network, of Google's client, of the runtime
+    except Exception as error:  # errors of the network, Google's client or the runtime
         raise InputError(
-            f"There is no TPU {cluster or 'on this machine'} ({first_sentence(error)}): run on a "
+            f"There is no TPU {cluster or 'on this machine'} ({first_sentence(error)}). Run on a "
             "TPU VM, name the TPU with the option cluster, or choose another strategy."
         ) from error
 
@@ -66,17 +66,17 @@ STRATEGIES: dict[str, Callable[[str], tf.distribute.Strategy]] = {
     "multi_worker": _multi_worker,
     "tpu": _tpu,
 }
-"""Name to constructor: "default" is one device, "mirrored" all of this machine."""
+"""Constructors by name. "default" uses one device, "mirrored" all devices of this machine."""
 
 
 def make_strategy(name: str, cluster: str = "") -> tf.distribute.Strategy:
-    """Makes the strategy of a name.
+    """Makes the strategy with this name.
 
     "multi_worker" and "tpu" must be made before TensorFlow does anything else.
 
     Args:
         name: one of `STRATEGIES`.
-        cluster: for "multi_worker" one of `CLUSTERS`, by default "tf_config"; for "tpu" the TPU's
+        cluster: for "multi_worker", one of `CLUSTERS`, by default "tf_config". For "tpu", the TPU's
             name, by default the TPU of this machine.
 
     Raises:
@@ -94,12 +94,12 @@ def make_strategy(name: str, cluster: str = "") -> tf.distribute.Strategy:
             f" With the strategy 'multi_worker', choose one of {', '.join(CLUSTERS)}."
         )
     if cluster and name not in ("multi_worker", "tpu"):
-        raise InputError(f"The strategy {name!r} has no cluster; leave that option out.")
+        raise InputError(f"The strategy {name!r} has no cluster; leave the option cluster out.")
     return STRATEGIES[name](cluster)
 
 
 def profits_from_xla() -> bool:
-    """Whether there are GPUs; on CPUs XLA is slower, and for TPUs everything is compiled anyway."""
+    """Whether there are GPUs. On CPUs, XLA is slower. TPUs always use XLA."""
     return bool(tf.config.list_logical_devices("GPU"))
 
 
@@ -111,18 +111,18 @@ def check_batch(
     Args:
         strategy: strategy of the replicas.
         batch_size: examples per step, over all replicas.
-        gradient_accumulation_steps: parts of a replica's batch.
-        name: name of the batch's option, for the message.
+        gradient_accumulation_steps: number of micro-batches of a replica.
+        name: name of the option for the batch size, for the message.
 
     Raises:
-        InputError: if it cannot.
+        InputError: if the batch cannot be divided equally.
     """
     replicas = strategy.num_replicas_in_sync
     if batch_size % (replicas * gradient_accumulation_steps):
         raise InputError(
-            f"{name} {batch_size} cannot be divided among {replicas} replicas and "
-            f"{gradient_accumulation_steps} parts (gradient_accumulation_steps); choose a multiple "
-            f"of {replicas * gradient_accumulation_steps}."
+            f"{name} is {batch_size}, which cannot be divided among {replicas} replicas and "
+            f"{gradient_accumulation_steps} micro-batches (gradient_accumulation_steps); choose a "
+            f"multiple of {replicas * gradient_accumulation_steps}."
         )
 
 
@@ -134,8 +134,8 @@ class Cluster:
     """The workers that train together.
 
     Args:
-        workers: addresses "host:port"; the first one is the chief, which writes files.
-        index: index of this process.
+        workers: addresses "host:port". The first worker is the chief, which writes files.
+        index: index of this process among the workers.
     """
 
     workers: tuple[str, ...]
@@ -143,10 +143,10 @@ class Cluster:
 
 
 def from_tf_config(environment: Mapping[str, str]) -> Cluster:
-    """Reads `TF_CONFIG`, TensorFlow's variable for all its strategies.
+    """Reads the cluster from `TF_CONFIG`, TensorFlow's environment variable.
 
     Raises:
-        InputError: if it is missing or no worker of the cluster.
+        InputError: if the variable is missing, or does not describe a worker of a cluster.
     """
     text = environment.get("TF_CONFIG")
     if not text:
@@ -166,22 +166,22 @@ def from_tf_config(environment: Mapping[str, str]) -> Cluster:
         known = False
     if not known:
         raise InputError(
-            f"TF_CONFIG is {text!r}, but must name a cluster of workers (and, if one likes, a "
-            'chief) and the task of this process among them: {"cluster": {"worker": ["a:8888", '
-            '"b:8888"]}, "task": {"type": "worker", "index": 0}}.'
+            f"TF_CONFIG is {text!r}, but must name the workers (optionally with a chief) and the "
+            'task of this process: {"cluster": {"worker": ["a:8888", "b:8888"]}, '
+            '"task": {"type": "worker", "index": 0}}.'
         )
     return Cluster(workers, index)
 
 
 def from_slurm(environment: Mapping[str, str]) -> Cluster:
-    """Finds the tasks of a job step, started by `srun`, one or more on a node.
+    """Finds the tasks of a Slurm job step that `srun` started, one or more on each node.
 
-    Slurm decides which GPUs a task sees (`--gpus-per-task`).
+    Slurm decides which GPUs a task can use (`--gpus-per-task`).
 
     Raises:
-        InputError: outside of a job step.
+        InputError: if this process does not belong to a job step.
     """
-    many = 1024  # "GPUs" of a node, one for each task: without any, TensorFlow finds no tasks
+    many = 1024  # pretend that each node has many GPUs: without GPUs, TensorFlow finds no tasks
     try:
         resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
             port_base=PORT, gpus_per_node=many, gpus_per_task=1, auto_set_gpu=False
@@ -190,16 +190,16 @@ def from_slurm(environment: Mapping[str, str]) -> Cluster:
         return Cluster(tuple(workers), int(environment["SLURM_PROCID"]))
     except (RuntimeError, KeyError, ValueError) as error:
         raise InputError(
-            "The cluster 'slurm' needs what srun tells its tasks (SLURM_PROCID, "
-            f"SLURM_STEP_NODELIST and the like): {error}. Start the run with srun."
+            "The cluster 'slurm' needs environment variables that srun sets, such as SLURM_PROCID "
+            f"and SLURM_STEP_NODELIST: {error}. Start the run with srun."
         ) from error
 
 
 def from_kubernetes(environment: Mapping[str, str]) -> Cluster:
     """Finds the pods of an indexed Job or a StatefulSet behind a headless service.
 
-    The names of the pods end in their index, so neither a client of Kubernetes nor rights are
-    needed. TensorFlow's own resolver needs both, and does not know the index.
+    The name of each pod ends in its index, so this function needs no Kubernetes client and no
+    permissions. TensorFlow's own resolver needs both, and does not know the index.
 
     Raises:
         InputError: if `WORKERS`, the number of pods, is not set, or the pod's name has no index.
@@ -209,9 +209,9 @@ def from_kubernetes(environment: Mapping[str, str]) -> Cluster:
     count = environment.get("WORKERS", "")
     if not parts or not count.isdigit() or not int(parts[2]) < int(count):
         raise InputError(
-            f"The cluster 'kubernetes' needs the environment variable WORKERS, the number of pods "
-            f"(it is {count!r}), and a pod whose name ends in its index (it is {name!r}), as in an "
-            "indexed Job or a StatefulSet with a headless service."
+            f"The cluster 'kubernetes' needs the number of pods in the environment variable "
+            f"WORKERS, which is {count!r}, and a pod whose name ends in its index, but the name is "
+            f"{name!r}. Use an indexed Job or a StatefulSet with a headless service."
         )
     stem, index, domain = parts[1], int(parts[2]), parts[3] or ""
     return Cluster(tuple(f"{stem}{n}{domain}:{PORT}" for n in range(int(count))), index)
@@ -222,4 +222,4 @@ CLUSTERS: dict[str, Callable[[Mapping[str, str]], Cluster]] = {
     "slurm": from_slurm,
     "kubernetes": from_kubernetes,
 }
-"""Name to function that finds the cluster in the environment of this process."""
+"""Functions by name that find the cluster in the environment of this process."""

@@ -1,4 +1,4 @@
-"""Agreement between the processes of a strategy."""
+"""Communication between the processes of a strategy."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,14 +15,15 @@ _LOST = (
     tf.errors.InternalError,
     tf.errors.UnavailableError,
 )
-"""Errors of an all-reduce after another worker has died, and some failures of this worker."""
+"""Errors of an all-reduce after another worker has died. Failures of this worker may also raise
+them."""
 
 
 class Workers:
-    """The processes of a strategy; the first of them, the chief, writes files.
+    """The processes of a strategy. The first process, the chief, writes files.
 
     Args:
-        strategy: any strategy; only MultiWorkerMirroredStrategy has several processes.
+        strategy: any strategy. Only a `MultiWorkerMirroredStrategy` has several processes.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy):
@@ -36,19 +37,19 @@ class Workers:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process writes."""
+        """Whether this process writes files."""
         return self.index == 0
 
     def any_reduce(self, flag: bool) -> bool:
-        """Returns whether the flag is true on at least one worker; all workers must call this."""
+        """Returns whether the flag is true on at least one worker. All workers must call this."""
         return self._sum(int(flag)) > 0
 
     def barrier(self) -> None:
         """Waits until all workers reach this barrier.
 
-        A worker that leaves first may cut off what others still receive. So there are two
-        barriers: no worker leaves the second before all have left the first. A failure of the
-        second one is ignored.
+        If a worker leaves a barrier and ends, it may cut off messages that others still receive.
+        So there are two barriers: no worker leaves the second before all have left the first. A
+        failure of the second barrier is ignored.
         """
         self._sum(0)
         with contextlib.suppress(*_LOST):
@@ -58,13 +59,13 @@ class Workers:
         """Checks that all workers have the same number.
 
         Raises:
-            InputError: if they do not; the message names `what`.
+            InputError: if the numbers differ; the message names `what`.
         """
         if self._sum(number) != number * self._strategy.num_replicas_in_sync:
             raise InputError(f"The workers do not have the same {what}.")
 
     def _sum(self, number: int) -> int:
-        """Sums a number over all replicas; each replica contributes its worker's number."""
+        """Sums a number over all replicas. Each replica adds the number of its worker."""
         if self.number == 1:
             return number * self._strategy.num_replicas_in_sync
         result = self._add(tf.constant(number, tf.int64))
@@ -73,17 +74,17 @@ class Workers:
     def _sum_of_replicas(self, number: tf.Tensor) -> tf.Tensor:
         def add() -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
-            # By a copy on this device: a tensor from outside says nothing about where to add.
+            # Copy the number to this device, so that `all_reduce` knows which device to use.
             return replica.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(number))
 
         return self._strategy.run(add)
 
     @contextlib.contextmanager
     def on_worker_failure(self) -> Iterator[None]:
-        """Raises one clear error if another worker is lost within the block.
+        """Raises one clear error if another worker is lost while the `with` block runs.
 
         Raises:
-            WorkerLostError: if it does.
+            WorkerLostError: if another worker is lost.
         """
         try:
             yield
@@ -91,7 +92,8 @@ class Workers:
             if self.number == 1:
                 raise
             raise WorkerLostError(
-                f"Worker {self.index} of {self.number} stops, since another one has stopped or "
-                f"cannot be reached, or it failed itself ({first_sentence(error)}); see what the "
-                "others say, and start all of them again: they go on from the last checkpoint."
+                f"Worker {self.index} of {self.number} stops, because another one has stopped or "
+                f"cannot be reached, or it failed itself ({first_sentence(error)}). Read the "
+                "messages of the others, and start all of them again: they continue from the last "
+                "checkpoint."
             ) from error

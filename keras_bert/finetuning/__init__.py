@@ -1,4 +1,4 @@
-"""Fine-tuning: labelled examples of any task to a model that is measured and saved.
+"""Fine-tuning: trains a model on labelled examples of a task, measures it and saves it.
 
     from keras_bert import finetuning
 
@@ -7,7 +7,7 @@
     train, validation = finetuning.hold_out(examples, 0.1)
     result = finetuning.fine_tune(model, train, validation, output="run")
 
-The names below are imported when they are first used.
+Each name of this package is imported when it is first used.
 """
 
 from keras_bert.extras import lazy_names

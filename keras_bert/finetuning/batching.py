@@ -1,8 +1,11 @@
 """Batches of rows and targets, sorted so that texts of similar length share a batch.
 
-The contents of all batches are decided beforehand, for all epochs; the graph only gathers and pads.
-So each epoch has the same examples, their order is a function of (seed, epoch), and a run can
-begin at any epoch.
+The batches of all epochs are planned before training; the TensorFlow graph only gathers and pads
+rows. Every epoch has all examples. Their order depends only on (seed, epoch), so a resumed run
+can begin at any epoch.
+
+An element of a batch is one row or, if rows form groups, one group of rows: for example, a text
+with each of its choices.
 """
 
 import dataclasses
@@ -17,7 +20,7 @@ from keras_bert.layers.crf import IGNORED
 from keras_bert.text.rows import Rows, splits_of
 
 ACCELERATOR_STEP = 8
-"""On accelerators the length of a batch is a multiple of this number, which suits the kernels."""
+"""On accelerators, the length of a batch is a multiple of this number: kernels are faster then."""
 
 POOL = 50
 """Number of batches among which texts are sorted by length."""
@@ -25,12 +28,13 @@ POOL = 50
 
 @dataclasses.dataclass(frozen=True)
 class BatchPlan:
-    """Plan of the batches of some epochs: S elements and their weights, divided into steps.
+    """Plan of the batches of some epochs: a sequence of S elements, divided into steps.
 
     Args:
         elements: index of each element, int64 `[S]`.
         weights: weight of each element in the loss, float32 `[S]`.
-        splits: beginnings and ends of the steps, int64 `[steps + 1]`.
+        splits: borders of the steps, int64 `[steps + 1]`. Step i has the elements from `splits[i]`
+            to `splits[i + 1] - 1`.
     """
 
     elements: np.ndarray
@@ -46,21 +50,21 @@ class BatchPlan:
 def epoch_batches(
     lengths: np.ndarray, batch_size: int, rng: np.random.Generator, *, length_buckets: bool = True
 ) -> list[np.ndarray]:
-    """Returns all elements in random order, as batches of indices; one batch may be smaller.
+    """Returns the indices of all elements in random order, as batches. One batch may be smaller.
 
     Args:
         lengths: length of each element, int `[E]`.
         batch_size: elements per batch.
-        rng: generator of the order.
-        length_buckets: whether elements are sorted by length before they are divided into batches.
-            They are sorted in pools of `POOL` batches, and of at most a quarter of all elements.
-            Then the batches are shuffled. The batch with the longest element comes first, so that
-            a lack of memory shows at once.
+        rng: random generator that decides the order.
+        length_buckets: whether elements of similar length share a batch. The shuffled elements
+            are divided into pools of at most `POOL` batches and at most a quarter of all elements,
+            and each pool is sorted by length. Then the batches are shuffled. The batch with the
+            longest element comes first, so that a run that lacks memory fails at once.
     """
     order = rng.permutation(len(lengths))
     if not length_buckets:
         return _cut(order, batch_size)
-    # If a small set were one pool, the same texts would share a batch in every epoch.
+    # With only one pool, the same texts would share a batch in every epoch.
     size = min(POOL, max(len(order) // (4 * batch_size), 1)) * batch_size
     pools = [pool[np.argsort(-lengths[pool], kind="stable")] for pool in _cut(order, size)]
     batches = _cut(np.concatenate(pools), batch_size)
@@ -84,18 +88,19 @@ def plan_batches(
 ) -> BatchPlan:
     """Plans the elements and weights of every step of some epochs.
 
-    A batch is computed in `gradient_accumulation_steps` steps by `replicas` devices each. It has as
-    many parts, of the same number of elements. The mean of the parts' losses is the loss of the
-    whole batch. If the last part lacks elements, others fill it with weight 0. If the parts differ
-    in their number of targets, the weights make up for it.
+    A batch takes `gradient_accumulation_steps` steps, and each step runs on `replicas` devices. So
+    a batch has `gradient_accumulation_steps * replicas` parts, of the same number of elements.
+    Missing elements of the last parts are filled with copies of an element with weight 0. The
+    weights make the mean of the parts' losses equal to the loss of the whole batch, even if the
+    parts differ in their number of targets.
 
     Args:
         rows: R rows, E = R / `rows.group` elements.
         targets: targets of the elements.
         weights: weight of each element in the loss, float32 `[E]`; None for 1.
         batch_size: elements per batch.
-        epochs: numbers of the epochs; each has its own order.
-        seed: seed of the orders.
+        epochs: numbers of the epochs. Each epoch has its own order.
+        seed: seed of the order.
         length_buckets: see `epoch_batches`.
         replicas: number of devices.
         gradient_accumulation_steps: steps per batch.
@@ -127,8 +132,9 @@ def batches(rows: Rows, targets: Targets, plan: BatchPlan) -> tf.data.Dataset:
 
     Returns:
         `(inputs, targets, weights)`. Inputs are `token_ids`, `segment_ids` and `padding_mask`,
-        int32 `[B, T]` or, if rows form groups of C, `[B, C, T]`. Targets are as given, or
-        `[B, T]`. Weights are float32 `[B]`, or `[B, 1]` for a mean over tokens.
+        int32 `[B, T]` or, if rows form groups of C, `[B, C, T]`. Targets are the given ones of
+        the batch; `PerToken` targets are padded to int32 `[B, T]`. Weights are float32 `[B]`, or
+        `[B, 1]` for a mean over tokens.
     """
     multiple = length_step()
     with tf.device("cpu:0"):
@@ -172,7 +178,7 @@ def batches(rows: Rows, targets: Targets, plan: BatchPlan) -> tf.data.Dataset:
 
 
 def length_step() -> int:
-    """Returns the number that divides the length of every batch: 1 on a CPU."""
+    """Returns a number that divides the length of every batch: 1 if there are only CPUs."""
     accelerated = any(device.device_type != "CPU" for device in tf.config.list_logical_devices())
     return ACCELERATOR_STEP if accelerated else 1
 

@@ -1,7 +1,7 @@
-"""Examples that a model is trained, measured and run on, by kind of task.
+"""Examples that a model is trained, measured and run on: one class for each kind of task.
 
-All kinds share the fields and methods of `Examples`. Examples without labels have None in their
-place.
+All classes share the fields and methods of `Examples`. Examples without
+labels have the value None in the field for labels.
 """
 
 import dataclasses
@@ -20,12 +20,13 @@ Cells = list[list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Columns of a file to read. Columns without a name are found by their usual names.
+    """Names of the columns to read. A column that is not named is found by its usual name.
 
     Args:
-        text: the text, or the first of a pair.
-        pair: the second text of a pair.
-        labels: the label. Several columns are one label each, with a yes or a no in each row.
+        text: column of the text, or of the first text of a pair.
+        pair: column of the second text of a pair.
+        labels: column of the label. If several columns are given, each is a label, and its cells
+            say yes or no.
     """
 
     text: str | None = None
@@ -35,22 +36,22 @@ class Columns:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Examples:
-    """N examples, in the order of the file. Every field that is a tuple holds one value for each.
+    """N examples, in the order of the file. Every field that is a tuple has one value per example.
 
     Args:
         path: the file, for messages.
         lines: number of the line at which each example begins.
         unit: unit of `lines`, such as "line" or "question".
-        groups: group of each example, such as an article. Examples of one group are not divided
-            between training and validation. None if each stands for itself.
+        groups: group of each example, such as its article. `hold_out` never divides a group
+            between training and validation. None means that the examples have no groups.
     """
 
     texts_per_line: ClassVar[tuple[int, float]] = (1, 1)
-    """Smallest and largest number of texts in a line for `from_lines`, with tabs between them."""
+    """Smallest and largest number of texts in a line for `from_lines`. Tabs separate the texts."""
     line_form: ClassVar[str] = "one text, without tabs"
-    """Form of such a line, for messages."""
+    """Description of a line for `from_lines`, for messages."""
     shown_fields: ClassVar[Mapping[str, str]] = {}
-    """Names of the values beside a prediction to the fields that hold them."""
+    """Values to show beside a prediction: the key to show, and the field with the values."""
 
     path: str
     lines: tuple[int, ...]
@@ -64,11 +65,11 @@ class Examples:
         Args:
             lines: N lines, 1 or more.
             pairs: whether each line is two texts with a tab between them. Some kinds of examples
-                always have tabs, such as a question and its context.
+                always have tabs, for example between a question and its context.
             first: number of the first line.
 
         Raises:
-            InputError: if a line has not the form that the task needs.
+            InputError: if a line has fewer or more texts than the task needs.
         """
         least, most = cls.texts_per_line
         least = max(least, 2 if pairs else 1)
@@ -113,7 +114,7 @@ class TextExamples(Examples):
     Args:
         texts: the texts.
         pairs: the second texts if examples are pairs.
-        labels: a string each, as in the file; a tuple of strings for several labels.
+        labels: the label of each text, a string as in the file, or a tuple of several labels.
         columns: the columns that were read.
     """
 
@@ -133,7 +134,7 @@ class TextExamples(Examples):
 
     @property
     def inputs(self) -> Any:
-        """Argument of a `Preprocessor`: the texts, or a tuple of texts and texts."""
+        """Argument of a `Preprocessor`: the texts, or a tuple of first texts and second texts."""
         texts = list(self.texts)
         return texts if self.pairs is None else (texts, list(self.pairs))
 
@@ -143,8 +144,9 @@ class TaggedExamples(Examples):
     """Texts with a tag for each word, for a `TokenClassifier`.
 
     Args:
-        texts: the texts. If words were given one by one, they have spaces between them.
-        words: for each text, the first character of each word and the one after its last.
+        texts: the texts. If a file has single words, they are joined with spaces.
+        words: for each text, the position of each word: its first character, and the character
+            after its last.
         tags: for each text, a tag for each word.
     """
 
@@ -175,14 +177,15 @@ class TaggedExamples(Examples):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionExamples(Examples):
-    """Questions to be answered by a part of a text, for a `SpanClassifier`.
+    """Questions whose answers are parts of a text, for a `SpanClassifier`.
 
     Args:
-        ids: names of the questions.
+        ids: name of each question.
         questions: the questions.
-        contexts: the text for each question.
-        answers: for each question, the right answers: the text, and its first character in the
-            context. An empty tuple means that the context does not answer the question.
+        contexts: for each question, the text that may hold the answer.
+        answers: for each question, its right answers. An answer is its text and the position of
+            its first character in the context. An empty tuple means that the context does not
+            answer the question.
     """
 
     texts_per_line: ClassVar[tuple[int, float]] = (2, 2)
@@ -213,12 +216,12 @@ class QuestionExamples(Examples):
 class ChoiceExamples(Examples):
     """Texts with C possible continuations or answers each, for a `MultipleChoice`.
 
-    A `TextEmbedder` learns from them, too: the right choice belongs to the text.
+    A `TextEmbedder` can learn from these examples, too: a text and its right choice are a pair.
 
     Args:
         contexts: the texts.
         choices: for each text, its C choices.
-        labels: index of the right choice.
+        labels: for each text, the index of the right choice.
     """
 
     texts_per_line: ClassVar[tuple[int, float]] = (2, np.inf)
@@ -236,7 +239,7 @@ class ChoiceExamples(Examples):
 
     @property
     def inputs(self) -> tuple[list[str], list[str]]:
-        """Argument of a `Preprocessor`: each context C times, and the choices one by one."""
+        """Argument of a `Preprocessor`: a list with each context C times, and all choices."""
         contexts = [
             context
             for context, choices in zip(self.contexts, self.choices, strict=True)
@@ -248,13 +251,13 @@ class ChoiceExamples(Examples):
         """Checks that all texts have the same number of choices.
 
         Raises:
-            InputError: if a text has not; the message names file and line.
+            InputError: if the numbers differ; the message names file and line.
         """
         for index, choices in enumerate(self.choices):
             if len(choices) != len(self.choices[0]):
                 raise InputError(
                     f"{self.place(index)}: {len(choices)} choices, but the first example has "
-                    f"{len(self.choices[0])}; give all examples as many."
+                    f"{len(self.choices[0])}; give all examples the same number."
                 )
 
 
@@ -262,28 +265,33 @@ AnyExamples = TypeVar("AnyExamples", bound=Examples)
 
 
 def labels_of(examples: Examples) -> list[Sequence[str]]:
-    """Returns the labels of each example, as a list: one, several, or one for each word.
+    """Returns a sequence of labels for each example: one label, several, or one for each word.
 
-    The list is empty if the examples have no labels.
+    If the examples have no labels, the list is empty.
     """
     labels = getattr(examples, "tags", None) or getattr(examples, "labels", None) or ()
     return [several if isinstance(several, tuple) else (several,) for several in labels]
 
 
 def hold_out(examples: AnyExamples, ratio: float, seed: int = 0) -> tuple[AnyExamples, AnyExamples]:
-    """Draws a part of the examples at random, for validation.
+    """Holds out a random part of the examples, for validation.
 
     Args:
-        examples: N examples. Examples of one group are held out together, so the part may be
-            somewhat smaller than the ratio. If every group is larger, the smallest is held out.
-        ratio: ratio of the examples to hold out, at least one example.
-        seed: seed of the draw.
+        examples: N examples. Groups are held out whole, so the part may be somewhat smaller than
+            the ratio. If every group is larger than the part, the smallest group is held out.
+        ratio: ratio of the examples to hold out. At least one example is held out.
+        seed: seed of the random choice.
 
     Returns:
         The remaining examples and the held-out examples, in the order of the file.
 
     Raises:
         InputError: if the ratio is not between 0 and 1, or no example would remain.
+
+    Example:
+        >>> train, validation = hold_out(read("classifier", "train.csv"), 0.1)
+        >>> len(train), len(validation)
+        (90, 10)
     """
     if not 0 < ratio < 1:
         raise InputError(f"The ratio to hold out is {ratio}, but must be between 0 and 1.")

@@ -9,9 +9,14 @@ from keras_bert.errors import InputError
 
 @contextlib.contextmanager
 def frozen(model: Any, layers: int) -> Iterator[None]:
-    """Freezes the embeddings and so many layers inside the block; -1: the embeddings alone.
+    """Freezes the embeddings and the lowest layers while the `with` block runs.
 
-    A pooler that the model does not use is frozen, too: Keras warns of weights without gradient.
+    Also freezes a pooler that the model does not use, because Keras would warn that its weights
+    have no gradient.
+
+    Args:
+        model: a task with an encoder.
+        layers: number of encoder layers to freeze. 0 freezes nothing, -1 only the embeddings.
 
     Raises:
         InputError: if the encoder has fewer layers.
@@ -20,7 +25,7 @@ def frozen(model: Any, layers: int) -> Iterator[None]:
     if layers > len(encoder.encoder_layers):
         raise InputError(
             f"frozen_layers is {layers}, but the encoder has {len(encoder.encoder_layers)} layers "
-            "of its own; freeze fewer."
+            "with weights of their own; freeze fewer."
         )
     below = (encoder.embeddings, encoder.projection, encoder.relative_positions)
     parts = [] if layers == 0 else [*below, *encoder.encoder_layers[: max(layers, 0)]]

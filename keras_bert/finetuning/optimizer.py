@@ -8,7 +8,7 @@ from keras_bert.optimizers.schedules import WarmupLinearDecay
 
 
 def adamw(model: Any, recipe: Recipe, updates: int) -> KerasAdamW:
-    """Makes the optimizer of a recipe for this number of updates of a model."""
+    """Makes the optimizer of a recipe, with a schedule for this number of updates."""
     parts = recipe.gradient_accumulation_steps
     return KerasAdamW(
         WarmupLinearDecay(recipe.learning_rate, round(recipe.warmup * updates), updates),
@@ -24,15 +24,15 @@ def adamw(model: Any, recipe: Recipe, updates: int) -> KerasAdamW:
 def learning_rate_multipliers(
     model: Any, layer_decay: float, crf_rate: float = 1.0
 ) -> dict[str, float]:
-    """Returns the multiplier of each weight: `layer_decay` to the number of layers above.
+    """Returns the multiplier of each weight's learning rate: `layer_decay ** layers above it`.
 
-    Howard and Ruder 2018 (https://arxiv.org/abs/1801.06146), section 3.2. The multiplier is 1 for
-    the head and the pooler, `layer_decay` for the highest layer of the encoder, and lowest for
-    the embeddings. The transitions of a CRF are few and begin at 0. Their multiplier
-    is `crf_rate`.
+    The multiplier is 1 for the head and the pooler, `layer_decay` for the highest layer of the
+    encoder, and smallest for the embeddings (Howard and Ruder 2018,
+    https://arxiv.org/abs/1801.06146, section 3.2). The transitions of a CRF have the multiplier
+    `crf_rate`, because they start at 0 and need a higher rate.
 
     Returns:
-        Path of each variable of the model to its multiplier.
+        The multiplier of each variable, by the variable's path.
     """
     encoder, layers = model.encoder, model.encoder.encoder_layers
     above = {variable.path: 0 for variable in model.variables}

@@ -12,7 +12,7 @@ from keras_bert.options import Count, Number, OptionalCount, OptionalNumber, Opt
 
 
 def _to_weights(value: Any) -> Any:
-    """Reads texts such as ("good=2", "bad=1") or ("balanced",), and checks the weights."""
+    """Converts texts such as ("good=2", "bad=1") or ("balanced",), and checks the weights."""
     if isinstance(value, (list, tuple)):
         balanced = tuple(value) == ("balanced",)
         value = "balanced" if balanced else dict(map(_to_weight, value)) or None
@@ -20,7 +20,7 @@ def _to_weights(value: Any) -> Any:
         for label, weight in value.items():
             if not (isinstance(weight, Real) and 0 <= float(weight) < math.inf):
                 raise InputError(
-                    f"class_weights has {weight!r} for {label!r}, but must have numbers, 0 or more."
+                    f"class_weights has {weight!r} for {label!r}, but needs a number, 0 or more."
                 )
         return {str(label): float(weight) for label, weight in value.items()}
     if value not in (None, "balanced"):
@@ -37,7 +37,9 @@ def _to_weight(text: str) -> tuple[str, float]:
     except ValueError:
         label = ""
     if not label:
-        raise InputError(f"The class weight {text!r} is neither LABEL=NUMBER nor balanced.")
+        raise InputError(
+            f"The class weight is {text!r}, but must be LABEL=NUMBER or the word balanced."
+        )
     return label, number
 
 
@@ -47,7 +49,7 @@ ClassWeights = Annotated[str | dict[str, float] | None, BeforeValidator(_to_weig
 class Recipe(Options):
     """Options of a fine-tuning run; the defaults are in the ranges of the BERT paper (section A.3).
 
-    `keras-bert finetune` has an option for each: `--learning-rate` is `learning_rate`.
+    `keras-bert finetune` has the same options, for example `--learning-rate` for `learning_rate`.
 
     Raises:
         InputError: if an option is unknown, of another type or out of its range.
@@ -81,7 +83,10 @@ class Recipe(Options):
         description="Decoupled weight decay, not applied to biases and layer normalizations.",
     )
     global_clipnorm: OptionalNumber = Field(
-        default=1.0, gt=0, description="Largest norm of the whole gradient."
+        default=1.0,
+        gt=0,
+        description="Largest norm of the gradient of all weights together. A larger gradient is "
+        "scaled down to it.",
     )
     layer_decay: Number = Field(
         default=1.0,
@@ -98,16 +103,17 @@ class Recipe(Options):
     frozen_layers: int = Field(
         default=0,
         ge=-1,
-        description="Number of layers that keep their weights, from the lowest on, with the "
-        "embeddings. -1 freezes the embeddings alone.",
+        description="Number of layers to freeze, from the lowest on, together with the "
+        "embeddings. 0 freezes nothing, -1 only the embeddings.",
     )
     gradient_accumulation_steps: Count = Field(
-        default=1, description="Number of parts in which a batch is computed, to save memory."
+        default=1,
+        description="Number of micro-batches into which a batch is divided, to save memory.",
     )
     patience: OptionalCount = Field(
         default=None,
-        description="Stops after this many epochs without a better one. By default, all epochs "
-        "run.",
+        description="Number of epochs without a better metric after which training stops. By "
+        "default, all epochs run.",
     )
     metric: str | None = Field(
         default=None,
@@ -121,14 +127,15 @@ class Recipe(Options):
     )
     class_weights: ClassWeights = Field(
         default=None,
-        description="Weight of each label in the loss, such as LABEL=2 on the command line; 1 if "
-        "it is left out. Or balanced: N / labels / count. Classifiers only.",
+        description="Weight of each label in the loss, such as LABEL=2 on the command line. "
+        "Other labels have weight 1. 'balanced' makes all labels count the same: the weight is "
+        "examples / (labels * examples with the label). Classifiers only.",
     )
     r_drop: Number = Field(
         default=0.0,
         ge=0,
         description="Weight of the divergence between two passes with different dropout (Liang et "
-        "al. 2021, https://arxiv.org/abs/2106.14448). 0 makes one pass.",
+        "al. 2021, https://arxiv.org/abs/2106.14448). 0 makes only one pass.",
     )
     length_buckets: bool = Field(
         default=True, description="Whether texts of similar length share a batch."

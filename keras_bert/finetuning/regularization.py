@@ -1,4 +1,4 @@
-"""Penalties beside the loss."""
+"""Penalties that are added to the loss."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,14 +12,15 @@ from keras_bert.errors import InputError
 
 @contextlib.contextmanager
 def r_drop(model: Any, weight: float) -> Iterator[None]:
-    """Lets `fit` minimize the loss of R-Drop inside the block, unless the weight is 0.
+    """Makes `fit` minimize the loss of R-Drop while the `with` block runs.
 
-    Liang et al. 2021 (https://arxiv.org/abs/2106.14448), section 2.2. Every batch passes twice,
-    with different dropout. The loss is the mean of the two losses plus `weight` times the mean of
-    the divergences KL(1 ‖ 2) and KL(2 ‖ 1), as in the authors' code. (The paper adds the losses.)
+    Liang et al. 2021 (https://arxiv.org/abs/2106.14448), section 2.2. Every batch goes through
+    the model twice, with different dropout. The loss is the mean of the two losses plus `weight`
+    times the mean of the divergences KL(1 ‖ 2) and KL(2 ‖ 1), as in the authors' code. (The paper
+    adds the two losses.) If the weight is 0, nothing changes.
 
     Raises:
-        InputError: if the model's outputs are no distributions over labels.
+        InputError: if the model's outputs are not distributions over labels.
     """
     if not weight:
         yield
@@ -27,8 +28,8 @@ def r_drop(model: Any, weight: float) -> Iterator[None]:
     losses = keras.tree.flatten(model.default_loss())
     if not all(isinstance(loss, keras.losses.SparseCategoricalCrossentropy) for loss in losses):
         raise InputError(
-            f"r_drop is {weight}, but this {type(model).__name__} does not predict one of several "
-            "labels, which R-Drop compares; leave it at 0."
+            f"r_drop is {weight}, but R-Drop needs a model that predicts one of several labels, "
+            f"which this {type(model).__name__} does not; leave r_drop at 0."
         )
     single = model.compute_loss
 
@@ -53,13 +54,13 @@ def r_drop(model: Any, weight: float) -> Iterator[None]:
 
 
 def symmetric_divergence(first: Any, second: Any) -> Any:
-    """Returns KL(p ‖ q) + KL(q ‖ p) of softmax distributions: float32 `[...]` of `[..., L]`."""
+    """Returns KL(p ‖ q) + KL(q ‖ p), float32 `[...]`, of the softmax of logits `[..., L]`."""
     log_p, log_q = (ops.log_softmax(ops.cast(x, "float32")) for x in (first, second))
     return ops.sum((ops.exp(log_p) - ops.exp(log_q)) * (log_p - log_q), axis=-1)
 
 
 def _divergence(targets: Any, first: Any, second: Any, weights: Any) -> Any:
-    """Returns the mean over the targets: `[B]`, or `[B, T]` without negative targets."""
+    """Returns the mean over targets `[B]` or `[B, T]`, without negative targets."""
     counted = ops.cast(targets >= 0, "float32")
     values = symmetric_divergence(first, second) * counted
     if weights is not None:

@@ -1,4 +1,4 @@
-"""Result of a fine-tuning, and the directory that holds it."""
+"""Result of a fine-tuning run, and the directory that holds the result."""
 
 import contextlib
 import dataclasses
@@ -30,13 +30,14 @@ MODEL_NAME, METRICS_NAME, HISTORY_NAME = "model", "metrics.json", "history.jsonl
 
 @dataclasses.dataclass
 class Result:
-    """Result of a fine-tuning.
+    """Result of a fine-tuning run.
 
     Args:
         best_epoch: number of the best epoch, from 1 on. The model has the weights of this epoch.
         validation: metrics of the best epoch; empty without validation examples.
         test: metrics on the test examples, if there are any.
-        history: one entry per epoch: `epoch`, `loss`, and `validation_…`.
+        history: one dictionary per epoch with `epoch`, `loss`, and metrics such as
+            `validation_accuracy`.
     """
 
     best_epoch: int = 0
@@ -53,15 +54,16 @@ def write_result(
     card_data: ModelCardData,
     output: str | os.PathLike,
 ) -> None:
-    """Writes the model, its metrics and its history. Other files in the directory stay.
+    """Writes the model, its metrics and its history. Keeps other files in the directory.
 
     Args:
         model: model with the weights of the best epoch.
         result: result so far.
         recipe: recipe of the run.
-        splits: examples by "training", "validation" and "test".
-        card_data: data for the model's card, added to the data that follow from the others.
-        output: the directory.
+        splits: examples under the keys "training", "validation" and "test".
+        card_data: more data for the model's card. It replaces data that this function
+            makes itself.
+        output: directory to write to.
 
     Raises:
         StorageError: if a file cannot be written.
@@ -85,10 +87,11 @@ def write_result(
 
 @contextlib.contextmanager
 def claimed(output: Path) -> Iterator[None]:
-    """Locks a directory that `check_output` accepts.
+    """Locks the output directory while the `with` block runs, and checks it.
 
     Raises:
-        InputError: if another run writes to it, or as `check_output`.
+        InputError: if another run writes to the directory, or it holds something else.
+        StorageError: if a file cannot be written.
     """
     with locked(output):
         check_output(output)
@@ -99,7 +102,8 @@ def check_output(output: Path) -> None:
     """Checks before the training that the directory can be written.
 
     Raises:
-        StorageError: if a file cannot be written, or the directory holds something else.
+        InputError: if the directory holds something else than a fine-tuning run.
+        StorageError: if a file cannot be written.
     """
     remove_scratch(output)
     finish_interrupted(output / UNFINISHED)
@@ -122,7 +126,7 @@ class _NothingToWriteError(Exception):
 def _card_data(
     model: Any, result: Result, recipe: Recipe, splits: Mapping[str, Examples]
 ) -> ModelCardData:
-    """Returns data, recipe and metrics for the card."""
+    """Returns the data files, the recipe and the metrics for the model's card."""
     data: dict[str, dict[str, Any]] = {
         split: {"file": Path(examples.path).name, "examples": len(examples)}
         for split, examples in splits.items()

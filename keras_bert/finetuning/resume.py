@@ -1,12 +1,12 @@
-"""State of an unfinished fine-tuning, which lets it continue with the same result.
+"""State of an unfinished fine-tuning run. With the state, the run continues to the same result.
 
-    output/unfinished/          while a run is under way or was killed
+    output/unfinished/          exists while a run is under way, or if it was killed
         weights.safetensors     weights of the model after the last finished epoch
         optimizer.safetensors   all variables of the optimizer
         best.safetensors        weights of the best epoch, if it is an earlier one
-        progress.json           epoch, history, name of the run, and checksums
+        progress.json           epoch, result so far, hash of the run, and checksums
 
-The order of examples and the seeds of dropout are functions of (seed, epoch), so neither is saved.
+The order of examples and the seeds of dropout depend only on (seed, epoch), so they are not saved.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ def save_progress(
     Args:
         output: directory of the run.
         model: compiled model with a built optimizer.
-        progress: progress, ready for JSON; `load_progress` compares `run`.
+        progress: values for JSON. `load_progress` compares its `run`.
         best: `model.get_weights()` of the best epoch, if the model has other weights now.
 
     Raises:
@@ -66,11 +66,12 @@ def save_progress(
 def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
     """Restores model and optimizer from the state of an unfinished run.
 
-    If the state is of a run with other data, another model or another recipe, a message is logged,
-    and the run begins anew.
+    If the state belongs to a run with other data, another model or another recipe, it is not used.
+    Then a warning is logged, and the run starts from the beginning.
 
     Returns:
-        The progress that `save_progress` was given, or None if the run begins anew.
+        The progress that `save_progress` was given, or None if the run starts from
+        the beginning.
 
     Raises:
         CheckpointError: if the state is damaged.
@@ -82,16 +83,16 @@ def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
         progress = read_progress(path)
         if progress.get("run") != run:
             logger.warning(
-                "%s was left by a run with other data, another model or another recipe; this one "
-                "begins anew.",
+                "%s was left by a run with other data, another model or another recipe; this run "
+                "starts from the beginning.",
                 path,
             )
             return None
         assign_tensors(_optimizer_variables(model), path / OPTIMIZER)
         assign_tensors(named_variables(model), path / WEIGHTS)
     except CheckpointError as error:
-        raise CheckpointError(f"{error} To begin the run anew, remove {path}.") from error
-    logger.info("Going on after epoch %d, as %s says.", progress["epoch"], path)
+        raise CheckpointError(f"{error} To start from the beginning, remove {path}.") from error
+    logger.info("Continuing after epoch %d, with the state in %s.", progress["epoch"], path)
     return progress
 
 
@@ -103,9 +104,10 @@ def load_best(output: Path, model: Any) -> list[Any]:
 
 
 def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> str:
-    """Returns a name for a run: a hash of recipe, model and data.
+    """Returns a hash of recipe, model and data that identifies a run.
 
-    Heads and a pooler are left out of the hash, because new ones differ from start to start.
+    The weights of heads and of the pooler are left out, because new ones are random and differ
+    each time the run is started.
     """
     digest = hashlib.sha256()
     arguments = model.get_config()
@@ -125,7 +127,7 @@ def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> st
 
 
 def set_dropout_seeds(model: Any, seed: int, epoch: int) -> None:
-    """Makes the dropout of an epoch a function of (seed, epoch)."""
+    """Makes the dropout of an epoch depend only on (seed, epoch)."""
     generators = [getattr(layer, "seed_generator", None) for layer in model._flatten_layers()]
     for number, generator in enumerate(filter(None, generators)):
         words = np.random.SeedSequence([seed, epoch, number]).generate_state(2)

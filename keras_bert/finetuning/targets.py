@@ -1,4 +1,4 @@
-"""Labels as read: the model's arguments, and the targets of losses and metrics."""
+"""Converts labels of a file to arguments of a model, and to targets of losses and metrics."""
 
 import math
 from typing import Any
@@ -12,7 +12,8 @@ from keras_bert.finetuning.examples import TextExamples
 def problem_type_of(examples: TextExamples) -> str:
     """Returns the type of problem: "multi_label", "regression" or "single_label".
 
-    Lists of labels are "multi_label". Numbers, if one is not whole, are "regression".
+    The type is "multi_label" if each label is a list of labels. It is "regression" if all labels
+    are numbers and at least one is not a whole number.
     """
     labels = examples.labels or ()
     if labels and isinstance(labels[0], tuple):
@@ -24,10 +25,11 @@ def problem_type_of(examples: TextExamples) -> str:
 
 
 def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:
-    """Returns the names of a model's labels by id, in numerical or else alphabetical order.
+    """Returns the names of a model's labels, in the order of their ids.
 
-    If each label has a column of its own, the names have the order of the columns. A regression
-    has the name "score".
+    The order is numerical if all names are whole numbers, else alphabetical. If each label has a
+    column of its own, the names have the order of the columns. A regression has only the name
+    "score".
 
     Raises:
         InputError: if there are fewer than two labels.
@@ -62,8 +64,8 @@ def targets_of(examples: TextExamples, names: tuple[str, ...], problem_type: str
         problem_type: type of problem of the model.
 
     Returns:
-        Label ids int32 `[N]`; for "multi_label" indicators float32 `[N, L]`; for "regression"
-        the numbers float32 `[N, 1]`.
+        Label ids, int32 `[N]`. For "multi_label": 0 or 1 for each label, float32 `[N, L]`. For
+        "regression": the numbers, float32 `[N, 1]`.
 
     Raises:
         InputError: if a label is unknown or not a number; the message names file and line.
@@ -89,12 +91,12 @@ def targets_of(examples: TextExamples, names: tuple[str, ...], problem_type: str
 
 
 def embedder_arguments(*examples: TextExamples, objective: str | None = None) -> dict[str, Any]:
-    """Returns arguments of `TextEmbedder` that suit examples: objective, labels and scores.
+    """Returns arguments of `TextEmbedder` that suit examples: objective, labels and score range.
 
     Args:
         *examples: all splits, the training examples first.
-        objective: the objective. By default, it is "contrastive" without labels, "cosine" with
-            numbers if one is not whole, else "softmax".
+        objective: the objective. By default, it is "contrastive" if there are no labels, "cosine"
+            if all labels are numbers and one is not whole, else "softmax".
 
     Raises:
         InputError: if the labels do not suit the objective.
@@ -106,11 +108,11 @@ def embedder_arguments(*examples: TextExamples, objective: str | None = None) ->
     arguments: dict[str, Any] = {"objective": objective, "labels": None}
     if objective == "softmax":
         arguments["labels"] = label_names(train, "single_label")
-        arguments["normalize"] = False  # the paper's layer sees the vectors as they are
+        arguments["normalize"] = False  # as in the paper, the softmax gets unscaled vectors
     if objective == "cosine":
         values = np.concatenate([targets_of(part, (), "regression") for part in examples])
         low, high = math.floor(min(values.min(), 0)), math.ceil(max(values.max(), 1))
-        if values.min() >= 1 and high > 2:  # grades from 1 on
+        if values.min() >= 1 and high > 2:  # grades such as 1 to 5
             low = 1
         arguments["score_range"] = (float(low), float(high))
     return arguments
@@ -136,7 +138,7 @@ def _checked_number(examples: TextExamples, index: int) -> float:
     number = _number(label)
     if number is None:
         raise InputError(
-            f"{examples.place(index)}: the label {label!r} is not a number, as a regression needs."
+            f"{examples.place(index)}: the label is {label!r}, but this model needs a number."
         )
     return number
 

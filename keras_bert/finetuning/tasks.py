@@ -1,4 +1,4 @@
-"""Examples and models by the name of a task."""
+"""Reads examples and makes models for the task with a given name."""
 
 import inspect
 import os
@@ -52,22 +52,25 @@ def new_model(
     dtype: str = "float32",
     **options: Any,
 ) -> Any:
-    """Makes a model to fine-tune: its labels and the like follow from the examples.
+    """Makes a model to fine-tune. Its labels come from the examples.
 
-    The encoder is the given one. A directory's head that was trained before for the same task is
-    trained on if it does not depend on labels. A model in memory gets a new head.
+    The model keeps the given encoder. If a directory or hub name has a head for the same task that
+    does not depend on labels, the model keeps this head, too. Otherwise it gets a new head.
 
     Args:
         task: name of the task, such as "classifier"; see `keras_bert.load`.
         model: directory of a model, its name on the hub, or an encoder or model with a
-            preprocessor.
+            preprocessor. A model in memory always gets a new head.
         train: examples to learn from.
         *others: other examples, for validation and test.
-        sequence_length: largest number of tokens in a text; None means the preprocessor's.
-        dtype: precision of the computations, as in `keras_bert.load`; a model in memory keeps its
+        sequence_length: largest number of tokens in a text. By default, the preprocessor's value.
+        dtype: precision of the computations, as in `keras_bert.load`. A model in memory keeps its
             own.
         **options: arguments of the task's class that do not follow from the examples, such as
             `pooling` or `crf`.
+
+    Returns:
+        A model of the task's class, with a preprocessor.
 
     Raises:
         InputError: if the task has no such option, the examples have no suitable labels, or the
@@ -86,7 +89,7 @@ def new_model(
         made = keras_bert.load(model, task=task, dtype=dtype, **arguments)
     else:
         encoder = keras_bert.load(model, task="encoder", dtype=dtype)
-        encoder = getattr(encoder, "encoder", encoder)  # a .keras file is opened as it is
+        encoder = getattr(encoder, "encoder", encoder)  # a .keras file opens as a task
         made = task_class(encoder, preprocessor=encoder.preprocessor, **arguments)
     if made.preprocessor is not None and sequence_length:
         made.preprocessor = made.preprocessor.with_length(sequence_length)
@@ -104,8 +107,8 @@ def usable(examples: AnyExamples, model: Any, on_error: OnError) -> AnyExamples:
     Args:
         examples: examples with labels.
         model: a model of their task.
-        on_error: "skip" leaves out examples with a label that the model does not know, and logs
-            their number. "fail" keeps them, so that training or evaluation fails.
+        on_error: what to do with examples whose label the model does not know. "skip" leaves them
+            out and logs their number. "fail" keeps them, so that training or evaluation fails.
 
     Raises:
         InputError: if no example is left.
@@ -128,9 +131,10 @@ def usable(examples: AnyExamples, model: Any, on_error: OnError) -> AnyExamples:
 
 
 def use_scores(model: Any, examples: Examples) -> None:
-    """Lets an embedder that learned without labels be measured on pairs with scores.
+    """Makes it possible to measure a contrastive embedder on pairs with scores.
 
-    It is then measured by the correlation of its cosines with the scores.
+    Sets the objective of the embedder to "cosine" if the examples are pairs with scores. Then its
+    metric is the correlation between cosine similarities and scores.
     """
     if getattr(model, "objective", "") != "contrastive" or not isinstance(examples, TextExamples):
         return

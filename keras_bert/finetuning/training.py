@@ -49,23 +49,27 @@ def fine_tune(
     card: ModelCardData | None = None,
     verbose: int | str = "auto",
 ) -> Result:
-    """Trains a model on examples; at the end it has the weights of its best epoch.
+    """Trains a model on examples. Afterwards the model has the weights of its best epoch.
 
-    A model that was made in the scope of a `tf.distribute.MirroredStrategy` is trained on all of
-    its devices. The result is the same as on one device, except for dropout.
+    If the model was made in the scope of a `tf.distribute.MirroredStrategy`, it is trained on all
+    devices of the strategy. The result is the same as on one device, except for dropout.
 
     Args:
         model: a task with a preprocessor, with the labels of the examples; see `new_model`.
         train: training examples, such as `TextExamples` for a `SequenceClassifier`.
-        validation: examples that choose the best epoch. Without them the last epoch is the best.
+        validation: examples to measure every epoch on. The epoch with the highest metric is the
+            best. Without validation examples, the last epoch is the best.
         test: examples to measure the best epoch on.
         recipe: options of the run.
-        output: directory for `model`, `metrics.json` and `history.jsonl`. They are written after
-            each epoch that is the best so far, each file whole or not at all. A run that was
-            interrupted continues after its last finished epoch if it is started again with the
-            same recipe, model and data. Its result is the same as without the interruption.
+        output: directory for `model`, `metrics.json` and `history.jsonl`. With validation
+            examples, they are written after each epoch that is the best so far, else at the end.
+            If an interrupted run is started again with the same recipe, model and data, it
+            continues after its last finished epoch, and the result is the same.
         card: more data for the model's card, such as license, language and base model.
-        verbose: as in `fit`; "auto" is a progress bar on a terminal, else a line per epoch.
+        verbose: as in `fit`. "auto" shows a progress bar on a terminal, else a line per epoch.
+
+    Returns:
+        Number of the best epoch, its metrics, and the loss and metrics of every epoch.
 
     Raises:
         InputError: if the model, the labels, the recipe, the card or the output directory is
@@ -92,7 +96,7 @@ def fine_tune(
     if directory is not None:
         check_saveable(model)
     train_split = _Split.of(job, model, train)
-    # Wrong labels of the others are found now, not after hours.
+    # Find wrong labels in the other examples now, not after hours of training.
     validation_split, test_split = (
         None if examples is None else _Split.of(job, model, examples)
         for examples in (validation, test)
@@ -180,7 +184,7 @@ class _Epochs(keras.callbacks.Callback):
         super().__init__()
         self.result = Result()
         self.run = ""
-        self.best_weights: list[Any] | None = None  # None: the model has them
+        self.best_weights: list[Any] | None = None  # None: the model itself has them
 
     def resume(self, model: Any, splits: list[_Split]) -> int:
         """Continues an interrupted run; returns the number of finished epochs."""
@@ -199,7 +203,7 @@ class _Epochs(keras.callbacks.Callback):
         return progress["epoch"]
 
     def is_enough(self, epoch: int) -> bool:
-        """Returns whether the last `patience` epochs were no better."""
+        """Returns whether the last `patience` epochs brought no improvement."""
         patience = self.recipe.patience
         return patience is not None and epoch - self.result.best_epoch >= patience
 
@@ -213,8 +217,8 @@ class _Epochs(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if math.isnan((logs or {}).get("loss", 0.0)):  # the mean of the epoch so far
             raise InputError(
-                f"The loss is not a number from step {batch + 1} of this epoch on, so nothing "
-                f"can be learned any more; lower the learning_rate, which is "
+                f"The loss is not a number from step {batch + 1} of this epoch on, so the model "
+                f"cannot learn any more. Lower the learning_rate, which is "
                 f"{self.recipe.learning_rate:g}, or compute in float32."
             )
 
@@ -223,7 +227,7 @@ class _Epochs(keras.callbacks.Callback):
         metrics: dict[str, float] = {}
         if self.validation is not None:
             metrics = self.validation.measure(self.job, self.model, self.recipe.batch_size)
-        # `fit` shows what it finds in the logs.
+        # `fit` prints the values in `logs`.
         logs.update({f"validation_{name}": value for name, value in metrics.items()})
         result, done = self.result, epoch + 1
         result.history.append({"epoch": done, **{k: float(v) for k, v in logs.items()}})
@@ -232,7 +236,8 @@ class _Epochs(keras.callbacks.Callback):
             result.best_epoch, result.validation = done, metrics
             self.best_weights = self.model.get_weights() if self.validation else None
         if self.output is not None:
-            # The progress comes first: with it, the model can be written again.
+            # Save the progress first: if the process dies while it writes the model, `resume`
+            # writes the model again.
             progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
             save_progress(self.output, self.model, progress, None if best else self.best_weights)
             if best and self.validation is not None:
@@ -251,7 +256,7 @@ class _Epochs(keras.callbacks.Callback):
 
 
 def _build_loss(model: Any, dataset: tf.data.Dataset) -> None:
-    """Builds the loss before `fit` does, which under a strategy converts token ids to floats."""
+    """Builds the loss, because `fit` under a strategy would build it with token ids as floats."""
     if model.distribute_strategy.num_replicas_in_sync > 1:
         with model.distribute_strategy.scope():
             x, y, weights = next(iter(dataset))
@@ -262,8 +267,8 @@ def _check_recipe(model: Any, job: Job, recipe: Recipe) -> None:
     names = job.metrics(model)
     if recipe.metric is not None and recipe.metric not in names:
         raise InputError(
-            f"This problem is not measured by {recipe.metric!r}.{closest(recipe.metric, names)} "
-            f"Choose one of {', '.join(names)}."
+            f"metric is {recipe.metric!r}, but this model has no such metric."
+            f"{closest(recipe.metric, names)} Choose one of {', '.join(names)}."
         )
     devices = model.distribute_strategy.num_replicas_in_sync
     if recipe.batch_size < devices * recipe.gradient_accumulation_steps:

@@ -1,1 +1,1 @@
-"""Text to a trained encoder: corpus, pairs, masks, and the loop on `tf.distribute`."""
+"""Pretraining of an encoder on text: corpus, examples, masking, and the training loop."""

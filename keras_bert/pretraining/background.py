@@ -1,4 +1,4 @@
-"""A thread beside the training, and requests to stop it."""
+"""A background thread for work during the training, and requests to stop the training."""
 
 import contextlib
 import signal
@@ -11,7 +11,7 @@ from typing import Any
 class Background:
     """A thread that runs one function at a time.
 
-    As a context, it waits at the end of the block for its work, even after an error.
+    As a context manager, it waits for its work at the end of the `with` block, even after an error.
     """
 
     def __init__(self) -> None:
@@ -19,17 +19,17 @@ class Background:
         self._work: Future | None = None
 
     def start(self, work: Callable[[], None]) -> None:
-        """Waits for the work before, starts the new work and returns."""
+        """Waits until earlier work is done, starts the new work and returns at once."""
         self.wait()
         self._work = self._executor.submit(work)
 
     def has_failed(self) -> bool:
-        """Returns whether the work has failed since the last `wait`; does not wait."""
+        """Returns whether the work has failed since the last `wait`. Does not wait."""
         work = self._work
         return work is not None and work.done() and work.exception() is not None
 
     def failure(self) -> BaseException | None:
-        """Waits until the work is done; returns its error once, if it failed."""
+        """Waits until the work is done. If it failed, returns its error, but only once."""
         work, self._work = self._work, None
         return work.exception() if work is not None else None
 
@@ -37,7 +37,7 @@ class Background:
         """Waits until the work is done.
 
         Raises:
-            Exception: the error of the work.
+            Exception: the work's error, if it failed.
         """
         if failure := self.failure():
             raise failure
@@ -52,10 +52,10 @@ class Background:
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
-    """Makes the yielded function return True after the first SIGINT or SIGTERM in the block.
+    """Yields a function that returns whether SIGINT or SIGTERM has arrived in the `with` block.
 
-    The second one acts as usual. Outside of the main thread, where Python has no signals, the
-    function stays false.
+    The second signal acts as usual. Outside the main thread, Python cannot handle signals, so the
+    function always returns False.
     """
     requested = threading.Event()
     previous: dict[int, Any] = {}

@@ -1,7 +1,7 @@
 """Options of a pretraining run, in groups: type, range, default and help of each.
 
-This module knows no objective, no family and no optimizer, and opens no file. `resolve` fills in
-defaults and checks the options against each other; `recipes` reads them from YAML.
+This module does not depend on objectives, families or optimizers, and opens no file. `resolve`
+fills in defaults and checks that the options fit together. `recipes` reads options from YAML.
 """
 
 from typing import Annotated, Any, Literal
@@ -11,29 +11,31 @@ from pydantic import Field
 from keras_bert.options import Count, Names, Number, OptionalCount, OptionalNumber, Options
 
 MAY_CHANGE = "may change"
-"""Marks an option that may differ when a run continues."""
+"""Marks an option that may be changed when a run continues."""
 
 
 class DataOptions(Options):
-    """Options of texts, tokens and examples."""
+    """Options for texts, tokens and examples."""
 
     corpus: Names = Field(
         min_length=1,
-        description="Text files, as names or globs: one sentence or paragraph in a line, a blank "
-        "line after a document. Or directories that `keras-bert tokenize` wrote.",
+        description="Text files, as names or globs, with one sentence or paragraph in each line "
+        "and a blank line after each document. Or directories that `keras-bert tokenize` wrote.",
     )
     vocabulary: str | None = Field(
         default=None,
         description="Vocabulary of any tokenizer: `vocab.txt`, `vocab.json` with `merges.txt` "
-        "beside it, a `*.model` of SentencePiece, or a directory of one of them or of a model. "
+        "beside it, a SentencePiece `*.model`, or a directory that has such files or a model. "
         "The default is the vocabulary of `model.init_checkpoint` or `objective.teacher`.",
     )
     lowercase: bool | None = Field(
         default=None,
-        description="Whether WordPiece lowercases the text and strips accents; null means yes. "
-        "Other tokenizers store this themselves.",
+        description="Whether WordPiece lowercases the text and strips accents. null means yes. "
+        "Files of other tokenizers already say this.",
     )
-    validation: Names = Field(default=(), description="Held-out text, as `data.corpus`.")
+    validation: Names = Field(
+        default=(), description="Files of held-out text, in the same form as `data.corpus`."
+    )
     validation_ratio: Number = Field(
         default=0.01,
         ge=0,
@@ -41,64 +43,65 @@ class DataOptions(Options):
         description="Ratio of the corpus to hold out if `data.validation` names no files.",
     )
     validation_examples: Count = Field(
-        default=1024, description="Largest number of held-out examples in an evaluation."
+        default=1024, description="Largest number of held-out examples for an evaluation."
     )
     sequence_length: int = Field(
         default=128, ge=8, le=2**31, description="Tokens per example, with special tokens."
     )
     across_documents: bool | None = Field(
         default=None,
-        description="Whether a sequence continues into the next document, as RoBERTa's \"full "
-        'sentences". Not for objectives with pairs of texts. null means as the family does if '
-        "the objective allows it.",
+        description="Whether a sequence may continue into the next document, as RoBERTa's \"full "
+        "sentences\" do. Not for objectives with pairs of texts. null takes the family's value "
+        "if the objective allows it.",
     )
     packed: bool = Field(
         default=False,
-        description="Whether a sequence is filled with several documents. Each has its own "
-        "`[CLS]`, `[SEP]` and positions, and attends to itself alone. Not for objectives with "
-        "pairs of texts, and not with `data.across_documents`.",
+        description="Whether a sequence is filled with several documents. Each document has its "
+        "own `[CLS]`, `[SEP]` and positions, and its tokens attend only to each other. Not for "
+        "objectives with pairs of texts, and not with `data.across_documents`.",
     )
     masking_rate: Number = Field(
         default=0.15, ge=1e-3, le=0.9, description="Ratio of the tokens to predict."
     )
     masking: str | None = Field(
         default=None,
-        description="Unit that is masked at once: token, word, ngram (one to three words) or "
-        "span (one to ten words). null means as the family does.",
+        description="Unit that is masked as a whole: token, word, ngram (one to three words) or "
+        "span (one to ten words). null takes the family's unit.",
     )
 
 
 class ModelOptions(Options):
-    """Options of the encoder."""
+    """Options for the encoder."""
 
     family: str = Field(
         default="",
         description="Family of the encoder, a name in `keras_bert.families`. The default is the "
-        "preset's family. With a teacher and without a preset, it is the family whose own "
-        "objective is distillation.",
+        "preset's family. With a teacher and without a preset, the default is the family that "
+        "is pretrained by distillation, distilbert.",
     )
     preset: str | None = Field(
         default=None,
         description="Size of the encoder, a name that `EncoderConfig.preset` takes. The default "
-        "is bert_mini. With a teacher, it is the teacher's size with half of its layers.",
+        "is bert_mini. With a teacher, it is the teacher's size with half of the layers.",
     )
     init_checkpoint: str | None = Field(
         default=None,
-        description="Model to start from, any that `keras_bert.load` opens: for continued "
-        "pretraining, or for a second phase on longer sequences. Its sizes replace a preset's.",
+        description="Model to start from, for continued pretraining or for a second phase on "
+        "longer sequences. Any model that `keras_bert.load` opens. Then `model.preset` must be "
+        "null.",
     )
     encoder: dict[str, Any] = Field(
         default={}, description="Options of `EncoderConfig` that differ from the preset."
     )
     vocabulary_size_multiple: Count = Field(
         default=1,
-        description="The token embedding's number of rows is a multiple of this number, which "
-        "suits matrix units. Rows beyond the vocabulary belong to no token.",
+        description="The number of rows of the token embedding is rounded up to a multiple of "
+        "this number, which is faster on accelerators. The added rows belong to no token.",
     )
 
 
 class ObjectiveOptions(Options):
-    """Options of the objective."""
+    """Options for the training objective."""
 
     name: str = Field(
         default="",
@@ -107,28 +110,28 @@ class ObjectiveOptions(Options):
         "distillation.",
     )
     teacher: str | None = Field(
-        default=None, description="Directory of the model to learn from, for distillation."
+        default=None, description="Directory of the model to learn from. Only for distillation."
     )
     generator_size: OptionalNumber = Field(
         default=None,
         gt=0,
         le=1,
-        description="Width of the generator as a ratio of the encoder's width, for objectives "
-        "with replaced tokens. null means the published value.",
+        description="Ratio of the generator's width to the encoder's width, for objectives with "
+        "replaced tokens. null means the published value.",
     )
     generator_depth: OptionalNumber = Field(
         default=None,
         gt=0,
         le=1,
-        description="Number of the generator's layers as a ratio of the encoder's number. null "
+        description="Ratio of the generator's number of layers to the encoder's number. null "
         "means the published value.",
     )
 
 
 class OptimizerOptions(Options):
-    """Options of the update rule."""
+    """Options for the optimizer."""
 
-    name: str = Field(default="adamw", description="adamw or, for large batches, lamb.")
+    name: str = Field(default="adamw", description="Optimizer: adamw or, for large batches, lamb.")
     learning_rate: Number = Field(
         default=1e-4, ge=0, le=10, description="Learning rate at the end of the warm-up."
     )
@@ -137,7 +140,7 @@ class OptimizerOptions(Options):
         default=0.999, ge=0, lt=1, description="Decay rate of the second moment."
     )
     epsilon: Number = Field(
-        default=1e-6, gt=0, le=1, description="Number added to the root of the second moment."
+        default=1e-6, gt=0, le=1, description="Number added to the root of the second moment, ε."
     )
     weight_decay: Number = Field(
         default=0.01,
@@ -146,15 +149,19 @@ class OptimizerOptions(Options):
         description="Decoupled weight decay, not applied to biases and layer normalizations.",
     )
     global_clipnorm: OptionalNumber = Field(
-        default=1.0, gt=0, description="Largest norm of the whole gradient, or null."
+        default=1.0,
+        gt=0,
+        description="Largest norm of the gradient of all weights together. A larger gradient is "
+        "scaled down to it. null turns this off.",
     )
 
 
 class ScheduleOptions(Options):
-    """Options of the run's length, batch and learning-rate schedule."""
+    """Options for the run's length, batch size and learning-rate schedule."""
 
     steps: Annotated[OptionalCount, MAY_CHANGE] = Field(
-        default=None, description="Length of the run in updates of the weights. Or give epochs."
+        default=None,
+        description="Length of the run in steps, which are updates of the weights. Or give epochs.",
     )
     epochs: Annotated[OptionalNumber, MAY_CHANGE] = Field(
         default=None, gt=0, le=2**31, description="Length of the run in passes through the corpus."
@@ -162,87 +169,90 @@ class ScheduleOptions(Options):
     batch_size: Count = Field(default=32, description="Examples per step, over all replicas.")
     first_batch_size: OptionalCount = Field(
         default=None,
-        description="Batch size of the first step if the batch grows: it is doubled after equal "
-        "numbers of steps until it is `schedule.batch_size`.",
+        description="Batch size of the first step, if the batch size grows. It is doubled at equal "
+        "intervals until it is `schedule.batch_size`.",
     )
     batch_ramp_steps: OptionalCount = Field(
-        default=None, description="Number of steps in which the batch grows."
+        default=None, description="Number of steps in which the batch size grows."
     )
     warmup_steps: int = Field(
         default=0, ge=0, le=2**31, description="Steps of linear warm-up. Or give warmup_ratio."
     )
     warmup_ratio: OptionalNumber = Field(
-        default=None, ge=0, le=1, description="Warm-up as a ratio of the run."
+        default=None, ge=0, le=1, description="Ratio of the run's steps that are warm-up."
     )
     lr_schedule: str = Field(
-        default="linear", description="Learning rate after the warm-up: linear, cosine or constant."
+        default="linear",
+        description="Shape of the learning rate after the warm-up: linear, cosine or constant.",
     )
     final_learning_rate: Number = Field(
         default=0.0,
         ge=0,
         le=10,
-        description="Learning rate at the end of the run; 0 if `schedule.lr_schedule` is constant.",
+        description="Learning rate at the end of the run. Must be 0 if `schedule.lr_schedule` is "
+        "constant.",
     )
 
 
 class DevicesOptions(Options):
-    """Options of where a run computes, and how."""
+    """Options for the devices and the precision of a run."""
 
     strategy: Annotated[str, MAY_CHANGE] = Field(
         default="default",
-        description="default (one device), mirrored (all devices of this machine), multi_worker "
-        "(several processes, the same command for each; the first one writes, and all read "
-        "`output`) or tpu.",
+        description="Strategy: default (one device), mirrored (all devices of this machine), "
+        "multi_worker (several processes) or tpu. For multi_worker, start the same command for "
+        "each process. The first process writes to `output`, and all must be able to read it.",
     )
     cluster: Annotated[str, MAY_CHANGE] = Field(
         default="",
-        description="How workers find each other. For multi_worker: tf_config (the default, from "
-        "that environment variable), slurm or kubernetes. For tpu: the TPU's name.",
+        description="Source of the workers' addresses. For multi_worker: tf_config (the default, "
+        "the environment variable TF_CONFIG), slurm or kubernetes. For tpu: the TPU's name.",
     )
     data_service: Annotated[Names, MAY_CHANGE] = Field(
         default=(),
-        description="`HOST:PORT` of each `keras-bert data-service` that makes batches, if one "
-        "machine is too slow for its accelerators. The corpus must be tokenized.",
+        description="`HOST:PORT` of each `keras-bert data-service` that makes batches. Useful if "
+        "one machine makes batches too slowly for its accelerators. The corpus must be tokenized.",
     )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
         default="float32",
-        description="Precision of the computations; mixed_float16 has a dynamic loss scale.",
+        description="Precision of the computations. mixed_float16 uses a dynamic loss scale.",
     )
     gradient_accumulation_steps: Annotated[Count, MAY_CHANGE] = Field(
         default=1,
-        description="Number of parts in which a replica computes its batch, to save memory. "
-        "Held-out batches are as small.",
+        description="Number of micro-batches into which a replica divides its batch, to save "
+        "memory. Held-out batches have the size of a micro-batch.",
     )
     jit_compile: Annotated[bool | None, MAY_CHANGE] = Field(
         default=None,
-        description="Whether XLA compiles the forward and backward pass. null means on GPUs only; "
-        "on CPUs XLA is slower, and TPUs always use it.",
+        description="Whether XLA compiles the forward and backward pass. null means only on GPUs. "
+        "On CPUs, XLA is slower. TPUs always use it.",
     )
     peak_teraflops: Annotated[OptionalNumber, MAY_CHANGE] = Field(
         default=None,
         gt=0,
-        description="Peak of a replica's device in TFLOP/s, from which the utilization is "
-        "computed. null means the peak known for the name of a GPU or TPU.",
+        description="Peak speed of one device in TFLOP/s, to compute the utilization (mfu). null "
+        "means the known peak of the GPU or TPU.",
     )
 
 
 class LoggingOptions(Options):
-    """Options of how often a run logs, evaluates and saves."""
+    """Options for how often a run logs, evaluates and saves."""
 
     steps_per_loop: Annotated[Count, MAY_CHANGE] = Field(
-        default=10, description="Steps between two lines of the log."
+        default=10, description="Number of steps between two lines of the log."
     )
     evaluate_every: Annotated[OptionalCount, MAY_CHANGE] = Field(
         default=None,
-        description="Steps between two evaluations. null means only before and after the run.",
+        description="Number of steps between two evaluations. null evaluates only before and after "
+        "the run.",
     )
     checkpoint_every: Annotated[Count, MAY_CHANGE] = Field(
-        default=1000, description="Steps between two checkpoints."
+        default=1000, description="Number of steps between two checkpoints."
     )
     keep_checkpoints: Annotated[Count, MAY_CHANGE] = Field(
         default=2,
-        description="Number of checkpoints to keep, beside the one with the lowest held-out loss "
-        "and, if the loss rises, the last one before the rise.",
+        description="Number of last checkpoints to keep. The checkpoint with the lowest held-out "
+        "loss is always kept. If the loss rises, the last one before the rise is kept, too.",
     )
 
 
@@ -250,18 +260,18 @@ class PretrainingConfig(Options):
     """Configuration of a pretraining run.
 
     `keras_bert.pretraining.resolve.resolve` fills in the defaults that depend on the family, the
-    objective or a checkpoint. Making a configuration reads and writes nothing.
+    objective or a checkpoint. The constructor checks only types and ranges, and opens no file.
 
     Args:
         output: directory of the run: checkpoints, logs and, at the end, `model`.
         seed: seed of weights, pairs, masks and dropout.
-        data: texts, tokens and examples.
-        model: the encoder.
-        objective: what is learned.
-        optimizer: the update rule.
-        schedule: length, batch and learning-rate schedule.
-        devices: where the run computes, and how.
-        logging: how often the run logs, evaluates and saves.
+        data: options for texts, tokens and examples.
+        model: options for the encoder.
+        objective: options for the training objective.
+        optimizer: options for the optimizer.
+        schedule: options for length, batch size and learning-rate schedule.
+        devices: options for devices and precision.
+        logging: options for how often the run logs, evaluates and saves.
 
     Raises:
         InputError: if an option is unknown, missing, of another type or out of its range.

@@ -1,4 +1,4 @@
-"""Configurations of runs from YAML files, from the package's recipes and from `option=value`."""
+"""Reads configurations of runs from YAML files, the package's recipes and `option=value` texts."""
 
 import os
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from keras_bert.pretraining.config import PretrainingConfig
 
 
 def recipes() -> dict[str, Path]:
-    """Returns the recipes that come with the package, by name."""
+    """Returns the paths of the recipes that come with the package, by name."""
     folder = Path(str(files("keras_bert") / "recipes"))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
@@ -24,7 +24,7 @@ def read_config(path: str | os.PathLike, overrides: Sequence[str] = ()) -> Pretr
 
     Args:
         path: a YAML file or, if there is no such file, the name of one of `recipes`.
-        overrides: "option=value", such as "optimizer.learning_rate=1e-4"; the value is YAML.
+        overrides: texts "option=value", such as "optimizer.learning_rate=1e-4". A value is YAML.
 
     Raises:
         InputError: if the file, an override or an option cannot be used.
@@ -33,7 +33,7 @@ def read_config(path: str | os.PathLike, overrides: Sequence[str] = ()) -> Pretr
 
 
 def read_options(path: str | os.PathLike, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns the options in a file, in groups and unchecked; the arguments of `read_config`.
+    """Returns the unchecked options in a file, in groups. Takes the arguments of `read_config`.
 
     Raises:
         InputError: if the file or an override cannot be read.
@@ -57,7 +57,7 @@ def _find(path: str | os.PathLike) -> Path:
         return Path(name)
     if name not in recipes():
         raise InputError(
-            f"There is neither a file nor a recipe {name!r}.{closest(name, recipes())}"
+            f"There is no file or recipe {name!r}.{closest(name, recipes())}"
             f" The recipes are {', '.join(recipes())}."
         )
     return recipes()[name]
@@ -70,7 +70,7 @@ def _override(options: dict[str, Any], override: str) -> None:
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        if not text.startswith("*"):  # a glob; in YAML, a reference to what is not there
+        if not text.startswith("*"):  # a glob; YAML would read an alias that does not exist
             raise InputError(f"{text!r} is not a YAML value for {name}.") from error
         value = text
     set_option(options, name, value)

@@ -1,4 +1,4 @@
-"""Fills in the defaults of a run's options, and checks the options against each other."""
+"""Fills in the defaults of a run's options, and checks that the options fit together."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -26,7 +26,7 @@ CHOICES: dict[str, Collection[str]] = {
     "schedule.lr_schedule": LR_SCHEDULES,
     "devices.strategy": STRATEGIES,
 }
-"""Option to the registry of its names."""
+"""For each option that is a name, the registry with the allowed names."""
 
 SIZES = (
     "vocabulary_size",
@@ -37,14 +37,14 @@ SIZES = (
     "intermediate_size",
     "max_positions",
 )
-"""Fields that a preset gives to another family."""
+"""Fields of a preset that are also used for another family."""
 
 
 def resolve(config: PretrainingConfig) -> PretrainingConfig:
     """Fills in the defaults that depend on the family, the objective or a checkpoint.
 
     Raises:
-        InputError: if options do not go together, or a model cannot be opened.
+        InputError: if options do not fit together, or a model cannot be opened.
     """
     _check_start(config)
     values = config.to_dict()
@@ -79,12 +79,13 @@ def encoder_config(config: PretrainingConfig, vocabulary_size: int) -> EncoderCo
         vocabulary_size: number of tokens.
 
     Raises:
-        InputError: if it is not possible, or the sequence is longer than the positions.
+        InputError: if the options do not fit together, or the sequence is longer than the
+            encoder's number of positions.
     """
     objective, options = OBJECTIVES[config.objective.name], config.model.encoder
     values = encoder_fields(config, config.model.family)
     if not objective.pairs and "pooler" not in options:
-        values["pooler"] = False  # nothing would train it
+        values["pooler"] = False  # no loss would train the pooler
     source = config.model.init_checkpoint
     source = source or (config.objective.teacher if _is_half_a_teacher(config) else None)
     if not source and "vocabulary_size" not in options:
@@ -102,13 +103,13 @@ def encoder_config(config: PretrainingConfig, vocabulary_size: int) -> EncoderCo
         raise InputError(
             f"{f'The encoder of {source}' if source else 'model.encoder.vocabulary_size'} has "
             f"{encoder.vocabulary_size} tokens, but the vocabulary has {vocabulary_size} tokens, "
-            f"the mask among them; {'begin with another checkpoint' if source else 'raise it'}."
+            f"with the mask; {'start from another checkpoint' if source else 'raise it'}."
         )
     return encoder
 
 
 def encoder_fields(config: PretrainingConfig, family: str) -> dict[str, Any]:
-    """Returns the fields of the `EncoderConfig`, without the vocabulary's size.
+    """Returns the fields of the `EncoderConfig`, except the vocabulary's size.
 
     Raises:
         InputError: if there is no such preset, or the model to start from is of another family.
@@ -129,7 +130,7 @@ def encoder_fields(config: PretrainingConfig, family: str) -> dict[str, Any]:
         encoder = EncoderConfig.preset(config.model.preset or DEFAULT_PRESET)
     values = encoder.to_dict()
     if encoder.embedding_size == encoder.hidden_size:
-        values["embedding_size"] = 0  # also if the options name another hidden_size
+        values["embedding_size"] = 0  # as wide as hidden_size, even if options change hidden_size
     if encoder.family != family:
         values = {name: values[name] for name in SIZES} | FAMILIES[family].TRAITS
     return values | options
@@ -147,7 +148,7 @@ def _family(config: PretrainingConfig) -> str:
 
 
 def _objective(config: PretrainingConfig, family: str) -> str:
-    """Returns the first of the family's objectives that the model to start from allows."""
+    """Returns the objective: by default, the family's first one that the model supports."""
     if config.objective.name:
         return config.objective.name
     if config.objective.teacher:
@@ -167,7 +168,7 @@ def _is_half_a_teacher(config: PretrainingConfig) -> bool:
 
 
 def _with_numbers(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts text to numbers: PyYAML reads 1e-4, which has no point, as text."""
+    """Converts strings to numbers. PyYAML reads 1e-4 as a string, because it has no point."""
     kinds = {field.name: str(field.type) for field in dataclasses.fields(EncoderConfig)}
     values = dict(options)
     for name, value in options.items():
@@ -195,7 +196,7 @@ def _check_start(config: PretrainingConfig) -> None:
     source, teacher = config.model.init_checkpoint, config.objective.teacher
     if "family" in config.model.encoder:
         raise InputError(
-            "model.encoder.family alone does not make an encoder of that family; give the option "
+            "model.encoder.family is not enough to make an encoder of that family; set "
             "model.family instead."
         )
     if source == "":
@@ -217,9 +218,8 @@ def _check_data(config: PretrainingConfig) -> None:
     data, objective = config.data, OBJECTIVES[config.objective.name]
     if objective.pairs and data.across_documents:
         raise InputError(
-            f"The objective {config.objective.name!r} asks how two texts of one document belong "
-            "together, so its sequences cannot go across documents; set data.across_documents to "
-            "false."
+            f"The objective {config.objective.name!r} compares two texts, so its sequences cannot "
+            "cross documents; set data.across_documents to false."
         )
     if objective.pairs and data.packed:
         raise InputError(
@@ -228,8 +228,8 @@ def _check_data(config: PretrainingConfig) -> None:
         )
     if data.packed and data.across_documents:
         raise InputError(
-            "Packed documents do not see one another, and data.across_documents lets a sequence go "
-            "on into the next; set one of data.packed and data.across_documents to false."
+            "data.packed separates the documents in a sequence, but data.across_documents joins "
+            "them; set one of the two to false."
         )
 
 
@@ -242,7 +242,7 @@ def _check_objective(config: PretrainingConfig) -> None:
         )
     if config.objective.teacher and not objective.teacher:
         raise InputError(
-            f"The objective {name!r} has no use for a teacher; leave objective.teacher out, or "
+            f"The objective {name!r} does not use a teacher; leave objective.teacher out, or "
             "choose 'distillation'."
         )
     for option in ("generator_size", "generator_depth"):
@@ -258,19 +258,17 @@ def _check_schedule(config: PretrainingConfig) -> None:
     if (schedule.steps is None) == (schedule.epochs is None):
         raise InputError("Give either schedule.steps or schedule.epochs, the length of the run.")
     if schedule.warmup_steps and schedule.warmup_ratio is not None:
-        raise InputError(
-            "Give either schedule.warmup_steps or schedule.warmup_ratio, and unset the other."
-        )
+        raise InputError("Give either schedule.warmup_steps or schedule.warmup_ratio, not both.")
     final = schedule.final_learning_rate
     if final > config.optimizer.learning_rate:
         raise InputError(
-            f"schedule.final_learning_rate {final} is more than optimizer.learning_rate "
-            f"{config.optimizer.learning_rate}; it must not be."
+            f"schedule.final_learning_rate is {final}, but must be at most "
+            f"optimizer.learning_rate, which is {config.optimizer.learning_rate}."
         )
     if final and schedule.lr_schedule == "constant":
         raise InputError(
-            f"schedule.final_learning_rate {final} is never reached with schedule.lr_schedule "
-            "constant; set it to 0, or choose linear or cosine."
+            f"schedule.final_learning_rate is {final}, but a constant schedule.lr_schedule never "
+            "reaches it; set it to 0, or choose linear or cosine."
         )
 
 
@@ -278,20 +276,20 @@ def _check_batch(config: PretrainingConfig) -> None:
     schedule, parts = config.schedule, config.devices.gradient_accumulation_steps
     if (schedule.first_batch_size is None) != (schedule.batch_ramp_steps is None):
         raise InputError(
-            "schedule.first_batch_size and schedule.batch_ramp_steps belong together: if the batch "
-            "is to grow, give both, otherwise neither."
+            "schedule.first_batch_size and schedule.batch_ramp_steps belong together: give both "
+            "if the batch size should grow, otherwise neither."
         )
     first = schedule.first_batch_size or schedule.batch_size
     factor, rest = divmod(schedule.batch_size, first)
-    if rest or factor & (factor - 1):  # no power of two
+    if rest or factor & (factor - 1):  # not a power of two
         raise InputError(
-            f"schedule.first_batch_size {first} does not become schedule.batch_size "
-            f"{schedule.batch_size} by doubling; choose that divided by 2, 4, 8 or another power "
-            "of two."
+            f"schedule.first_batch_size is {first}, but doubling it never gives "
+            f"schedule.batch_size, which is {schedule.batch_size}; choose the batch size divided "
+            "by 2, 4, 8 or another power of two."
         )
-    if first % parts:  # later batches are its multiples
+    if first % parts:  # later batch sizes are multiples of the first
         name = "first_batch_size" if schedule.first_batch_size else "batch_size"
         raise InputError(
-            f"schedule.{name} {first} cannot be divided into {parts} parts "
+            f"schedule.{name} is {first}, which cannot be divided into {parts} micro-batches "
             "(devices.gradient_accumulation_steps); choose a multiple."
         )

@@ -1,6 +1,6 @@
 """Shows a model's attention, a map of its vectors, and the curves of its training.
 
-The names below are imported when they are first used.
+Each name of this package is imported when it is first used.
 """
 
 from keras_bert.extras import lazy_names

@@ -1,4 +1,4 @@
-// Draws what stands in the element #data: tokens, and a weight for each pair of them in each head.
+// Draws the content of the element #data: tokens, and the weights of their pairs in each head.
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -6,18 +6,18 @@ const { tokens, texts, weights } = data;
 const numTokens = tokens.length;
 const numLayers = weights.length;
 const numHeads = weights[0].length;
-const LEVELS = 255; // of a weight
-const THUMBNAIL = 64; // pixels at most
-const ROW = 24; // pixels of a token, --row in the style
+const LEVELS = 255; // largest value of a weight
+const THUMBNAIL = 64; // largest size of a thumbnail in pixels
+const ROW = 24; // height of a token in pixels: --row in the style sheet
 const SIDES = ["from", "to"];
 
 const element = (id) => document.getElementById(id);
 const [lists, view, canvas] = [SIDES.map(element), element("view"), element("canvas")];
 const scheme = matchMedia("(prefers-color-scheme: dark)");
 
-// What the user has chosen. A token is { side, index }: side 0 attends, side 1 is attended to.
+// Choices of the user. A token is { side, index }: side 0 attends, side 1 is attended to.
 const state = { layer: 0, head: 0, hovered: null, pinned: null };
-// Indices of the tokens that are shown on either side, and their elements by index.
+// For each side: indices of the tokens that are shown, and their elements by index.
 let shown = [[], []];
 let items = [[], []];
 
@@ -25,7 +25,7 @@ let items = [[], []];
 
 const decoded = new Map();
 
-/** The weights of a head, a byte each: row after row, a row being a token that attends. */
+/** Returns the weights of a head, a byte each, row by row. A row is a token that attends. */
 function matrix(layer, head) {
   const key = layer * numHeads + head;
   if (!decoded.has(key)) {
@@ -37,10 +37,10 @@ function matrix(layer, head) {
   return decoded.get(key);
 }
 
-/** A weight for readers; small ones with a digit more. */
+/** Formats a weight. Small weights have one more digit. */
 const number = (level) => (level / LEVELS).toFixed(level < 0.1 * LEVELS ? 3 : 2);
 
-// What is shown
+// Tokens that are shown
 
 function choose() {
   const filter = new FormData(element("controls")).get("texts");
@@ -64,7 +64,7 @@ function choose() {
 const visible = (text) => text.replaceAll(" ", "␣").replaceAll("\n", "⏎") || "∅";
 
 function bdi(text) {
-  const node = document.createElement("bdi"); // whose direction is its own
+  const node = document.createElement("bdi"); // keeps its own writing direction
   node.textContent = text;
   return node;
 }
@@ -83,11 +83,11 @@ function item(side, index) {
   return node;
 }
 
-/** Where a token stands, in words. */
+/** Describes the position of a token. */
 function place({ text, segment, special, start, end }) {
   if (special) return "special token";
   const written = Array.from(texts[segment]).slice(start, end).join("").trim();
-  const quoted = !written || written === text.trim() ? "" : `“\u2068${written}\u2069”, `; // bdi
+  const quoted = !written || written === text.trim() ? "" : `“\u2068${written}\u2069”, `; // like bdi
   const where = texts.length > 1 ? `text ${"AB"[segment]}, ` : "";
   return `${quoted}${where}characters ${start} to ${end}`;
 }
@@ -112,11 +112,11 @@ function render() {
 
 const weakest = () => Number(element("weakest").value);
 
-/** The weight between a token and one on the other side. */
+/** Returns the weight between a token and a token on the other side. */
 const level = (bytes, { side, index }, other) =>
   side === 0 ? bytes[index * numTokens + other] : bytes[other * numTokens + index];
 
-/** Marks the token in focus, and the others by what they have to do with it. */
+/** Marks the token in focus, and the other tokens by their weights with it. */
 function mark(focus, bytes) {
   for (const side of [0, 1]) {
     for (const index of shown[side]) {
@@ -134,7 +134,7 @@ function mark(focus, bytes) {
   }
 }
 
-/** The token in focus and whom its strongest lines join it to. */
+/** Describes the token in focus and the tokens with the strongest lines to it. */
 function words(focus, bytes) {
   const others = shown[1 - focus.side];
   const level_ = (other) => level(bytes, focus, other);
@@ -163,16 +163,16 @@ function summary(bytes) {
   for (const from of shown[0])
     for (const to of shown[1]) drawn += bytes[from * numTokens + to] >= weakest();
   const all = shown[0].length * shown[1].length;
-  if (!drawn) return [`No weight is ${number(weakest())} or more: let weaker lines be drawn.`];
+  if (!drawn) return [`No weight is ${number(weakest())} or more. Lower the weakest line.`];
   return [
     `Lines for ${drawn.toLocaleString("en")} of ${all.toLocaleString("en")} weights, ` +
-      `${number(weakest())} or more. Point at a token to see its lines alone; click to pin it.`,
+      `${number(weakest())} or more. Point at a token to see only its lines. Click to pin it.`,
   ];
 }
 
-const BANDS = 24; // of strength, each drawn at once
+const BANDS = 24; // number of line strengths; lines of the same strength are drawn together
 
-/** Draws the lines that can be seen at the view's place of scrolling. */
+/** Draws the lines that are visible at the view's scroll position. */
 function draw() {
   const width = element("between").clientWidth;
   const height = Math.min(view.clientHeight, Math.max(shown[0].length, shown[1].length) * ROW);
@@ -239,9 +239,9 @@ function makeGrid() {
   }
 }
 
-let drawing = 0; // the number of the present round; an older one stops
+let drawing = 0; // number of the current round; older rounds stop
 
-/** Draws all thumbnails, a layer at a time, so that the page answers meanwhile. */
+/** Draws all thumbnails, one layer at a time, so that the page stays responsive. */
 function drawThumbnails() {
   const round = ++drawing;
   const color = hexColor(getComputedStyle(document.documentElement).getPropertyValue("--first"));
@@ -257,7 +257,7 @@ function drawThumbnails() {
 
 const hexColor = (text) => [1, 3, 5].map((at) => parseInt(text.trim().slice(at, at + 2), 16));
 
-/** The greatest weight under each pixel, its root as opacity: most weights are small. */
+/** Draws a thumbnail. Opacity is the root of the largest weight in a pixel: most are small. */
 function drawThumbnail(thumbnail, bytes, [red, green, blue]) {
   const [rows, columns] = shown;
   const height = (thumbnail.height = Math.max(1, Math.min(rows.length, THUMBNAIL)));
@@ -277,7 +277,7 @@ function drawThumbnail(thumbnail, bytes, [red, green, blue]) {
   thumbnail.getContext("2d").putImageData(image, 0, 0);
 }
 
-// The user
+// Input of the user
 
 const tokenOf = (target) => {
   const node = target.closest?.("#view li");
@@ -310,7 +310,7 @@ function listen() {
     if (token) pin(token);
   });
   view.addEventListener("focusin", (event) => {
-    const token = tokenOf(event.target); // none where a browser lets the scrolled box have focus
+    const token = tokenOf(event.target); // null if the browser focuses the scroll box itself
     if (!token) return;
     makeTabbable(event.target);
     hover(token);
@@ -360,7 +360,7 @@ function walkHeads(event) {
   chooseHead(document.querySelector(`#grid [data-layer="${layer}"][data-head="${head}"]`));
 }
 
-/** Up and down within a column, left and right to the other; Enter or space pins. */
+/** Moves up and down in a column, left and right to the other column. Enter or space pins. */
 function walkTokens(event) {
   const token = tokenOf(event.target);
   if (!token) return;
@@ -375,7 +375,7 @@ function walkTokens(event) {
   event.preventDefault();
 }
 
-/** A link can name a view: #layer=3&head=5&from=7 (or &to=7), as the indices in Python. */
+/** Reads a view from the address: #layer=3&head=5&from=7 (or &to=7), with indices as in Python. */
 function readAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   const index = (name, size) => {
@@ -393,7 +393,7 @@ function readAddress() {
 function describe() {
   document.title = `Attention: ${texts[0]}`;
   element("about").textContent = `${data.title}, ${numTokens} tokens`;
-  if (data.cut) element("about").textContent += ` (${data.cut} more are beyond its length)`;
+  if (data.cut) element("about").textContent += ` (${data.cut} more were cut off)`;
   texts.forEach((text, segment) => {
     const line = document.createElement("div");
     if (texts.length > 1) {
@@ -406,7 +406,7 @@ function describe() {
     element("texts").append(line);
   });
   element("filter").hidden = texts.length < 2;
-  // Even attention to all tokens draws no line.
+  // Choose the limit so that equal attention to all tokens draws no line.
   element("weakest").value = Math.min(Math.max(Math.round((1.5 * LEVELS) / numTokens), 1), 8);
 }
 

@@ -1,4 +1,4 @@
-"""Shows the attention of every head on a page that needs no network."""
+"""Shows the attention of every head on a web page that needs no network."""
 
 import base64
 import html
@@ -17,7 +17,7 @@ from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import INPUTS, Encoder
 
-_LEVELS = 255  # levels of a weight in the page, which is a byte
+_LEVELS = 255  # a weight is stored as a byte in the page
 
 
 class Token(NamedTuple):
@@ -26,9 +26,9 @@ class Token(NamedTuple):
     Args:
         text: the token's text (`##ing`, ` the`).
         segment: 0 for the first text, 1 for the second.
-        special: whether the token stands around texts (`[CLS]`, `[SEP]`).
-        start: the token's first character in its text; 0 for a special token.
-        end: the character after the token's last one; 0 for a special token.
+        special: whether the token is not part of a text (`[CLS]`, `[SEP]`).
+        start: position of the token's first character in its text; 0 for a special token.
+        end: position after the token's last character; 0 for a special token.
     """
 
     text: str
@@ -40,15 +40,15 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """Attention of every head of a model for a text; shows itself in a notebook.
+    """Attention of every head of a model for a text. A notebook shows the object as a page.
 
     Args:
         title: title of the page, which describes the model.
         texts: one text, or two.
         tokens: the T tokens.
         weights: attention `[L, N, T, T]` float32 of L layers and N heads. Rows are the attending
-            tokens, and sum to 1.
-        num_cut: number of tokens beyond the model's length, which were cut.
+            tokens, and each row sums to 1.
+        num_cut: number of tokens that were cut off, because the text was too long.
     """
 
     title: str
@@ -66,7 +66,7 @@ class Attention:
         """
         folder = Path(path).parent
         if not folder.is_dir():
-            raise InputError(f"Cannot write {path}: there is no folder {folder}; make it first.")
+            raise InputError(f"Cannot write {path}: there is no folder {folder}; create it first.")
         replace_file(path, self.to_html())
 
     def to_html(self) -> str:
@@ -78,7 +78,7 @@ class Attention:
             "weights": [[_packed(head) for head in layer] for layer in self.weights],
             "cut": self.num_cut,
         }
-        # Without "<", no text can end the script element. All other characters are ASCII.
+        # Escape "<", so that no text can end the script element. json.dumps writes only ASCII.
         data_text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
         page = _file("attention.html")
         for name in ("theme.css", "attention.css"):
@@ -89,7 +89,7 @@ class Attention:
         return page.replace(">null</script>", f">{data_text}</script>")
 
     def _repr_html_(self) -> str:
-        # A separate document, which has no access to the notebook.
+        # The page is a separate document that cannot access the notebook.
         style = "width: 100%; height: 760px; border: 0"
         return (
             f'<iframe title="Attention" sandbox="allow-scripts" style="{style}" '
@@ -104,9 +104,13 @@ def attention(
 
     Args:
         model: an `Encoder` or a task with a preprocessor.
-        text: the text; `[MASK]` in it is the mask.
-        second_text: the second text of a pair, behind the separator.
-        sequence_length: number of tokens that longer texts are cut to; None for the preprocessor's.
+        text: the text. It may contain `[MASK]`.
+        second_text: the second text of a pair, which follows the separator.
+        sequence_length: number of tokens that longer texts are cut to. By default, the
+            preprocessor's.
+
+    Returns:
+        The attention weights, and the page.
 
     Raises:
         InputError: if the model has no attention or no preprocessor, a text is empty, the length
@@ -151,7 +155,7 @@ def attention(
 def _prepare(
     preprocessor: Any, texts: Sequence[str], sequence_length: int
 ) -> tuple[tuple[Token, ...], dict[str, np.ndarray], int]:
-    """Returns tokens, inputs `[1, T]` without padding, and the number of cut tokens."""
+    """Returns the tokens, the model's inputs `[1, T]`, and the number of tokens cut off."""
     batch = tuple([each] for each in texts)
     tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
     sizes = [
@@ -180,7 +184,7 @@ def _prepare(
 
 
 def _packed(weights: np.ndarray) -> str:
-    """Encodes the weights `[T, T]` of a head as bytes in base64."""
+    """Encodes the weights `[T, T]` of a head as bytes, in base64."""
     return base64.b64encode(np.rint(weights * _LEVELS).astype(np.uint8).tobytes()).decode()
 
 

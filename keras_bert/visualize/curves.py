@@ -20,16 +20,17 @@ def plot_runs(
     measures: Sequence[str] | None = None,
     levels: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
-    """Writes `pretraining_curves` to a picture.
+    """Draws the curves of `pretraining_curves` and writes them to a picture.
 
     Args:
         runs: the runs; see `pretraining_curves`.
-        path: the picture's path; its ending is the format, such as `.png`.
+        path: the picture's path. Its ending, such as `.png`, is the format.
         measures: the panels; see `pretraining_curves`.
         levels: horizontal lines; see `pretraining_curves`.
 
     Raises:
-        InputError: if `pretraining_curves` refuses the arguments, or the ending is not a picture's.
+        InputError: if an argument of `pretraining_curves` is wrong, or the path does not end like
+            a picture's.
         StorageError: if a file cannot be written.
     """
     check_picture(path)
@@ -42,20 +43,19 @@ def pretraining_curves(
     measures: Sequence[str] | None = None,
     levels: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Any:
-    """Draws a panel for every measure: training as a line, held-out text as points.
+    """Draws a panel for every measure, with a line for training and points for held-out text.
 
     Args:
         runs: the output directory of a run, finished or not; several directories; or directories
             by name of the run.
-        measures: the panels; None means all losses and accuracies in the logs.
-        levels: for each measure, values by name to draw as horizontal lines, such as a baseline's.
+        measures: names of the measures to draw. By default, all losses and accuracies in the logs.
+        levels: horizontal lines for each measure, such as a baseline: values by name.
 
     Returns:
         A `matplotlib.figure.Figure`.
 
     Raises:
-        InputError: if a directory has no log, no log has such a measure, or matplotlib is not
-            installed.
+        InputError: if a directory has no log, no log has a measure, or matplotlib is not installed.
     """
     logs = {name: _read(Path(directory)) for name, directory in named_runs(runs).items()}
     names = _panels(logs.values(), measures)
@@ -65,7 +65,7 @@ def pretraining_curves(
             _draw(axis, log, panel, name, f"C{index}")
         for name, value in ((levels or {}).get(panel) or {}).items():
             axis.axhline(value, color="grey", linestyle="--", label=name)
-        if panel.endswith("perplexity"):  # which falls by orders of magnitude
+        if panel.endswith("perplexity"):  # a perplexity falls by orders of magnitude
             axis.set_yscale("log")
         axis.set(title=panel.replace("_", " "), xlabel="step")
         lines = axis.get_lines()
@@ -96,7 +96,9 @@ def _read(directory: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"Cannot read {directory / LOG}: {error}.") from error
     if not rows:
-        raise InputError(f"{directory} holds no log of a pretraining run.")
+        raise InputError(
+            f"{directory} has no log of a pretraining run; give the output directory of a run."
+        )
     return rows
 
 
@@ -111,10 +113,8 @@ def _panels(logs: Iterable[Any], wanted: Sequence[str] | None) -> list[str]:
     }
     for name in wanted or ():
         if name not in found:
-            raise InputError(
-                f"No log holds the measure {name!r}; those that are there are {', '.join(found)}."
-            )
+            raise InputError(f"No log has the measure {name!r}; choose from {', '.join(found)}.")
     names = list(wanted or [name for name in found if name.endswith(KINDS)])
     if not names:
-        raise InputError("The logs hold no losses.")
+        raise InputError("The logs have no losses yet; wait until the run has logged some steps.")
     return names

@@ -1,4 +1,4 @@
-"""Draws the learning curves and the confusion matrix of a fine-tuning."""
+"""Draws the learning curves and the confusion matrix of a fine-tuned model."""
 
 import math
 import os
@@ -19,14 +19,17 @@ def plot_curves(history: Sequence[Mapping[str, Any]], path: str | os.PathLike) -
     """Draws a panel for the loss and for every metric, over the epochs.
 
     Args:
-        history: an entry per epoch, as in `Result.history` and `history.jsonl`: `epoch` and
-            numbers by name. Names with `validation_` share a panel with the training's numbers.
-        path: the picture's path; its ending is the format, such as `.png`.
+        history: a dictionary per epoch, as in `Result.history` and `history.jsonl`: `epoch` and
+            numbers by name. `validation_loss` shares a panel with `loss`, and so on.
+        path: the picture's path. Its ending, such as `.png`, is the format.
 
     Raises:
-        InputError: if there is nothing to draw, matplotlib is not installed, or the ending is not
-            a picture's.
+        InputError: if there is nothing to draw, matplotlib is not installed, or the path does not
+            end like a picture's.
         StorageError: if a file cannot be written.
+
+    Example:
+        >>> visualize.plot_curves(result.history, "curves.png")
     """
     curves = _curves(history)
     names = list(dict.fromkeys(name.removeprefix(_VALIDATION) for name in curves))
@@ -54,25 +57,28 @@ def plot_confusion(
 ) -> None:
     """Draws a confusion matrix.
 
-    A row is a true label, a column a predicted label. Colors are shares of the row, so that rare
-    labels are visible. Numbers are counts.
+    A row is a true label, a column a predicted label. Numbers are counts. The color of a cell is
+    its ratio of the row, so that rare labels are visible, too.
 
     Args:
         targets: N true labels.
         predictions: N predicted labels.
         labels: all labels, in the order of rows and columns.
-        path: the picture's path; its ending is the format, such as `.png`.
+        path: the picture's path. Its ending, such as `.png`, is the format.
 
     Raises:
-        InputError: if a label is not among `labels`, matplotlib is not installed, or the ending is
-            not a picture's.
+        InputError: if a label is not among `labels`, matplotlib is not installed, or the path does
+            not end like a picture's.
         StorageError: if a file cannot be written.
+
+    Example:
+        >>> visualize.plot_confusion(["yes", "no"], ["yes", "yes"], ["no", "yes"], "confusion.png")
     """
     counts = confusion_matrix(targets, predictions, labels)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     names = [_shortened(label) for label in labels]
     longest = max(map(len, names))
-    # In inches: the largest number must fit into a cell, the longest name into the margin.
+    # Sizes in inches. The largest number must fit into a cell, the longest name into the margin.
     cell = max(0.34, 0.1 * len(f"{counts.max()}"), 0.9 - 0.08 * len(names))
     side = cell * len(names) + 0.075 * longest
     figure = new_figure(figsize=(side + 2.2, side + 1.1))
@@ -105,13 +111,15 @@ def confusion_matrix(
     for target, prediction in zip(targets, predictions, strict=True):
         for label in (target, prediction):
             if label not in ids:
-                raise InputError(f"The label {label!r} is none of {', '.join(map(repr, ids))}.")
+                raise InputError(
+                    f"The label is {label!r}, but must be one of {', '.join(map(repr, ids))}."
+                )
         counts[ids[target], ids[prediction]] += 1
     return counts
 
 
 def _curves(history: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """Returns the points of each finite number by name; the loss comes first."""
+    """Returns the points (epoch, value) of each number by name. The loss comes first."""
     curves: dict[str, list[tuple[int, float]]] = {}
     for entry in history:
         for name, value in entry.items():

@@ -1,4 +1,4 @@
-"""Draws a map of texts, on which similar vectors are near each other."""
+"""Draws a map of texts. Texts with similar vectors are near each other."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +10,9 @@ from keras_bert.visualize.plotting import new_figure, write_legend
 
 _MOST_NAMES = 40  # largest number of texts that are written beside their points
 _LONGEST_NAME = 36
-_COLORS = 10  # size of matplotlib's cycle; further labels share colors, but not shapes
+_COLORS = 10  # number of matplotlib's colors; labels with the same color have different shapes
 _SHAPES = "os^DvP*X"
-# Offset of a name from its point, and its alignment; the best place comes first.
+# Offset of a name from its point, and its alignment. The best place comes first.
 _PLACES = (
     ((6, 0), "left", "center"),
     ((-6, 0), "right", "center"),
@@ -31,16 +31,16 @@ def embedding_map(
     """Draws N texts as points at the first two principal components of their vectors.
 
     Args:
-        vectors_or_model: vectors `[N, H]`; a `TextEmbedder`; or an `Encoder` or another task,
-            whose vector of a text is the mean of its tokens.
-        texts: the texts; up to 40 are written beside their points.
-        labels: N labels; each label has a color and a shape.
+        vectors_or_model: vectors `[N, H]`; a `TextEmbedder`; or an `Encoder` or another task. For
+            an encoder, the vector of a text is the mean of its token vectors.
+        texts: the texts. Up to 40 are written beside their points.
+        labels: N labels. Each label has a color and a shape.
 
     Returns:
-        A `matplotlib.figure.Figure`; the axes show their share of the variance.
+        A `matplotlib.figure.Figure`. The axis labels show each component's ratio of the variance.
 
     Raises:
-        InputError: if there are less than two texts, vectors or labels are not one for each
+        InputError: if there are fewer than two texts, the vectors or labels are not one for each
             text, the vectors are not finite, the model cannot take texts, or matplotlib is not
             installed.
 
@@ -55,7 +55,9 @@ def embedding_map(
     if len(texts) < 2:
         raise InputError(f"A map needs two texts or more, not {len(texts)}.")
     if labels is not None and len(labels) != len(texts):
-        raise InputError(f"There are {len(labels)} labels for {len(texts)} texts; give as many.")
+        raise InputError(
+            f"There are {len(labels)} labels for {len(texts)} texts; give one label for each text."
+        )
     figure = new_figure(figsize=(8, 6))
     points, shares = principal_components(_vectors(vectors_or_model, texts))
     axis = figure.subplots()
@@ -85,8 +87,8 @@ def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes the first two principal components of N vectors `[N, H]`.
 
     Returns:
-        Coordinates float64 `[N, 2]`, and each component's share of the variance, `[2]`. Signs are
-        the same in each run: the largest entry of each direction is positive.
+        Coordinates float64 `[N, 2]`, and each component's ratio of the variance, `[2]`. The
+        largest entry of each direction is positive, so signs are the same in every run.
     """
     centred = np.asarray(vectors, "float64") - np.mean(vectors, axis=0, dtype="float64")
     left, sizes, directions = np.linalg.svd(centred, full_matrices=False)
@@ -94,7 +96,7 @@ def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     signs = np.sign(np.take_along_axis(directions, largest[:, np.newaxis], axis=1))[:, 0]
     coordinates = left * sizes * signs
     shares = sizes**2 / max((sizes**2).sum(), np.finfo("float64").tiny)
-    missing = max(2 - len(sizes), 0)  # vectors of one number
+    missing = max(2 - len(sizes), 0)  # vectors with only one number
     return np.pad(coordinates, ((0, 0), (0, missing)))[:, :2], np.pad(shares, (0, missing))[:2]
 
 
@@ -104,16 +106,16 @@ def _vectors(source: Any, texts: list[str]) -> np.ndarray:
         vectors = np.asarray(made, "float64")
     except (TypeError, ValueError):
         raise InputError(
-            f"Expected a model of keras_bert or vectors [{len(texts)}, H], not what is in this "
+            f"Expected a model of keras_bert or vectors [{len(texts)}, H] of numbers, not this "
             f"{type(made).__name__}."
         ) from None
     if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.size:
         raise InputError(
-            f"Expected vectors [{len(texts)}, H], one for each text, not an array "
+            f"Expected vectors [{len(texts)}, H], one for each text, not an array of shape "
             f"{list(vectors.shape)}."
         )
     if not np.isfinite(vectors).all():
-        raise InputError("The vectors are not finite, so they have no place on a map.")
+        raise InputError("The vectors are not finite, so they cannot be drawn on a map.")
     return vectors
 
 
@@ -132,14 +134,14 @@ def _shortened(text: str) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """Joins the lines of a text, and replaces lone surrogates, which matplotlib refuses."""
+    """Joins the lines of a text, and replaces lone surrogates, which matplotlib cannot draw."""
     return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
 def _write_names(figure: Any, axis: Any, points: np.ndarray, names: list[str]) -> None:
-    """Writes each name where it covers the least of points and of earlier names."""
+    """Writes each name at the place where it covers the fewest points and earlier names."""
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # keeps the measured places
+    figure.set_layout_engine("none")  # keeps the places that are measured now
     pixels = axis.transData.transform(points)
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in pixels]
     frame = axis.get_window_extent().extents
@@ -157,7 +159,7 @@ def _placed(text: Any, place: Any) -> Any:
 
 
 def _covered(text: Any, place: Any, taken: Sequence[Any], frame: Any) -> float:
-    """Counts the square pixels that a name covers at a place, and its own that are cut off."""
+    """Returns the area, in square pixels, that a name covers or that is cut off at a place."""
     x0, y0, x1, y1 = _placed(text, place)
     inside = _overlap((x0, y0, x1, y1), frame)
     return (x1 - x0) * (y1 - y0) - inside + sum(_overlap((x0, y0, x1, y1), box) for box in taken)

@@ -1,4 +1,4 @@
-"""Draws with matplotlib, which is imported only when there is something to draw."""
+"""Draws with matplotlib, which is imported only when something is drawn."""
 
 import io
 import os
@@ -12,7 +12,7 @@ from keras_bert.extras import require
 
 
 def new_figure(**options: Any) -> Any:
-    """Makes a `matplotlib.figure.Figure` that notebooks show, without pyplot's global state.
+    """Makes a `matplotlib.figure.Figure` that notebooks can show, without pyplot's global state.
 
     Args:
         **options: arguments of the figure's constructor.
@@ -27,7 +27,7 @@ def new_figure(**options: Any) -> Any:
 
 
 def panels(count: int, height: float) -> tuple[Any, list[Any]]:
-    """Makes a figure with three panels in a row, of a height in inches; returns the axes, too."""
+    """Makes a figure with up to three panels in a row, each `height` inches high, and its axes."""
     columns = min(count, 3)
     rows = -(-count // columns)
     figure = new_figure(figsize=(4.5 * columns, height * rows))
@@ -42,8 +42,8 @@ def panels(count: int, height: float) -> tuple[Any, list[Any]]:
 def write_legend(place: Any, handles: Sequence[Any], names: Sequence[str], **options: Any) -> None:
     """Adds a legend to a figure or its axes, with any names.
 
-    matplotlib leaves out names that begin with "_" and reads "$" as a formula, so the names are set
-    after the legend is made.
+    matplotlib leaves out names that begin with "_", and reads "$" as the start of a formula. So the
+    names are set after the legend is made.
     """
     legend = place.legend(handles, [str(number) for number in range(len(names))], **options)
     for entry, name in zip(legend.get_texts(), names, strict=True):
@@ -51,13 +51,13 @@ def write_legend(place: Any, handles: Sequence[Any], names: Sequence[str], **opt
 
 
 def check_picture(path: str | os.PathLike) -> None:
-    """Checks, before hours of work, that a picture can be drawn.
+    """Checks that a picture can be drawn, before hours of training.
 
     Raises:
         InputError: if matplotlib is not installed, or it cannot draw pictures with this ending.
     """
     if _format(path) not in new_figure().canvas.get_supported_filetypes():
-        raise InputError(f"{path} is not the name of a picture: let it end in .png.")
+        raise InputError(f"{path} does not end like a picture; give a name that ends in .png.")
 
 
 def save_figure(figure: Any, path: str | os.PathLike) -> None:

@@ -111,12 +111,12 @@ CASES = {
         ["pretrain", "pretrain.yaml", "output=thesis"],
         "thesis is not empty",
     ),
-    "a run without log": (["plot", "run", "thesis", "--output", "o.png"], "thesis holds no log"),
+    "a run without log": (["plot", "run", "thesis", "--output", "o.png"], "thesis has no log"),
     "an unknown measure": (
         ["plot", "run", "--measure", "perplexity", "--output", "o.png"],
-        "No log holds the measure 'perplexity'; those that are there are loss, mlm_loss",
+        "No log has the measure 'perplexity'; choose from loss, mlm_loss",
     ),
-    "curves as text": (["plot", "run", "--output", "o.txt"], "o.txt is not the name of a picture"),
+    "curves as text": (["plot", "run", "--output", "o.txt"], "o.txt does not end like a picture"),
     "no training file": ([*FINETUNE, "none.csv"], "none.csv"),
     "empty training file": ([*FINETUNE, "empty.csv"], "empty.csv is empty"),
     "only a header": ([*FINETUNE, "header.csv"], "header.csv has no examples"),
@@ -148,7 +148,7 @@ CASES = {
     ),
     "the output of the pretraining": (
         [*FINETUNE, "opinions.csv", "--output", "run"],
-        "run/model is what to begin with, and run would replace it",
+        "run would replace the model to start from, run/model",
     ),
     "the output of another pretraining": (
         [*FINETUNE, "opinions.csv", "--model", "tuned/model", "--output", "run"],
@@ -189,7 +189,7 @@ CASES = {
     ),
     "a class without weight": (
         [*FINETUNE, "opinions.csv", "--class-weights", "praise"],
-        "The class weight 'praise' is neither LABEL=NUMBER nor balanced",
+        "The class weight is 'praise', but must be LABEL=NUMBER",
     ),
     "class weights for tags": (
         [*FINETUNE, "tags.conll", "--task", "tag", "--class-weights", "balanced"],
@@ -201,7 +201,7 @@ CASES = {
     ),
     "a picture that is none": (
         [*FINETUNE, "opinions.csv", "--curves", "curves.docx"],
-        "let it end in .png",
+        "give a name that ends in .png",
     ),
     "empty file of tags": ([*FINETUNE, "empty.conll", "--task", "tag"], "empty.conll is empty"),
     "no sentences": ([*FINETUNE, "blank.conll", "--task", "tag"], "blank.conll is empty"),
@@ -277,11 +277,11 @@ CASES = {
     ),
     "answers of a classifier": (
         ["predict", "--model", "tuned/model", "a", "--squad-predictions", "o.json"],
-        "tuned/model is not a model that answers",
+        "tuned/model does not answer questions",
     ),
     "threshold of a classifier": (
         ["predict", "--model", "tuned/model", "a", "--null-threshold", "1"],
-        "tuned/model is a SequenceClassifier, so it has no --null-threshold",
+        "tuned/model is a SequenceClassifier, which has no threshold",
     ),
     "prediction without classifier": (
         ["predict", "--model", "run/model", "a"],

@@ -37,7 +37,7 @@ CASES = {
     ),
     "layers to keep of files that have none": (
         [*EXPORT, "--quantize", "dynamic", "--keep-float", "embeddings"],
-        "--keep-float with --quantize dynamic is for onnx alone",
+        "--keep-float with --quantize dynamic is only for onnx",
     ),
     "ranges from nothing": (
         [*EXPORT, "--quantize", "int8"],
@@ -54,12 +54,12 @@ CASES = {
     "columns of nothing": ([*EXPORT, "--text-column", "a"], "--text-column is for --validation"),
     "a judge without a case": (
         [*EXPORT, "--validation", "opinions.csv"],
-        "--validation checks quantized files",
+        "--validation has no effect here",
     ),
     "a page about nothing": ([*EXPORT, "--report", "page.md"], "--report needs texts"),
     "a page of another kind": (
         [*EXPORT, "--report", "page.pdf", "--verify", "opinions.csv"],
-        "The page is page.pdf, but has to end in .md",
+        "The page is page.pdf, but must end in .md",
     ),
     "a drop below nothing": (
         [*EXPORT, "--validation", "opinions.csv", "--max-drop", "-1"],
@@ -78,7 +78,7 @@ CASES = {
         ["export", "run/model", "x", "--format", "tflite,onnx", "--text"],
         "An ONNX file cannot take texts for this model",
     ),
-    "a batch of no length": ([*EXPORT, "--batch-size", "2"], "needs a sequence_length, too"),
+    "a batch of no length": ([*EXPORT, "--batch-size", "2"], "give a sequence_length, too"),
     "no such operators": ([*EXPORT, "--opset", "99"], "opset is 99; it can be 14 to 18"),
     "more tokens than there are": (
         ["export", "run/model", "x", "--format", "onnx,saved_model", "--top-k", "9999"],

@@ -297,7 +297,10 @@ def test_files_of_glue(run, tmp_path):
     (tmp_path / "my.tsv").write_text("a\tb\n")
     result = run("evaluate", *options, tmp_path / "my.tsv")
     assert result.code == 2
-    assert "my.tsv is none of the files of cola: train.tsv, dev.tsv, test.tsv" in result.errors[0]
+    assert (
+        "my.tsv is not a file of GLUE's task cola; give train.tsv, dev.tsv, test.tsv"
+        in result.errors[0]
+    )
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)

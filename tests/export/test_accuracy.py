@@ -176,7 +176,7 @@ def test_bad_arguments(judged, tmp_path):
         InputError, match="This MaskedLanguageModel has no metric on labelled examples"
     ):
         export.check_accuracy(make_model("masked_lm"), tmp_path / "a.onnx", right)
-    with pytest.raises(InputError, match="let it end in .tflite or .onnx"):
+    with pytest.raises(InputError, match="must end in .tflite or .onnx"):
         export.check_accuracy(classifier, tmp_path / "served", right)
     with pytest.raises(InputError, match="max_drop is -1, but must be 0 points or more"):
         export.check_accuracy(classifier, tmp_path / "a.onnx", right, -1)
@@ -212,6 +212,6 @@ def test_texts_alone_judge_no_tagger(preprocessor, tmp_path):
     export.tflite(model, tmp_path / "text.tflite", text=True)
     with (
         running(tmp_path / "text.tflite") as process,
-        pytest.raises(InputError, match="the metric of a TokenClassifier is measured on an art"),
+        pytest.raises(InputError, match="the metric of a TokenClassifier can be measured only"),
     ):
         points(model, examples, process)

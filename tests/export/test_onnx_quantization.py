@@ -129,7 +129,7 @@ def test_what_is_not_possible(tmp_path):
         export.onnx(model, tmp_path / "a.onnx", quantize="int4")
     with pytest.raises(InputError, match="keep_float names 'layer_7'.*attention_layer_norm"):
         export.onnx(model, tmp_path / "a.onnx", quantize="dynamic", keep_float=["layer_7"])
-    with pytest.raises(InputError, match="keep_float is for quantized files"):
+    with pytest.raises(InputError, match="keep_float is only for quantized files"):
         export.onnx(model, tmp_path / "a.onnx", keep_float=["layer_0"])
     assert not list(tmp_path.iterdir())
 

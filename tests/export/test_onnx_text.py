@@ -68,7 +68,7 @@ def test_what_is_not_possible(tmp_path, preprocessor):
     for model, reason in (
         (
             make_model("token_classifier", preprocessor=preprocessor),
-            "a TokenClassifier's answers are about",
+            "a TokenClassifier predicts for tokens",
         ),
         (make_model("embedder"), "it has no preprocessor"),
     ):

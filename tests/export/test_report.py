@@ -121,7 +121,7 @@ def test_texts_are_made_as_long_as_wanted(preprocessor):
 
 
 def test_the_page_has_its_ending(classifier, artifact, tmp_path):
-    with pytest.raises(InputError, match=r"has to end in \.md"):
+    with pytest.raises(InputError, match=r"must end in \.md"):
         export.report(classifier, [artifact], ["a"], tmp_path / "page.html")
 
 

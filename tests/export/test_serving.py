@@ -104,7 +104,9 @@ def test_the_servers_own_protos_read_it(served):
 
 
 def test_wrong_arguments_are_told(classifier, tmp_path):
-    with pytest.raises(InputError, match="no names 'hf'; choose one of keras_bert, huggingface"):
+    with pytest.raises(
+        InputError, match="names is 'hf', but must be one of keras_bert, huggingface"
+    ):
         export.saved_model(classifier, tmp_path / "a", names="hf")
     with pytest.raises(InputError, match="version is -1, but must be 0 or more"):
         export.saved_model(classifier, tmp_path / "a", version=-1)

@@ -88,7 +88,7 @@ def test_labels_of_two_lines_are_refused(preprocessor, tmp_path):
         ("classifier", None, {}, "has no preprocessor"),
         ("classifier", tokenizer_of("roberta"), {}, "has a BytePair tokenizer"),
         ("classifier", special(cls="<s>"), {}, "cls token is '<s>'"),
-        ("classifier", special(), {"batch_size": 2}, "one text at once"),
+        ("classifier", special(), {"batch_size": 2}, "one text at a time"),
         ("span_classifier", special(), {}, "gives 384 tokens, but this model takes at most 64"),
         ("span_classifier", special(), {"sequence_length": 32}, "gives 384 tokens"),
     ],

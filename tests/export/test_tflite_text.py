@@ -170,7 +170,7 @@ def test_families(family, tmp_path):
         ("classifier", "bert", {"quantize": "int8", "representative": ["a"]}, "to 'int8'"),
         ("classifier", "bert", {"metadata": True}, "leave out `text` or `metadata`"),
         ("classifier", "bert", {"sequence_length": 2}, "leaves no room"),
-        ("token_classifier", "albert", {}, "does not tell where"),
+        ("token_classifier", "albert", {}, "does not return the positions"),
     ],
 )
 def test_what_is_refused(task, tokenizer, options, message, tmp_path):

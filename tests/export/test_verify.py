@@ -83,7 +83,7 @@ def test_ids_without_mask_in_a_saved_model_and_a_shorter_file(tmp_path):
     report = export.verify(model, [tmp_path / "1", tmp_path / "a.tflite"], ids, seconds=0)
     assert max(row.difference for row in report.rows) <= 1e-5
     long = {"token_ids": np.ones((2, 30), "int32")}
-    with pytest.raises(InputError, match="30 tokens; the artifact takes 20"):
+    with pytest.raises(InputError, match="30 tokens, but the artifact takes 20"):
         export.verify(model, [tmp_path / "a.tflite"], long)
 
 
@@ -101,7 +101,7 @@ def test_bad_input(classifier, artifacts, tmp_path):
     with pytest.raises(InputError, match="need 'token_ids'"):
         export.verify(make_model(), artifacts[1:2], {"ids": [[1]]})
     with pytest.raises(
-        InputError, match=r"token_ids have the shape \(2,\); all ids need one, \[N, T"
+        InputError, match=r"token_ids have the shape \(2,\), but all ids need the same shape \[N, T"
     ):
         export.verify(make_model(), artifacts[1:2], {"token_ids": [1, 2]})
     with pytest.raises(InputError, match=r"padding_mask have the shape \(1, 1\)"):

@@ -209,7 +209,11 @@ def test_what_does_not_fit():
     for arguments, examples, message in (
         (scores, single, "together.csv has single texts"),
         (scores, scored, r"pairs.csv, line \d+: the score 5 is outside .*score_range, 0 to 1"),
-        (scores, pairs(("no", "yes"), 8), "pairs.csv, line 2: the label .* is not a number"),
+        (
+            scores,
+            pairs(("no", "yes"), 8),
+            "pairs.csv, line 2: the label is .*, but this model needs a number",
+        ),
         (scores, plain, "together.csv has no labels"),
         (scores, choices(plain), "choices.csv has choices, from which only"),
         (softmax, scored, "the label .* is unknown"),
@@ -239,7 +243,7 @@ def test_another_objective_goes_on_with_the_same_vectors(tmp_path):
 def test_nothing_to_tell_apart():
     examples = together(8)
     for changes, recipe, message in (
-        ({}, Recipe(batch_size=4, gradient_accumulation_steps=4), "leaves no other texts"),
+        ({}, Recipe(batch_size=4, gradient_accumulation_steps=4), "has no wrong texts"),
         ({"texts": ("the film",) * 8}, Recipe(), "all first texts are the same"),
     ):
         with pytest.raises(kb.InputError, match=message):

@@ -139,7 +139,7 @@ def test_tensorflow_datasets(monkeypatch, tmp_path, name):
 def test_tensorflow_datasets_is_optional(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with pytest.raises(
-        InputError, match="glue/rte is to come from tensorflow_datasets, which is not"
+        InputError, match="glue/rte needs the package tensorflow_datasets, which is not"
     ):
         read_glue("rte")
 
@@ -173,14 +173,14 @@ def test_rows_that_cannot_be_used(tmp_path, caplog):
     with pytest.raises(InputError, match="train.tsv, line 5: 3 fields"):
         read_glue("rte", "train", tmp_path)
     assert read_glue("rte", "train", tmp_path, on_error="skip").lines == (2, 3, 6)
-    assert "line 4: the label is 'maybe', but those of rte are entailment" in caplog.text
+    assert "line 4: the label is 'maybe', but the labels of rte are entailment" in caplog.text
 
 
 def test_unknown_tasks_and_parts(tmp_path):
     with pytest.raises(InputError, match="no task 'sst-2'. Did you mean 'sst2'"):
         read_glue("sst-2", "train", tmp_path)
     with pytest.raises(
-        InputError, match="mnli has no part 'validation': give train, validation_ma"
+        InputError, match="mnli has no split 'validation': give train, validation_ma"
     ):
         read_glue("mnli", "validation", tmp_path)
     with pytest.raises(InputError, match="dev.tsv does not exist"):

@@ -54,7 +54,7 @@ def test_weights_of_classes():
     expected = compute_sample_weight("balanced", labels)
     np.testing.assert_allclose(weights(labels, class_weights="balanced"), expected, rtol=1e-6)
     assert weights(labels, class_weights={"bad": 3}).tolist() == [1, 1, 3, 1, 1]
-    with pytest.raises(InputError, match="'god', which is no label of the model. Did you mean"):
+    with pytest.raises(InputError, match="'god', which is not a label of the model. Did you mean"):
         weights(labels, class_weights={"god": 3})
 
 

@@ -118,7 +118,7 @@ def test_the_last_epoch_is_the_best_and_stays_so(tmp_path, monkeypatch):
 def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, caplog, change):
     interrupted(monkeypatch, 1, tmp_path / "out")
     result = run(tmp_path / "out", **change)
-    assert "begins anew" in caplog.text
+    assert "starts from the beginning" in caplog.text
     assert [entry["epoch"] for entry in result.history] == [1, 2, 3, 4]
     run(tmp_path / "whole", **change)
     assert_same(tmp_path / "out", files(tmp_path / "whole"))

@@ -24,7 +24,7 @@ def test_problem_types_and_names(labels, problem, names):
     ("labels", "problem", "message"),
     [
         (["a", "a"], "single_label", "all examples have the label 'a'"),
-        (["a", "b"], "regression", "line 2: the label 'a' is not a number"),
+        (["a", "b"], "regression", "line 2: the label is 'a', but this model needs a number"),
         (["a", "b"], "multi_label", "line 2: the label is 'a', but this model wants a list"),
         (["a", "c"], "single_label", "line 3: the label 'c' is unknown"),
     ],

@@ -129,7 +129,10 @@ def one_class(data):
             {"model": lambda m: tiny.classifier(preprocessor=tiny.preprocessor(33))},
             "sequence_length is 33, but the model has 32",
         ),
-        ({"recipe": lambda r: Recipe(metric="pearson")}, "not measured by 'pearson'"),
+        (
+            {"recipe": lambda r: Recipe(metric="pearson")},
+            "metric is 'pearson', but this model has no such metric",
+        ),
         (
             {"card": lambda _: "A text."},
             "card must be ModelCardData for the model's card, not a str",
@@ -153,7 +156,7 @@ def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path):
     model = tiny.classifier()
     model.head.trainable_variables[0].assign(model.head.trainable_variables[0] * np.nan)
     data = tiny.opinions()
-    with pytest.raises(InputError, match=r"not a number from step 1 of .* lower the l"):
+    with pytest.raises(InputError, match=r"not a number from step 1 of .* Lower the l"):
         fine_tune(model, data, data, output=tmp_path / "out", verbose=0)
     assert not (tmp_path / "out" / "model").exists()
 

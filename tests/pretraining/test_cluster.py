@@ -40,7 +40,7 @@ def test_tf_config_names_workers_and_maybe_a_chief():
     ],
 )
 def test_tf_config_that_is_no_cluster(environment):
-    with pytest.raises(InputError, match="TF_CONFIG is .* but must name a cluster"):
+    with pytest.raises(InputError, match="TF_CONFIG is .* but must name the workers"):
         from_tf_config(environment)
 
 
@@ -84,6 +84,6 @@ def test_no_tpu_here():
     with pytest.raises(InputError) as refusal:
         make_strategy("tpu")
     assert str(refusal.value) == (
-        "There is no TPU on this machine (TPUs not found in the cluster): run on a TPU VM, name "
+        "There is no TPU on this machine (TPUs not found in the cluster). Run on a TPU VM, name "
         "the TPU with the option cluster, or choose another strategy."
     )

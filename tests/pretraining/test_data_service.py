@@ -65,7 +65,7 @@ def test_the_command_needs_the_option_and_says_so(capsys):
     assert "add --listen-on-all-interfaces" in error
     assert main(["data-service", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Whoever reaches the two ports can read and write files" in shown
+    assert "Anyone who can reach the two ports can read and write files" in shown
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_a_host_that_was_gone_ends_the_run():
 def test_a_host_that_fails_a_run_is_reported_in_one_sentence():
     lost = tf.errors.InvalidArgumentError(None, None, "Another batch. More of it.")
     with (
-        pytest.raises(WorkerLostError, match=r"\(Another batch\); see that a:1, b:1 run"),
+        pytest.raises(WorkerLostError, match=r"\(Another batch\). Check that a:1, b:1 are running"),
         fed_by(("a:1", "b:1")),
     ):
         raise lost
@@ -132,7 +132,9 @@ def test_a_host_that_fails_a_run_is_reported_in_one_sentence():
 
 def test_only_records_can_be_read_elsewhere(text_files, tmp_path):
     run = config(text_files, tmp_path, data_service="localhost:1", **PACKED)
-    with pytest.raises(InputError, match="corpus must be a directory of keras-bert tokenize"):
+    with pytest.raises(
+        InputError, match="corpus must be a directory that keras-bert tokenize wrote"
+    ):
         make_examples(run, make_preprocessor(run))
 
 

@@ -110,7 +110,7 @@ def test_without_a_pooler_only_tokens_are_guessed(make, text_files, tmp_path):
     config = options(path, text_files, tmp_path)
     assert config.objective.name == "mlm"
     assert_holds(model, built(config))
-    with pytest.raises(InputError, match="by means of the pooler"):
+    with pytest.raises(InputError, match="compares two texts with the pooler"):
         built(options(path, text_files, tmp_path, objective="mlm+nsp"))
 
 
@@ -199,10 +199,14 @@ def test_what_does_not_go_together(make, text_files, tmp_path):
     other = tmp_path / "vocab.txt"
     words = (text_files / "vocab.txt").read_text()
     other.write_text(words.replace("moon", "star"))
-    refused("another vocabulary.*leave the option data.vocabulary out", vocabulary=str(other))
+    refused("another vocabulary.*leave data.vocabulary out", vocabulary=str(other))
     other.write_text(words + "star\n")
     _, bare = make(kb.PretrainingModel, vocabulary=False)
-    refused(r"no vocabulary beside it and rows for \d+ tokens", path=bare, vocabulary=str(other))
+    refused(
+        r"no vocabulary, and its token embedding has rows for \d+ tokens",
+        path=bare,
+        vocabulary=str(other),
+    )
     assert options(bare, text_files, tmp_path, vocabulary=str(text_files / "vocab.txt"))
     refused("no tokenizer", path=bare)
 

@@ -88,5 +88,5 @@ def test_rows_that_cannot_be_divided_are_reported():
     from keras_bert.pretraining.training.jax_step import JaxTrainingStep
 
     step = JaxTrainingStep(make_model("mlm+nsp"), None, gradient_accumulation_steps=3)
-    with pytest.raises(InputError, match="8 rows cannot be divided into 3 parts"):
+    with pytest.raises(InputError, match="8 rows cannot be divided into 3 micro-batches"):
         step(None, next(batches(1)))

@@ -69,7 +69,7 @@ def compiled(replicas=2, steps_per_execution=1, jit_compile=False, **options):
 )
 def test_what_keras_cannot_do_on_replicas_is_refused_by_name(options):
     (name,) = options
-    with pytest.raises(InputError, match=f"cannot do {name}.* on 2 replicas"):
+    with pytest.raises(InputError, match=f"does not support {name}.* on 2 replicas"):
         prepare_fit(compiled(**options))
     prepare_fit(compiled(replicas=1, **options))
     prepare_fit(compiled())

@@ -101,5 +101,7 @@ def test_a_first_batch_too_small_for_the_replicas():
         num_replicas_in_sync = 4
 
     check_batch(Strategy(), 8, 2, "first_batch_size")
-    with pytest.raises(InputError, match="first_batch_size 8 cannot be divided among 4 .* of 16"):
+    with pytest.raises(
+        InputError, match="first_batch_size is 8, which cannot be divided among 4 .* of 16"
+    ):
         check_batch(Strategy(), 8, 4, "first_batch_size")

@@ -185,7 +185,7 @@ def test_two_steps(name, text_files, model, tmp_path):
 
 
 def test_names():
-    with pytest.raises(InputError, match="nor a recipe 'robertabase'.*'roberta_base'"):
+    with pytest.raises(InputError, match="no file or recipe 'robertabase'.*'roberta_base'"):
         read_options("robertabase")
     with pytest.raises(InputError, match="Cannot read fast.yaml"):
         read_options("fast.yaml")

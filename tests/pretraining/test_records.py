@@ -146,7 +146,7 @@ def test_interrupted_and_given_again(text, records, tokenizer, tmp_path, monkeyp
     monkeypatch.setattr(tokenization, "processes", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tokenize(*arguments, **options)
-    with pytest.raises(InputError, match="is not finished.*once more"):
+    with pytest.raises(InputError, match="is not finished.*command again"):
         open_corpus([str(tmp_path / "out")], tokenizer)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("shard-*")}
     assert len(before) == 5
@@ -195,7 +195,9 @@ def test_what_a_run_cannot_use_is_refused(records, vocabulary, tokenizer, tmp_pa
     names = [str(records[0])]
     with pytest.raises(InputError, match="another options than this run's"):
         open_corpus(names, WordPiece(vocabulary, lowercase=False))
-    with pytest.raises(InputError, match="only directories of keras-bert tokenize, or only text"):
+    with pytest.raises(
+        InputError, match="only directories that keras-bert tokenize wrote, or only text"
+    ):
         open_corpus([*names, "a.txt"], tokenizer)
     damaged = tmp_path / "damaged"
     damaged.mkdir()

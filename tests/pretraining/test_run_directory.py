@@ -104,5 +104,7 @@ def test_a_lock_removes_what_it_made_and_was_not_used(tmp_path):
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"config": 3}', "{}"])
 def test_a_damaged_description_is_one_sentence(tmp_path, content):
     (tmp_path / RUN).write_text(content)
-    with pytest.raises(InputError, match=r"pretraining.json is damaged: .* Restore it, or choose"):
+    with pytest.raises(
+        InputError, match=r"pretraining.json is damaged: .* Restore the file, or choose"
+    ):
         check_directory(tmp_path, config("unused", tmp_path))

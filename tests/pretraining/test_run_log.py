@@ -50,5 +50,7 @@ def test_tensorboards_file_that_cannot_be_written(written, monkeypatch):
         raise tf.errors.ResourceExhaustedError(None, None, "No space left. More of it.")
 
     monkeypatch.setattr(tf.summary.experimental, "write_raw_pb", refuse)
-    with pytest.raises(StorageError, match=r"Cannot write for TensorBoard: No space left\.$"):
+    with pytest.raises(
+        StorageError, match=r"Cannot write the log for TensorBoard: No space left\.$"
+    ):
         log.write(ROW)

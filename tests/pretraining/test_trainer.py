@@ -155,7 +155,7 @@ def test_a_damaged_checkpoint_is_passed_over(finished, text_files, tmp_path, cap
     data[-1] ^= 1
     path.write_bytes(data)
     pretrain(run, progress=False)
-    assert "Passing over a damaged" in caplog.text
+    assert "Skipping a damaged" in caplog.text
     assert f"Removing {path.parent}" in caplog.text
     assert_same_run(tmp_path / "run", finished[0])
     other = tmp_path / "run" / "checkpoints" / "step-00000018" / "optimizer.safetensors"
@@ -233,7 +233,7 @@ def test_fit_trains_the_same_model(text_files, tmp_path):
 
 def test_a_loss_that_is_not_finite_ends_the_run(text_files, tmp_path):
     run = config(text_files, tmp_path / "run", learning_rate=10.0, weight_decay=10.0)
-    refused(run, r"no longer finite at step \d+\. The last good .*/step-00000008; begin another")
+    refused(run, r"no longer finite at step \d+\. The last good .*/step-00000008\. Start another")
 
 
 def refused(run, match):
@@ -310,11 +310,13 @@ def test_text_that_cannot_be_used(text_files, tmp_path):
     one = [str(tmp_path / "one.txt")]
     refused(
         config(text_files, tmp_path / "run", corpus=one),
-        "training text is not enough. One document",
+        "training text is not enough. There is only one document",
     )
     (tmp_path / "held.txt").write_text(("sun rises.\n" * 40 + "\n") * 3)
     held = {"corpus": [str(tmp_path / "held.txt")], "validation": one}
-    refused(config(text_files, tmp_path / "run", **held), "held-out text is not enough. One doc")
+    refused(
+        config(text_files, tmp_path / "run", **held), "held-out text is not enough. There is only"
+    )
     (tmp_path / "end.txt").write_text("sun rises.\n" * 19 + "moon\n")
     end = {"family": "albert", "corpus": [str(tmp_path / "end.txt")], "validation_ratio": 0.05}
     refused(config(text_files, tmp_path / "run", **end), "held-out text is too short for an exam")

@@ -40,9 +40,9 @@ def test_a_worker_tells_what_stopped_it(where):
     with pytest.raises(WorkerLostError) as refusal, Workers(Strategy()).on_worker_failure():
         raise error
     assert str(refusal.value) == (
-        "Worker 1 of 2 stops, since another one has stopped or cannot be reached, or it failed "
-        "itself (No room for 7 bytes); see what the others say, and start all of them again: they "
-        "go on from the last checkpoint."
+        "Worker 1 of 2 stops, because another one has stopped or cannot be reached, or it failed "
+        "itself (No room for 7 bytes). Read the messages of the others, and start all of them "
+        "again: they continue from the last checkpoint."
     )
     with (
         pytest.raises(tf.errors.InternalError),

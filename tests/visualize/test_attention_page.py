@@ -150,7 +150,7 @@ def test_refusals(model, tmp_path):
     diverged.set_weights([np.full_like(weights, np.nan) for weights in diverged.get_weights()])
     with pytest.raises(InputError, match="attention is not finite"):
         visualize.attention(diverged, "film")
-    with pytest.raises(InputError, match="there is no folder .*nowhere; make it first"):
+    with pytest.raises(InputError, match="there is no folder .*nowhere; create it first"):
         visualize.attention(model, "film").save(tmp_path / "nowhere" / "page.html")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()

@@ -31,9 +31,9 @@ def test_a_picture(run, tmp_path):
 def test_nothing_to_draw(run, tmp_path):
     with pytest.raises(InputError, match="no log"):
         plot_runs({"a": tmp_path}, tmp_path / "a.png")
-    with pytest.raises(InputError, match="measure 'losses'; those that are there are loss, mlm_"):
+    with pytest.raises(InputError, match="measure 'losses'; choose from loss, mlm_"):
         plot_runs({"a": run}, tmp_path / "a.png", measures=["loss", "losses"])
-    with pytest.raises(InputError, match="let it end in .png"):
+    with pytest.raises(InputError, match="give a name that ends in .png"):
         plot_runs({"a": run}, tmp_path / "a.docx")
     (run / "log.jsonl").write_text('{"event": "train", "step": 1}\n')
     with pytest.raises(InputError, match="no losses"):

@@ -65,7 +65,7 @@ def test_the_matrix_is_that_of_scikit_learn():
     targets, predictions = random_labels(labels[:6])
     expected = metrics.confusion_matrix(targets, predictions, labels=labels)
     np.testing.assert_array_equal(confusion_matrix(targets, predictions, labels), expected)
-    with pytest.raises(InputError, match="'z' is none of"):
+    with pytest.raises(InputError, match="'z', but must be one of"):
         confusion_matrix(["a"], ["z"], ["a", "b"])
 
 
@@ -86,7 +86,7 @@ def test_pictures_appear_whole_or_not_at_all(tmp_path):
     before = path.read_bytes()
     with pytest.raises(InputError, match="no numbers to draw"):
         plot_curves([], path)
-    with pytest.raises(InputError, match=r"let it end in \.png"):
+    with pytest.raises(InputError, match=r"a name that ends in \.png"):
         plot_confusion(["a"], ["a"], ["a"], tmp_path / "matrix.docx")
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == ["curves.png"]

@@ -104,7 +104,7 @@ def test_refusals_of_maps():
     for arguments, message in (
         ((vectors(1), ["one"]), "two texts or more, not 1"),
         ((vectors(), TEXTS, ["a"]), "1 labels for 12 texts"),
-        ((vectors(3), TEXTS), r"vectors \[12, H\].* not an array \[3, 7\]"),
+        ((vectors(3), TEXTS), r"vectors \[12, H\].* not an array of shape \[3, 7\]"),
         ((vectors() * np.nan, TEXTS), "vectors are not finite"),
         ((diverged(), TEXTS), "vectors are not finite"),
         (([["a"], ["b", "c"]], TEXTS[:2]), "a model of keras_bert or vectors .* this list"),

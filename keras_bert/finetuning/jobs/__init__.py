@@ -1,6 +1,6 @@
-"""The jobs: how models are fine-tuned on labelled examples, one module for each task.
+"""Jobs: how the models of each task are fine-tuned on labelled examples.
 
-Each module has the name of its task and defines `JOB`.
+There is one module for each task. It has the name of the task and defines `JOB`.
 """
 
 import importlib
@@ -27,7 +27,7 @@ def job_of(model: Any) -> Job:
 
 
 def job_of_task(task: str) -> Job:
-    """Returns the job of a task with this name; imports it.
+    """Imports and returns the job of the task with this name.
 
     Raises:
         InputError: if no task that can be fine-tuned has this name.

@@ -1,4 +1,4 @@
-"""Job of text classification: texts or pairs to one label, several labels or a number."""
+"""Job of text classification: predicts one label, several labels or a number for each text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,10 +40,10 @@ def read(
     labelled: bool = True,
     on_error: Any = "fail",
 ) -> TextExamples:
-    """Reads texts or pairs; see `read_examples`. `glue` names a task of GLUE with such a file.
+    """Reads texts or pairs; see `read_examples`. If the file is from GLUE, `glue` names the task.
 
     Raises:
-        InputError: if the file cannot be read, or is no file of the task of GLUE.
+        InputError: if the file cannot be read, or the GLUE task has no file with this name.
     """
     if glue is None:
         return read_examples(
@@ -57,7 +57,7 @@ def read(
         )
     splits = {file: split for split, file in GLUE[glue].files.items()}
     if Path(path).name not in splits:
-        raise InputError(f"{path} is none of the files of {glue}: {', '.join(splits)}.")
+        raise InputError(f"{path} is not a file of GLUE's task {glue}; give {', '.join(splits)}.")
     return read_glue(glue, splits[Path(path).name], Path(path).parent, on_error=on_error)
 
 
@@ -67,7 +67,7 @@ def arguments(
     problem_type: str | None = None,
     pooling: str | None = None,
 ) -> dict[str, Any]:
-    """Returns labels and type of problem, by default as the labels look."""
+    """Returns labels, problem type and pooling. By default, labels decide the problem type."""
     problem_type = problem_type or problem_type_of(train)
     labels = label_names(train, problem_type)
     return {"labels": labels, "problem_type": problem_type, "pooling": pooling}
@@ -98,12 +98,12 @@ def metrics(model: Any) -> tuple[str, ...]:
     """Returns the metrics of the model's type of problem.
 
     Raises:
-        InputError: if it is a regression of several numbers.
+        InputError: if the model predicts several numbers.
     """
     if model.problem_type == "regression" and model.num_labels != 1:
         raise InputError(
-            f"The model predicts {model.num_labels} numbers for each text; a regression is "
-            "trained and measured here on one."
+            f"The model predicts {model.num_labels} numbers for each text, but only a model that "
+            "predicts one number can be fine-tuned and measured."
         )
     two = model.problem_type == "single_label" and model.num_labels == 2
     return METRICS["two_labels" if two else model.problem_type]
@@ -111,7 +111,7 @@ def metrics(model: Any) -> tuple[str, ...]:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SmoothedCrossentropy(keras.losses.Loss):
-    """Cross-entropy with a part of each target spread over all labels.
+    """Cross-entropy that spreads a part of each target evenly over all labels.
 
     Szegedy et al. 2015 (https://arxiv.org/abs/1512.00567), section 7.
 
@@ -139,7 +139,7 @@ def loss(model: Any, recipe: Recipe) -> keras.losses.Loss:
     """Returns the model's loss, with smoothed labels if the recipe says so.
 
     Raises:
-        InputError: if a regression is to smooth labels.
+        InputError: if the recipe smooths labels and the model is a regression.
     """
     smoothing = recipe.label_smoothing
     if not smoothing:
@@ -157,12 +157,12 @@ def weights(
     """Returns the weight of each example's label, or None without class weights.
 
     Raises:
-        InputError: if the examples have but one label, or the weights do not fit the labels.
+        InputError: if all examples have the same label, or the weights do not fit the labels.
     """
     values, given = targets.values, recipe.class_weights
     if model.problem_type == "single_label" and (values == values[0]).all():
         raise InputError(
-            f"{examples.path}: all examples to learn from have the label "
+            f"{examples.path}: all training examples have the label "
             f"{model.labels[values[0]]!r}; a classifier needs at least two labels to tell apart."
         )
     if given is None:
@@ -179,7 +179,7 @@ def weights(
         for label in given:
             if label not in model.labels:
                 raise InputError(
-                    f"class_weights has {label!r}, which is no label of the model."
+                    f"class_weights has {label!r}, which is not a label of the model."
                     f"{closest(label, model.labels)} Its labels are "
                     f"{', '.join(map(repr, model.labels))}."
                 )

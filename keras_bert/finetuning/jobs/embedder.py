@@ -1,4 +1,4 @@
-"""Job of text embedding: texts that belong together to vectors that are near each other."""
+"""Job of text embedding: gives texts that belong together vectors that are near each other."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ METRICS = {
 """Metrics by objective."""
 
 SimilarityExamples = TextExamples | ChoiceExamples
-"""Pairs, or a text with its right and its wrong choices. Without labels, the first is right."""
+"""Pairs, or texts with right and wrong choices. Without labels, the first choice is right."""
 
 
 def read(
@@ -82,11 +82,12 @@ def rows(model: Any, examples: SimilarityExamples) -> Rows:
 def targets(model: Any, examples: SimilarityExamples, rows: Rows) -> PerRow:
     """Returns the targets of `TextEmbedder.default_loss`.
 
-    For "contrastive", equal first texts have the same number, since a text that belongs to one of
-    them is not wrong for the other.
+    For "contrastive", the target is a number that identifies the first text. Equal first texts
+    have equal numbers, so that the loss does not take a right second text for a wrong one.
 
     Raises:
-        InputError: if the examples have no second texts, or not the labels of the objective.
+        InputError: if the examples have no second texts, or not the labels that the objective
+            needs.
     """
     if rows.group == 1:
         raise InputError(
@@ -123,8 +124,9 @@ def measure(
 ) -> dict[str, float]:
     """Returns the metrics and, unless the objective is "contrastive", the loss.
 
-    For "contrastive", each text's own text is searched among the texts of all examples. The
-    correlation of equal cosines is nan.
+    For "contrastive", the metrics measure a search: each first text is the query, and its second
+    text must be found among the other texts of all examples. If all cosines are equal, the
+    correlation is nan.
     """
     vectors, right = _vectors(rows, outputs), targets(model, examples, rows).values
     if model.objective == "contrastive":
@@ -145,17 +147,22 @@ def weights(
     """Returns None: all examples have the same weight.
 
     Raises:
-        InputError: if there are class weights, or no batch has two different texts.
+        InputError: if the recipe has class weights, all first texts are the same, or a step on a
+            device has only one example.
     """
     if model.objective == "contrastive":
         if len(np.unique(targets.values)) < 2:
-            raise InputError(f"{examples.path}: all first texts are the same.")
+            raise InputError(
+                f"{examples.path}: all first texts are the same, so there are no wrong pairs to "
+                "learn from; give at least two different ones."
+            )
         devices = model.distribute_strategy.num_replicas_in_sync
         if recipe.batch_size // (recipe.gradient_accumulation_steps * devices) < 2:
             raise InputError(
-                f"A batch_size of {recipe.batch_size} in "
-                f"{recipe.gradient_accumulation_steps} micro-batches on "
-                f"{devices} devices leaves no other texts to tell a text's own from; enlarge it."
+                f"batch_size is {recipe.batch_size}, with "
+                f"{recipe.gradient_accumulation_steps} micro-batches on {devices} devices. Then "
+                "a device sees one pair at a time and has no wrong texts to compare with; raise "
+                "batch_size."
             )
     return no_weights(model, examples, targets, recipe)
 
@@ -176,7 +183,7 @@ JOB = Job(
 
 
 def _groups(examples: SimilarityExamples) -> list[tuple[str, ...]]:
-    """Returns the texts of each example: the text, its own text, and wrong texts."""
+    """Returns the texts of each example: the first text, the right one for it, and wrong ones."""
     if isinstance(examples, TextExamples):
         columns = (examples.texts,) if examples.pairs is None else (examples.texts, examples.pairs)
         return list(zip(*columns, strict=True))
@@ -189,7 +196,7 @@ def _groups(examples: SimilarityExamples) -> list[tuple[str, ...]]:
 
 
 def _vectors(rows: Rows, outputs: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns the outputs by examples, `[N, C, H]`."""
+    """Returns the vectors of the C texts of each example, `[N, C, H]`."""
     vectors = np.array(outputs)
     return vectors.reshape(-1, rows.group, vectors.shape[-1])
 
@@ -201,7 +208,7 @@ def _numbered(texts: Sequence[str]) -> np.ndarray:
 
 
 def _ranks(examples: SimilarityExamples, vectors: np.ndarray) -> np.ndarray:
-    """Returns the rank of each example's own text among all texts that are not the first."""
+    """Returns the rank of each example's right text among all texts that are not first texts."""
     groups = _groups(examples)
     numbers = _numbered([text for group in groups for text in group[1:]])
     documents = numbers.reshape(len(groups), -1)

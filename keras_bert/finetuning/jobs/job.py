@@ -1,4 +1,4 @@
-"""Base of the jobs: examples to rows, targets, predictions and metrics."""
+"""Class of the jobs. A job turns examples into rows, targets, predictions and metrics."""
 
 import dataclasses
 from collections.abc import Callable
@@ -13,10 +13,11 @@ from keras_bert.finetuning.examples import Examples
 
 @dataclasses.dataclass(frozen=True)
 class PerRow:
-    """Targets of rows or, if rows form groups, of groups.
+    """One target for each row or, if rows form groups, for each group.
 
     Args:
-        values: a nest of arrays `[E, ...]`, E being rows / `rows.group`.
+        values: an array `[E, ...]` or a nested structure of arrays. E is the number of rows divided
+            by `rows.group`.
     """
 
     values: Any
@@ -24,12 +25,13 @@ class PerRow:
 
 @dataclasses.dataclass(frozen=True)
 class PerToken:
-    """Targets of tokens, padded to `[B, T]` as the rows are.
+    """One target for each token. `batches` pads the targets to `[B, T]`, as it pads the rows.
 
     Args:
-        values: int32 `[tokens]`, in the order of `rows.flat`; `layers.crf.IGNORED` at tokens
-            without a target.
-        mean: "tokens" if the loss of a batch is the mean over tokens with a target, or "rows".
+        values: int32 `[tokens]`, in the order of `rows.flat`. A token without a target has the
+            value `layers.crf.IGNORED`.
+        mean: "tokens" if the loss of a batch is the mean over tokens with a target, "rows" if it
+            is the mean over rows.
     """
 
     values: np.ndarray
@@ -43,18 +45,18 @@ def default_loss(model: Any, recipe: Any) -> Any:
     """Returns the model's own loss.
 
     Raises:
-        InputError: if the recipe smooths labels, which only a classifier of texts can.
+        InputError: if the recipe smooths labels. Only a classifier of texts can smooth labels.
     """
     if recipe.label_smoothing:
         raise InputError(
             f"label_smoothing is {recipe.label_smoothing}, but a {type(model).__name__} cannot "
-            "smooth labels; leave it at 0."
+            "smooth labels; leave label_smoothing at 0."
         )
     return model.default_loss()
 
 
 def measured_loss(model: Any, targets: np.ndarray, outputs: np.ndarray) -> float:
-    """Returns the model's loss of all examples at once."""
+    """Returns the model's loss, computed on all examples at once."""
     return float(ops.convert_to_numpy(model.default_loss()(targets, outputs)))
 
 
@@ -62,7 +64,7 @@ def no_weights(model: Any, examples: Any, targets: Targets, recipe: Any) -> np.n
     """Returns None: all examples have the same weight.
 
     Raises:
-        InputError: if the recipe has class weights, which only a classifier of texts can use.
+        InputError: if the recipe has class weights. Only a classifier of texts can use them.
     """
     if recipe.class_weights is not None:
         raise InputError(
@@ -74,28 +76,30 @@ def no_weights(model: Any, examples: Any, targets: Targets, recipe: Any) -> np.n
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Job:
-    """Functions that train and measure one kind of model.
+    """Functions that train and measure the models of one task.
 
-    Everything that differs between the kinds is here.
+    Everything that differs between tasks is here. For a field that is a function, the list below
+    shows the function's arguments and its result.
 
     Args:
         examples: class of the examples.
-        formats: formats of files that `read` takes.
-        read: path and keyword options to examples.
-        arguments: training examples, other examples and keyword options to the arguments of the
-            model's constructor.
-        keeps_head: whether a head that was trained before is trained on.
-        rows: model and N examples to `Rows`, for training, evaluation and prediction alike.
-        targets: model, examples and rows to the targets of the loss. An InputError names file
-            and line.
-        predict: model, examples, rows and outputs of `model.predict_rows` to one dictionary for
-            each example, ready for JSON.
-        measure: model, examples, rows and outputs to metrics by name, and `loss` if it is known.
-        metrics: model to the names of its metrics. The larger, the better. The first one chooses
-            the best epoch.
-        loss: model and recipe to the loss of `compile`, or None if the model has its own.
-        weights: model, training examples, targets and recipe to the weight of each element in the
-            loss, float32 `[E]`, or None. An InputError says that nothing can be learned.
+        formats: file formats that `read` knows.
+        read: `(path, **options)`. Returns examples.
+        arguments: `(train, *others, **options)`. Returns arguments for the model's constructor,
+            from the training examples, the other examples and the options.
+        keeps_head: whether a head that was trained before is kept and trained further.
+        rows: `(model, examples)`. Returns `Rows` for training, evaluation and prediction.
+        targets: `(model, examples, rows)`. Returns the targets of the loss. If a label is wrong,
+            raises an InputError that names file and line.
+        predict: `(model, examples, rows, outputs)`, with the outputs of `model.predict_rows`.
+            Returns one dictionary for each example, ready for JSON.
+        measure: `(model, examples, rows, outputs)`. Returns metrics by name, and `loss` if it is
+            known.
+        metrics: `(model)`. Returns the names of the metrics. A larger value is better. The first
+            metric chooses the best epoch.
+        loss: `(model, recipe)`. Returns the loss for `compile`, or None if the model has its own.
+        weights: `(model, train, targets, recipe)`. Returns the weight of each element in the
+            loss, float32 `[E]`, or None. If nothing can be learned, raises an InputError.
     """
 
     examples: type[Examples]

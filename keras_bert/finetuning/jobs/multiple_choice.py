@@ -1,4 +1,4 @@
-"""Texts to the choice that goes with each, as in SWAG."""
+"""Job of multiple choice: predicts which of several choices fits each text, as in SWAG."""
 
 import dataclasses
 from typing import Any
@@ -18,7 +18,7 @@ def rows(model: Any, examples: ChoiceExamples) -> Rows:
     """Returns a group of rows per text: the text with each of its choices.
 
     Raises:
-        InputError: if the texts have not all the same number of choices.
+        InputError: if the texts differ in their number of choices.
     """
     examples.check_counts()
     count = max([1, *map(len, examples.choices)])
@@ -29,7 +29,7 @@ def targets(model: Any, examples: ChoiceExamples, rows: Rows) -> PerRow:
     """Returns the index of the right choice.
 
     Raises:
-        InputError: if the examples have no labels, or a label that is no choice.
+        InputError: if the examples have no labels, or a label is not the number of a choice.
     """
     if examples.labels is None:
         raise InputError(f"{examples.path} does not say which choices are right; add a label.")
@@ -56,7 +56,7 @@ JOB = Job(
     examples=ChoiceExamples,
     formats=FORMATS,
     read=read_choices,
-    arguments=lambda train, *others: {},  # none depends on examples
+    arguments=lambda train, *others: {},  # no argument depends on examples
     keeps_head=True,
     rows=rows,
     targets=targets,

@@ -1,4 +1,4 @@
-"""Job of question answering: questions to spans of contexts, as in SQuAD 1.1 and 2.0."""
+"""Job of question answering: finds the answer in a context, as in SQuAD 1.1 and 2.0."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,7 +42,7 @@ def read(
 def arguments(
     train: QuestionExamples, *others: Examples, null_threshold: float | None = None
 ) -> dict[str, Any]:
-    """Returns a threshold of 0, or the given one, if some training questions have no answer."""
+    """Returns the threshold: by default 0 if some training questions have no answer, else None."""
     if null_threshold is None and not all(train.answers or ()):
         null_threshold = 0.0
     return {"null_threshold": null_threshold}
@@ -54,9 +54,9 @@ def rows(model: Any, examples: QuestionExamples) -> Rows:
 
 
 def targets(model: Any, examples: QuestionExamples, rows: Rows) -> PerRow:
-    """Returns the first and the last token of a question's first answer.
+    """Returns, for each row, the first and the last token of the question's first answer.
 
-    Both are 0, the position of `[CLS]`, in rows that do not hold the whole answer.
+    Both are 0, the position of `[CLS]`, if the row does not hold the whole answer.
 
     Raises:
         InputError: if the examples have no answers.
@@ -77,8 +77,8 @@ def _positions(
 ) -> list[tuple[int, int]]:
     """Returns the first and last token of the span in each row, or (0, 0).
 
-    A tokenizer may drop characters at the ends of a span. So a row holds the whole span if it
-    holds as much of it as all rows together.
+    A tokenizer may drop characters at the ends of a span. So a row holds the whole span if the
+    tokens of all rows together show no more of the span than the row's tokens.
     """
     touched = [
         np.flatnonzero((row["starts"] >= 0) & (row["ends"] > span[0]) & (row["starts"] < span[1]))
@@ -112,10 +112,10 @@ def predict(
 def measure(
     model: Any, examples: QuestionExamples, rows: Rows, outputs: Logits
 ) -> dict[str, float]:
-    """Returns the loss and the scores of SQuAD's scripts.
+    """Returns the loss and the scores of SQuAD's official scripts.
 
-    If some questions have no answer (2.0), adds the best `null_threshold` for these examples, and
-    the scores with this threshold.
+    If some questions have no answer, as in SQuAD 2.0, adds the best scores that any
+    `null_threshold` gives on these examples, and the threshold for each.
     """
     answers = [[text for text, _ in several] for several in _answers(examples)]
     found = candidates_of(rows, outputs, examples.contexts)
@@ -136,14 +136,14 @@ def measure(
 def _answers(examples: QuestionExamples) -> Sequence[Sequence[tuple[str, int]]]:
     if examples.answers is None:
         raise InputError(
-            f"{examples.path} has no answers; give some, or an empty list to every question "
-            "without one."
+            f"{examples.path} has no answers; give some. A question without an answer needs an "
+            "empty list."
         )
     return examples.answers
 
 
 def _loss(outputs: Logits, positions: Mapping[str, np.ndarray]) -> float:
-    """Returns the mean of the cross-entropies of start and end, over rows."""
+    """Returns the mean cross-entropy of start and end over all rows."""
     total = 0.0
     for name in OUTPUTS:
         for logits, position in zip(outputs[name], positions[name], strict=True):

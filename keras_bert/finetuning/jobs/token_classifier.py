@@ -1,4 +1,4 @@
-"""Job of token classification: words to tags of entities, parts of speech or slots."""
+"""Job of token classification: tags words with entities, parts of speech or slots."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def read(
     """Reads tagged words; see `read_tagged`. Columns of CoNLL files have numbers, from 1 on.
 
     Raises:
-        InputError: if the file cannot be read, or a column is no number.
+        InputError: if the file cannot be read, or a column is not a number.
     """
     named = {"word_column": text_column, "tag_column": next(iter(label_column), None)}
     columns: dict[str, Any] = {k: _index(name) for k, name in named.items() if name is not None}
@@ -58,10 +58,10 @@ def arguments(
     crf: bool = False,
     continue_labels: bool = False,
 ) -> dict[str, Any]:
-    """Returns the labels: all tags that the entities can have, even if they do not occur.
+    """Returns the model's arguments. The labels are all tags that the file's entities can have.
 
-    By default, the scheme is the scheme of the tags. But IOB1 becomes IOB2: a file in IOB1 hardly
-    ever has a B, so no model would learn it.
+    By default, the scheme is the scheme of the tags. But tags in IOB1 are converted to IOB2: a
+    file in IOB1 has hardly any B tags, so a model could not learn them.
     """
     detected = detect_scheme(train.tags or ())
     scheme = scheme or ("iob2" if detected == "iob1" else detected)
@@ -81,13 +81,13 @@ def rows(model: Any, examples: TaggedExamples) -> Rows:
 def targets(model: Any, examples: TaggedExamples, rows: Rows) -> PerToken:
     """Returns the label of each word at its first token, in the row with the most context.
 
-    If the model has `continue_labels`, the word's other tokens have the label, too, but as inside
-    of an entity. For a CRF, words of an entity that no single row holds have no label, because a
-    sequence of labels must not begin or end inside of an entity.
+    If the model has `continue_labels`, the word's other tokens have the label, too, with `I-` in
+    place of `B-`. If a CRF's entity is divided between rows, its words have no label, because a
+    sequence of labels must not begin or end inside an entity.
 
     Raises:
-        InputError: if the examples have no tags or no words, or a tag that the model does not
-            know; the message names file and line.
+        InputError: if the examples have no tags or no words, or the model does not know a tag;
+            the message names file and line.
     """
     ids = {label: index for index, label in enumerate(model.labels)}
     tags = _tags(model, examples)
@@ -140,7 +140,7 @@ def measure(
 
 
 def metrics(model: Any) -> tuple[str, ...]:
-    """Returns accuracy and, if the labels mark entities, the metrics of entities."""
+    """Returns the names of the metrics: accuracy, and F1 and so on if labels mark entities."""
     return ("f1", "precision", "recall", "accuracy") if _finds_entities(model) else ("accuracy",)
 
 
@@ -152,7 +152,7 @@ def _tags(model: Any, examples: TaggedExamples) -> tuple[tuple[str, ...], ...]:
     """Returns the tags of each text in the scheme of the model."""
     tags = examples.in_scheme(model.scheme).tags
     if tags is None:
-        raise InputError(f"{examples.path} has no tags; give every word one.")
+        raise InputError(f"{examples.path} has no tags; give every word a tag.")
     return tags
 
 
@@ -174,7 +174,7 @@ def _first_of_word(rows: Rows, tokens: np.ndarray, examples: TaggedExamples) -> 
         tokens: index of the first token of each word, or -1.
         examples: examples with these words.
     """
-    ends = np.zeros(len(rows.flat["starts"]), np.int64)  # of words, at their first tokens
+    ends = np.zeros(len(rows.flat["starts"]), np.int64)  # end of a word, at its first token
     word_ends = np.array([end for words in examples.words for _, end in words], np.int64)
     ends[tokens[tokens >= 0]] = word_ends[tokens >= 0]
     positions = np.arange(len(ends))
@@ -190,7 +190,12 @@ def _row_of_tokens(rows: Rows, tokens: np.ndarray) -> np.ndarray:
 
 
 def _cut(tags: Iterable[Sequence[str]], row: np.ndarray) -> np.ndarray:
-    """Returns whether each word, in rows `[W]`, is of an entity in several rows: bool `[W]`."""
+    """Returns whether each word belongs to an entity that is divided between rows, bool `[W]`.
+
+    Args:
+        tags: tags of the words of each text.
+        row: row of each word, int `[W]`.
+    """
     cut = np.zeros(len(row), bool)
     shift = 0
     for own in tags:

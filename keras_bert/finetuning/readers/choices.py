@@ -1,4 +1,4 @@
-"""Texts with choices: SWAG's CSV files, and any table of a context and its choices.
+"""Reader of texts with choices, from SWAG's CSV files or any table of contexts and choices.
 
 Zellers et al. (2018), arXiv:1808.05326.
 """
@@ -12,7 +12,7 @@ from keras_bert.finetuning.examples import ChoiceExamples
 from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import Row, Table, find_column, read_table, require_column
 
-_SWAG = ("sent1", "sent2")  # the sentence, and how all choices begin
+_SWAG = ("sent1", "sent2")  # the first sentence, and the beginning of all choices
 _CONTEXTS = ("context", "premise", "question", "goal", "sentence", "text", "ctx", "startphrase")
 _LABELS = ("label", "answer", "target", "gold_label")
 _LISTS = ("choices", "endings", "options")
@@ -31,23 +31,22 @@ def read_choices(
     labelled: bool = True,
     on_error: OnError = "fail",
 ) -> ChoiceExamples:
-    """Reads texts, their choices, and which of these is right.
+    """Reads texts, their choices, and the right choice of each text.
 
-    In SWAG's files, the context is the first sentence, and a choice is the beginning of the
-    second with an ending.
+    In SWAG's files, the context is the first sentence. A choice is the beginning of the second
+    sentence followed by one of the endings.
 
     Args:
         path: a CSV, TSV or JSONL file.
-        text_column: column of the text; by default found by its usual name.
-        choice_column: a column for each choice, such as ending0 and ending1; or one column of a
+        text_column: column of the text. By default, it is found by its usual name.
+        choice_column: a column for each choice, such as ending0 and ending1, or one column of a
             JSONL file that has lists of choices.
-        label_column: column of the right choice: its number or, if all labels are texts of
-            choices, its text.
+        label_column: column of the right choice. It holds the number of the choice or its text.
         first_index: number of the first choice.
-        format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
+        format: "csv", "tsv" or "jsonl". By default, the ending of the file's name decides.
         header: whether the first line of a CSV or TSV file names the columns. Without a header,
             they are "1", "2" and so on.
-        labelled: whether labels are needed; if not, they are read if all examples have them.
+        labelled: whether labels are needed. If not, they are read only if all examples have one.
         on_error: "fail" at the first row that cannot be used, or "skip" such rows and log their
             number.
 
@@ -88,7 +87,7 @@ def read_choices(
         if len(texts) != count:
             raise InputError(
                 f"{place}: {len(texts)} choices, but the first example has {count}; give all "
-                "examples as many."
+                "examples the same number."
             )
         index = _index(name, texts, first_index, as_texts, place) if known else 0
         return line, text, texts, index
@@ -144,7 +143,7 @@ def _index(label: str, texts: Sequence[str], first_index: int, as_texts: bool, p
         if not 0 <= index < len(texts):
             raise InputError(
                 f"{place}: the label is {label}, but the choices are numbered {first_index} to "
-                f"{first_index + len(texts) - 1}; if the first has another number, say which."
+                f"{first_index + len(texts) - 1}; if the first has another number, set first_index."
             )
         return index
     if texts.count(label) != 1:

@@ -14,8 +14,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 def read_document(path: str | os.PathLike) -> Any:
     """Reads the value in a JSON file, plain or gzip.
 
-    Some data sets write a character beyond U+FFFF as two surrogates of three bytes each, which is
-    not UTF-8. The two are read as one character.
+    Some data sets write a character beyond U+FFFF as two surrogates of three bytes each, which
+    UTF-8 does not allow. Such a pair is read as one character.
 
     Raises:
         InputError: if the file cannot be read or is not JSON; the message names the line.
@@ -38,5 +38,5 @@ def _decoded(data: bytes) -> str:
     text = data.decode("utf-8-sig", "surrogatepass")
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-    except UnicodeDecodeError:  # half of a pair; json passes it on, and the tokenizer knows it
+    except UnicodeDecodeError:  # half of a pair; json and the tokenizer can read it
         return text

@@ -35,8 +35,10 @@ class GlueTask:
         folder: usual name of its directory.
         columns: columns of its files.
         features: names of the text, or of both texts, in TensorFlow Datasets.
-        labels: labels of its files, by their ids in TensorFlow Datasets; empty for numbers.
-        metrics: official metrics, as `keras_bert.metrics` names them. "f1" is the F1 of "1".
+        labels: labels in its files, in the order of their ids in TensorFlow Datasets. Empty if
+            the labels are numbers.
+        metrics: names of the official metrics in `keras_bert.metrics`. "f1" is the F1 of the
+            label "1".
         files: name of the file of each split.
         header: whether files with labels name their columns.
     """
@@ -108,13 +110,13 @@ def read_glue(
     *,
     on_error: OnError = "fail",
 ) -> TextExamples:
-    """Reads a split of a task. The labels are the same strings for each source.
+    """Reads a split of a GLUE task. Labels are the same strings for files and data sets.
 
     Args:
         name: name of the task, a key of `GLUE`.
-        split: "train", "validation" or "test", which has no labels. For "mnli", "validation"
-            and "test" end in "_matched" or "_mismatched".
-        folder: directory of the task or of all tasks; None takes the task from the package
+        split: "train", "validation" or "test". "test" has no labels. "mnli" has two splits each
+            for validation and test: "validation_matched", "validation_mismatched" and so on.
+        folder: directory of the task or of all tasks. By default, the task comes from the package
             tensorflow_datasets, which downloads it if necessary.
         on_error: "fail" at the first row that cannot be used, or "skip" such rows and log their
             number. Some lines of QQP's train.tsv lack columns.
@@ -129,7 +131,9 @@ def read_glue(
         )
     task = GLUE[name]
     if split not in task.files:
-        raise InputError(f"GLUE's task {name} has no part {split!r}: give {', '.join(task.files)}.")
+        raise InputError(
+            f"GLUE's task {name} has no split {split!r}: give {', '.join(task.files)}."
+        )
     if folder is None:
         examples = _from_tensorflow_datasets(name, split)
     else:
@@ -143,7 +147,7 @@ def read_glue(
         label = (examples.labels or ())[index]
         if label not in task.labels:
             raise InputError(
-                f"{examples.place(index)}: the label is {label!r}, but those of {name} are "
+                f"{examples.place(index)}: the label is {label!r}, but the labels of {name} are "
                 f"{', '.join(task.labels)}."
             )
         return index
@@ -159,7 +163,7 @@ def _from_folder(task: GlueTask, split: str, folder: Path, on_error: OnError) ->
         return read_examples(
             path, task.columns, format="tsv", header=task.header, on_error=on_error
         )
-    # Test files have names of columns, even in CoLA, but no labels.
+    # Test files have a header, even in CoLA, but no labels.
     columns = dataclasses.replace(task.columns, labels=())
     if not task.header:
         columns = Columns(task.features[0])
@@ -168,7 +172,7 @@ def _from_folder(task: GlueTask, split: str, folder: Path, on_error: OnError) ->
 
 
 def _from_microsoft(folder: Path, split: str, on_error: OnError) -> TextExamples:
-    """Reads Microsoft's files of MRPC; dev_ids.tsv of GLUE lists the pairs for validation."""
+    """Reads Microsoft's files of MRPC. GLUE's dev_ids.tsv lists the pairs for validation."""
     path = folder / f"msr_paraphrase_{'test' if split == 'test' else 'train'}.txt"
     examples = read_examples(path, GLUE["mrpc"].columns, format="tsv", on_error=on_error)
     listed = folder / "dev_ids.tsv"
@@ -210,7 +214,7 @@ def _load(name: str, split: str) -> Iterable[Mapping[str, Any]]:
         import tensorflow_datasets
     except ImportError:
         raise InputError(
-            f"{name} is to come from tensorflow_datasets, which is not installed; install it, or "
-            "name the directory that has the files."
+            f"{name} needs the package tensorflow_datasets, which is not installed; install it, or "
+            "give the folder that has the files."
         ) from None
     return tensorflow_datasets.as_numpy(tensorflow_datasets.load(name, split=split))

@@ -25,14 +25,15 @@ def read_each(
     """Returns `read(item)` for each item.
 
     Args:
-        read: raises an `InputError`, which names the line, if the item cannot be used.
+        read: function that makes an example of an item. If the item cannot be used, it raises an
+            `InputError` that names the line.
         items: contents of the file.
         path: the file, for messages.
-        on_error: "fail" raises the first error. "skip" leaves such items out, and logs their
-            number and the first few errors.
+        on_error: "fail" raises the first error. "skip" leaves items with errors out, and logs
+            their number and the first few errors.
 
     Raises:
-        InputError: for an item that cannot be used, or if all are skipped.
+        InputError: if an item cannot be used, or all items are skipped.
     """
     if on_error not in ("fail", "skip"):
         raise InputError(f"on_error is {on_error!r}, but must be 'fail' or 'skip'.")

@@ -39,7 +39,7 @@ Spans = tuple[tuple[str, int], ...]
 
 
 class Question(NamedTuple):
-    """Question as in a file, with unchecked values.
+    """Question as a file gives it, with unchecked values.
 
     Args:
         number: line of the question, or its number in the file, from 1 on.
@@ -48,7 +48,8 @@ class Question(NamedTuple):
         question: the question.
         context: text that may answer the question.
         answers: `[{"text": ..., "answer_start": ...}, ...]` as in SQuAD, or another form that
-            `read_questions` knows; `[]` without an answer, None if the file does not say.
+            `read_questions` knows. `[]` means that there is no answer, None that the file does
+            not say.
         article: title of the article.
     """
 
@@ -72,10 +73,15 @@ def read_questions(
 ) -> QuestionExamples:
     """Reads a SQuAD file, or a question, a context and an answer from each row of a table.
 
-    The articles of a SQuAD file are the groups of the examples. If there is one article, its
-    paragraphs are the groups. In a table, an answer without `answer_start` is at its first
-    occurrence in the context. `answers` of a JSON line is a string, a list of strings or of
-    `{"text": ..., "answer_start": ...}`, or one such object of two lists.
+    The articles of a SQuAD file are the groups of the examples. If there is only one article, its
+    paragraphs are the groups. If an answer has no `answer_start`, its first occurrence in the
+    context counts.
+
+    `answers` of a JSON line has one of these forms:
+
+    - a string, or a list of strings
+    - a list of objects `{"text": ..., "answer_start": ...}`
+    - an object `{"text": [...], "answer_start": [...]}`
 
     An empty list of answers, or a true `is_impossible`, means that the context does not answer the
     question.
@@ -83,14 +89,15 @@ def read_questions(
     Args:
         path: the file.
         columns: names of the columns of "question", "context", "answer", "answer_start", "id" and
-            "is_impossible" in a table. The others are found by their usual names.
-        format: "squad", "csv", "tsv" or "jsonl"; by default as the file's name ends. ".json"
-            means "squad".
+            "is_impossible" in a table. A column that is not given is found by its usual name.
+        format: "squad", "csv", "tsv" or "jsonl". By default, the ending of the file's name
+            decides; ".json" means "squad".
         header: whether the first line of a CSV or TSV file names the columns. Without a header,
             they are "1", "2" and so on.
-        labelled: whether answers are needed; if not, they are read if all questions have them.
-        on_error: "fail" at the first question that cannot be used, such as one with an answer
-            that is not in its context, or "skip" such questions and log their number.
+        labelled: whether answers are needed. If not, they are read only if all questions have
+            them.
+        on_error: "fail" at the first question that cannot be used, for example because its answer
+            is not in its context, or "skip" such questions and log their number.
 
     Raises:
         InputError: if the file cannot be read, or a question cannot be used; the message names
@@ -136,8 +143,8 @@ def write_predictions(values: Mapping[str, str | float], path: str | os.PathLike
     """Writes the file that the official scripts of SQuAD read.
 
     Args:
-        values: answer by the id of each question, "" for no answer; or, for `--na-prob-file`, a
-            score that is larger if an answer is less likely.
+        values: the answer for each question id, "" for no answer. For the scripts' option
+            `--na-prob-file`: a score for each id, which is larger if an answer is less likely.
         path: name of the JSON file.
 
     Raises:
@@ -213,15 +220,15 @@ def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
 
 
 def _checked(item: Question, labelled: bool) -> Spans | None:
-    """Returns the answers, each with its place in the context."""
+    """Returns the answers of a question, each with its position in the context."""
     for name, text in (("question", item.question), ("context", item.context)):
         if not isinstance(text, str):
             raise InputError(f"{item.place}: the {name} is {text!r}, but must be a text.")
     if item.answers is None:
         if labelled:
             raise InputError(
-                f"{item.place}: the answer is missing; give one, or say that there is none with "
-                "an empty list of answers or a true is_impossible."
+                f"{item.place}: the answer is missing; give one. If the context has no answer, "
+                "give an empty list of answers or set is_impossible to true."
             )
         return None
     try:
@@ -233,7 +240,7 @@ def _checked(item: Question, labelled: bool) -> Spans | None:
 
 
 def _pairs(item: Question) -> Sequence[tuple[Any, Any]]:
-    """Returns text and start of each answer, from any of the forms."""
+    """Returns text and start of each answer, from any form that `read_questions` knows."""
     answers = item.answers
     if isinstance(answers, dict):
         texts, starts = answers.get("text"), answers.get("answer_start")

@@ -1,4 +1,4 @@
-"""Readers of SNIPS: the intents of spoken commands, and the slots in them.
+"""Readers of SNIPS: the intents of spoken commands, and the slots in the commands.
 
 Coucke et al. (2018), arXiv:1805.10190. Each intent has a directory with files of utterances. An
 utterance is a list of parts; a part with an "entity" is a slot:
@@ -22,7 +22,7 @@ Part = tuple[str, str | None]  # a text, and the name of its slot
 
 
 def read_intents(folder: str | os.PathLike, split: str = "train") -> TextExamples:
-    """Reads the utterances, with their intents as labels.
+    """Reads the utterances of a split, with their intents as labels.
 
     Args:
         folder: folder with a directory for each intent.
@@ -44,9 +44,9 @@ def read_intents(folder: str | os.PathLike, split: str = "train") -> TextExample
 def read_slots(
     folder: str | os.PathLike, split: str = "train", *, scheme: str = "iob2"
 ) -> TaggedExamples:
-    """Reads the utterances, with their slots as tags of words.
+    """Reads the utterances of a split, with their slots as tags of words.
 
-    Words are also split at the borders of slots.
+    A word also begins and ends at the border of a slot.
 
     Args:
         folder: folder with a directory for each intent.

@@ -1,7 +1,8 @@
 """Reader of rows from CSV, TSV and JSONL files.
 
-CSV is read with quotes, TSV without (as GLUE's files are written: a quote is a character). Both
-may be gzip. A line end inside a quoted field is read as a line feed.
+In CSV files, quotes enclose fields. In TSV files, a quote is a character like any other, as in
+GLUE's files. All files may be compressed with gzip. A line end inside a quoted field is read as a
+line feed.
 """
 
 import csv
@@ -29,7 +30,7 @@ _LONGEST_FIELD = 2**31 - 1  # Python's own limit is 128 kB
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Values by column, and the line of the file at which they begin."""
+    """Values of a row by column, and the line of the file at which the row begins."""
 
     line: int
     values: Mapping[str, Any]
@@ -41,8 +42,8 @@ class Table:
 
     Args:
         path: the file, for messages.
-        columns: names in order; without a header "1", "2", ...
-        rows: rows, one or more.
+        columns: names of the columns in order. Without a header, they are "1", "2" and so on.
+        rows: one or more rows.
     """
 
     path: Path
@@ -51,7 +52,7 @@ class Table:
 
 
 def format_of(path: str | os.PathLike) -> str | None:
-    """Returns the format by the ending of a file's name, with or without ".gz"."""
+    """Returns the format that a file's ending means, with or without ".gz", or None."""
     return _FORMATS.get(Path(Path(path).name.removesuffix(".gz")).suffix.lower())
 
 
@@ -66,9 +67,10 @@ def read_table(
 
     Args:
         path: the file.
-        format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
+        format: "csv", "tsv" or "jsonl". By default, the ending of the file's name decides.
         header: whether the first line of a CSV or TSV file names the columns.
-        on_error: "fail", or "skip" lines that have too few or too many fields or are not JSON.
+        on_error: what to do with lines that have too few or too many fields or are not JSON:
+            "fail" at the first one, or "skip" them.
 
     Raises:
         InputError: if the file is missing, empty, binary or not UTF-8, or a line is malformed;
@@ -92,7 +94,9 @@ def read_table(
 
 
 def find_column(table: Table, given: str | None, usual: Sequence[str]) -> str | None:
-    """Returns the given column or else the first with a usual name, in upper or lower case.
+    """Returns the given column or, by default, the first column with a usual name.
+
+    Upper and lower case do not matter for usual names. If no column has one, returns None.
 
     Raises:
         InputError: if the given column does not exist.
@@ -107,10 +111,10 @@ def find_column(table: Table, given: str | None, usual: Sequence[str]) -> str | 
 
 
 def require_column(table: Table, what: str, given: str | None, usual: Sequence[str]) -> str:
-    """Returns the column of `find_column`, which must exist.
+    """Returns the column that `find_column` finds.
 
     Raises:
-        InputError: if it does not exist.
+        InputError: if there is no such column.
     """
     found = find_column(table, given, usual)
     if found is None:

@@ -19,7 +19,7 @@ _ENTITY = ("start", "end", "label")
 _DOCUMENT = "-DOCSTART-"
 _NO_WORD = re.compile(r"\d+[-.]\d+\t")  # CoNLL-U: a contraction before its words, or an empty node
 
-Word = tuple[int, int]  # first character, and the one after the last
+Word = tuple[int, int]  # position of its first character, and of the character after its last
 
 
 class Sentence(NamedTuple):
@@ -50,19 +50,22 @@ def read_tagged(
 ) -> TaggedExamples:
     """Reads tagged words from a CoNLL file (see `read_conll`) or from JSON lines.
 
-    A JSON line is `{"tokens": [...], "tags": [...]}`, or
-    `{"text": "...", "entities": [{"start": 0, "end": 5, "label": "PER"}, ...]}` with places in
-    characters, which become IOB2 tags of the words of the text. An entity may also be a list
-    `[0, 5, "PER"]`.
+    A JSON line has one of these forms:
+
+    - `{"tokens": [...], "tags": [...]}`
+    - `{"text": "...", "entities": [{"start": 0, "end": 5, "label": "PER"}, ...]}`, with positions
+      of characters. An entity may also be a list `[0, 5, "PER"]`. Entities are converted to IOB2
+      tags of the words.
 
     Args:
         path: the file.
-        format: "conll" or "jsonl"; by default "jsonl" if the file's name ends so, else "conll".
-        scheme: "iob1", "iob2" or "bioes" converts the tags; None leaves them as they are.
-        labelled: whether tags are needed; if not, they are read if all sentences have them.
+        format: "conll" or "jsonl". By default, it is "jsonl" if the file's name ends in ".jsonl"
+            or ".ndjson", else "conll".
+        scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
+        labelled: whether tags are needed. If not, they are read only if all sentences have them.
         on_error: "fail" at the first sentence that cannot be used, or "skip" such sentences and
-            log their number. A word without a tag cannot be used, nor an entity that begins or
-            ends inside a word.
+            log their number. A sentence cannot be used if a word has no tag, or if an entity
+            begins or ends inside a word.
         **columns: `word_column`, `tag_column` and `comment` of a CoNLL file.
 
     Raises:
@@ -75,7 +78,9 @@ def read_tagged(
     if format != "jsonl":
         raise InputError(f"There is no format {format!r} of tagged words: give conll or jsonl.")
     if columns:
-        raise InputError(f"{path}: {', '.join(columns)} are for CoNLL files, not for JSON lines.")
+        raise InputError(
+            f"{path}: {', '.join(columns)} are for CoNLL files, not for JSON lines; leave them out."
+        )
     rows = read_table(path, format=format, on_error=on_error).rows
     sentences = read_each(lambda row: _sentence(path, row, labelled), rows, path, on_error)
     return tagged_examples(path, sentences, scheme)
@@ -93,21 +98,22 @@ def read_conll(
 ) -> TaggedExamples:
     """Reads sentences of tagged words.
 
-    Columns are separated by tabs if the first line has one, else by spaces. Lines that begin
-    with -DOCSTART- begin documents, which are the groups of the examples. In CoNLL-U, the first
-    column numbers the words. Ranges such as 1-2 and empty nodes such as 1.1 are no words, so they
-    are left out.
+    If the first line has a tab, tabs separate the columns, else spaces. A line that begins with
+    -DOCSTART- begins a document. Documents are the groups of the examples. In CoNLL-U files, the
+    first column numbers the words. Lines with a range such as 1-2 or an empty node such as 1.1 are
+    not words, so they are left out.
 
     Args:
         path: the file.
-        word_column: index of the column of the words; below 0 counts from the last.
+        word_column: index of the column of the words. A negative index counts from the last
+            column.
         tag_column: index of the column of the tags.
-        comment: beginning of lines that are left out before the first word of a sentence, such as
-            "# " in CoNLL-U files.
-        scheme: "iob1", "iob2" or "bioes" converts the tags; None leaves them as they are.
-        labelled: whether tags are needed; if not, they are read if there is a second column.
-        on_error: "fail" at the first sentence with a word that has no tag or not all columns,
-            or "skip" such sentences and log their number.
+        comment: beginning of comment lines, such as "# " in CoNLL-U files. Comment lines are left
+            out if they stand before the first word of a sentence.
+        scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
+        labelled: whether tags are needed. If not, they are read only if there is a second column.
+        on_error: "fail" at the first sentence with a word that lacks a tag or another column, or
+            "skip" such sentences and log their number.
 
     Raises:
         InputError: if the file cannot be read, has no such columns, or a sentence cannot be
@@ -159,7 +165,7 @@ def tags_of_entities(
 
     Args:
         words: words of the text, in order.
-        entities: first character, the one after the last, and label.
+        entities: position of the first character, position after the last one, and label of each.
         text: the text, for messages.
         place: file and line, for messages.
 
@@ -186,13 +192,13 @@ def tagged_examples(
     scheme: str | None = None,
     unit: str = "line",
 ) -> TaggedExamples:
-    """Makes examples from sentences. They have tags if every sentence has.
+    """Makes examples from sentences. The examples have tags if every sentence has tags.
 
     Args:
         path: the file, for messages.
-        sentences: at least one.
-        scheme: "iob1", "iob2" or "bioes" converts the tags; None leaves them as they are.
-        unit: unit of the sentences' lines.
+        sentences: one or more sentences.
+        scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
+        unit: unit of the sentences' line numbers.
     """
     lines, texts, words, tags, documents = zip(*sentences, strict=True)
     return TaggedExamples(

@@ -10,7 +10,7 @@ from keras_bert.finetuning.examples import Columns, TextExamples
 from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import Row, Table, find_column, listed, read_table
 
-# Usual names of columns, the first ones preferred.
+# Usual names of columns. An earlier name is preferred.
 PAIR_COLUMNS = (
     ("sentence1", "sentence2"),
     ("text1", "text2"),
@@ -66,24 +66,24 @@ def read_examples(
 ) -> TextExamples:
     """Reads labelled texts from a CSV, TSV or JSONL file.
 
-    Without a header, columns are named by position, "1", "2" and so on. By default, two columns
-    are text and label, three are text, text and label.
+    Without a header, the columns have the names "1", "2" and so on. Then two columns are taken as
+    text and label, three columns as text, second text and label.
 
     Args:
         path: the file.
-        columns: columns to read. The others are found by their usual names, such as `text` or
-            `sentence`, `sentence1` and `sentence2`, `label` or `score`.
-        format: "csv", "tsv" or "jsonl"; by default as the file's name ends.
+        columns: columns to read. A column that is not named is found by its usual name, such as
+            `text` or `sentence`, `sentence1` and `sentence2`, `label` or `score`.
+        format: "csv", "tsv" or "jsonl". By default, the ending of the file's name decides.
         header: whether the first line of a CSV or TSV file names the columns.
-        separator: text between the labels of an example with several labels. A JSON list of
-            labels needs no separator.
-        labelled: whether labels are needed; if not, they are read if every example has one.
-        on_error: "fail" at the first row that has no text, no label or not all columns, or
-            "skip" such rows and log their number.
+        separator: text between the labels of an example that has several. A JSON list of labels
+            needs no separator.
+        labelled: whether labels are needed. If not, they are read only if every example has one.
+        on_error: "fail" at the first row that lacks a text, a label or another column, or "skip"
+            such rows and log their number.
 
     Raises:
-        InputError: if the file or a column is not found, or a row has no text (an empty text
-            counts) or no label; the message names the file and the line.
+        InputError: if the file or a column is not found, or a row lacks a text or a label; the
+            message names the file and the line. An empty text is a text.
     """
     table = read_table(path, format=format, header=header, on_error=on_error)
     found = _find_columns(table, columns or Columns(), header, labelled)
@@ -144,14 +144,14 @@ def _advice(table: Table, header: bool) -> str:
     separators = [mark for mark in ";\t|" if mark in table.columns[0]]
     if separators and len(table.columns) == 1:
         between = f"if {separators[0]!r} stands between columns"
-        return f"{between}, write a comma there, or a tab in .tsv"
+        return f"{between}, write a comma instead, or a tab in a .tsv file"
     named = "name it (--text-column, or Columns(text=...))"
     without = "; if the first line is an example, say so (--no-header, or header=False)"
     return named + (without if header else "")
 
 
 def _by_position(columns: tuple[str, ...]) -> dict[str, str]:
-    """Returns columns without a header by their usual names."""
+    """Returns the columns of a file without a header, with usual names as keys."""
     names = {1: ("text",), 2: ("text", "label"), 3: ("sentence1", "sentence2", "label")}
     return dict(zip(names.get(len(columns), ()), columns, strict=False))
 
@@ -192,8 +192,8 @@ def _yes(table: Table, row: Row, column: str) -> bool:
     value = _name(row.values.get(column, "")).lower()
     if value not in _YES + _NO:
         raise InputError(
-            f"{table.path}, line {row.line}: {column!r} is {value!r}, but where each label has "
-            "a column of its own, it must be 1 or 0."
+            f"{table.path}, line {row.line}: {column!r} is {value!r}, but must be 1 or 0, because "
+            "each label has a column of its own."
         )
     return value in _YES
 
@@ -206,7 +206,7 @@ def _json_list(text: str) -> Any:
 
 
 def _name(value: Any) -> str:
-    """Returns a label as a string; numbers and booleans of JSON as in the file."""
+    """Returns a label as a string. Numbers and booleans of JSON look as in the file."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value).strip()

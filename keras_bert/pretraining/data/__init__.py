@@ -1,1 +1,1 @@
-"""Text to batches: the corpus, records of tokens, masking, and the input pipeline."""
+"""Steps from text to batches: the corpus, records of tokens, masking, and the input pipeline."""

@@ -1,4 +1,4 @@
-"""Text to train on, tokenized once."""
+"""Tokenized text to train on."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ Patterns = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TokenizedCorpus:
-    """Documents of sentences of tokens. A line is a sentence, unless it has several.
+    """Documents, which have sentences, which have tokens. A line is one sentence or more.
 
     Args:
-        tokens: `[N]` int32, all text one after the other, in memory or in files.
-        sentence_splits: `[S + 1]` int64: sentence s is
+        tokens: `[N]` int32, tokens of the whole text, in memory or in files.
+        sentence_splits: `[S + 1]` int64. Sentence s is
             `tokens[sentence_splits[s] : sentence_splits[s + 1]]`.
-        document_splits: `[D + 1]` int64: document d has the sentences from `document_splits[d]` to
-            `document_splits[d + 1]`.
-        is_continuation: bool `[V]`: tokens that continue a word.
-        separator_id: a token that may stand at the end of documents and is not text.
-        files: records that the tokens are from, whose tokens are still to be verified.
+        document_splits: `[D + 1]` int64. Document d has the sentences from `document_splits[d]` to
+            `document_splits[d + 1] - 1`.
+        is_continuation: bool `[V]`, whether a token continues a word.
+        separator_id: id of a token that may end documents and is not text.
+        files: files of records that hold the tokens. Their checksums are not verified yet.
     """
 
     tokens: np.ndarray | MappedTokens
@@ -56,11 +56,11 @@ class TokenizedCorpus:
         """Reads text files, plain or gzip.
 
         Args:
-            patterns: globs. A line is a sentence or a paragraph; a blank line, or the end of a
-                file, ends a document.
-            tokenizer: strings to ids.
-            max_sentence_tokens: largest number of tokens, about, of a sentence. A longer line is
-                cut at the ends of its sentences and, if they are too far apart, between words.
+            patterns: names or globs of files. A line is a sentence or a paragraph. A blank line or
+                the end of a file ends a document.
+            tokenizer: tokenizer for the text.
+            max_sentence_tokens: approximate largest number of tokens in a sentence. A longer line
+                is cut at the ends of its sentences and, if they are too far apart, between words.
 
         Raises:
             InputError: if a file is missing, empty, binary or not UTF-8, or has no tokens.
@@ -79,10 +79,10 @@ class TokenizedCorpus:
         *,
         max_sentence_tokens: int,
     ) -> TokenizedCorpus:
-        """Makes the corpus of tokenized lines.
+        """Makes a corpus from tokenized lines.
 
         Args:
-            parts: the text, in parts that may be cut at any line.
+            parts: parts of the text. A part may begin and end at any line.
             tokens: tokens of all parts, one after the other.
             tokenizer: tokenizer of the lines.
             max_sentence_tokens: see `from_files`.
@@ -113,7 +113,7 @@ class TokenizedCorpus:
     def checksum(self) -> int:
         """Checksum of tokens, sentences and documents.
 
-        Tokens in files were checked when they were written.
+        For tokens in files, this uses the checksums that are stored in the files.
         """
         if isinstance(self.tokens, MappedTokens):
             checksum = self.tokens.checksum
@@ -135,7 +135,7 @@ class TokenizedCorpus:
 
     @functools.cached_property
     def document_of_sentence(self) -> np.ndarray:
-        """Number of each sentence's document, `[U]` int64."""
+        """Index of each sentence's document, `[S]` int64."""
         return np.repeat(np.arange(self.num_documents), np.diff(self.document_splits))
 
     def with_document_separators(self, separator_id: int) -> TokenizedCorpus:
@@ -152,7 +152,7 @@ class TokenizedCorpus:
     def split(self, ratio: float) -> tuple[TokenizedCorpus, TokenizedCorpus]:
         """Returns training text and held-out text, about `ratio` of the whole text.
 
-        Holds out every n-th document or, if there are few documents, the end of each.
+        Holds out every n-th document or, if there are few documents, the end of each document.
 
         Raises:
             InputError: if there is too little text.
@@ -164,7 +164,7 @@ class TokenizedCorpus:
             held_out = self.document_of_sentence % every == every - 1
         else:
             sizes = np.diff(self.document_splits)
-            # Rounded over all documents: short ones would each round to nothing.
+            # Round the sums over all documents: for each short document, the part rounds to 0.
             training = sizes - np.diff(np.round(self.document_splits * ratio)).astype(np.int64)
             held_out = (
                 sentence - self.document_splits[:-1][self.document_of_sentence]
@@ -178,7 +178,7 @@ class TokenizedCorpus:
         return self._select(~held_out), self._select(held_out)
 
     def _select(self, sentences: np.ndarray) -> TokenizedCorpus:
-        """Returns the selected sentences, `[U]` bool; documents without a sentence disappear."""
+        """Returns a corpus of the selected sentences, `[S]` bool, without empty documents."""
         lengths = np.diff(self.sentence_splits)
         _, document_sizes = np.unique(self.document_of_sentence[sentences], return_counts=True)
         if isinstance(self.tokens, MappedTokens):
@@ -195,13 +195,13 @@ class TokenizedCorpus:
 
 
 class Lines(NamedTuple):
-    """A text or a part of it, without the lines that have no tokens.
+    """Tokenized lines of a text or of a part of it. Lines without tokens are left out.
 
     Attributes:
         tokens: `[N]` int32, tokens of all lines, one after the other.
-        lengths: `[L]` int32, tokens per line.
-        breaks: `[K]` int32, numbers of lines that follow the end of a document; L if a document
-            ends with the last line.
+        lengths: `[L]` int32, number of tokens in each line.
+        breaks: `[K]` int32, indices of lines before which a document ends; L if a document ends
+            after the last line.
     """
 
     tokens: np.ndarray
@@ -210,13 +210,13 @@ class Lines(NamedTuple):
 
 
 def tokenize_lines(lines: Iterable[str], tokenizer: Tokenizer) -> Lines:
-    """Tokenizes lines of text; `""` ends a document."""
+    """Tokenizes lines of text. An empty line ends a document."""
 
     def tokenize_batch(batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         ids = tokenizer.tokenize(batch)
         return ids.flat_values, ids.row_lengths(), tf.equal(batch, "")
 
-    # An error raised in a generator would reach the caller wrapped by TensorFlow.
+    # TensorFlow would wrap an error that the generator raises, so keep it here.
     failures: list[Exception] = []
 
     def batches() -> Iterator[list[bytes]]:
@@ -244,7 +244,7 @@ def tokenize_lines(lines: Iterable[str], tokenizer: Tokenizer) -> Lines:
 def sentence_starts(
     lines: Lines, line_starts: np.ndarray, tokenizer: Tokenizer, max_tokens: int
 ) -> np.ndarray:
-    """Returns the tokens `[U]` at which sentences begin: at lines and inside long lines."""
+    """Returns the indices of tokens that begin sentences: at lines and inside long lines."""
     tokens = lines.tokens
     word_start = ~tokenizer.is_continuation[tokens]
     length = np.diff(line_starts, append=len(tokens))
@@ -259,12 +259,15 @@ def sentence_starts(
     cuts = np.repeat(positions, pieces) + offset
     words = np.flatnonzero(word_start | starts)
     before = words[np.searchsorted(words, cuts, side="right") - 1]
-    # A word as long as a sentence has to be cut itself.
+    # A word that is longer than the longest sentence is cut inside.
     return np.unique(np.where(cuts - before < max_tokens, before, cuts))
 
 
 def _after_sentence(tokens: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-    """Finds tokens after final punctuation and its closing quotes and brackets, `[N]` bool."""
+    """Marks tokens that follow the end of a sentence, `[N]` bool.
+
+    The end is a final punctuation mark, with closing quotes and brackets after it.
+    """
     final = _is_one_of(tokens, SENTENCE_END, vocabulary)
     closing = _is_one_of(tokens, CLOSING, vocabulary)
     ended = final.copy()

@@ -1,11 +1,12 @@
 """Makes batches on other hosts, by `tf.data` service, in the same order as on this machine.
 
-One dispatcher with many workers gives batches in any order, and a worker that comes back begins
-anew. Here every host has a dispatcher and a worker of its own, and the hosts make the batches in
-turn: their order is the plan's, whatever the hosts are, and a run may be continued at any batch.
+In `tf.data` service, one dispatcher with many workers gives batches in any order, and a restarted
+worker starts from the beginning. Here every host has its own dispatcher with one worker, and the
+hosts make the batches in turn. So the order of the batches does not depend on the hosts, and a run
+can continue at any batch.
 
-TensorFlow's servers have no option for an address: they listen on all interfaces. They ask for no
-password and run any graph that they receive, including a graph that reads and writes files.
+TensorFlow's servers always listen on all network interfaces. They ask for no password and run any
+graph that they receive, including a graph that reads and writes files.
 """
 
 from __future__ import annotations
@@ -26,17 +27,18 @@ PROTOCOL = "grpc"
 
 
 class DataHost:
-    """A dispatcher and its only worker, in this process, until it is stopped.
+    """A dispatcher and its only worker in this process. They run until `stop` is called.
 
     Args:
-        port: port of the dispatcher, which runs name; 0 means any port.
-        worker_port: port of the worker; 0 means any port.
+        port: port of the dispatcher, to which runs connect. 0 means any free port.
+        worker_port: port of the worker. 0 means any free port.
         host: name of this machine for other hosts. It does not limit who can connect.
-        listen_on_all_interfaces: consent to TensorFlow's only way of listening. Whoever reaches the
-            ports can read and write files as this user, so a firewall must protect the ports.
+        listen_on_all_interfaces: must be true, because TensorFlow's servers always listen on all
+            interfaces. Anyone who can reach the ports can read and write files as this user, so a
+            firewall must protect the ports.
 
     Raises:
-        InputError: without the consent.
+        InputError: if `listen_on_all_interfaces` is false.
     """
 
     def __init__(
@@ -49,9 +51,9 @@ class DataHost:
     ):
         if not listen_on_all_interfaces:
             raise InputError(
-                "TensorFlow's data service listens on all network interfaces, and whoever reaches "
-                "its ports can read and write files as this user. Let a firewall protect the "
-                "ports, then add --listen-on-all-interfaces (listen_on_all_interfaces=True)."
+                "TensorFlow's data service listens on all network interfaces, and anyone who can "
+                "reach its ports can read and write files as this user. Protect the ports with a "
+                "firewall, then add --listen-on-all-interfaces (listen_on_all_interfaces=True)."
             )
         self._dispatcher = service.DispatchServer(
             service.DispatcherConfig(port=port, protocol=PROTOCOL)
@@ -68,15 +70,15 @@ class DataHost:
         self.address = f"{PROTOCOL}://{host}:{port}"
         worker_port = int(self._worker._address.rpartition(":")[2])
         _logger.warning(
-            "Ports %d and %d are open on all network interfaces, not only on %s: whoever reaches "
-            "them can read and write files as this user.",
+            "Ports %d and %d are open on all network interfaces, not only on %s. Anyone who can "
+            "reach them can read and write files as this user.",
             port,
             worker_port,
             host,
         )
 
     def stop(self) -> None:
-        """Stops both servers. A run that reads from them waits for a host, and ends then."""
+        """Stops both servers, so that a run that reads from them ends after a while."""
         self._worker._stop()
         self._dispatcher._stop()
 
@@ -84,11 +86,12 @@ class DataHost:
 def map_on_hosts(
     indices: tf.data.Dataset, make: Callable[[tf.Tensor], Any], hosts: Sequence[str]
 ) -> tf.data.Dataset:
-    """Computes `indices.map(make)` on hosts in turn, in the order of the indices.
+    """Computes `indices.map(make)` on several hosts in turn, in the order of the indices.
 
     Args:
-        indices: int64, ascending one by one.
-        make: function of an index. Everything that it captures is sent to the hosts.
+        indices: dataset of consecutive int64 numbers.
+        make: function that makes the batch of an index. All tensors that it captures are sent to
+            the hosts.
         hosts: addresses of `DataHost`s.
     """
 
@@ -114,23 +117,23 @@ def map_on_hosts(
 
 @contextlib.contextmanager
 def fed_by(hosts: Sequence[str]) -> Iterator[None]:
-    """Raises one clear error if a data host fails within the block.
+    """Raises one clear error if a data host fails while the `with` block runs.
 
     Args:
-        hosts: addresses of `DataHost`s; empty if the batches are made here.
+        hosts: addresses of `DataHost`s. Empty if this process makes the batches.
 
     Raises:
         WorkerLostError: if a host fails.
     """
     try:
         yield
-    except tf.errors.ResourceExhaustedError:  # memory, of this process or of its device
+    except tf.errors.ResourceExhaustedError:  # this process or its device lacks memory
         raise
     except tf.errors.OpError as error:
         if not hosts:
             raise
         raise WorkerLostError(
-            f"A data host has stopped or begun anew, or training failed ({first_sentence(error)}); "
-            f"see that {', '.join(hosts)} run and start the run again: it goes on from the last "
-            "checkpoint."
+            "A data host has stopped or was restarted, or training failed "
+            f"({first_sentence(error)}). Check that {', '.join(hosts)} are running and start the "
+            "run again: it continues from the last checkpoint."
         ) from error

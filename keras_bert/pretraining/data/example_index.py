@@ -1,7 +1,7 @@
 """Index of the examples of an epoch: the spans of text in each example.
 
-Every draw is a function of (seed, epoch, sentence), so every process makes the same index. Pairs of
-texts are in `sentence_pairs`.
+All random choices depend only on the seed, the epoch and the text, so every process makes the same
+index. The module `sentence_pairs` makes pairs of texts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from keras_bert.pretraining.data.corpus import TokenizedCorpus
 
 EARLIER = 0.1
-"""Ratio of spans that leave their last sentence to the next span, so that epochs differ."""
+"""Ratio of spans that end one sentence earlier than they could, so that epochs differ."""
 
 SPECIAL = 2
 """Number of special tokens in a span: `[CLS]` and `[SEP]`."""
@@ -25,7 +25,7 @@ SPECIAL = 2
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExampleIndex:
-    """The examples of an epoch in the order of training, all `[N]` int64.
+    """The examples of an epoch in the order of training. All columns are `[N]` int64.
 
     Example n is `tokens[a_start : a_start + a_length]` and, in a pair, also `tokens[b_start :
     b_start + b_length]`. `label` is the label of the pair, 0 if the second part follows the first.
@@ -43,11 +43,11 @@ class ExampleIndex:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PackedExampleIndex:
-    """The rows of an epoch in the order of training, all int64.
+    """The rows of an epoch in the order of training. All columns are int64.
 
-    Row n has the spans from `row_splits[n]` to `row_splits[n + 1]`; `row_splits` is `[N + 1]`. Span
-    m is `tokens[start[m] : start[m] + length[m]]`, and its `[CLS]` is in cell `cell[m]`, counted
-    over the cells of all rows. These three are `[M]`.
+    Row n has the spans from `row_splits[n]` to `row_splits[n + 1] - 1`; `row_splits` is `[N + 1]`.
+    Span m is `tokens[start[m] : start[m] + length[m]]`. Its `[CLS]` is at position `cell[m]`,
+    counted over all rows. `start`, `length` and `cell` are `[M]`.
     """
 
     start: np.ndarray
@@ -68,7 +68,7 @@ def generator(seed: int, epoch: int) -> np.random.Generator:
 
 
 def follow(following: np.ndarray) -> np.ndarray:
-    """Returns the sentences at which spans begin: 0, the sentence `following` it, and so on."""
+    """Returns the sentences that begin spans: 0, `following[0]`, `following[following[0]]`, ..."""
     following = following.tolist()
     begins, sentence = [], 0
     while sentence < len(following):
@@ -100,10 +100,10 @@ def shuffled_spans(rng: np.random.Generator, start: np.ndarray, length: np.ndarr
 def segments_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
 ) -> ExampleIndex:
-    """Single spans of `max_tokens` for masked language modelling alone.
+    """Returns examples of one span each, of up to `max_tokens` tokens, for the objective "mlm".
 
-    They do not cross documents and hold every token once. The first span of a long document is
-    shorter at random, so that epochs cut differently.
+    Spans do not cross documents. Every token is in exactly one span. The first span of a long
+    document has a random shorter length, so that each epoch cuts the text differently.
     """
     rng = generator(seed, epoch)
     return shuffled_spans(rng, *spans_of_documents(corpus, max_tokens, rng))
@@ -112,7 +112,7 @@ def segments_index(
 def spans_of_documents(
     corpus: TokenizedCorpus, max_tokens: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the begins and the lengths of spans of documents, `[N]` int64, in order."""
+    """Returns the start and the length of each span, `[N]` int64, in the order of the text."""
     document_start = corpus.sentence_splits[corpus.document_splits]
     length = np.diff(document_start)
     first = np.minimum(rng.integers(1, max_tokens + 1, len(length)), length)
@@ -129,7 +129,7 @@ def spans_of_documents(
 def full_sentences_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
 ) -> ExampleIndex:
-    """Spans of whole sentences, as many as fit, that go on into the next document.
+    """Returns examples of as many whole sentences as fit, which may cross documents.
 
     RoBERTa's "FULL-SENTENCES" (https://arxiv.org/abs/1907.11692). Every token of text is in exactly
     one span. A sentence longer than `max_tokens` is cut. A separator at the end of a document
@@ -137,22 +137,22 @@ def full_sentences_index(
     because `[SEP]` follows.
 
     Args:
-        corpus: tokenized text, with separators after its documents or without.
-        max_tokens: sequence length less two special tokens.
+        corpus: tokenized text, with or without separators after its documents.
+        max_tokens: sequence length minus two special tokens.
         seed: seed of the random choices.
-        epoch: number of the epoch; each has its own examples.
+        epoch: number of the epoch. Each epoch has other examples.
     """
     rng = generator(seed, epoch)
     starts, stops = _pieces(corpus, max_tokens)
     piece = np.arange(len(starts))
-    end = np.searchsorted(stops, starts + max_tokens, side="right")  # the first that is too far
+    end = np.searchsorted(stops, starts + max_tokens, side="right")  # first piece that does not fit
     end -= (rng.random(len(piece)) < EARLIER) & (end - piece > 1)
     first = follow(end)
     return shuffled_spans(rng, starts[first], stops[end[first] - 1] - starts[first])
 
 
 def _pieces(corpus: TokenizedCorpus, max_tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns begins and ends `[P]` of the sentences' texts, long sentences cut to `max_tokens`."""
+    """Returns starts and ends `[P]` of sentences. Long sentences are cut to `max_tokens`."""
     starts, stops = corpus.sentence_splits[:-1], corpus.sentence_splits[1:].copy()
     last = corpus.document_splits[1:] - 1
     if corpus.separator_id is not None:
@@ -165,21 +165,21 @@ def _pieces(corpus: TokenizedCorpus, max_tokens: int) -> tuple[np.ndarray, np.nd
 def packed_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
 ) -> PackedExampleIndex:
-    """Rows of as many spans as fit; each token of text is in exactly one row.
+    """Returns rows of as many spans as fit. Each token of text is in exactly one row.
 
-    Packs the spans of `segments_index`, whole documents and long documents in pieces, as Krell et
-    al. 2021 (https://arxiv.org/abs/2107.02027): each span keeps its own `[CLS]` and `[SEP]`, and
-    attends to itself alone.
+    Packs the spans of `segments_index`, which are documents or pieces of long documents. As in
+    Krell et al. 2021 (https://arxiv.org/abs/2107.02027), each span keeps its own `[CLS]` and
+    `[SEP]`, and its tokens attend only to each other.
 
     Args:
         corpus: tokenized text.
-        max_tokens: length of a row less the two special tokens of its first span.
+        max_tokens: length of a row minus the two special tokens of its first span.
         seed: seed of the random choices.
-        epoch: number of the epoch; each has its own examples.
+        epoch: number of the epoch. Each epoch has other examples.
     """
     rng = generator(seed, epoch)
     start, length = spans_of_documents(corpus, max_tokens, rng)
-    order = rng.permutation(len(start))  # which spans share a row
+    order = rng.permutation(len(start))  # decides which spans share a row
     start, length = start[order], length[order]
     row = best_fit(length + SPECIAL, max_tokens + SPECIAL)
     row = rng.permutation(row.max() + 1)[row]
@@ -192,13 +192,15 @@ def packed_index(
 
 
 def best_fit(sizes: np.ndarray, capacity: int) -> np.ndarray:
-    """Packs things of these `sizes` `[M]` into rows; returns their rows `[M]`, counted from 0.
+    """Packs items of these `sizes` `[M]` into rows; returns each item's row `[M]`, from 0 on.
 
-    Places the largest first, each into the row with the least sufficient room. Things of one size
-    are placed together, in their order, so that the time hardly depends on their number.
+    Places the largest items first, each into the row with the least room that is enough. Items of
+    the same size are placed together, so that the time hardly depends on the number of items.
     """
     result = np.empty(len(sizes), np.int64)
-    rows_with_room = [np.zeros(0, np.int64)] * (capacity + 1)  # by the room that is left
+    rows_with_room = [np.zeros(0, np.int64)] * (
+        capacity + 1
+    )  # rows by the room that is left in them
     rows = 0
     by_size = np.argsort(-sizes, kind="stable")
     for group in np.split(by_size, np.flatnonzero(np.diff(sizes[by_size])) + 1):

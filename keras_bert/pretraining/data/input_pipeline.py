@@ -1,4 +1,4 @@
-"""Makes batches from an index of examples, by index arithmetic and one gather in the graph."""
+"""Makes batches from an index of examples. The graph computes indices and gathers tokens once."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class ObjectiveLike(Protocol):
 
     @property
     def samples(self) -> bool:
-        """Whether the model takes original tokens and noise."""
+        """Whether the model samples tokens, and so needs the original tokens and noise."""
 
     @property
     def loss_terms(self) -> tuple[Any, ...]:
-        """Losses, whose labels and weights a batch has."""
+        """Losses of the objective. A batch has labels and weights for them."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,13 +51,14 @@ class Examples:
         corpus: tokenized text.
         vocabulary: vocabulary of the text.
         masking: selects and replaces the tokens to predict.
-        sequence_length: T.
+        sequence_length: number of tokens T in a row.
         objective: decides the texts, labels and weights of an example.
-        across_documents: whether spans of text continue into the next document, in place of the
-            objective's examples; for objectives without pairs.
-        packed: whether rows are filled with several documents; for objectives without pairs.
-        data_service: addresses of the hosts that make the batches; empty to make them here.
-        seed: seed of the examples and of the noise that a model samples with.
+        across_documents: whether a row may continue into the next document. Only for objectives
+            without pairs.
+        packed: whether rows are filled with several documents. Only for objectives without pairs.
+        data_service: addresses of the hosts that make the batches. If it is empty, this process
+            makes the batches.
+        seed: seed of the examples, and of the noise that a model samples with.
 
     Raises:
         InputError: if there are hosts, but the tokens are not in files.
@@ -76,8 +77,8 @@ class Examples:
     def __post_init__(self) -> None:
         if self.data_service and not isinstance(self.corpus.tokens, MappedTokens):
             raise InputError(
-                "data_service has hosts that read records, so corpus must be a directory of "
-                "keras-bert tokenize, and across_documents, which puts something in, be false."
+                "data_service needs a corpus in files: corpus must be a directory that keras-bert "
+                "tokenize wrote, and across_documents must be false, because it adds separators."
             )
 
     def example_index(self, epoch: int) -> AnyExampleIndex:
@@ -100,36 +101,39 @@ class Examples:
         first_part: int = 0,
         local_parts: int | None = None,
     ) -> tf.data.Dataset:
-        """Makes the batches `(x, y, w)` of an epoch, for `fit` or for a loop.
+        """Makes the batches `(x, y, w)` of an epoch, for `fit` or for a training loop.
 
         Every example comes once. The last batch is filled up with examples whose weights are 0,
         so that all batches have the same static shape. Starting at a later example costs nothing.
 
         Args:
-            batch_size: B of the global batch.
+            batch_size: number of examples B in a batch, over all replicas.
             epoch: number of the epoch, which decides pairs, order and masks.
             start: number of the first example.
-            limit: number of examples, from the beginning of the epoch; None means all.
+            limit: number of examples, from the beginning of the epoch. By default, all.
             example_index: `example_index(epoch)`, if it is already made.
-            parts: number of replicas that share every batch, in order; an element of the dataset
-                is then one part.
+            parts: number of replicas among which every batch is divided, in order. Then an
+                element of the dataset is one part.
             first_part: first part of this worker.
-            local_parts: number of this worker's parts; default all.
+            local_parts: number of this worker's parts. By default, all.
 
         Returns:
-            Elements of x: `token_ids`, `segment_ids`, `padding_mask` `[B, T]` int32 and
-            `masked_positions` `[B, P]` int32; if rows are packed, also `document_ids` `[B, T]`
-            int32; if the objective samples, `original_ids` `[B, T]` int32 and `noise` `[B, P]`
-            float32. y: labels by term, for instance
-            `mlm_logits` `[B, P]` and `nsp_logits` `[B]` int32. w: weights by term, float32. Where
-            there is one term, y and w are its arrays alone.
+            Dataset of `(x, y, w)`:
+
+            - x: `token_ids`, `segment_ids`, `padding_mask` `[B, T]` int32 and `masked_positions`
+              `[B, P]` int32. If rows are packed, also `document_ids` `[B, T]` int32. If the
+              objective samples, also `original_ids` `[B, T]` int32 and `noise` `[B, P]` float32.
+            - y: labels of each loss, such as `mlm_logits` `[B, P]` and `nsp_logits` `[B]` int32.
+            - w: weights of each loss, float32.
+
+            If the objective has only one loss, y and w are arrays instead of dictionaries.
         """
         example_index = self.example_index(epoch) if example_index is None else example_index
         local_parts = parts if local_parts is None else local_parts
         rows = batch_size // parts
         end = min(limit or len(example_index), len(example_index))
         batches = num_batches(end - start, batch_size)
-        # Captured tensors are passed to the pipeline, not copied into its graph.
+        # The pipeline gets captured tensors as inputs. Constants would be copied into its graph.
         columns = {name: tf.constant(column) for name, column in vars(example_index).items()}
         if isinstance(self.corpus.tokens, MappedTokens):
             tokens = self.corpus.tokens.gather
@@ -202,16 +206,16 @@ def distributed_batches(
     example_index: AnyExampleIndex | None = None,
     limit: int | None = None,
 ) -> Iterator:
-    """Makes the batches of an epoch; every replica of every worker gets its part, in order.
+    """Makes the batches of an epoch. Every replica of every worker gets its part, in order.
 
     Args:
         strategy: strategy of the replicas.
-        examples: examples of all replicas; a worker makes its own part only.
-        batch_size: examples per batch, over all replicas.
+        examples: examples of all replicas. A worker makes only its own parts.
+        batch_size: number of examples in a batch, over all replicas.
         epoch: number of the epoch.
         start: number of the first example.
         example_index: `examples.example_index(epoch)`, if it is already made.
-        limit: number of examples, from the beginning of the epoch; None means all.
+        limit: number of examples, from the beginning of the epoch. By default, all.
     """
     replicas = strategy.num_replicas_in_sync
 
@@ -232,18 +236,18 @@ def distributed_batches(
 
 
 def num_batches(examples: int, batch_size: int) -> int:
-    """Returns the number of batches of these examples; the last batch may not be full."""
+    """Returns the number of batches for this number of examples. The last one may not be full."""
     return -(-examples // batch_size)
 
 
 class Layout(NamedTuple):
-    """A batch of rows, all `[B, T]`.
+    """Contents of a batch of rows. All tensors are `[B, T]`.
 
     Attributes:
-        index: int64, number of the text's token in this cell, or 0.
-        special: int32, id of the special token in this cell, or -1.
-        segment_ids: int32.
-        document_ids: int32, number of the document in its row from 1, 0 at padding.
+        index: int64, index of the corpus' token at each position, or 0.
+        special: int32, id of the special token at each position, or -1.
+        segment_ids: int32, 0 for the first text and 1 for the second.
+        document_ids: int32, number of the document in its row, from 1 on; 0 at padding.
     """
 
     index: tf.Tensor
@@ -255,13 +259,12 @@ class Layout(NamedTuple):
 def arrange(
     columns: Mapping[str, tf.Tensor], number: tf.Tensor, length: int, vocabulary: Vocabulary
 ) -> Layout:
-    """Lays out examples in rows of one length.
+    """Arranges examples in rows of the same length.
 
     Args:
         columns: columns of the example index.
-        number: `[B]` int64, numbers of the examples, ascending and without gaps; the last number
-            may be repeated.
-        length: T.
+        number: `[B]` int64, consecutive numbers of the examples. The last number may be repeated.
+        length: number of tokens T in a row.
         vocabulary: vocabulary with the special tokens.
     """
     arranged = _packed if "row_splits" in columns else _texts
@@ -274,11 +277,11 @@ def _texts(
     position: tf.Tensor,
     vocabulary: Vocabulary,
 ) -> Layout:
-    """Lays out one text, `[CLS] a [SEP]`, or two, `[CLS] a [SEP] b [SEP]`."""
+    """Arranges rows of one text, `[CLS] a [SEP]`, or two, `[CLS] a [SEP] b [SEP]`."""
     example = {name: tf.gather(column, number)[:, tf.newaxis] for name, column in columns.items()}
-    a_end = example["a_length"] + 1  # where the first [SEP] stands
+    a_end = example["a_length"] + 1  # position of the first [SEP]
     b_length = example["b_length"]
-    end = tf.where(b_length > 0, a_end + b_length + 1, a_end)  # where the last one does
+    end = tf.where(b_length > 0, a_end + b_length + 1, a_end)  # position of the last [SEP]
     special = _special_ids(vocabulary, position, end, (position == a_end) | (position == end))
     a_index = example["a_start"] + position - 1
     index = tf.where(position <= a_end, a_index, example["b_start"] + position - a_end - 1)
@@ -297,15 +300,15 @@ def _packed(
     position: tf.Tensor,
     vocabulary: Vocabulary,
 ) -> Layout:
-    """Lays out several texts, `[CLS] a [SEP] [CLS] b [SEP]`, and so on."""
+    """Arranges rows of several texts, `[CLS] a [SEP] [CLS] b [SEP]` and so on."""
     splits = columns["row_splits"]
     first, last = splits[number[0]], splits[number[-1] + 1]
     cell = number[:, tf.newaxis] * tf.size(position, tf.int64) + position  # [B, T]
-    # Which span of the batch a cell belongs to: the last that begins before it or in it.
+    # A cell belongs to the last span that begins in the cell or before it.
     begins = columns["cell"][first:last]
     span = tf.searchsorted(begins, tf.reshape(cell, [-1]), side="right", out_type=tf.int64) - 1
     span = tf.reshape(span, tf.shape(cell))
-    inner = cell - tf.gather(begins, span)  # position within it
+    inner = cell - tf.gather(begins, span)  # position in the span
     span += first
     end = tf.gather(columns["length"], span) + 1
     special = _special_ids(vocabulary, inner, end, inner == end)
@@ -322,7 +325,7 @@ def _packed(
 def _special_ids(
     vocabulary: Vocabulary, position: Any, end: tf.Tensor, is_separator: tf.Tensor
 ) -> tf.Tensor:
-    """Returns the special tokens of rows, int32 `[B, T]`; -1 stands at all other tokens."""
+    """Returns the ids of the special tokens in rows, int32 `[B, T]`; -1 for all other tokens."""
     ids = tf.where(is_separator, vocabulary.separator_id, -1)
     ids = tf.where(position == 0, vocabulary.cls_id, ids)
     return tf.where(position > end, vocabulary.pad_id, ids)

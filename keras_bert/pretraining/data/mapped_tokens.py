@@ -1,4 +1,4 @@
-"""Token ids in memory-mapped files, which the system reads on demand."""
+"""Token ids in memory-mapped files. The operating system reads only the parts that are used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MappedFile:
     Attributes:
         path: path of the file.
         checksums: checksums of the source text, of the tokens, and of the other vectors.
-        ends: begin and end of each vector, in int32 values from the start of the file.
+        ends: start and end of each vector, counted in int32 values from the start of the file.
     """
 
     def __init__(self, path: Path):
@@ -37,7 +37,7 @@ class MappedFile:
 
     @property
     def size(self) -> int:
-        """Size of the file in int32, with its header."""
+        """Size of the file in int32 values, with its header."""
         return self.path.stat().st_size // WIDTH
 
     def vector(self, name: str) -> np.ndarray:
@@ -46,21 +46,22 @@ class MappedFile:
         return np.memmap(self.path, "<i4", mode="r")[first:last]
 
     def in_graph(self) -> tf.Tensor:
-        """Returns the whole file, `[size]` int32; its vectors are at `ends`."""
+        """Returns the whole file as a tensor `[size]` int32. Its vectors are at `ends`."""
         return tf.raw_ops.ImmutableConst(
             dtype=tf.int32, shape=[self.size], memory_region_name=str(self.path.resolve())
         )
 
 
 class MappedTokens:
-    """Token ids `[N]` int32 of several files, one after the other, or of some spans of them.
+    """Token ids `[N]` int32 of several files, one after the other, or of some spans of the files.
 
-    Can be indexed by arrays, as a NumPy array. `gather` does the same in the graph. The graph holds
-    only the names of the files, so it can be sent to other machines with the same files.
+    An object can be indexed with arrays, like a NumPy array. `gather` does the same in the graph.
+    The graph holds only the names of the files, so it can be sent to other machines that have the
+    same files.
 
     Args:
         files: files, each with a vector `tokens`.
-        starts: `[R]` int64, begins of spans, ascending; by default one span has all tokens.
+        starts: `[R]` int64, starts of spans, ascending. By default, one span has all tokens.
         ends: `[R]` int64, ends of the spans.
     """
 
@@ -76,7 +77,7 @@ class MappedTokens:
         self._file_starts = splits_of(sizes)[:-1]
         self._starts = np.zeros(1, np.int64) if starts is None else starts
         self._ends = sizes.sum(keepdims=True) if ends is None else ends
-        self._here = splits_of(self._ends - self._starts)[:-1]  # begins of the spans in this object
+        self._here = splits_of(self._ends - self._starts)[:-1]  # starts of the spans in this object
         self._shifts = self._starts - self._here
 
     def __len__(self) -> int:
@@ -97,7 +98,7 @@ class MappedTokens:
         return self[np.arange(len(self))].astype(dtype or np.int32)
 
     def take(self, starts: np.ndarray, ends: np.ndarray) -> MappedTokens | np.ndarray:
-        """Returns the spans from `starts` to `ends` `[R]`, one after the other."""
+        """Returns the tokens of the spans from `starts` to `ends` `[R]`, one after the other."""
         if self._shifts.any():  # spans of spans
             return np.concatenate(
                 [self[np.arange(a, b)] for a, b in zip(starts, ends, strict=True)]

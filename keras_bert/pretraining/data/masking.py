@@ -12,14 +12,14 @@ from keras_bert.pretraining.data.random_bits import Purpose, random_bits, unifor
 
 
 class MaskingUnit(NamedTuple):
-    """Unit of masking: spans of whole words, or of tokens."""
+    """Unit of masking: a token, a word, or a span of words."""
 
     lengths: tuple[float, ...] = (1.0,)
-    """Relative frequencies of spans of 1, 2, ... words."""
+    """Relative frequencies of spans with 1, 2, ... words."""
     of_words: bool = True
-    """Whether all tokens of a word are masked at once, or every token is a word."""
+    """Whether all tokens of a word are masked together. If not, every token counts as a word."""
     replaced_together: bool = False
-    """Whether all tokens of a span become `[MASK]`, or are all replaced or all kept."""
+    """Whether all tokens of a span are treated alike: all masked, all random or all kept."""
 
 
 MASKING_UNITS = {
@@ -28,7 +28,7 @@ MASKING_UNITS = {
     "word": MaskingUnit(),
     # ALBERT (https://arxiv.org/abs/1909.11942): n-grams with p(n) ~ 1/n.
     "ngram": MaskingUnit(lengths=(1, 1 / 2, 1 / 3)),
-    # SpanBERT (https://arxiv.org/abs/1907.10529): geometric(0.2), clipped at 10; 3.8 on average.
+    # SpanBERT (https://arxiv.org/abs/1907.10529): geometric(0.2), at most 10; 3.8 on average.
     "span": MaskingUnit(lengths=tuple(0.8**n for n in range(10)), replaced_together=True),
 }
 """Units of masking by name."""
@@ -36,30 +36,29 @@ MASKING_UNITS = {
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class TokenMasking:
-    """Selects tokens and replaces them: 80 % by `[MASK]`, 10 % by a random token, 10 % not at all.
+    """Selects tokens and replaces 80 % by `[MASK]` and 10 % by a random token; keeps 10 %.
 
-    Every selection is a function of (seed, epoch, example, position): the size of the batch, the
-    number of workers and a restart change nothing.
+    Every selection depends only on (seed, epoch, example, position). So the batch size, the number
+    of workers and a restart do not change it.
 
-    Selects exactly `rate` of the ordinary tokens on average: rounds the number of an example up or
-    down at random. Selects fewer tokens only
+    Selects exactly `rate` of the ordinary tokens on average, because it rounds the number for an
+    example up or down at random. Selects fewer tokens only in two cases:
 
-    - if the number exceeds the prediction limit; `max_predictions` is enough for any example;
-    - if no other word fits into the remaining number, because nearly all words have several
-      tokens.
+    - The number exceeds the prediction limit. `max_predictions` is enough for any example.
+    - No other word fits into the remaining number, because nearly all words have several tokens.
 
-    Selects at least one token of an example, so more than `rate` of a short one.
+    Selects at least one token of each example, so a short example may have more than `rate`.
 
     Args:
         mask_id: id of `[MASK]`.
         special_ids: ids that are never selected and never random replacements, such as padding.
-        is_continuation: bool `[V]`, true for tokens that continue a word, see `Tokenizer`.
-        rate: ratio of the other tokens to predict.
-        max_predictions_per_seq: largest number P of predictions per example.
+        is_continuation: bool `[V]`, true for tokens that continue a word; see `Tokenizer`.
+        rate: ratio of the ordinary tokens to predict.
+        max_predictions_per_seq: prediction limit P, the largest number of predictions per example.
         unit: unit of masking: "token", "word" (all tokens of a word), "ngram" (one to three words)
             or "span" (one to ten words). If every word of an example exceeds the prediction limit,
-            each token is a word.
-        replacement: ratios of the selected tokens that `[MASK]` and a random token replace.
+            each token counts as a word.
+        replacement: ratios of the selected tokens that become `[MASK]` and a random token.
         seed: seed of the random choices.
 
     Raises:
@@ -87,12 +86,12 @@ class TokenMasking:
             )
         if self.unit not in MASKING_UNITS:
             raise InputError(
-                f"The unit of masking is {self.unit!r}, but must be of {list(MASKING_UNITS)}."
+                f"The unit of masking is {self.unit!r}, but must be one of {list(MASKING_UNITS)}."
             )
         if min(self.replacement) < 0 or sum(self.replacement) > 1 + 1e-6:
             raise InputError(
-                f"The shares of replaced tokens are {self.replacement}, but must be 0 or more and "
-                "1 together at most."
+                f"The ratios of replaced tokens are {self.replacement}, but must be 0 or more, and "
+                "their sum at most 1."
             )
         ordinary = np.ones(len(self.is_continuation), bool)
         ordinary[list(self.special_ids)] = False
@@ -113,9 +112,9 @@ class TokenMasking:
             example: `[B]`, numbers of the examples in the epoch.
 
         Returns:
-            `token_ids` `[B, T]` int32 with tokens replaced; `positions` `[B, P]` int32, `labels`
-            `[B, P]` int32 (the tokens that stood there) and `weights` `[B, P]` float32, 1 for a
-            prediction and 0 for an unused one, whose position and label are 0.
+            `token_ids` `[B, T]` int32 with replaced tokens; `positions` `[B, P]` int32 of the
+            predictions; `labels` `[B, P]` int32, the original tokens; and `weights` `[B, P]`
+            float32, 1 for a prediction. An unused prediction has weight, position and label 0.
         """
         max_predictions_per_seq = min(self.max_predictions_per_seq, token_ids.shape[1])
         row = random_bits(self.seed, epoch, example)[:, tf.newaxis]  # [B, 1]
@@ -142,10 +141,10 @@ class TokenMasking:
     def _count(
         self, candidate: tf.Tensor, row: tf.Tensor, max_predictions_per_seq: int
     ) -> tf.Tensor:
-        """Returns the predictions per example `[B, 1]`, `rate` of the candidates.
+        """Returns the number of predictions for each example, `[B, 1]`: `rate` of the candidates.
 
-        Rounds up or down at random, so that the rate is exact on average. As in BERT, there is at
-        least one prediction if there is a candidate.
+        Rounds up or down at random, so that the rate is exact on average. As in BERT, an example
+        with candidates has at least one prediction.
         """
         candidates = tf.reduce_sum(tf.cast(candidate, tf.int32), axis=1, keepdims=True)
         expected = self.rate * tf.cast(candidates, tf.float32)
@@ -155,7 +154,7 @@ class TokenMasking:
     def _replace(
         self, labels: tf.Tensor, row: tf.Tensor, positions: tf.Tensor, span: tf.Tensor
     ) -> tf.Tensor:
-        """Returns the tokens in place of the labels, `[B, P]` int32."""
+        """Returns the tokens that replace the labels, `[B, P]` int32."""
         together = MASKING_UNITS[self.unit].replaced_together
         action = uniform(row, Purpose.ACTION, span if together else positions)
         number = tf.cast(tf.size(self._ordinary_ids), tf.uint32)
@@ -167,7 +166,7 @@ class TokenMasking:
 
 
 def max_predictions(rate: float, sequence_length: int) -> int:
-    """Returns the predictions for `rate` of a full sequence: 20 for BERT's 15 % of 128."""
+    """Returns the number of predictions for a full sequence: 20 for BERT's 15 % of 128."""
     return math.ceil(rate * sequence_length)
 
 
@@ -188,7 +187,7 @@ def select_masked_tokens(
     count: tf.Tensor,
     max_predictions_per_seq: int,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Selects `count` tokens of each example, or a few less if no other word fits.
+    """Selects `count` tokens of each example, or a few fewer if no other word fits.
 
     Takes spans in random order and cuts the last one to fit. If every word exceeds the prediction
     limit, treats each token as a word.
@@ -202,8 +201,8 @@ def select_masked_tokens(
         max_predictions_per_seq: number P of positions.
 
     Returns:
-        positions `[B, P]` int32; bool `[B, P]`, true for selected ones; and numbers `[B, P]` that
-        tell the spans of an example apart.
+        Positions, `[B, P]` int32. Whether each position is used, `[B, P]` bool. And the number of
+        the span that each position belongs to, `[B, P]`.
     """
     length = candidate.shape[1]
     if not unit.of_words:  # the positions with the highest random scores
@@ -211,14 +210,14 @@ def select_masked_tokens(
         _, positions = tf.math.top_k(score, max_predictions_per_seq)
         return positions, tf.range(max_predictions_per_seq) < count, positions
     first = ~candidate | ~continues
-    first |= ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :length]  # what follows a special token
+    first |= ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :length]  # a token after a special token
     _, size = _number_words(first, candidate)
     some_fit = tf.reduce_any((size > 0) & (size <= max_predictions_per_seq), axis=1, keepdims=True)
     word, size = _number_words(first | ~some_fit, candidate)
     score = score_words(unit, size > 0, row)
     taken = _first_that_fit(score, size, count, min(2 * max_predictions_per_seq, length))
     score = tf.where(candidate, tf.gather(tf.where(taken, score, 0), word, batch_dims=1), 0)
-    # In the order of the text.
+    # Sort the positions in the order of the text.
     rank = tf.where(score > 0, length - tf.range(length), 0)
     rank, positions = tf.math.top_k(rank, max_predictions_per_seq)
     span = tf.gather(score, positions, batch_dims=1) // _WORDS
@@ -226,34 +225,35 @@ def select_masked_tokens(
 
 
 def _number_words(first: tf.Tensor, candidate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the number of each token's word, and at i the size of word i, both int32 `[B, T]`.
+    """Returns the number of each token's word, and the size of each word, both int32 `[B, T]`.
 
-    A special token has size 0, and so has every number after the last word.
+    Element i of the sizes belongs to word i. Special tokens, and elements after the last word,
+    have size 0.
     """
     word = tf.cumsum(tf.cast(first, tf.int32), axis=1) - 1
     return word, _sum_by_number(tf.cast(candidate, tf.int32), word)
 
 
 _WORDS = 16
-"""Factor of the random number in a score; the span's remaining words (up to 15) are added."""
+"""Factor of the random number in a score. The span's remaining words (up to 15) are added."""
 
 
 def score_words(unit: MaskingUnit, is_word: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
-    """Scores `[B, T]` of words by their number, 0 where `is_word` `[B, T]` is false.
+    """Returns the score of each word, `[B, T]`, 0 where `is_word` `[B, T]` is false.
 
-    A span of random length and score begins at every word. Its first word has its score,
-    the next ones a little less; where spans overlap, a word belongs to the highest.
+    A span of random length and random score begins at every word. Its first word gets this score.
+    The next words get slightly lower scores. If spans overlap, a word gets the highest score.
     """
     number = tf.range(is_word.shape[1])
     lengths = np.cumsum(unit.lengths)
     boundaries = (lengths / lengths[-1])[:-1].tolist()
     left = 1 + tf.raw_ops.Bucketize(
         input=uniform(row, Purpose.LENGTH, number), boundaries=boundaries
-    )  # words of the span that begins here
+    )  # number of words in the span that begins here
     span = tf.where(is_word, _score(row, number) * _WORDS + left, 0)
     score = span
     for _ in boundaries:
-        # The spans that began a word earlier; they end at what is not a word.
+        # Continue the spans that began a word earlier. They end where there is no word.
         span = tf.pad(span, [[0, 0], [1, 0]])[:, :-1]
         goes_on = is_word & (span % _WORDS > 1)
         span = tf.where(goes_on, span - 1, 0)
@@ -267,17 +267,17 @@ def _score(row: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
 
 
 def _sum_by_number(values: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    """Sums `values` `[B, T]` of a row by `number`: `[B, T]`, at i the sum for number i."""
+    """Sums `values` in each row by `number`, all `[B, T]`. Element i is the sum for number i."""
     rows, length = tf.shape(values)[0], values.shape[1]
     flat = number + length * tf.range(rows)[:, tf.newaxis]
     return tf.reshape(tf.math.unsorted_segment_sum(values, flat, rows * length), [-1, length])
 
 
 def _first_that_fit(score: tf.Tensor, size: tf.Tensor, count: tf.Tensor, most: int) -> tf.Tensor:
-    """Takes words by falling score, with at most `count` `[B, 1]` tokens together: bool `[B, T]`.
+    """Takes words with the highest scores, at most `count` `[B, 1]` tokens: bool `[B, T]`.
 
-    After the first word that does not fit, takes later words that do; three times. Considers
-    only the first `most` words.
+    If a word does not fit, skips it and takes later words that fit. Does this three times.
+    Considers only the `most` words with the highest scores.
     """
     _, order = tf.math.top_k(score, most)
     size = tf.gather(size, order, batch_dims=1)  # [B, most]

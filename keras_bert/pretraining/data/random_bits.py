@@ -1,7 +1,8 @@
-"""Random numbers as a function of keys such as the example, not of the order of the draws.
+"""Random numbers that depend on keys such as the example, not on the order of the calls.
 
-A counter hash gives example 17 of epoch 3 the same numbers in any batch, on any worker, before
-and after a restart. TensorFlow's own stateless operations take one seed per call, not one per row.
+A hash gives example 17 of epoch 3 the same numbers in any batch, on any worker, and after a
+restart. TensorFlow's stateless operations cannot do this: they take one seed per call, not one
+seed per row.
 """
 
 import enum
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 
 class Purpose(enum.IntEnum):
-    """Purpose of a random number: a key beside seed, epoch, example and position."""
+    """Purpose of a random number. It is a key, like seed, epoch, example and position."""
 
     SCORE = 0
     COUNT = 1
@@ -22,7 +23,7 @@ class Purpose(enum.IntEnum):
 
 
 def mix(x: tf.Tensor) -> tf.Tensor:
-    """Hashes uint32 to uint32, one to one: "lowbias32" (Wellons 2018, hash-prospector)."""
+    """Hashes uint32 to uint32 without collisions: "lowbias32" (Wellons 2018, hash-prospector)."""
     x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _uint32(16)))
     x = x * _uint32(0x7FEB352D)
     x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _uint32(15)))
@@ -31,7 +32,7 @@ def mix(x: tf.Tensor) -> tf.Tensor:
 
 
 def random_bits(*keys: Any) -> tf.Tensor:
-    """Returns uint32 random numbers for keys: integers or integer tensors, broadcast together."""
+    """Returns uint32 random numbers for keys: integers or integer tensors that are broadcast."""
     state = _uint32(0)
     for key in keys:
         # The odd constant (2³² / golden ratio) keeps zero from mapping to zero.

@@ -1,8 +1,8 @@
-"""Text that `keras-bert tokenize` turned into token ids, in files of their own.
+"""Records: files of token ids that `keras-bert tokenize` made from text.
 
-A directory has shards, one safetensors file for each part of the text, all int32, and
-`manifest.json`, which is written last. A shard is mapped into memory, so NumPy and the graph can
-read any part of it. A TFRecord file can only be read from its beginning to its end.
+A directory of records has shards and `manifest.json`, which is written last. A shard is a
+safetensors file of int32 vectors for one part of the text. It is mapped into memory, so NumPy and
+the graph can read any part of it. (A TFRecord file can only be read from beginning to end.)
 """
 
 from __future__ import annotations
@@ -31,32 +31,33 @@ from keras_bert.text.tokenizer import Tokenizer
 
 MANIFEST = "manifest.json"
 SOURCE = "source.json"
-"""Description of the text and tokenizer, written first: with this alone, records are unfinished."""
+"""File with a description of text and tokenizer. It is written first. Without the manifest, a
+directory is unfinished."""
 
 _AT_ONCE = 2**22
-"""Number of tokens between two checks of a request to stop."""
+"""Number of tokens to verify before checking again for a request to stop."""
 
 
 def open_corpus(
     names: Sequence[str], tokenizer: Tokenizer, *, max_sentence_tokens: int = 64
 ) -> TokenizedCorpus:
-    """Opens the corpus of text files, or of directories of records.
+    """Opens a corpus of text files or of directories of records.
 
     Args:
-        names: globs of text files, or directories.
+        names: names or globs of text files, or directories of records.
         tokenizer: tokenizer of the text.
         max_sentence_tokens: see `TokenizedCorpus.from_files`.
 
     Raises:
-        InputError: if there are both, or a file or directory cannot be used.
+        InputError: if there are both text and records, or a file or directory cannot be used.
     """
     directories = [Path(name) for name in names if (Path(name) / SOURCE).is_file()]
     if not directories:
         return TokenizedCorpus.from_files(names, tokenizer, max_sentence_tokens=max_sentence_tokens)
     if len(directories) < len(names):
         raise InputError(
-            f"{directories[0]} has been tokenized, and others of {', '.join(names)} have not; name "
-            "only directories of keras-bert tokenize, or only text."
+            f"{directories[0]} has been tokenized, but others of {', '.join(names)} have not; name "
+            "only directories that keras-bert tokenize wrote, or only text files."
         )
     files = [file for directory in directories for file in _files(directory, tokenizer)]
     parts = [Lines(*map(file.vector, Lines._fields)) for file in files]
@@ -73,7 +74,7 @@ def verifying(corpora: Iterable[TokenizedCorpus]) -> Iterator[Background]:
     """Verifies the tokens of corpora in the background, each file once.
 
     `wait` of the yielded object raises an `InputError` that names the first damaged file. The
-    verification stops with the block.
+    verification stops when the `with` block ends.
     """
     files = {file.path: file for corpus in corpora for file in corpus.files}
     stop = threading.Event()
@@ -86,7 +87,7 @@ def verifying(corpora: Iterable[TokenizedCorpus]) -> Iterator[Background]:
 
 
 def fingerprint(tokenizer: Tokenizer) -> dict[str, str]:
-    """Returns the kind of a tokenizer, and hashes of its tokens and of all its options."""
+    """Returns a tokenizer's kind, a hash of its tokens and a hash of its options."""
     tokens, config = "\n".join(tokenizer.vocabulary.tokens), tokenizer.get_config()
     return {
         "kind": tokenizer.kind,
@@ -109,7 +110,7 @@ def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> dict[str, A
     Raises:
         StorageError: if a file cannot be written.
     """
-    # In one entry, since safetensors writes several in any order, and files are to be the same.
+    # Use one metadata entry. safetensors writes several in any order, so equal files would differ.
     checksums = f"{text} {zlib.crc32(lines.tokens.data)} {_lines_checksum(lines)}"
     with replacing(path) as new:
         save_tensors(lines._asdict(), new, {"checksums": checksums})
@@ -117,7 +118,7 @@ def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> dict[str, A
 
 
 def entry(path: Path) -> dict[str, Any]:
-    """Returns the entry of a file of records in the manifest."""
+    """Returns the manifest's entry for a file of records."""
     file = MappedFile(path)
     return {
         "name": path.name,
@@ -128,11 +129,11 @@ def entry(path: Path) -> dict[str, Any]:
 
 
 def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
-    """Opens the files of a directory, which must be complete and made by the same tokenizer."""
+    """Opens the files of a directory. It must be complete and made with the same tokenizer."""
     if not (directory / MANIFEST).is_file():
         raise InputError(
-            f"{directory} is not finished; give the same keras-bert tokenize once more, which goes "
-            "on where it stopped."
+            f"{directory} is not finished; start the same keras-bert tokenize command again. It "
+            "continues where it stopped."
         )
     manifest = read_json(directory / MANIFEST)
     try:
@@ -140,15 +141,15 @@ def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
         sizes = {directory / shard["name"]: shard["bytes"] for shard in manifest["shards"]}
     except (KeyError, TypeError, ValueError):
         raise InputError(
-            f"{directory / MANIFEST} is damaged; delete it and give the same keras-bert tokenize "
-            "once more, which makes it anew."
+            f"{directory / MANIFEST} is damaged; delete it and start the same keras-bert tokenize "
+            "command again. It writes the file again."
         ) from None
     for name, now in fingerprint(tokenizer).items():
         if made_by.get(name) != now:
             raise InputError(
-                f"{directory} was made by a tokenizer with another {name} than this run's; name "
-                "the vocabulary that keras-bert tokenize was given (and lowercase, if it was), or "
-                "tokenize the text anew."
+                f"{directory} was made by a tokenizer with another {name} than this run's. Use the "
+                "same vocabulary as keras-bert tokenize (and the same lowercase), or tokenize the "
+                "text again."
             )
     return [_open_file(path, size) for path, size in sizes.items()]
 
@@ -171,7 +172,7 @@ def _check_ids(file: MappedFile, tokens: np.ndarray, vocabulary_size: int) -> No
     if low < 0 or high >= vocabulary_size:
         raise InputError(
             f"{file.path} holds the token id {low if low < 0 else high}, but the vocabulary has "
-            f"the ids 0 to {vocabulary_size - 1}; tokenize the text anew."
+            f"the ids 0 to {vocabulary_size - 1}; tokenize the text again."
         )
 
 
@@ -192,8 +193,8 @@ def _lines_checksum(lines: Lines) -> int:
 
 def _damaged(path: Path) -> InputError:
     return InputError(
-        f"{path} is missing or damaged; delete it with {path.parent / MANIFEST} and give the same "
-        "keras-bert tokenize once more, which makes what is missing."
+        f"{path} is missing or damaged; delete it and {path.parent / MANIFEST}, and start the same "
+        "keras-bert tokenize command again. It makes the missing files."
     )
 
 

@@ -20,49 +20,49 @@ if TYPE_CHECKING:
     from keras_bert.pretraining.data.corpus import TokenizedCorpus
 
 BLOCK = 2**14
-"""Number of chunks of one sentence in memory at a time."""
+"""Number of one-sentence chunks to read into memory at a time."""
 
 SHORTER = 0.1
-"""Ratio of chunks filled to a random smaller length, so that training sees such lengths."""
+"""Ratio of chunks that are filled to a random smaller length, so that training sees short texts."""
 
 
 def next_sentence_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
 ) -> ExampleIndex:
-    """Pairs of texts: half are true, labelled 0, and half are random, labelled 1.
+    """Returns pairs of texts. Half are consecutive (label 0), half are random (label 1).
 
-    A chunk is filled with sentences of one document up to `max_tokens`, or in 10 % of the cases up
-    to a random smaller number, and split in two between sentences. In half of the cases the second
-    part is replaced by text of another document, and the chunk's own second part begins the next
-    chunk.
+    A chunk is filled with sentences of one document up to `max_tokens` or, in 10 % of the cases, up
+    to a random smaller number of tokens. It is split in two parts between sentences. In half of the
+    cases, text of another document replaces the second part. Then the next chunk begins with the
+    original second part.
 
-    Only the end of a document can be a chunk of one sentence. It is split inside. If its
-    continuation is random, the continuation is the second half of another such sentence: so no text
-    is lost, and the place of the split does not tell which pairs are true.
+    Only the end of a document can be a chunk of one sentence. Such a chunk is split inside the
+    sentence. If its second part is random, it is the second half of another such sentence. So no
+    text is lost, and the position of the split does not tell which pairs are consecutive.
 
     Args:
-        corpus: at least two documents.
-        max_tokens: length of both parts together: the sequence length less three special tokens.
+        corpus: tokenized text with at least two documents.
+        max_tokens: length of both parts together: the sequence length minus three special tokens.
         seed: seed of the random choices.
-        epoch: number of the epoch; each has its own examples.
+        epoch: number of the epoch. Each epoch has other examples.
 
     Raises:
         InputError: if the corpus has fewer than two documents.
     """
     if corpus.num_documents < 2:
         raise InputError(
-            "One document is too few for the next sentence objective, which takes random text from "
-            "another: end documents with a blank line, or choose the objective 'mlm'."
+            "There is only one document, but the next sentence objective takes random text from "
+            "another document: end documents with a blank line, or choose the objective 'mlm'."
         )
     rng = generator(seed, epoch)
     chunks, target = chunks_at_every_sentence(corpus, max_tokens, rng)
     is_random = rng.random(corpus.num_sentences) < 0.5
     begins = follow(np.where(is_random & ~chunks.is_single, chunks.split, chunks.end))
 
-    # From here on, one row per chunk.
+    # From here on, arrays have one element for each chunk.
     chunks, target, is_random = chunks.take(begins), target[begins], is_random[begins]
     a_start, a_end, chunk_end = split_tokens(corpus, chunks, rng)
-    is_random |= a_end == chunk_end  # one word cannot be split: only random text can follow
+    is_random |= a_end == chunk_end  # a single word cannot be split, so random text must follow
 
     starts = corpus.sentence_splits
     b_start, b_end = a_end.copy(), chunk_end.copy()
@@ -86,20 +86,23 @@ def next_sentence_index(
 def sentence_order_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
 ) -> ExampleIndex:
-    """Consecutive parts of a document: half in their order, labelled 0, and half swapped, 1.
+    """Returns consecutive texts of a document. Half are in order (label 0), half are swapped (1).
 
-    A span is as many sentences as fit, or in 10 % of the cases fit into a random smaller number of
-    tokens, and is split between two of them; one document is enough. One sentence is split before a
-    word or, if it has one word, inside the word. A sentence of one token has no order and is left
-    out. Nothing but the text may tell the order. In BERT's chunks the last sentence goes beyond the
-    length, so second parts are longer, and lengths alone tell 60 to 66 % of the orders. So spans
-    here are whole sentences, and one half of each document is filled from its end.
+    A span has as many sentences as fit into `max_tokens` or, in 10 % of the cases, into a random
+    smaller number of tokens. It is split between two sentences. A span of one sentence is split
+    before a word or, if it has only one word, inside the word. A sentence of one token is left out.
+    The corpus may have only one document.
+
+    A model must not be able to guess the order from lengths. In BERT's chunks, the last sentence
+    exceeds the length, so second parts are longer, and lengths alone tell the order in 60 to 66 %
+    of the cases. So spans here have only whole sentences, and one half of each document is filled
+    backwards from its end.
 
     Args:
         corpus: tokenized text.
-        max_tokens: length of both parts together: the sequence length less three special tokens.
+        max_tokens: length of both parts together: the sequence length minus three special tokens.
         seed: seed of the random choices.
-        epoch: number of the epoch; each has its own examples.
+        epoch: number of the epoch. Each epoch has other examples.
     """
     rng = generator(seed, epoch)
     first, end = _spans(corpus, max_tokens, rng)
@@ -122,10 +125,10 @@ def sentence_order_index(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Chunks:
-    """Chunks `[N]`: sentences `sentence` to `end`, the second part from sentence `split`.
+    """N chunks of sentences from `sentence` to `end - 1`. The second part begins at `split`.
 
-    A chunk of one sentence has no split (`split == end`). In BERT's data only the end of a document
-    can be one.
+    If a chunk has one sentence, `split` is `end`. In BERT's data, only the end of a document can
+    be such a chunk.
     """
 
     sentence: np.ndarray
@@ -134,7 +137,7 @@ class Chunks:
 
     @property
     def is_single(self) -> np.ndarray:
-        """bool `[N]`: chunks of one sentence."""
+        """Whether each chunk has only one sentence, bool `[N]`."""
         return self.split == self.end
 
     def take(self, chosen: np.ndarray) -> Chunks:
@@ -145,10 +148,10 @@ class Chunks:
 def chunks_at_every_sentence(
     corpus: TokenizedCorpus, max_tokens: int, rng: np.random.Generator
 ) -> tuple[Chunks, np.ndarray]:
-    """Returns the chunk that begins at each sentence, and its wanted number of tokens `[U]`.
+    """Returns the chunk that begins at each sentence, and its target number of tokens, `[S]`.
 
-    It is filled with sentences of one document up to `max_tokens`, or in 10 % of the cases up to a
-    random smaller number, and split in two between sentences, at random.
+    A chunk is filled with sentences of one document up to `max_tokens` or, in 10 % of the cases, up
+    to a random smaller number of tokens. It is split in two at random, between sentences.
     """
     sentences = corpus.num_sentences
     starts = corpus.sentence_splits
@@ -156,7 +159,7 @@ def chunks_at_every_sentence(
     document_end = corpus.document_splits[1:][corpus.document_of_sentence]
     shorter = rng.random(sentences) < SHORTER
     target = np.where(shorter, rng.integers(2, max_tokens + 1, sentences), max_tokens)
-    end = np.searchsorted(starts, starts[:-1] + target)  # the first boundary that is far enough
+    end = np.searchsorted(starts, starts[:-1] + target)  # first boundary at or after the target
     end = np.minimum(np.maximum(end, sentence + 2), document_end)
     return split_between_sentences(sentence, end, rng), target
 
@@ -164,7 +167,7 @@ def chunks_at_every_sentence(
 def split_between_sentences(
     sentence: np.ndarray, end: np.ndarray, rng: np.random.Generator
 ) -> Chunks:
-    """Makes chunks from `sentence` to `end`, each split between two sentences if it has two."""
+    """Makes chunks from `sentence` to `end`. Chunks of two or more sentences are split."""
     split = sentence + 1 + (rng.random(len(sentence)) * (end - sentence - 1)).astype(np.int64)
     return Chunks(sentence, split, end)
 
@@ -172,9 +175,10 @@ def split_between_sentences(
 def split_tokens(
     corpus: TokenizedCorpus, chunks: Chunks, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the tokens `[N]` at which the chunks begin, are split and end.
+    """Returns the tokens at which chunks begin, are split, and end, `[N]` each.
 
-    A chunk of one sentence is split inside, before a word; one of one word is not (split = end).
+    A chunk of one sentence is split before a word. If it has only one word, it is not split, and
+    the split is the end.
     """
     start, end = corpus.sentence_splits[chunks.sentence], corpus.sentence_splits[chunks.end]
     split, draws = corpus.sentence_splits[chunks.split], rng.random(len(start))
@@ -193,7 +197,7 @@ def truncate(
     max_tokens: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Takes tokens from the longer part, from its front or its back at random, until both fit."""
+    """Removes tokens from the longer part, at its start or end at random, until both parts fit."""
     kept_a = np.minimum(a_length, np.maximum((max_tokens + 1) // 2, max_tokens - b_length))
     kept_b = np.minimum(b_length, max_tokens - kept_a)
     from_front_a = rng.binomial(a_length - kept_a, 0.5)
@@ -204,7 +208,7 @@ def truncate(
 def _word_start_inside(
     corpus: TokenizedCorpus, start: np.ndarray, end: np.ndarray, draws: np.ndarray
 ) -> np.ndarray:
-    """Draws a word start between `start` and `end`; returns `end` if there is one word."""
+    """Draws the start of a word between `start` and `end`. If there is only one word: `end`."""
     lengths = end - start
     bounds = splits_of(lengths)
     tokens = np.repeat(start, lengths) + numbers_of(lengths)
@@ -213,17 +217,17 @@ def _word_start_inside(
     before = splits_of(begins)
     number = np.diff(before[bounds])
     chosen = before[bounds[:-1]] + (draws * number).astype(np.int64)
-    words = np.append(tokens[begins], 0)  # if there is no begin, `chosen` is one beyond the end
+    words = np.append(tokens[begins], 0)  # if no word begins, `chosen` is one beyond the end
     return np.where(number > 0, words[chosen], end)
 
 
 def _spans(
     corpus: TokenizedCorpus, max_tokens: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the sentences `[N]` at which spans begin and end.
+    """Returns the sentences at which spans begin and end, `[N]` each.
 
-    A sentence that does not fit begins the next span, so the first sentence of a span is long; if
-    spans are filled backwards, the last sentence is long.
+    A sentence that does not fit begins the next span. So the first sentence of a span tends to be
+    long. If spans are filled backwards, the last sentence tends to be long.
     """
     sentences, splits = corpus.num_sentences, corpus.sentence_splits
     target = rng.integers(2, max_tokens + 1, sentences)
@@ -234,7 +238,7 @@ def _spans(
     last_first, last_end = _filled(
         splits[-1] - splits[::-1], sentences - halves[::-1], target[::-1]
     )
-    backwards_in = rng.integers(0, 2, len(middles))  # the first half of a document, or the second
+    backwards_in = rng.integers(0, 2, len(middles))  # half of each document to fill backwards
 
     def is_backwards(sentence: np.ndarray) -> np.ndarray:
         document = corpus.document_of_sentence[sentence]
@@ -251,7 +255,7 @@ def _spans(
 def _filled(
     splits: np.ndarray, halves: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fills spans one after the other; returns their begins and ends. No span crosses a half."""
+    """Fills spans one after the other; returns their starts and ends. No span crosses a half."""
     sentence = np.arange(len(target))
     limit = halves[np.searchsorted(halves, sentence, side="right")]
     end = np.searchsorted(splits, splits[:-1] + target, side="right") - 1

@@ -1,4 +1,4 @@
-"""Turns text into records, in several processes; may be interrupted."""
+"""Converts text to records, in several processes. An interrupted call can be continued."""
 
 from __future__ import annotations
 
@@ -47,20 +47,21 @@ def tokenize(
     shard_size: int = 64 * MEGABYTE,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Turns text into records, or continues an interrupted call.
+    """Converts text to records, or continues an interrupted call.
 
-    The text is cut at lines into shards of about `shard_size` bytes. Each shard becomes a file,
-    under a temporary name until it is complete. An unfinished directory is continued: existing
-    shards stay, if their text is the same. The number of workers does not change the records.
+    The text is cut between lines into shards of about `shard_size` bytes. Each shard is a file,
+    which has a temporary name until it is complete. If the directory is unfinished, shards whose
+    text is the same are kept. The number of workers does not change the records.
 
-    Several workers are separate processes: call this under `if __name__ == "__main__"`.
+    Workers are separate processes, so call this function under `if __name__ == "__main__"`.
 
     Args:
-        corpus: globs of text files, as `TokenizedCorpus.from_files` reads them.
-        tokenizer: strings to ids.
-        output: directory for the records, empty, missing or of the same text and tokenizer.
-        workers: how many processes; None means as many as there are processors.
-        shard_size: bytes of text per file.
+        corpus: names or globs of text files; see `TokenizedCorpus.from_files`.
+        tokenizer: tokenizer for the text.
+        output: directory for the records. It must be missing, empty, or made from the same text
+            and tokenizer.
+        workers: number of processes. By default, the number of processors.
+        shard_size: bytes of text in each file.
         progress: whether to show a progress bar on standard error.
 
     Returns:
@@ -68,7 +69,7 @@ def tokenize(
         (name, tokens, lines and bytes of each), and the totals `documents`, `lines` and `tokens`.
 
     Raises:
-        InputError: if the text cannot be read, the directory holds something else.
+        InputError: if the text cannot be read, or the directory holds something else.
         StorageError: if a file cannot be written.
     """
     directory = Path(output)
@@ -98,7 +99,7 @@ def tokenize(
 
 
 def _claim(directory: Path, source: dict[str, Any]) -> bool:
-    """Writes the source into a new directory, or compares it; returns whether records are complete.
+    """Writes the source to a new directory, or compares it. Returns whether records are complete.
 
     Raises:
         InputError: if the directory holds something else.
@@ -111,11 +112,11 @@ def _claim(directory: Path, source: dict[str, Any]) -> bool:
             if earlier[name] != source[name]:
                 raise InputError(
                     f"{directory} was begun with {what} than now; choose another output, or set "
-                    "it back to go on."
+                    "it back to continue."
                 )
     elif directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InputError(
-            f"{directory} is there and was not made by keras-bert tokenize; choose another output."
+            f"{directory} exists and was not made by keras-bert tokenize; choose another output."
         )
     else:
         replace_file(path, json.dumps(source, indent=1) + "\n")
@@ -130,7 +131,7 @@ _MADE_OF = {
 
 
 def _cut(lines: Iterable[str], size: int) -> Iterator[bytes]:
-    """Cuts the lines, each ended by a newline, into pieces of `size` bytes or a little more."""
+    """Joins lines, with a newline after each, to pieces of `size` bytes or a little more."""
     shard: list[bytes] = []
     length = 0
     for line in lines:
@@ -150,7 +151,7 @@ def _make_shards(
     most: int,
     bar: tqdm,
 ) -> list[dict[str, Any]]:
-    """Makes the missing shards; returns the entries of all shards."""
+    """Makes the missing shards; returns the manifest's entries for all shards."""
     entries: dict[int, dict[str, Any]] = {}
     running: dict[Future, tuple[int, int]] = {}
 
@@ -174,8 +175,8 @@ def _make_shards(
         collect(0)
     except BrokenProcessPool:
         raise InputError(
-            "A process that tokenizes has died, for lack of memory perhaps; give the same command "
-            "to go on, with fewer workers or smaller shards (then in another output)."
+            "A worker process has died, perhaps for lack of memory. Give the same command with "
+            "fewer workers to continue, or use smaller shards with another output."
         ) from None
     return [entries[number] for number in sorted(entries)]
 
@@ -190,7 +191,7 @@ def _check_same_text(path: Path, text: bytes) -> None:
 
 @contextlib.contextmanager
 def processes(tokenizer: Tokenizer, workers: int) -> Iterator[Callable[..., Future]]:
-    """Yields a function that makes the shard of a path and a text, here or in another process."""
+    """Yields a function that makes a shard from a path and a text, here or in another process."""
     if workers == 1:
 
         def at_once(path: Path, text: bytes) -> Future:
@@ -215,11 +216,11 @@ def _make_shard(path: Path, text: bytes, tokenizer: Tokenizer) -> dict[str, Any]
     return write_shard(path, tokenize_lines(lines, tokenizer), zlib.crc32(text))
 
 
-_tokenizer: Tokenizer  # of a worker
+_tokenizer: Tokenizer  # the tokenizer of a worker process
 
 
 def _become_worker(kind: str, config: dict[str, Any]) -> None:
-    """Prepares a process: it uses one thread, and ends with its parent."""
+    """Prepares a worker process: it uses one thread, and ends when its parent ends."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     import tensorflow as tf
 

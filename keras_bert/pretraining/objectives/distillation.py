@@ -1,4 +1,4 @@
-"""A student and its teacher (DistilBERT)."""
+"""Model with a student and its teacher (DistilBERT)."""
 
 import logging
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ class DistillationModel(keras.Model):
     DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108, section 3).
 
     Args:
-        student: model to train, the final model.
-        teacher: model of the same width and vocabulary.
-        every_token: whether the student learns the teacher's distributions at all tokens, or at
-            masked tokens only.
+        student: model to train. It is the final model.
+        teacher: model with the same width and vocabulary.
+        every_token: whether the student learns the teacher's distributions at all tokens, or only
+            at masked tokens.
 
     Raises:
         InputError: if the teacher does not fit the student.
@@ -52,7 +52,7 @@ class DistillationModel(keras.Model):
         self.built = True
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
-        """Returns the outputs of both models; the teacher runs without dropout.
+        """Returns the outputs of both models. The teacher runs without dropout.
 
         Args:
             inputs: the encoder's inputs and `masked_positions` `[B, P]` int32.
@@ -76,10 +76,10 @@ class DistillationModel(keras.Model):
 
 
 def copy_from_teacher(student: MaskedLanguageModel, teacher: MaskedLanguageModel) -> None:
-    """Sets the student's weights to the teacher's, taking about every other layer.
+    """Copies weights of the teacher to the student. The student's layers get evenly spaced layers.
 
-    The first and the last layer are among them: of 12 layers, 6 are 0, 2, 4, 7, 9 and 11, as
-    published. Logs the weights without a counterpart of the same shape, which stay as they are.
+    They include the first and the last layer: 6 layers get layers 0, 2, 4, 7, 9 and 11 of 12, as
+    published. Weights without a counterpart of the same shape are not changed, and are logged.
     """
     layers = np.linspace(
         0, teacher.config.num_distinct_layers - 1, student.config.num_distinct_layers
@@ -91,7 +91,9 @@ def copy_from_teacher(student: MaskedLanguageModel, teacher: MaskedLanguageModel
             number, _, part = name.removeprefix(PARTS_OF_LAYER).partition("/")
             teacher_name = f"{PARTS_OF_LAYER}{round(layers[int(number)])}/{part}"
         value = values.get(teacher_name)
-        if value is not None and name == POSITIONS:  # the first one may stand in another row
+        if (
+            value is not None and name == POSITIONS
+        ):  # the teacher's first position may be in another row
             value = np.asarray(value)[teacher.config.position_offset :]
             offset = student.config.position_offset
             value = np.pad(value, ((offset, 0), (0, 0)))[: variable.shape[0]]

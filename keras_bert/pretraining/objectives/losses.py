@@ -1,6 +1,7 @@
-"""Losses as sums, so that parts of a batch add up to the whole batch, on any backend of Keras.
+"""Losses as sums over predictions, for any backend of Keras.
 
-Each loss function returns loss, right predictions and predictions, `[3]` float32.
+The sums of all parts of a batch add up to the sum of the whole batch. Each loss function returns
+`[3]` float32: the loss, the number of right predictions, and the number of predictions.
 """
 
 import dataclasses
@@ -18,16 +19,16 @@ class LossTerm:
 
     Args:
         name: name in the log.
-        sums: function from (outputs, labels, weights), each by key, to loss, right predictions and
-            predictions.
+        sums: function of three dictionaries: outputs, labels and weights. Returns the loss, the
+            number of right predictions and the number of predictions.
         key: key of the term's weights and labels in a batch.
         over: unit of prediction: "predictions" (masked tokens), "tokens" (all but padding) or
             "examples".
-        labelled: whether a batch has labels of this term.
-        weight: weight in the total loss; 0 for a term without a key, which is only logged.
+        labelled: whether a batch has labels for this term.
+        weight: weight in the total loss. A term without a key has weight 0 and is only logged.
         accuracy: whether the accuracy is logged.
-        perplexity: whether the perplexity is logged, for a loss of a language model.
-        part: part of the model that the loss trains, if the final model does not have it.
+        perplexity: whether the perplexity is logged. Only for the loss of a language model.
+        part: part of the model that the loss trains, if the final model does not have this part.
     """
 
     name: str
@@ -50,7 +51,7 @@ def cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
         weights: `[...]` float32.
     """
     losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-    # The label has the largest logit: cheaper than the argmax of a vocabulary.
+    # A prediction is right if the label has the largest logit. This is cheaper than an argmax.
     fixed = ops.stop_gradient(logits)
     own = ops.squeeze(ops.take_along_axis(fixed, ops.expand_dims(labels, -1), axis=-1), -1)
     return _sums(losses, own >= ops.max(fixed, axis=-1), weights)
@@ -60,7 +61,7 @@ def binary_cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
     """Sums the binary cross-entropy.
 
     Args:
-        logits: `[...]` float32, positive for yes.
+        logits: `[...]` float32. A positive logit predicts yes.
         labels: `[...]` int32, 1 for yes.
         weights: `[...]` float32.
     """
@@ -69,10 +70,10 @@ def binary_cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
 
 
 def soft_targets(logits: Any, teacher_logits: Any, weights: Any, temperature: float) -> Any:
-    """Kullback-Leibler divergence from the teacher's distribution, both softened.
+    """Sums the Kullback-Leibler divergences between the softened distributions of both models.
 
-    Hinton et al. 2015, https://arxiv.org/abs/1503.02531: the factor temperature² keeps the size
-    of the gradients. No prediction counts as right.
+    Hinton et al. 2015, https://arxiv.org/abs/1503.02531. The factor temperature² keeps the scale
+    of the gradients. The number of right predictions is always 0.
 
     Args:
         logits: `[..., C]` float32.
@@ -87,7 +88,7 @@ def soft_targets(logits: Any, teacher_logits: Any, weights: Any, temperature: fl
 
 
 def cosine(states: Any, teacher_states: Any, weights: Any) -> Any:
-    """Sums 1 - cosine of two vectors; no prediction counts as right.
+    """Sums 1 - cosine of two vectors. The number of right predictions is always 0.
 
     Args:
         states: `[..., H]`.
@@ -107,12 +108,12 @@ def _sums(losses: Any, right: Any, weights: Any) -> Any:
 
 
 def by_key(loss_terms: Sequence[LossTerm], values: Any) -> Mapping[str, Any]:
-    """Returns values by key; a model or dataset with one term has its values without a key."""
+    """Returns values by key. With one term, a model or dataset gives its values without a key."""
     return values if isinstance(values, Mapping) else {loss_terms[0].key: values}
 
 
 def count_predictions(loss_terms: Sequence[LossTerm], w: Any) -> Any:
-    """Counts the predictions of each term, `[loss_terms]` float32; 1 for a term without a key."""
+    """Counts the predictions of each term, `[loss_terms]` float32. A term without a key has 1."""
     weights = by_key(loss_terms, w)
     return ops.stack(
         [ops.sum(weights[term.key]) if term.key else ops.ones(()) for term in loss_terms]
@@ -120,11 +121,11 @@ def count_predictions(loss_terms: Sequence[LossTerm], w: Any) -> Any:
 
 
 def loss_factors(loss_terms: Sequence[LossTerm], counts: Any) -> Any:
-    """Returns the factors of the sums of losses in the total loss, `[loss_terms]` float32.
+    """Returns the factor of each term's sum in the total loss, `[loss_terms]` float32.
 
     Args:
         loss_terms: loss terms of the objective.
-        counts: `count_predictions` of the whole batch.
+        counts: result of `count_predictions` for the whole batch.
     """
     weights = ops.convert_to_tensor([term.weight for term in loss_terms], "float32")
     return weights / ops.maximum(counts, 1.0)

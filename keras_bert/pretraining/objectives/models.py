@@ -1,6 +1,7 @@
 """Makes the models of the objectives, new or from a checkpoint: one function for each kind.
 
-Arguments are the encoder's configuration, the run's configuration, the preprocessor and the dtype.
+Each function takes the encoder's configuration, the run's configuration, the preprocessor and the
+dtype.
 """
 
 import logging
@@ -24,7 +25,7 @@ from keras_bert.tasks.masked_lm import MaskedLanguageModel
 from keras_bert.tasks.registry import LANGUAGE_MODELS, TASKS
 
 REMAINING = "training.safetensors"
-"""File in a checkpoint with trained weights that the final model does not have."""
+"""File in a checkpoint for trained weights that are not part of the final model."""
 
 logger = logging.getLogger(__name__)
 
@@ -37,12 +38,12 @@ def start_model(
     dtype: Any,
     **head: Any,
 ) -> Any:
-    """Makes the model of a task, with the weights of `model.init_checkpoint` if one is named.
+    """Makes the model of a task, with the weights of `model.init_checkpoint` if it is given.
 
-    A head that the checkpoint lacks is initialized and logged.
+    If the checkpoint lacks a head, the head is initialized at random, and a message is logged.
 
     Args:
-        task: task, see `keras_bert.load`.
+        task: name of the task; see `keras_bert.load`.
         encoder_config: configuration of the encoder. It differs from the checkpoint's configuration
             only in options without weights, or in the pooler.
         config: configuration of the run.
@@ -66,7 +67,7 @@ def masked_language_model(
     encoder_config: EncoderConfig, config: PretrainingConfig, preprocessor: Any, dtype: Any
 ) -> MaskedLanguageModel:
     """Makes a masked language model."""
-    # Where absolute positions are not added at the input, the head has them.
+    # If absolute positions are not added at the input, the head adds them.
     enhanced = not encoder_config.position_input
     return start_model("masked_lm", encoder_config, config, preprocessor, dtype, enhanced=enhanced)
 
@@ -81,7 +82,7 @@ def replaced_token_model(
     size: float,
     depth: float,
 ) -> ReplacedTokenModel:
-    """Makes a generator and a detector; `size` and `depth` are the generator's default ratios."""
+    """Makes a generator and a detector. `size` and `depth` are the generator's default ratios."""
     size = size if config.objective.generator_size is None else config.objective.generator_size
     depth = depth if config.objective.generator_depth is None else config.objective.generator_depth
     model = ReplacedTokenModel(
@@ -112,21 +113,21 @@ def distillation_model(
     """Makes a student and its teacher.
 
     Raises:
-        InputError: if the teacher cannot teach this student.
+        InputError: if the teacher does not fit the student.
     """
     path, length = str(config.objective.teacher), config.data.sequence_length
     _, saved = open_checkpoint(path)
     if saved.task not in LANGUAGE_MODELS:
         raise InputError(
-            f"The teacher {path} is a {saved.task!r}, which does not guess masked tokens; "
-            "name a masked language model."
+            f"The teacher {path} is a {saved.task!r}, which does not predict masked tokens; "
+            "give a masked language model."
         )
     teacher = saved.load("masked_lm", dtype=dtype)
     own = teacher.preprocessor
     if own is not None and own.vocabulary.tokens != preprocessor.vocabulary.tokens:
         raise InputError(
-            f"The teacher {path} has another vocabulary than {config.data.vocabulary}; leave the "
-            "option data.vocabulary out, and the teacher's is taken."
+            f"The teacher {path} has another vocabulary than {config.data.vocabulary}; leave "
+            "data.vocabulary out to use the teacher's vocabulary."
         )
     if teacher.config.max_positions < length:
         raise InputError(
@@ -140,14 +141,18 @@ def distillation_model(
 
 
 def load_remaining(model: keras.Model, path: str) -> None:
-    """Loads the generator, if the path is the checkpoint of a run.
+    """Loads the generator if the path is the checkpoint of a run.
 
     Raises:
         CheckpointError: if the generator has other sizes.
     """
     file = Path(path) / REMAINING
     if not file.is_file():
-        logger.warning("%s has no generator: it begins anew; checkpoints of a run have one.", path)
+        logger.warning(
+            "%s has no generator, so the generator is initialized at random. Checkpoints of a run "
+            "have one.",
+            path,
+        )
         return
     names = set(SafetensorsFiles({file: None}).names())
     variables = named_variables(model, model.trainable_variables)
@@ -161,7 +166,7 @@ def seed_states(model: keras.Model) -> list[keras.Variable]:
 
 
 def with_seeds(model: keras.Model, values: Sequence[Any], seeds: Any) -> list[Any]:
-    """Returns the values of variables that are not trained, with new seeds of random generators.
+    """Returns values for the variables that are not trained, with new seeds for random generators.
 
     Args:
         model: model with the variables.

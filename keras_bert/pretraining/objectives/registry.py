@@ -1,7 +1,7 @@
-"""An objective is an index of examples, a model and its losses; `OBJECTIVES` has them by name.
+"""Objectives by name: `OBJECTIVES`. An objective has an index of examples, a model and losses.
 
-Every loss is a sum over the predictions of a batch, and the number of predictions is known from the
-examples alone, so a batch may be divided among devices and micro-batches in any way.
+Every loss is a sum over the predictions of a batch. The number of predictions depends only on the
+examples, so a batch may be divided among devices and micro-batches in any way.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ TEMPERATURE = 2.0
 """Temperature of the soft targets of distillation."""
 
 LARGEST = 700.0
-"""Largest loss whose exponential is a number."""
+"""Largest loss whose exponential is finite."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,16 +39,16 @@ class Objective:
 
     Args:
         loss_terms: the losses.
-        model: makes the model, with an attribute `encoder`, from the encoder's configuration, the
-            run's configuration, the preprocessor and the dtype.
-        index_examples: makes the index of an epoch's examples.
-        pairs: whether an example has two texts, which segment ids distinguish and the pooler
-            compares.
-        replacement: ratios of the selected tokens that `[MASK]` and random tokens replace.
-        samples: whether the model also takes the original tokens, and noise to sample with.
-        teacher: whether a teacher is needed.
+        model: function of the encoder's configuration, the run's configuration, the preprocessor
+            and the dtype. Returns the model, which has an attribute `encoder`.
+        index_examples: function that makes the index of an epoch's examples.
+        pairs: whether an example has two texts. Segment ids distinguish them, and the pooler's
+            output is used to compare them.
+        replacement: ratios of the selected tokens that become `[MASK]` and random tokens.
+        samples: whether the model samples tokens, and so also takes the original tokens and noise.
+        teacher: whether the objective needs a teacher.
         averages: measures that are the mean of other measures.
-        final_model: function from the trained model to the model that the run writes.
+        final_model: function of the trained model. Returns the model that the run writes.
     """
 
     loss_terms: tuple[LossTerm, ...]
@@ -65,7 +65,7 @@ class Objective:
         """Checks that an encoder can be trained with this objective.
 
         Raises:
-            InputError: if it cannot.
+            InputError: if the encoder lacks segments or a pooler that the objective needs.
         """
         if self.pairs and config.num_segments < 2:
             raise InputError(
@@ -75,16 +75,15 @@ class Objective:
             )
         if self.pairs and not config.pooler:
             raise InputError(
-                f"The objective {name!r} compares two texts by means of the pooler, but this "
-                f"encoder of the family {config.family!r} has none. Choose another objective or "
-                "family."
+                f"The objective {name!r} compares two texts with the pooler, but this encoder of "
+                f"the family {config.family!r} has no pooler. Choose another objective or family."
             )
 
     def measures(self, sums: Any) -> dict[str, float]:
         """Returns the total loss, and the mean loss and accuracy of each term.
 
         Args:
-            sums: `[loss_terms, 3]`: loss, right predictions and predictions.
+            sums: `[loss_terms, 3]`: loss, number of right predictions, number of predictions.
         """
         measures = {"loss": 0.0}
         for term, (loss, right, count) in zip(self.loss_terms, sums, strict=True):
@@ -97,11 +96,11 @@ class Objective:
         return measures
 
     def part_of(self, measure: str) -> str:
-        """Returns the part of the model that a measure is about, or "" for the final model."""
+        """Returns the part of the model that a measure belongs to, or "" for the final model."""
         return next((h.part for h in self.loss_terms if measure.startswith(f"{h.name}_")), "")
 
     def perplexities(self, measures: Mapping[str, float]) -> dict[str, float]:
-        """Returns the perplexity of each term that models a language."""
+        """Returns the perplexity of each term that has one."""
         return {
             f"{term.name}_perplexity": math.exp(min(measures[f"{term.name}_loss"], LARGEST))
             for term in self.loss_terms
@@ -114,7 +113,7 @@ def _cross_entropy(key: str) -> Sums:
 
 
 def _replaced_tokens(only: int | None = None) -> Sums:
-    """Sums over all tokens, or over the tokens with the label `only`."""
+    """Makes a function that sums over all tokens, or only over tokens with the label `only`."""
 
     def sums(outputs: Any, y: Any, w: Any) -> Any:
         labels, weights = outputs["replaced"], w["rtd_logits"]
@@ -216,7 +215,7 @@ OBJECTIVES = {
         final_model=lambda model: model.student,
     ),
 }
-"""Name to objective.
+"""Objectives by name.
 
 - mlm: masked tokens (BERT, RoBERTa).
 - mlm+nsp: masked tokens and the next sentence (BERT).
@@ -226,5 +225,5 @@ OBJECTIVES = {
 - rtd+gdes: replaced tokens with disentangled gradients (DeBERTa-v3).
 - distillation: a teacher's soft targets at every token, masked tokens and the direction of the last
   hidden states (DistilBERT).
-- distillation-masked: distillation with soft targets at masked tokens only, which is much cheaper.
+- distillation-masked: distillation with soft targets only at masked tokens, which is much cheaper.
 """

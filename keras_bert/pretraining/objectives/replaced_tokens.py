@@ -1,4 +1,4 @@
-"""Generator and discriminator, trained together (ELECTRA, DeBERTa-v3)."""
+"""Model with a generator and a detector that are trained together (ELECTRA, DeBERTa-v3)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,20 +16,21 @@ SHARED_TABLES = ("token_embedding", "position_embedding")
 
 
 class ReplacedTokenModel(keras.Model):
-    """A masked language model fills in the masks; a detector finds the replaced tokens.
+    """A generator, which replaces masked tokens, and a detector, which finds the replaced tokens.
 
-    ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555, section 2): both use the same
-    embeddings. With `disentangled`, the gradient-disentangled embedding sharing of DeBERTa-v3 (He
-    et al. 2021, https://arxiv.org/abs/2111.09543, section 3.2): the detector's token and position
-    tables are the generator's, through which its loss has no gradient, plus a difference of its
-    own, zero at first.
+    By default, both share their embeddings, as in ELECTRA (Clark et al. 2020,
+    https://arxiv.org/abs/2003.10555, section 2). With `disentangled`, the detector's token and
+    position tables are the generator's tables plus a difference. The difference is zero at first.
+    Of these tables, the detector's loss trains only the difference, because its gradient does not
+    reach the generator's tables. This is the gradient-disentangled embedding sharing of DeBERTa-v3
+    (He et al. 2021, https://arxiv.org/abs/2111.09543, section 3.2).
 
     Args:
-        config: of the detector's encoder.
-        generator: of the generator's encoder, with the same `embedding_size`.
-        disentangled: whether the gradients are.
-        preprocessor: of the detector, which is what remains.
-        dtype: of all weights and computations, as in every Keras model.
+        config: configuration of the detector's encoder.
+        generator: configuration of the generator's encoder, with the same `embedding_size`.
+        disentangled: whether the embeddings are shared as in DeBERTa-v3.
+        preprocessor: preprocessor of the detector, which is the final model.
+        dtype: dtype of all weights and computations, as in every Keras model.
     """
 
     def __init__(
@@ -41,11 +42,11 @@ class ReplacedTokenModel(keras.Model):
         preprocessor: Any = None,
         dtype: Any = None,
     ):
-        # Noise of 8 bits would not do to sample from a vocabulary: inputs stay as they are.
+        # Do not cast inputs: bfloat16 noise is too coarse to sample from a vocabulary.
         super().__init__(dtype=dtype, autocast=False)
         self.config = config
         self.disentangled = disentangled
-        # Of the token embedding's rows, there may be some that no token has.
+        # The token embedding may have more rows than there are tokens.
         self.num_tokens = len(preprocessor.vocabulary) if preprocessor else config.vocabulary_size
         if disentangled:
             maker = Encoder(generator, name="generator", dtype=dtype)
@@ -56,7 +57,7 @@ class ReplacedTokenModel(keras.Model):
         else:
             self.encoder = Encoder(config, dtype=dtype)
             maker = Encoder(generator, self.encoder.embeddings, name="generator", dtype=dtype)
-        # Without absolute positions at the input, the heads are those of DeBERTa's authors.
+        # If absolute positions are not added at the input, the generator has DeBERTa's head.
         self.generator = MaskedLanguageModel(maker, enhanced=not generator.position_input)
         self.detector = ReplacedTokenDetector(
             self.encoder, context=not config.position_input, preprocessor=preprocessor
@@ -67,13 +68,13 @@ class ReplacedTokenModel(keras.Model):
         """Returns the logits of both models, float32.
 
         Args:
-            inputs: the encoder's inputs, with masks among the tokens; `masked_positions` `[B, P]`
-                int32, 0 for an unused prediction; `original_ids` `[B, T]` int32, the tokens before
-                masking; `noise` `[B, P]` float32 in [0, 1), which decides the samples.
+            inputs: the encoder's inputs with masked tokens; `masked_positions` `[B, P]` int32, 0
+                for an unused prediction; `original_ids` `[B, T]` int32, the tokens before masking;
+                and `noise` `[B, P]` float32 in [0, 1), which decides the samples.
 
         Returns:
             `mlm_logits` `[B, P, V]`, `rtd_logits` `[B, T]` and `replaced` `[B, T]` int32, 1 where
-            the detector saw another token than the original.
+            the detector's token differs from the original token.
         """
         mlm_logits = self.generator(inputs, training=training)
         original, positions = inputs["original_ids"], inputs["masked_positions"]
@@ -85,10 +86,10 @@ class ReplacedTokenModel(keras.Model):
         return {"mlm_logits": mlm_logits, "rtd_logits": rtd_logits, "replaced": replaced}
 
     def start_from(self, detector: ReplacedTokenDetector) -> None:
-        """Copies the weights of a detector, and with them the generator's shared embeddings."""
+        """Copies the weights of a detector. The generator's embeddings change, too."""
         values = named_variables(detector)
         ours = named_variables(self.detector)
-        if self.disentangled:  # the sums are to be the detector's; their differences are zero
+        if self.disentangled:  # the generator gets the tables, so the differences are zero
             generator = self.generator.encoder.embeddings
             for table in SHARED_TABLES:
                 if ours.pop(f"encoder/embeddings/{table}", None) is not None:
@@ -98,7 +99,7 @@ class ReplacedTokenModel(keras.Model):
             variable.assign(ops.convert_to_numpy(values[name]))
 
     def final_model(self) -> ReplacedTokenDetector:
-        """Returns the final model: the detector, with embeddings of its own."""
+        """Returns the final model: the detector, with its own copy of the embeddings."""
         if not self.disentangled:
             return self.detector
         encoder = Encoder(self.config, dtype=self.dtype_policy)
@@ -114,20 +115,22 @@ class ReplacedTokenModel(keras.Model):
 
 
 class DisentangledEmbedding(EmbeddingSum):
-    """Embeddings whose token and position tables are another's plus a difference.
+    """Embeddings whose token and position tables are the tables of a base plus a difference.
 
-    No gradient goes to the other's. The weights `token_embedding` and `position_embedding` are the
-    differences, the attributes of these names the sums.
+    The base gets no gradient. The weights `token_embedding` and `position_embedding` are the
+    differences. The attributes with these names are the sums.
 
     Args:
-        config: of the encoder.
-        base: the other embeddings.
+        config: configuration of the encoder.
+        base: embeddings of another encoder.
         **kwargs: `name` and `dtype`, as in every Keras layer.
     """
 
     def __init__(self, config: EncoderConfig, base: EmbeddingSum, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self._base = lambda table: getattr(base, table)  # not a layer of this one
+        self._base = lambda table: getattr(
+            base, table
+        )  # a function, so that Keras does not track the base as a layer of this layer
 
     @property
     def token_embedding(self) -> Any:
@@ -153,14 +156,14 @@ class DisentangledEmbedding(EmbeddingSum):
         return ops.stop_gradient(base) + ops.convert_to_tensor(difference)
 
     def matrix(self, rows: int, columns: int, name: str) -> Any:
-        """Adds a table, which is zero at first if it is a difference."""
+        """Adds a table, with zeros if it is a difference."""
         if name not in SHARED_TABLES:
             return super().matrix(rows, columns, name)
         return self.add_weight((rows, columns), initializer="zeros", name=name)
 
 
 def generator_config(config: EncoderConfig, size: float, depth: float) -> EncoderConfig:
-    """Returns the configuration of a generator.
+    """Returns the configuration of a generator's encoder.
 
     Args:
         config: configuration of the detector.
@@ -180,7 +183,7 @@ def generator_config(config: EncoderConfig, size: float, depth: float) -> Encode
 
 
 def sample(logits: Any, noise: Any) -> Any:
-    """Draws classes; one number decides each draw, by the inverse of the distribution function.
+    """Draws a class for each noise value, by the inverse of the distribution function.
 
     Args:
         logits: `[..., C]` float32.
@@ -196,9 +199,9 @@ def sample(logits: Any, noise: Any) -> Any:
 
 
 def put(token_ids: Any, positions: Any, values: Any) -> Any:
-    """Puts `values` `[B, P]` at `positions` `[B, P]` of token ids `[B, T]`; skips position 0."""
+    """Writes `values` `[B, P]` to `positions` `[B, P]` of token ids `[B, T]`; skips position 0."""
     here = ops.equal(ops.expand_dims(positions, -1), ops.arange(1, token_ids.shape[1]))
-    here = ops.cast(here, "int32")  # [B, P, T - 1], by comparison: a scatter is slow on TPUs
+    here = ops.cast(here, "int32")  # [B, P, T - 1]; comparisons, because a scatter is slow on TPUs
     new = ops.sum(here * ops.expand_dims(values, -1), axis=1)
     is_new = ops.sum(here, axis=1) > 0
     new = ops.where(is_new, new, token_ids[:, 1:])

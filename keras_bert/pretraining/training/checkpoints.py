@@ -1,11 +1,11 @@
-"""Checkpoints that continue exactly: a model directory with the optimizer and the progress beside.
+"""Checkpoints of a run: the model, the optimizer and the progress, to continue exactly.
 
-    checkpoints/step-00001000/   what `keras_bert.save` writes, so `keras_bert.load` opens it,
-        training.safetensors     weights that are trained and are not the model's, if there are any,
-        optimizer.safetensors    the moments and, for float16, the scale of the loss,
-        progress.json            where the run stands, and the checksums of the files.
+    checkpoints/step-00001000/   all files that `keras_bert.save` writes; `keras_bert.load` opens it
+        training.safetensors     trained weights that are not part of the final model, if any
+        optimizer.safetensors    the moments and, for float16, the loss scale
+        progress.json            position of the run, and checksums of the files
 
-A directory is written under a temporary name and renamed when it is complete.
+A directory has a temporary name while it is written, and is renamed when it is complete.
 """
 
 import dataclasses
@@ -47,12 +47,12 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """Copy of the state of a run, so that the training may go on while it is written.
+    """Copy of the state of a run, so that training can continue while the copy is written.
 
     Args:
-        model: final model; its weights are in `tensors`.
+        model: final model. Its weights are in `tensors`.
         tensors: arrays by file and name.
-        progress: "step", and other values that a run continues with.
+        progress: "step", and other values that the run needs to continue.
         card: data of the model card.
     """
 
@@ -95,17 +95,17 @@ def write_checkpoint(
     best: int | None = None,
     good: int | None = None,
 ) -> None:
-    """Writes a checkpoint, then deletes all but the last `keep`, the best and the last good one.
+    """Writes a checkpoint, then deletes others, except the last `keep`, the best and a good one.
 
     Args:
         directory: directory of all checkpoints of the run.
         snapshot: state to write.
         keep: number of checkpoints to keep.
-        best: step of another checkpoint to keep.
-        good: last step before the loss rose; the last checkpoint until then is kept, too.
+        best: step of the checkpoint with the lowest held-out loss, which is kept, too.
+        good: last step before the loss rose. The last checkpoint up to this step is kept, too.
 
     Raises:
-        StorageError: if a file cannot be written; earlier checkpoints stay.
+        StorageError: if a file cannot be written. Then earlier checkpoints stay.
     """
     tensors = dict(snapshot.tensors)
     path = checkpoint_path(directory, snapshot.progress["step"])
@@ -126,10 +126,12 @@ def write_checkpoint(
 
 
 def remove_passed_over(directory: Path, step: int) -> None:
-    """Removes checkpoints after the restored step: a run keeps those with the highest steps."""
+    """Removes checkpoints after the restored step. Otherwise they would count as the last ones."""
     for path in checkpoint_paths(directory):
         if path > checkpoint_path(directory, step):
-            logger.warning("Removing %s: it is damaged, and the run goes on before it.", path)
+            logger.warning(
+                "Removing %s: it is damaged, and the run continues from an earlier step.", path
+            )
             discard(path)
 
 
@@ -141,10 +143,10 @@ def remove_unfinished(directory: Path) -> None:
 
 
 def restore_checkpoint(directory: Path, optimizer: AdamW) -> dict[str, Any] | None:
-    """Loads the last complete checkpoint; logs and skips damaged checkpoints.
+    """Loads the last complete checkpoint. Logs and skips damaged checkpoints.
 
     Returns:
-        The progress that was saved with it, or None where there is no checkpoint.
+        The progress that was saved with the checkpoint, or None if there are no checkpoints.
 
     Raises:
         CheckpointError: if there are checkpoints, but none can be used.
@@ -155,7 +157,7 @@ def restore_checkpoint(directory: Path, optimizer: AdamW) -> dict[str, Any] | No
             progress = read_progress(path)
             _restore(path, optimizer)
         except CheckpointError as error:
-            logger.warning("Passing over a damaged checkpoint: %s", error)
+            logger.warning("Skipping a damaged checkpoint: %s", error)
             failure = failure or error
         else:
             optimizer.iterations.assign(progress["step"])
@@ -171,7 +173,7 @@ def checkpoint_path(directory: Path, step: int) -> Path:
 
 
 def checkpoint_paths(directory: Path, last_step: int | None = None) -> list[Path]:
-    """Returns the checkpoints in order; those up to `last_step`, if it is given."""
+    """Returns the checkpoints in order. If `last_step` is given, only those up to this step."""
     paths = sorted(directory.glob("step-*"))
     return [p for p in paths if last_step is None or p <= checkpoint_path(directory, last_step)]
 

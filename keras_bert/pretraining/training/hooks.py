@@ -1,4 +1,4 @@
-"""Hooks of the trainer, called between two loops of steps, and the ramp of the batch size."""
+"""Hooks that the trainer calls between two loops of steps, and the ramp of the batch size."""
 
 import contextlib
 import dataclasses
@@ -44,7 +44,7 @@ class LoopResult(NamedTuple):
         gradient_norm: norm of the last step's gradient.
         tokens: number of tokens in the loop, without padding.
         seconds: duration of the loop.
-        traced: whether the loop had to wait for its graph.
+        traced: whether TensorFlow had to trace the graph first, which takes extra time.
     """
 
     step: int
@@ -99,10 +99,10 @@ class Evaluation:
     """Measures the held-out examples and logs the result.
 
     Args:
-        evaluate: function from a batch to its sums, `TrainingStep.evaluate`.
+        evaluate: function that returns the sums of a batch: `TrainingStep.evaluate`.
         objective: objective, which names the measures.
-        batches: makes the held-out batches; None without held-out text.
-        run_log: log of the run; a step in the log is not measured again.
+        batches: function that makes the held-out batches. None if there is no held-out text.
+        run_log: log of the run. A step that is in the log is not measured again.
     """
 
     evaluate: Callable[[Any], Any]
@@ -111,7 +111,7 @@ class Evaluation:
     run_log: RunLog
 
     def __call__(self, step: int) -> None:
-        """Evaluates the weights after a step."""
+        """Evaluates the current weights, after this number of steps."""
         if self.batches is None or self.run_log.find("validation", step):
             return
         total: Any = sum(map(self.evaluate, self.batches()))
@@ -128,10 +128,10 @@ class CheckpointWriter:
         directory: directory of all checkpoints of the run.
         background: thread that writes.
         run_log: log with the best step.
-        watch: watch with the last good step.
+        watch: watch on the loss, which knows the last good step.
         keep: number of checkpoints to keep.
         saved: step of the checkpoint that the run continues from.
-        snapshot: copies the state of the run; None in a process that does not write.
+        snapshot: function that copies the state of the run. None in a process that does not write.
     """
 
     directory: Path
@@ -143,15 +143,15 @@ class CheckpointWriter:
     snapshot: Callable[[], Snapshot] | None
 
     def __post_init__(self) -> None:
-        self._failures: list[BaseException] = []  # of the last writes, one after the other
+        self._failures: list[BaseException] = []  # errors of the last writes in a row
 
     def save(self, step: int) -> None:
-        """Starts to write a checkpoint, unless there is one of this step."""
+        """Starts to write a checkpoint, unless one of this step exists."""
         if self.snapshot is None or self.saved == step:
             return
         self.saved = step
         self.run_log.flush()
-        self._finish_writing()  # so that memory holds one copy
+        self._finish_writing()  # so that only one copy is in memory
         self.background.start(
             functools.partial(
                 write_checkpoint,
@@ -164,7 +164,7 @@ class CheckpointWriter:
         )
 
     def retry(self, result: LoopResult) -> None:
-        """Saves after a write that failed; raises the second of two failures in a row."""
+        """Writes again if the last write failed. Raises the error if two writes in a row failed."""
         if self.saved != result.step and self.background.has_failed():
             self.save(result.step)
         if len(self._failures) > 1:
@@ -181,13 +181,13 @@ class CheckpointWriter:
             self._finish_writing()
             good = checkpoint_paths(self.directory, self.watch.good_step)
             raise InputError(
-                f"{trouble}. The last good checkpoint is {good[-1] if good else 'none'}; begin "
+                f"{trouble}. The last good checkpoint is {good[-1] if good else 'none'}. Start "
                 f"another run with {'it as model.init_checkpoint and ' if good else ''}"
                 "a lower optimizer.learning_rate."
             )
 
     def _finish_writing(self) -> None:
-        """Waits until the checkpoint is written; logs a failure."""
+        """Waits until the checkpoint is written. Logs a failure."""
         failure = self.background.failure()
         if failure is None:
             self._failures = []
@@ -200,11 +200,11 @@ LOOKS = 10
 
 
 class LossWatch:
-    """Follows the loss of a run from one look to the next.
+    """Watches the loss of a run for divergence.
 
-    The loss diverges if its median over `LOOKS` looks is more than twice the lowest median and more
-    than half of the first loss. So a single bad batch does not end a run. A run that has forgotten
-    most of its knowledge ends, long before its loss is not finite.
+    The loss diverges if its median over `LOOKS` looks is more than twice the lowest median so far,
+    and more than half of the first loss. So a single bad batch does not end a run. But a run that
+    has lost most of its progress ends, long before its loss is NaN or infinite.
 
     Args:
         rows: rows of the log of a run that continues.
@@ -220,9 +220,9 @@ class LossWatch:
                 self.trouble(row["step"], {"loss": row["loss"]})
 
     def trouble(self, step: int, numbers: Mapping[str, float]) -> str:
-        """Returns the problem of a step in words, or "".
+        """Returns a description of the problem at a step, or "" without a problem.
 
-        `good_step` is the last step without a problem.
+        Then the attribute `good_step` is the last step without a problem.
 
         Args:
             step: step of the numbers.
@@ -250,9 +250,10 @@ class LossWatch:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchRamp:
-    """A batch size that is doubled after equal numbers of steps until it is full.
+    """A batch size that is doubled at equal intervals until it is full.
 
-    A step is one update of the weights with any batch size. Few sizes need few graphs.
+    With any batch size, a step is one update of the weights. Doubling needs only a few batch sizes,
+    and so only a few graphs.
 
     Args:
         first: batch size of the first step.
@@ -266,7 +267,7 @@ class BatchRamp:
 
     @functools.cached_property
     def begins(self) -> dict[int, int]:
-        """First step of each batch size to the size, in order."""
+        """First steps at which the batch size is new, in order, each with the batch size."""
         doublings = (self.full // self.first).bit_length() - 1
         return {
             -(-self.steps * n // max(doublings, 1)): self.first << n for n in range(doublings + 1)
@@ -277,11 +278,11 @@ class BatchRamp:
         return max(size for begin, size in self.begins.items() if begin <= step)
 
     def until_change(self, step: int) -> int:
-        """Counts the steps until the batch size grows; `sys.maxsize` if it never grows."""
+        """Returns the number of steps until the batch size grows, or `sys.maxsize`."""
         return min((begin - step for begin in self.begins if begin > step), default=sys.maxsize)
 
     def steps_for(self, epochs: float, examples: int) -> int:
-        """Returns the number of steps of these epochs; the last batch is filled up."""
+        """Returns the number of steps for these epochs. The last batch is filled up."""
         step = 0
         while epochs > 0 and step < self.steps:
             step += self._steps_from(step, math.ceil(min(epochs, 1) * examples))
@@ -311,7 +312,7 @@ def make_bar(total: int, step: int, shown: bool) -> tqdm:
 
 
 class _Stream(ObjectWrapper):
-    """Stream of a progress bar; ignores errors, so that a closed pipe does not end a run."""
+    """Stream for a progress bar. It ignores errors, so that a closed pipe does not end a run."""
 
     def write(self, text: str) -> None:
         with contextlib.suppress(OSError):
@@ -323,14 +324,14 @@ class _Stream(ObjectWrapper):
 
 
 def advance(bar: tqdm, steps: int, numbers: Mapping[str, float], *, traced: bool) -> None:
-    """Moves the bar on and updates the remaining time.
+    """Advances the bar and updates the remaining time.
 
     Args:
-        bar: bar of `make_bar`.
+        bar: bar that `make_bar` made.
         steps: number of steps done since the last call.
         numbers: losses, accuracies and measures of `Throughput`.
-        traced: whether the steps had to wait for their graph; the remaining time then leaves out
-            their duration.
+        traced: whether TensorFlow had to trace the graph first. Then the duration of the steps does
+            not count for the remaining time.
     """
     if bar.disable:
         return
@@ -343,7 +344,7 @@ def advance(bar: tqdm, steps: int, numbers: Mapping[str, float], *, traced: bool
         bar.update(steps)
         return
     bar.n += steps
-    bar.last_print_n, bar.last_print_t = bar.n, time.time()  # begin of the next measurement
+    bar.last_print_n, bar.last_print_t = bar.n, time.time()  # start of the next measurement
     began, bar.initial = bar.initial, bar.n  # so that the bar shows no speed yet
     bar.refresh()
     bar.initial = began

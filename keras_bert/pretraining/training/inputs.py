@@ -45,14 +45,14 @@ def _tokenizer(config: PretrainingConfig) -> Tokenizer:
     tokens = tokenizer.vocabulary.tokens
     if source and own is not None and own.vocabulary.tokens != tokens:
         raise InputError(
-            f"{source} has another vocabulary than {data.vocabulary}, so its token "
-            "embedding would be of no use; leave the option data.vocabulary out to take its own."
+            f"{source} has another vocabulary than {data.vocabulary}, so its token embedding "
+            "cannot be used; leave data.vocabulary out to use the model's own vocabulary."
         )
     rows = encoder_fields(config, config.model.family)["vocabulary_size"]
     if source and own is None and rows != len(tokens):
         raise InputError(
-            f"{source} has no vocabulary beside it and rows for {rows} tokens, but "
-            f"{data.vocabulary} has {len(tokens)}; name the vocabulary that it was trained with."
+            f"{source} has no vocabulary, and its token embedding has rows for {rows} tokens, but "
+            f"{data.vocabulary} has {len(tokens)}; give the vocabulary that it was trained with."
         )
     return tokenizer
 
@@ -62,7 +62,7 @@ def make_examples(
 ) -> tuple[Examples, Examples | None]:
     """Makes the training examples and, unless `data.validation_ratio` is 0, held-out examples."""
     tokenizer = preprocessor.tokenizer
-    # So that two sentences fit into a sequence.
+    # Two sentences must fit into a sequence.
     max_sentence_tokens = max(config.data.sequence_length // 2, 4)
     open_texts = partial(open_corpus, tokenizer=tokenizer, max_sentence_tokens=max_sentence_tokens)
     corpus = open_texts(config.data.corpus)
@@ -105,7 +105,7 @@ def make_examples(
 
 
 def first_index(examples: Examples, name: str) -> AnyExampleIndex:
-    """Returns the index of the first epoch's examples; all held-out examples are in one epoch.
+    """Returns the index of the first epoch's examples. All held-out examples are in one epoch.
 
     Raises:
         InputError: if the text is too short.
@@ -116,7 +116,8 @@ def first_index(examples: Examples, name: str) -> AnyExampleIndex:
         raise InputError(f"The {name} text is not enough. {error}") from None
     if not len(example_index):
         raise InputError(
-            f"The {name} text is too short for an example; give more, or hold out another ratio "
-            "(data.validation_ratio, 0 for none) or other files (data.validation)."
+            f"The {name} text is too short for an example; give more text, or hold out another "
+            "ratio (data.validation_ratio, 0 for no held-out text) or other files "
+            "(data.validation)."
         )
     return example_index

@@ -1,8 +1,8 @@
-"""The training step on Keras' JAX backend, where TensorFlow is not needed.
+"""The training step on Keras' JAX backend. It does not need TensorFlow.
 
-It computes what `keras_bert.pretraining.training.step` does. Several devices divide each batch and
-copy the weights. Inside the step, arrays hold the whole batch, so the code of sums, clipping and
-dropout does not depend on the devices.
+The step computes the same as `keras_bert.pretraining.training.step`. Each of several devices has
+a copy of the weights and a part of the batch. But in the code, an array is the whole batch, so
+sums, clipping and dropout do not depend on the number of devices.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from keras_bert.pretraining.objectives.registry import OBJECTIVES, Objective
 
 
 class TrainingState(NamedTuple):
-    """State of the training: lists in the order of `JaxTrainingStep.names`, and steps done."""
+    """State of the training: lists in the order of `JaxTrainingStep.names`, and number of steps."""
 
     values: list[jax.Array]
     momentums: list[jax.Array]
@@ -46,15 +46,17 @@ class JaxTrainingStep:
     Args:
         model: model of the objective. If it was made under `keras.distribution.DataParallel`, it is
             trained on all of its devices.
-        schedule: function from step, counted from 0, to learning rate.
+        schedule: function of the step, from 0 on. Returns the learning rate.
         objective: objective with the losses.
         optimizer: `adamw` or `lamb` of `keras_bert.optimizers.update_rules`.
-        weight_decay: weight decay per unit of learning rate, on the weights that `decays` names.
+        weight_decay: weight decay, multiplied by the learning rate, for weights that `decays`
+            selects.
         betas: decay rates of the moments.
         epsilon: number added to the root of the second moment.
-        gradient_accumulation_steps: micro-batches per step, divided equally among devices.
+        gradient_accumulation_steps: number of micro-batches in a step. Each is divided equally
+            among the devices.
         global_clipnorm: largest norm of the gradient, or None.
-        seed: seed of dropout, beside the step and the micro-batch.
+        seed: seed of dropout, combined with the step and the micro-batch.
 
     Example:
         >>> keras.distribution.set_distribution(keras.distribution.DataParallel())
@@ -104,12 +106,12 @@ class JaxTrainingStep:
         """Makes one step with one batch.
 
         Args:
-            state: state before the step; its memory is reused.
+            state: state before the step. Its memory is reused, so do not use it again.
             batch: `(x, y, w)`, NumPy arrays or JAX arrays, for all devices together.
 
         Returns:
-            The next state; `sums` `[loss_terms, 3]` float32 in the order of the objective's loss
-            terms (loss, right predictions, predictions) and `gradient_norm`.
+            The next state, and a dictionary with `gradient_norm` and `sums`, `[loss_terms, 3]`
+            float32: loss, number of right predictions and number of predictions of each loss term.
 
         Raises:
             InputError: if the rows of the batch cannot be divided into the micro-batches.
@@ -118,7 +120,7 @@ class JaxTrainingStep:
         if rows % self.gradient_accumulation_steps:
             raise InputError(
                 f"A batch of {rows} rows cannot be divided into {self.gradient_accumulation_steps} "
-                "parts (gradient_accumulation_steps); choose a multiple."
+                "micro-batches (gradient_accumulation_steps); choose a multiple."
             )
         frozen = [variable.value for variable in self.model.non_trainable_variables]
         return self._train(state, jax.tree.map(divided, batch), frozen)
@@ -140,7 +142,7 @@ class JaxTrainingStep:
     def _accumulate(
         self, state: TrainingState, batch: Any, frozen: list[jax.Array], scale: jax.Array
     ) -> tuple[list[jax.Array], jax.Array]:
-        """Returns gradients and sums of the batch, micro-batch by micro-batch."""
+        """Returns the gradients and sums of the batch, computed in micro-batches."""
         parts = self.gradient_accumulation_steps
         first = state.iterations * parts
 
@@ -154,7 +156,7 @@ class JaxTrainingStep:
         def add(total: Any, part: Any) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, total, of_part(*part)), None
 
-        # Row by row in turn, so that no row moves to another device.
+        # Give rows to the micro-batches in turn, so that no row moves to another device.
         batches = jax.tree.map(
             lambda x: jnp.swapaxes(x.reshape(-1, parts, *x.shape[1:]), 0, 1), batch
         )
@@ -165,7 +167,7 @@ class JaxTrainingStep:
     def _loss(
         self, values: list[jax.Array], states: list[jax.Array], batch: Any, scale: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Returns the total loss, and the sums `[loss_terms, 3]`."""
+        """Returns the total loss and the sums, `[loss_terms, 3]`."""
         x, y, w = batch
         outputs, _ = self.model.stateless_call(values, states, x, training=True)
         sums = sum_losses(self.loss_terms, outputs, y, w)
@@ -191,7 +193,7 @@ class JaxTrainingStep:
 
 
 def divided(x: Any) -> jax.Array:
-    """Puts an array of the batch on the devices of the distribution, if there is one."""
+    """Divides an array of the batch among the devices of the distribution, if there is one."""
     distribution = keras.distribution.distribution()
     if distribution is None:
         return jnp.asarray(x)

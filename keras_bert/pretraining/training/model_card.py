@@ -31,16 +31,16 @@ def pretraining_card_data(
     examples: int,
     measured: Mapping[str, Mapping[str, Any] | None],
 ) -> ModelCardData:
-    """Returns corpus, recipe and losses of a run.
+    """Returns the model card's data: corpus, recipe and losses of a run.
 
     Args:
         model: final model.
         config: configuration of the run.
-        base_model: name of the initial checkpoint on the hub, if it is on the hub.
+        base_model: name of the initial checkpoint on the hub, or None.
         step: number of steps done.
         steps: number of steps of the whole run.
         examples: number of examples in an epoch.
-        measured: last rows of the log for "training" and "held-out", or None.
+        measured: for "training" and "held-out", the last row of the log, or None.
     """
     options = flatten(PretrainingConfig, config.to_dict())
     known = fields(PretrainingConfig)
@@ -70,7 +70,7 @@ def pretraining_card_data(
             f"\n\n{table(shown)}"
         )
     held_out = {key: x for key, x in found.get("held-out", {}).items() if not part(key)}
-    of_this_model = held_out.pop("step", None) == step  # no later steps changed it
+    of_this_model = held_out.pop("step", None) == step  # the weights have not changed since
     measures = {"validation": ("held-out text", held_out)} if of_this_model else {}
     metadata = model_index(model, measures)
     if base_model:
@@ -79,5 +79,5 @@ def pretraining_card_data(
 
 
 def _named(paths: str | list[str]) -> str | list[str]:
-    """Returns the last parts of paths: the directories are private."""
+    """Returns the last part of each path, because directories may be private."""
     return Path(paths).name if isinstance(paths, str) else [Path(path).name for path in paths]

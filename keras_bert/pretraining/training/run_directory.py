@@ -1,4 +1,4 @@
-"""Checks that a directory belongs to the same run: same options, texts and teacher."""
+"""Checks that a directory belongs to the same run, with the same options, texts and teacher."""
 
 import json
 import zlib
@@ -16,7 +16,7 @@ from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 from keras_bert.pretraining.data.corpus import TokenizedCorpus
 
 RUN = "pretraining.json"
-"""File that marks the directory of a run; it holds the configuration."""
+"""File that marks the directory of a run. It holds the configuration."""
 
 _PARTS = {
     "corpus": "text or the vocabulary",
@@ -26,12 +26,12 @@ _PARTS = {
 
 
 def check_directory(directory: Path, config: PretrainingConfig) -> None:
-    """Checks that a directory is empty, missing or of the same run.
+    """Checks that a directory is missing, empty, or the directory of the same run.
 
     Raises:
-        InputError: if it is not, or the description of its run is damaged.
+        InputError: if the directory holds something else, or the description of its run is damaged.
     """
-    remove_scratch(directory)  # of a run that was killed as it claimed the directory
+    remove_scratch(directory)  # left by a run that was killed here
     if not directory.exists() or not any(directory.iterdir()):
         return
     if not (directory / RUN).is_file():
@@ -44,7 +44,7 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
         if MAY_CHANGE not in field.metadata and earlier[name] != now[name]:
             raise InputError(
                 f"{directory} holds a run with {name} {earlier[name]!r}, not {now[name]!r}; "
-                "choose another output, or set the option back to continue it."
+                "choose another output, or set the option back to continue the run."
             )
 
 
@@ -54,7 +54,7 @@ def describe_run(
     held_out: TokenizedCorpus | None,
     model: keras.Model,
 ) -> dict[str, Any]:
-    """Returns the description of a run: options, and checksums of its texts and its teacher."""
+    """Returns the description of a run: options, and checksums of texts and teacher."""
     return {
         "config": config.to_dict(),
         "corpus": corpus.checksum,
@@ -68,18 +68,18 @@ def claim_directory(directory: Path, run: Mapping[str, Any]) -> None:
 
     Args:
         directory: directory of the run.
-        run: description that `describe_run` returned.
+        run: result of `describe_run`.
 
     Raises:
-        InputError: if a text or the teacher differs.
+        InputError: if a text or the teacher has changed.
     """
     path = directory / RUN
     if path.exists():
         earlier = _read_run(directory)
         for name, what in _PARTS.items():
-            if earlier.get(name, run[name]) != run[name]:  # the part may be younger than the run
+            if earlier.get(name, run[name]) != run[name]:  # an old run may not have this part
                 raise InputError(
-                    f"The {what} has changed since the run in {directory} was begun; "
+                    f"The {what} has changed since the run in {directory} was started; "
                     "choose another output, or restore the files."
                 )
         return
@@ -95,8 +95,8 @@ def _read_run(directory: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     raise InputError(
-        f"{path} is damaged: it does not hold the options of a run. Restore it, or choose another "
-        "output."
+        f"{path} is damaged: it does not hold the options of a run. Restore the file, or choose "
+        "another output."
     )
 
 

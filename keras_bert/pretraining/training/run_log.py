@@ -1,4 +1,4 @@
-"""The log of a run: lines of JSON, and the same for TensorBoard.
+"""The log of a run: lines of JSON, and the same values for TensorBoard.
 
 Reading a log imports no TensorFlow.
 """
@@ -18,15 +18,15 @@ LOG = "log.jsonl"
 
 
 class RunLog:
-    """The log of a run, `log.jsonl` and `tensorboard/` in its directory.
+    """The log of a run: `log.jsonl` and `tensorboard/` in the run's directory.
 
-    A run that continues from a step first removes the rows after the step. At the end, the log is
-    the same as without an interruption.
+    If a run continues from a step, it first removes the rows after this step. So at the end, the
+    log is the same as without an interruption.
 
     Args:
         directory: directory of the run.
-        step: step of the checkpoint that the run continues from; 0 starts a new log.
-        writes: whether this process writes; other processes only read the log.
+        step: step of the checkpoint that the run continues from. 0 starts a new log.
+        writes: whether this process writes the log. Other processes only read it.
 
     Raises:
         StorageError: if a file cannot be written.
@@ -52,7 +52,7 @@ class RunLog:
                 self._summarize(row)
 
     def write(self, row: dict[str, Any]) -> None:
-        """Adds a row with "event" and "step".
+        """Adds a row to the log. The row must have "event" and "step".
 
         Raises:
             StorageError: if a file cannot be written.
@@ -65,7 +65,7 @@ class RunLog:
             self._summarize(row)
 
     def find(self, event: str, step: int | None = None) -> dict[str, Any] | None:
-        """Returns the last row of an event; of the event at a step, if one is given."""
+        """Returns the last row of an event or, if a step is given, the row of the event then."""
         rows = [r for r in self.rows if r["event"] == event and step in (None, r["step"])]
         return rows[-1] if rows else None
 
@@ -106,12 +106,14 @@ class RunLog:
         except OSError as error:
             raise StorageError(f"Cannot write {self._path}: {error.strerror}.") from error
         except tf.errors.OpError as error:
-            raise StorageError(f"Cannot write for TensorBoard: {first_sentence(error)}.") from error
+            raise StorageError(
+                f"Cannot write the log for TensorBoard: {first_sentence(error)}."
+            ) from error
 
     def _summarize(self, row: dict[str, Any]) -> None:
         import tensorflow as tf
 
-        # tf.summary.scalar wants the tensorboard package, which only the reader needs.
+        # tf.summary.scalar needs the tensorboard package, but only readers of the log need it.
         summary = tf.compat.v1.Summary()
         for name, value in row.items():
             if isinstance(value, float):
@@ -125,12 +127,12 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Returns the rows of a log; none if there is no such file."""
+    """Returns the rows of a log. If there is no such file, the list is empty."""
     rows = []
     if path.exists():
         for line in path.read_text().splitlines():
             try:
                 rows.append(json.loads(line))
-            except ValueError:  # the line at which a killed run was writing
+            except ValueError:  # a killed run left an incomplete line
                 break
     return rows

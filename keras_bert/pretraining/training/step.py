@@ -1,8 +1,8 @@
 """One training step, the same on one device and on many.
 
-Losses are sums, divided by the number of predictions in the whole batch, over all replicas and
-micro-batches. Gradients are added over the replicas, then clipped, then applied once. Dropout is a
-function of (seed, step, micro-batch, replica), so nothing about it has to be saved.
+A loss is a sum over predictions, divided by the number of predictions in the whole batch, over all
+replicas and micro-batches. Gradients are added over the replicas, then clipped, then applied once.
+Dropout depends only on (seed, step, micro-batch, replica), so checkpoints need no random state.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from keras_bert.pretraining.objectives.registry import OBJECTIVES, Objective
 
 
 def trainable_variables(model: keras.Model) -> dict[str, tf.Variable]:
-    """Returns the variables to train by name, for an optimizer."""
+    """Returns the variables to train by name, for the constructor of an optimizer."""
     names = named_variables(model, model.trainable_variables)
     return {name: variable.value for name, variable in names.items()}
 
@@ -31,16 +31,16 @@ def trainable_variables(model: keras.Model) -> dict[str, tf.Variable]:
 class TrainingStep:
     """Trains and evaluates a model.
 
-    `train` and `evaluate` return sums, `[loss_terms, 3]` float32, in the order of the objective's
-    loss terms: loss, right predictions, predictions.
+    The results of `train` and `evaluate` have sums, `[loss_terms, 3]` float32: the loss, the number
+    of right predictions and the number of predictions of each loss term of the objective.
 
     Args:
         model: model of the objective, made in the scope of the strategy.
-        optimizer: optimizer of `trainable_variables(model)`.
+        optimizer: optimizer for `trainable_variables(model)`.
         strategy: strategy of the devices.
         objective: objective with the losses.
         seed: seed of dropout.
-        gradient_accumulation_steps: micro-batches per step and replica.
+        gradient_accumulation_steps: number of micro-batches per step and replica.
         global_clipnorm: largest norm of the gradient, or None.
         jit_compile: whether XLA compiles the forward and backward pass.
     """
@@ -72,8 +72,8 @@ class TrainingStep:
             steps: number of steps, int32 scalar tensor.
 
         Returns:
-            `sums`, `tokens` (int64, without padding and rows that fill up a batch) and the last
-            step's `gradient_norm`.
+            A dictionary: `sums`; `tokens`, the int64 number of tokens without padding and without
+            rows that fill up a batch; and `gradient_norm` of the last step.
         """
         sums = tf.zeros([len(self.loss_terms), 3])
         tokens, norm = tf.constant(0, tf.int64), tf.constant(0.0)
@@ -93,7 +93,7 @@ class TrainingStep:
         return self._first(self.strategy.run(evaluate_replica, args=batch))
 
     def _first(self, result: Any) -> Any:
-        """Returns one replica's copy of results that are the same on all replicas."""
+        """Returns one replica's copy of a result that all replicas share."""
         return tf.nest.map_structure(
             lambda value: self.strategy.experimental_local_results(value)[0], result
         )
@@ -123,11 +123,11 @@ class TrainingStep:
         return sums, tokens, reported
 
     def _counts(self, batch: Any) -> tf.Tensor:
-        """Counts the predictions of each term, then the tokens, `[loss_terms + 1]` float32."""
+        """Counts the predictions of each term, and the tokens, `[loss_terms + 1]` float32."""
         x, _, w = batch
         mask = tf.cast(x["padding_mask"], tf.float32)
         weights = [tf.reshape(each, [tf.shape(mask)[0], -1]) for each in tf.nest.flatten(w)]
-        # 0 for the rows that fill up an epoch's last batch; all their weights are 0.
+        # Rows that fill up an epoch's last batch have only weights of 0. Their tokens do not count.
         exists = tf.reduce_max(tf.concat(weights, axis=1), axis=1, keepdims=True)
         tokens = tf.reduce_sum(mask * exists)
         return tf.concat([count_predictions(self.loss_terms, w), [tokens]], axis=0)
@@ -135,7 +135,7 @@ class TrainingStep:
     def _accumulate(
         self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, replica: Any
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Returns gradients and sums of a replica's batch, micro-batch by micro-batch."""
+        """Returns the gradients and sums of a replica's batch, computed in micro-batches."""
         parts = self.gradient_accumulation_steps
         if parts == 1:
             return self._forward_backward(values, batch, scale, self._seeds(replica, 0))
@@ -156,10 +156,12 @@ class TrainingStep:
     def _gradients_of_part(
         self, values: list[tf.Tensor], batch: Any, scale: tf.Tensor, seeds: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Returns gradients and sums, a function of tensors alone, so that XLA can compile it.
+        """Returns the gradients and sums of a micro-batch.
+
+        All inputs are tensors, so that XLA can compile this function.
 
         Args:
-            values: parameters.
+            values: values of the trainable variables.
             batch: micro-batch.
             scale: `[loss_terms]`, factors of the losses.
             seeds: `[D, 2]`, seeds of dropout.
@@ -174,7 +176,7 @@ class TrainingStep:
             )
             sums = sum_losses(self.loss_terms, outputs, y, w)
             loss = tf.reduce_sum(sums[:, 0] * scale)
-        zero = tf.UnconnectedGradients.ZERO  # a pooler that no term reads
+        zero = tf.UnconnectedGradients.ZERO  # for a pooler that no loss uses
         return tape.gradient(loss, values, unconnected_gradients=zero), sums
 
     def _seeds(self, replica: Any, part: Any) -> tf.Tensor:

@@ -1,9 +1,9 @@
 """Tokens per second and model FLOPs utilization (MFU) of a run.
 
-Only products of matrices count, `[m, k]` by `[k, n]` as 2mkn; at the width of BERT base, what is
-done element by element adds 2 %, as XLA counts for a TPU. The backward pass has two products for
-each of the forward pass, so a step has three times as many; of a frozen teacher there is the
-forward pass alone.
+Only matrix products count: a product of `[m, k]` and `[k, n]` has 2mkn operations. By XLA's count
+for a TPU, elementwise operations add 2 % at the width of BERT base. The backward pass has two
+products for each product of the forward pass, so a step has three times as many operations as the
+forward pass. A frozen teacher has only a forward pass.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Throughput:
     Args:
         model: model that `Objective.model` makes.
         strategy: strategy of the training.
-        length: T.
-        max_predictions_per_seq: P.
-        peak: peak of a replica's device in TFLOP/s; by default `peak_teraflops`.
+        length: number of tokens in a sequence.
+        max_predictions_per_seq: largest number of predictions in a sequence.
+        peak: peak speed of a replica's device in TFLOP/s. By default, `peak_teraflops` finds it.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Throughput:
 
         Args:
             steps: number of steps.
-            batch_size: examples per step, over all replicas.
-            tokens: tokens in all batches, without padding and rows that fill up a batch.
+            batch_size: number of examples per step, over all replicas.
+            tokens: number of tokens in all batches, without padding and rows that fill up a batch.
             seconds: duration of the steps.
         """
         computed = steps * batch_size * self._length
@@ -75,24 +75,24 @@ class Throughput:
 def training_flops(
     model: keras.Model, batch_size: int, length: int, max_predictions_per_seq: int
 ) -> int:
-    """Returns the floating-point operations of a step with a model of any objective.
+    """Returns the number of floating-point operations in a training step, for any objective.
 
     Args:
         model: model that `Objective.model` makes.
-        batch_size: B.
-        length: T, padding included, since it is computed, too.
-        max_predictions_per_seq: P, positions of an example to predict, unused ones included.
+        batch_size: number of examples in a batch.
+        length: number of tokens in a sequence, with padding, which is computed, too.
+        max_predictions_per_seq: number of predictions in a sequence, with unused ones.
     """
     return _STEPS[type(model)](model, batch_size, length, max_predictions_per_seq)
 
 
 def encoder_flops(config: EncoderConfig, batch_size: int, length: int, layers: int = 0) -> int:
-    """Returns the operations of an encoder's forward pass; `layers` 0 means all layers."""
+    """Returns the number of operations in an encoder's forward pass. 0 `layers` means all."""
     tokens, size, width = batch_size * length, config.hidden_size, config.embedding_size
     layer = 2 * tokens * (4 * size**2 + 2 * size * config.intermediate_size)
     layer += 4 * tokens * length * size  # queries by keys, probabilities by values
     for _ in config.position_terms if config.relative_positions else ():
-        # A projection of 2T relative positions, and queries or keys by them.
+        # A projection of 2T relative positions, and its product with queries or keys.
         layer += 2 * (2 * length) * size**2 + 2 * tokens * (2 * length) * size
     segments = config.num_segments if config.num_segments > 1 else 0
     factors = size * width if width != size else 0
@@ -103,7 +103,7 @@ def encoder_flops(config: EncoderConfig, batch_size: int, length: int, layers: i
 def _masked_lm(
     model: MaskedLanguageModel, batch: int, length: int, max_predictions_per_seq: int
 ) -> int:
-    # The enhanced decoder applies the last layer twice, in place of once.
+    # The enhanced decoder applies the last layer twice instead of once.
     layers = model.config.num_layers + model.enhanced
     encoder = encoder_flops(model.config, batch, length, layers)
     return encoder + _masked_lm_head(model.config, batch, length, max_predictions_per_seq)
@@ -113,7 +113,9 @@ def _masked_lm_head(
     config: EncoderConfig, batch: int, length: int, max_predictions_per_seq: int
 ) -> int:
     size, width = config.hidden_size, config.embedding_size
-    picked = length * size if max_predictions_per_seq < length else 0  # by a one-hot matrix
+    picked = (
+        length * size if max_predictions_per_seq < length else 0
+    )  # product with a one-hot matrix
     prediction = picked + size * width + width * config.vocabulary_size
     return 2 * batch * max_predictions_per_seq * prediction
 
@@ -140,7 +142,7 @@ def _of_distillation(
 ) -> int:
     wanted = length if model.every_token else max_predictions_per_seq
     trained, frozen = (_masked_lm(m, batch, length, wanted) for m in (model.student, model.teacher))
-    if model.every_token:  # the masked tokens' logits are computed once more
+    if model.every_token:  # the logits of masked tokens are computed again
         trained += _masked_lm_head(model.student.config, batch, length, max_predictions_per_seq)
     return 3 * trained + frozen
 
@@ -153,9 +155,9 @@ _STEPS: dict[type, Any] = {
 }
 
 
-# TFLOP/s of dense products of matrices in bfloat16, by words in the name of a GPU; the first row
-# that fits counts. NVIDIA's data sheets give most of these for sparse matrices, twice as many. V100
-# and T4 have float16 only. Google's are from https://cloud.google.com/tpu/docs.
+# TFLOP/s of dense matrix products in bfloat16, by words in the name of a GPU. The first row that
+# matches counts. Most of NVIDIA's data sheets give the value for sparse matrices, which is twice as
+# high. V100 and T4 have only float16. Google's values are from https://cloud.google.com/tpu/docs.
 _GPUS = {
     ("H200", "NVL"): 835,
     ("H200",): 989,
@@ -168,8 +170,8 @@ _GPUS = {
     ("V100", "PCIE"): 112,
     ("V100",): 125,
 }
-# TFLOP/s of a core or a chip, whichever the type counts: "v4-8" has 8 cores on 4 chips, "v6e-8" has
-# 8 chips.
+# TFLOP/s of a core or a chip, depending on the number in the type's name: "v4-8" has 8 cores on 4
+# chips, "v6e-8" has 8 chips.
 _TPUS = {
     "v2": 45 / 2,
     "v3": 123 / 2,
@@ -184,7 +186,7 @@ _TPU_TYPE = (
 
 
 def peak_teraflops(strategy: tf.distribute.Strategy) -> float | None:
-    """Returns the peak of a replica in TFLOP/s; None if its device is not in the tables."""
+    """Returns the peak speed of a replica in TFLOP/s, or None if no table has its device."""
     import tensorflow as tf  # peak_of_gpu also serves the JAX backend
 
     if isinstance(strategy, tf.distribute.TPUStrategy):
@@ -197,21 +199,21 @@ def peak_teraflops(strategy: tf.distribute.Strategy) -> float | None:
 
 
 def peak_of_gpu(name: str) -> float | None:
-    """Returns the peak of a GPU by its driver's name, such as "NVIDIA H100 80GB HBM3"."""
+    """Returns the peak speed of a GPU by its name, such as "NVIDIA H100 80GB HBM3"."""
     words = set(re.findall(r"\w+", name))
-    if "MIG" in words:  # a part of one
+    if "MIG" in words:  # a part of a GPU
         return None
     return next((peak for key, peak in _GPUS.items() if words.issuperset(key)), None)
 
 
 def peak_of_tpu(kind: str) -> float | None:
-    """Returns the peak of a whole slice by its type, such as "v5litepod-8"."""
+    """Returns the peak speed of a whole TPU slice by its type, such as "v5litepod-8"."""
     generation, _, number = kind.partition("-")
     return _TPUS[generation] * int(number) if generation in _TPUS and number.isdigit() else None
 
 
 def _tpu_type() -> str:
-    """Asks Kubernetes Engine or the TPU VM's metadata server; "" if there is neither."""
+    """Returns the TPU's type from Kubernetes Engine or the VM's metadata server, or ""."""
     if "TPU_ACCELERATOR_TYPE" in os.environ:
         return os.environ["TPU_ACCELERATOR_TYPE"]
     request = urllib.request.Request(_TPU_TYPE, headers={"Metadata-Flavor": "Google"})

@@ -1,4 +1,4 @@
-"""Pretraining: configuration, data, model, optimizer, and a loop of steps with hooks."""
+"""Runs a pretraining: data, model, optimizer, and a loop of steps with hooks."""
 
 import contextlib
 import json
@@ -66,9 +66,10 @@ logger = logging.getLogger(__name__)
 def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]:
     """Trains an encoder on text, or continues an interrupted run.
 
-    If the output directory is empty or missing, a run starts. If it holds a run of the same
-    configuration, the run continues from its last checkpoint. On CPUs, interrupted runs end with
-    the same bits as other runs. Ctrl-C and SIGTERM save a checkpoint first.
+    If the output directory is empty or missing, a new run starts. If the directory holds a run with
+    the same configuration, the run continues from its last checkpoint. On CPUs, an interrupted run
+    ends with exactly the same weights as a run without interruption. Ctrl-C and SIGTERM save a
+    checkpoint first.
 
     Args:
         config: configuration of the run.
@@ -78,10 +79,10 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         A dictionary:
 
         - `finished`: false if the run was interrupted.
-        - `step`, `steps`: number of steps done, and of the whole run.
+        - `step`, `steps`: number of steps done, and number of steps of the whole run.
         - `model`: directory of the final model, or None if the run was interrupted.
-        - `before`, `after`: held-out losses and accuracies, or None.
-        - `train`: last losses and accuracies of the training.
+        - `before`, `after`: held-out losses and accuracies before and after the run, or None.
+        - `train`: last losses and accuracies on training text.
         - `examples_per_epoch`: number of examples in the first epoch.
         - `best`: checkpoint with the lowest held-out loss, or None.
         - `chief`: whether this process writes files.
@@ -127,7 +128,7 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
 
 
 class Trainer:
-    """A run: its model, data and optimizer, its position, and its hooks."""
+    """A pretraining run: its model, data and optimizer, its current step, and its hooks."""
 
     def __init__(
         self,
@@ -147,7 +148,7 @@ class Trainer:
         self.validation = validation
         self.directory = Path(config.output)
         self._checkpoints = self.directory / "checkpoints"
-        # Looked up now, since a directory may be deleted before the run ends.
+        # Check this now, because a directory may be deleted before the run ends.
         source = config.model.init_checkpoint
         self.base_model = source if source and is_on_hub(source) else None
         self.example_index, self.indexed_epoch = first_index(training, "training"), 0
@@ -159,7 +160,7 @@ class Trainer:
             full=schedule.batch_size,
             steps=schedule.batch_ramp_steps or 0,
         )
-        # The epochs' lengths differ a little. The first one counts.
+        # Epochs differ a little in length. The length of the first one counts.
         self.steps = schedule.steps or self.ramp.steps_for(
             schedule.epochs or 0, self.examples_per_epoch
         )
@@ -195,7 +196,7 @@ class Trainer:
         place = restore_checkpoint(self._checkpoints, self.optimizer) or start
         self.step, self.epoch, self.example = (place[name] for name in start)
         workers.check_same(self.step, "checkpoints; output must be a directory that all share")
-        if workers.is_chief:  # now that all have restored
+        if workers.is_chief:  # all workers have restored the checkpoint
             remove_passed_over(self._checkpoints, self.step)
         self.run_log = RunLog(self.directory, self.step, writes=workers.is_chief)
         self.background = Background()
@@ -218,17 +219,18 @@ class Trainer:
         )
 
     def add_hook(self, hook: Hook, *, every: int | None = None, at_end: bool = False) -> None:
-        """Calls a function between two loops of steps; hooks run in the order of their addition.
+        """Adds a function to call between two loops of steps. Hooks run in the order of addition.
 
         Args:
             hook: function of the result of the last loop.
-            every: interval in steps, at which loops end; None calls the hook after each loop.
-            at_end: whether to call the hook after the last step as well.
+            every: interval in steps. A loop ends at each interval. By default, the hook is called
+                after each loop.
+            at_end: whether to call the hook after the last step, too.
         """
         self.hooks.append((hook, every, at_end))
 
     def train(self, stop_requested: Callable[[], bool], progress: bool) -> bool:
-        """Trains to the end, or until a stop is requested; returns whether the end was reached."""
+        """Trains to the end or until a stop is requested. Returns whether the end was reached."""
         if self.step:
             logger.info("Continuing %s from step %d.", self.directory, self.step)
         every = self.config.logging.evaluate_every or self.steps
@@ -250,7 +252,7 @@ class Trainer:
         if finished and self.workers.is_chief:
             model = self.objective.final_model(self.model)
             save(model, self.directory / "model", card=self._card_data(model))
-        self.workers.barrier()  # a worker finishes only if the chief has
+        self.workers.barrier()  # no worker finishes before the chief
         return finished
 
     def _add_hooks(self, bar: tqdm) -> None:
@@ -273,7 +275,7 @@ class Trainer:
         self.add_hook(check_records)
 
     def results(self) -> dict[str, Any]:
-        """Returns the results of the run for `pretrain`."""
+        """Returns the results of the run, which `pretrain` returns."""
         best = self.run_log.best_step()
         best_path = None if best is None else checkpoint_path(self._checkpoints, best)
         return {
@@ -288,7 +290,7 @@ class Trainer:
         }
 
     def _train_span(self, stop_requested: Callable[[], bool]) -> None:
-        """Trains to the end of the epoch, or to the next size of the batch if that comes first."""
+        """Trains to the end of the epoch, or until the batch size grows if that comes first."""
         if self.indexed_epoch != self.epoch:
             self.example_index = self.training.example_index(self.epoch)
             self.indexed_epoch = self.epoch
@@ -332,9 +334,9 @@ class Trainer:
             self.epoch, self.example = self.epoch + 1, 0
 
     def _until_next_event(self) -> int:
-        """Number of steps until a hook is due, the loop is full or the run ends.
+        """Returns the number of steps until a hook is due, the loop is full or the run ends.
 
-        The number depends on the step alone, so a run that continues logs the same rows.
+        The number depends only on the current step, so a continued run logs the same rows.
         """
         intervals = [self.config.logging.steps_per_loop]
         intervals += [every for _, every, _ in self.hooks if every]
@@ -346,14 +348,14 @@ class Trainer:
         return distributed_batches(
             self.strategy,
             self.validation,
-            # The size that a replica holds in training.
+            # Held-out batches have the size of a micro-batch in training.
             config.schedule.batch_size // config.devices.gradient_accumulation_steps,
             example_index=self.validation_index,
             limit=config.data.validation_examples,
         )
 
     def _snapshot(self) -> Snapshot:
-        self.verification.wait()  # no checkpoint is made from damaged records
+        self.verification.wait()  # damaged records must not get into a checkpoint
         place = {"step": self.step, "epoch": self.epoch, "example": self.example}
         model = self.objective.final_model(self.model)
         return take_snapshot(model, self.optimizer, place, self._card_data(model))
@@ -382,7 +384,8 @@ def make_optimizer(
     warmup = schedule.warmup_steps if ratio is None else round(ratio * steps)
     if warmup >= steps:
         logger.warning(
-            "The warm-up of %d steps takes the whole run of %d; give schedule.warmup_steps, too.",
+            "The warm-up of %d steps takes the whole run of %d steps; give a smaller "
+            "schedule.warmup_steps.",
             *(warmup, steps),
         )
     learning_rate = LR_SCHEDULES[schedule.lr_schedule](
