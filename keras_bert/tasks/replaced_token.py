@@ -18,7 +18,7 @@ class ReplacedTokenDetector(Task):
 
     Args:
         encoder: the encoder.
-        context: whether the head sees the first token beside each token; see `ReplacedTokenHead`.
+        context: whether the head adds the first token to each token; see `ReplacedTokenHead`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
     """
 
@@ -30,6 +30,6 @@ class ReplacedTokenDetector(Task):
         self.head = self.part(ReplacedTokenHead, context, name="replaced_token")
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """Returns logits `[B, T]` float32 of the encoder's inputs, positive at replaced tokens."""
+        """Returns logits `[B, T]` float32; a positive logit means that the token was replaced."""
         outputs = self.encoder(inputs, training=training)
         return self.head(outputs["sequence_output"], inputs.get("document_ids"))
