@@ -122,18 +122,18 @@ def test_labels_of_any_kind_stay_labels():
 
 def test_the_limits_are_those_of_the_model():
     model = classifier()
-    assert "Texts of more than 16 tokens, special ones included, are cut." in limits(model)
+    assert "Texts of more than 16 tokens, special tokens included, are cut." in limits(model)
     long = ["film " * count for count in (14, 15)]
     masks = np.sum(model.preprocessor(long)["padding_mask"], axis=1)
     assert masks.tolist() == [16, 16]  # the second one has lost a word
-    assert "has 32 positions and takes no more" in limits(model)
+    assert "has 32 positions and takes no longer texts" in limits(model)
     model({"token_ids": np.ones((1, 32), "int32")})
     with pytest.raises(kb.InputError, match="32 positions"):
         model({"token_ids": np.ones((1, 33), "int32")})
     assert "always answers with one of its labels" in limits(model)
-    assert "lower case" in limits(model)
+    assert "lowercased" in limits(model)
     cased = kb.Preprocessor(kb.WordPiece(kb.Vocabulary(tiny.TOKENS), lowercase=False), 16)
-    assert "lower case" not in limits(classifier(preprocessor=cased))
+    assert "lowercased" not in limits(classifier(preprocessor=cased))
     assert "always" not in limits(classifier(problem_type="multi_label"))
     assert "always" not in limits(classifier(problem_type="regression", labels=["score"]))
     tagger = limits(model_of("token_classifier", tiny.preprocessor()))

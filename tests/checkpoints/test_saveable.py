@@ -88,7 +88,7 @@ REFUSED = {
         lambda: Renamed(tiny.encoder(), labels=["bad", "good"], preprocessor=tiny.preprocessor()),
         "Cannot save a Renamed",
     ),
-    "a weight more": (with_a_weight_more, "extra is not as the configuration makes it"),
+    "a weight more": (with_a_weight_more, "extra does not fit its configuration"),
 }
 
 
