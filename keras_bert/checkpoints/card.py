@@ -229,7 +229,7 @@ _MARK_PATTERN = re.compile(re.escape(_MARK).replace(r"\{\}", "([0-9a-f]{16})") +
 
 
 def _is_said(value: Any) -> bool:
-    """Returns whether a value is text, or a list of texts: YAML reads `no` as false, not as text."""
+    """Returns whether a value is text or a list of texts; YAML reads `no` as false."""
     values = value if isinstance(value, list) else [value]
     return bool(values) and all(isinstance(each, str) for each in values)
 

@@ -146,7 +146,7 @@ def test_several_poolings_of_newer_releases_are_named(tmp_path):
         ("modules.json", '["Transformer"]', "is not a list of modules"),
         ("modules.json", "[]", "lists no modules"),
         ("modules.json", OUTSIDE.format("../other"), r"names the folder '\.\./other'"),
-        ("modules.json", OUTSIDE.format("0/../../other"), "must stand in its own directory"),
+        ("modules.json", OUTSIDE.format("0/../../other"), "must be in its own directory"),
         ("modules.json", OUTSIDE.format("/etc"), "names the folder '/etc'"),
         ("modules.json", "[", "not valid JSON"),
         ("1_Pooling/config.json", None, "Cannot read .*1_Pooling/config.json: No such file"),
