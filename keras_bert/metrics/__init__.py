@@ -1,4 +1,4 @@
-"""Metrics of benchmarks, as plain functions on NumPy arrays."""
+"""Metrics of common benchmarks, as functions of NumPy arrays."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,12 +20,12 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
 
 
 def measure(names: Sequence[str], targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """Returns metrics by name; the larger, the better.
+    """Returns metrics by name. Larger values are better.
 
     Args:
         names: keys of `METRICS`.
-        targets: right values: label ids `[N]`, indicators 0 and 1 `[N, L]` for several labels per
-            example, or numbers `[N]` for the correlations.
+        targets: right values: label ids `[N]`; for several labels per example, 0 or 1 for each
+            label, `[N, L]`; or numbers `[N]` for the correlations.
         predictions: predicted values of the same shape.
 
     Raises:

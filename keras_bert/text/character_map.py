@@ -156,7 +156,7 @@ STEPS: dict[str, Callable[[str], str]] = {
 
 
 def _composed_sequences() -> Iterable[str]:
-    """Yields each accented character as a sequence: decomposed by one step, and completely (NFD)."""
+    """Yields each accented character as a sequence, decomposed by one step and completely (NFD)."""
     for character in map(chr, range(0xC0, sys.maxunicode + 1)):
         decomposition = unicodedata.decomposition(character)
         if decomposition and not decomposition.startswith("<"):

@@ -81,7 +81,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids int32 `[N, (tokens)]` of plain texts `[N]`. The text `""` has no token."""
+        """Returns the ids int32 `[N, (tokens)]` of plain texts `[N]`; `""` has no token."""
 
     @abc.abstractmethod
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
