@@ -125,6 +125,10 @@ def save(
             model's class is a subclass; if the model is quantized; or if the directory holds other
             files.
         StorageError: if a file cannot be written.
+
+    Example:
+        >>> keras_bert.save(classifier, "my-model")
+        >>> keras_bert.save(classifier, "for-transformers", format="huggingface")
     """
     if format not in FORMATS:
         raise InputError(

@@ -97,6 +97,10 @@ def to_keras_hub(model: keras.Model) -> Any:
 
     Raises:
         InputError: if KerasHub cannot express the model, or is not installed.
+
+    Example:
+        >>> config = keras_bert.EncoderConfig.preset("bert_tiny", activation="gelu_tanh")
+        >>> backbone = keras_bert.to_keras_hub(keras_bert.Encoder(config))
     """
     models = _models()
     head = {"tied": (True,)} | {name: (value,) for name, value in _MASKED_LM.items()}

@@ -38,6 +38,12 @@ class ConditionalRandomField(keras.layers.Layer):
 
     Raises:
         InputError: if `allowed` has another shape.
+
+    Example:
+        >>> crf = ConditionalRandomField(3)
+        >>> labels, probabilities = crf.predict(np.zeros((2, 5, 3)), np.ones((2, 5)))
+        >>> labels.shape, probabilities.shape
+        ((2, 5), (2, 5, 3))
     """
 
     def __init__(self, num_labels: int, allowed: Any = None, **kwargs: Any):

@@ -195,7 +195,7 @@ class Encoder(Configured, keras.Model):
         >>> outputs = encoder({"token_ids": np.array([[101, 7592, 102, 0]], "int32"),
         ...                    "padding_mask": np.array([[1, 1, 1, 0]], "int32")})
         >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
-        ((1, 4, 128), (1, 128))
+        (TensorShape([1, 4, 128]), TensorShape([1, 128]))
     """
 
     def __init__(

@@ -30,6 +30,10 @@ def measure(names: Sequence[str], targets: np.ndarray, predictions: np.ndarray) 
 
     Raises:
         InputError: if a name is unknown, there are no examples, or the shapes differ.
+
+    Example:
+        >>> measure(["accuracy", "f1"], np.array([0, 1, 1, 1]), np.array([0, 1, 0, 1]))
+        {'accuracy': 0.75, 'f1': 0.8}
     """
     targets, predictions = np.asarray(targets), np.asarray(predictions)
     if targets.shape != predictions.shape:

@@ -24,6 +24,10 @@ def entity_scores(
 
     Raises:
         InputError: if the numbers of texts differ.
+
+    Example:
+        >>> entity_scores([[("PER", 0, 2), ("LOC", 3, 4)]], [[("PER", 0, 2)]])["recall"]
+        0.5
     """
     right, found, there = (counts.total() for counts in _counts(targets, predictions))
     return _ratios(right, found, there)

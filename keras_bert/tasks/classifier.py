@@ -41,7 +41,7 @@ class SequenceClassifier(Task):
         >>> classifier = SequenceClassifier(encoder, labels=["no", "yes"])
         >>> classifier.compile("adam", classifier.default_loss())
         >>> classifier({"token_ids": np.ones((2, 8), "int32")}).shape
-        (2, 2)
+        TensorShape([2, 2])
     """
 
     arguments = ("num_labels", "labels", "problem_type", "pooling", "dropout")

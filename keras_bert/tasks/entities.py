@@ -36,6 +36,10 @@ def spans_of(tags: Sequence[str], scheme: str | None = None) -> list[Span]:
 
     Raises:
         InputError: if the scheme is unknown.
+
+    Example:
+        >>> spans_of(["B-PER", "I-PER", "O", "B-LOC"])
+        [('PER', 0, 2), ('LOC', 3, 4)]
     """
     spans = list[Span]()
     goes_on: str | None = None  # label of an entity that may continue

@@ -31,6 +31,14 @@ class MaskedLanguageModel(Task):
     Raises:
         InputError: if the activation or the epsilon is not valid, or if the model is `enhanced`
             and its encoder has position embeddings at its input.
+
+    Example:
+        >>> encoder = keras_bert.Encoder(keras_bert.EncoderConfig.preset("bert_tiny"))
+        >>> model = MaskedLanguageModel(encoder)
+        >>> inputs = {"token_ids": np.ones((2, 8), "int32"),
+        ...           "masked_positions": np.array([[1, 4], [2, 3]], "int32")}
+        >>> model(inputs).shape
+        TensorShape([2, 2, 30522])
     """
 
     arguments = ("tied", "activation", "layer_norm_epsilon", "enhanced", "legacy")

@@ -24,6 +24,12 @@ class MultipleChoice(Task):
         encoder: the encoder.
         dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+
+    Example:
+        >>> encoder = keras_bert.Encoder(keras_bert.EncoderConfig.preset("bert_tiny"))
+        >>> model = MultipleChoice(encoder)
+        >>> model({"token_ids": np.ones((2, 3, 8), "int32")}).shape  # 2 texts with 3 choices each
+        TensorShape([2, 3])
     """
 
     arguments = ("dropout",)

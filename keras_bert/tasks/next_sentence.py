@@ -20,6 +20,11 @@ class NextSentencePredictor(Task):
 
     Raises:
         InputError: if the encoder has no pooler.
+
+    Example:
+        >>> encoder = keras_bert.Encoder(keras_bert.EncoderConfig.preset("bert_tiny"))
+        >>> NextSentencePredictor(encoder)({"token_ids": np.ones((2, 8), "int32")}).shape
+        TensorShape([2, 2])
     """
 
     def __init__(self, encoder: Encoder, **kwargs: Any):

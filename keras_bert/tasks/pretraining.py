@@ -21,6 +21,12 @@ class PretrainingModel(Task):
 
     Raises:
         InputError: if the encoder has no pooler.
+
+    Example:
+        >>> encoder = keras_bert.Encoder(keras_bert.EncoderConfig.preset("bert_tiny"))
+        >>> outputs = PretrainingModel(encoder)({"token_ids": np.ones((2, 8), "int32")})
+        >>> outputs["mlm_logits"].shape, outputs["nsp_logits"].shape
+        (TensorShape([2, 8, 30522]), TensorShape([2, 2]))
     """
 
     arguments = ("tied",)

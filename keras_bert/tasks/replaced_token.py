@@ -20,6 +20,11 @@ class ReplacedTokenDetector(Task):
         encoder: the encoder.
         context: whether the head adds the first token to each token; see `ReplacedTokenHead`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+
+    Example:
+        >>> encoder = keras_bert.Encoder(keras_bert.EncoderConfig.preset("electra_small"))
+        >>> ReplacedTokenDetector(encoder)({"token_ids": np.ones((2, 8), "int32")}).shape
+        TensorShape([2, 8])
     """
 
     arguments = ("context",)

@@ -49,6 +49,12 @@ class AddedToken:
 
     Raises:
         InputError: if the content is empty or not a string, or an option is not true or false.
+
+    Example:
+        >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "<e1>"])
+        >>> tokenizer = WordPiece(vocabulary, added_tokens=[AddedToken("<e1>", special=True)])
+        >>> tokenizer.tokenize(["cat<e1>cat"])
+        <tf.RaggedTensor [[5, 6, 5]]>
     """
 
     content: str

@@ -41,6 +41,11 @@ class Vocabulary:
     Raises:
         InputError: if a token is empty, is not valid text or occurs twice, or a special token is
             missing.
+
+    Example:
+        >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "##s"])
+        >>> vocabulary.id_of("cat"), vocabulary.mask_id
+        (5, 4)
     """
 
     tokens: Sequence[str]

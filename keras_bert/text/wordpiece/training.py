@@ -58,6 +58,10 @@ def learn_vocabulary(
     Raises:
         InputError: if a file cannot be used, the size is too small for the alphabet, or
             `tokenizers` is not installed.
+
+    Example:
+        >>> vocabulary = learn_vocabulary("corpus/*.txt", 30000)
+        >>> vocabulary.save("vocab.txt")
     """
     import_tokenizers()
     strip_accents = lowercase if strip_accents is None else strip_accents

@@ -34,7 +34,8 @@ def split_words(text: str) -> list[tuple[int, int]]:
     ideograph is a word by itself.
 
     Example:
-        >>> [text[start:end] for start, end in split_words("Mr. O'Neill's (3.5%)")]
+        >>> text = "Mr. O'Neill's (3.5%)"
+        >>> [text[start:end] for start, end in split_words(text)]
         ['Mr', '.', "O'Neill's", '(', '3.5', '%', ')']
     """
     return [match.span() for match in _word().finditer(text)]
