@@ -22,15 +22,16 @@ class EncoderConfig:
     The defaults are those of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
 
     Args:
-        family: name of the family, a file in `keras_bert.families`.
+        family: name of the family, a key of `keras_bert.families.FAMILIES`.
         vocabulary_size: number of token ids.
         hidden_size: width H of the encoder.
         num_layers: number of encoder layers.
-        num_heads: attention heads per layer; divides `hidden_size`.
+        num_heads: number of attention heads per layer. It must divide `hidden_size`.
         intermediate_size: width of the feed-forward layer.
         embedding_size: width of the token embedding; 0 means `hidden_size`.
-        activation: one of `ACTIVATIONS`: exact GELU (erf), its tanh approximation, ReLU, SiLU.
-        layer_norm_epsilon: added to the variance in every layer normalization.
+        activation: activation of the feed-forward layer: "gelu" (exact, with erf), "gelu_tanh"
+            (its tanh approximation), "relu" or "silu".
+        layer_norm_epsilon: number added to the variance in every layer normalization.
         max_positions: largest number of tokens in a sequence.
         projection_first: whether the embedding's projection to `hidden_size` has no bias and comes
             before the embedding's layer normalization. Otherwise it comes after the embedding's
@@ -182,8 +183,8 @@ class EncoderConfig:
     def replace(self, **changes: Any) -> "EncoderConfig":
         """Returns a copy with some fields changed.
 
-        `embedding_size` follows a new `hidden_size`, and `classifier_dropout` follows a new
-        `hidden_dropout`, if the two were equal and only one is given.
+        If `embedding_size` equals `hidden_size`, it changes together with `hidden_size`. In the
+        same way, `classifier_dropout` changes together with `hidden_dropout`.
         """
         if "hidden_size" in changes and self.embedding_size == self.hidden_size:
             changes.setdefault("embedding_size", 0)

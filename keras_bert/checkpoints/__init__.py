@@ -121,9 +121,8 @@ def save(
             But `keras-bert convert` copies the data to the new card.
 
     Raises:
-        InputError: if the format is unknown, has no card or cannot express the model; if the
-            model's class is a subclass; if the model is quantized; or if the directory holds other
-            files.
+        InputError: if the format is unknown, has no card or cannot express the model; if the model
+            belongs to a subclass or is quantized; or if the directory holds other files.
         StorageError: if a file cannot be written.
 
     Example:

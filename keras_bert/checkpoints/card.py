@@ -39,7 +39,7 @@ class ModelCardData:
         metadata: the hub's metadata: `license`, `language`, `base_model`, `datasets`,
             `model-index` (see `model_index`) and so on.
         sections: Markdown texts by heading, such as "Data", "Recipe" and "Metrics". A text replaces
-            the card's section with the same heading, or is a new section at the end.
+            the card's section with the same heading, or becomes a new section at the end.
 
     Example:
         >>> card_data = ModelCardData({"license": "mit"}, {"Data": "Our mails of one year."})
@@ -96,8 +96,8 @@ def write_card(
 ) -> None:
     """Writes a model's card.
 
-    If a person wrote or changed the earlier card, it stays, and a warning says so, unless `card` is
-    a whole text. Lone surrogates become U+FFFD.
+    If a person wrote or changed the earlier card, the earlier card is kept, and a warning says so.
+    Only a `card` that is a whole text replaces it. Lone surrogates become U+FFFD.
 
     Args:
         directory: directory to write to.

@@ -1,4 +1,4 @@
-"""Contents of a checkpoint in any format: building a model from them, checking a model for them."""
+"""Contents of a checkpoint in any format, models built from them, and checks before a save."""
 
 import dataclasses
 import logging
@@ -39,7 +39,7 @@ class Contents(NamedTuple):
         preprocessor: a `Preprocessor`, or None.
         source: the tensors.
         table: links from this package's names to the tensors' names. The table has one layer more
-            than the configuration, so that `check_layers` finds a layer too many.
+            than the configuration, so that `check_layers` finds extra layers.
         errors: reasons why the saved task cannot be built; other tasks can. The key is the option
             that replaces the wrong value, or "task".
         unless_asked: task to build by default; None means the saved task.
@@ -202,7 +202,7 @@ def check_saveable(model: keras.Model) -> None:
     """Checks that the model can be rebuilt from its configuration and its weights.
 
     Raises:
-        InputError: if the model's class is a subclass, or its weights do not fit its configuration,
+        InputError: if the model belongs to a subclass, or its weights do not fit its configuration,
             for example after `quantize`.
     """
     task = task_name(model)

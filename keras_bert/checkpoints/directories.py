@@ -58,7 +58,7 @@ Opened = TypeVar("Opened")
 
 
 def open_consistently(path: Path, open_files: Callable[[], Opened]) -> Opened:
-    """Returns the result of `open_files`, made from files of one and the same save.
+    """Returns the result of `open_files`, with all files from the same save.
 
     Args:
         path: the directory, or a file in it.
@@ -90,7 +90,8 @@ def open_consistently(path: Path, open_files: Callable[[], Opened]) -> Opened:
 def _state(directory: Path) -> dict[str, tuple[int, ...]]:
     """Returns inode, size and times of the files that a format reads.
 
-    It also has `SAVED`, if a save is still moving its files into place, but no other hidden name.
+    If a save is still moving its files into place, the result also has `SAVED`. It has no other
+    hidden name.
     """
     state: dict[str, tuple[int, ...]] = {}
     with contextlib.suppress(OSError), os.scandir(directory) as entries:

@@ -34,7 +34,7 @@ _TYPES = {
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
-    """Reads the object, or the list, in a JSON file.
+    """Reads a JSON file that holds an object or, if `kind` is `list`, a list.
 
     Raises:
         CheckpointError: if the file cannot be read or holds something else.

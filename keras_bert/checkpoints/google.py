@@ -135,8 +135,8 @@ class _TensorFlowCheckpoint:
     """Tensors of a TensorFlow checkpoint, without the optimizer's tensors.
 
     Tensors of TF Model Garden get short names, without the prefix `model/` and without the suffix.
-    The names number the encoder's parts from 0 (token embedding) to the last (pooler); the short
-    names have words instead.
+    The encoder's parts have numbers in TF Model Garden, from 0 (token embedding) to the last
+    (pooler). In the short names, they have words.
     """
 
     def __init__(self, prefix: Path):

@@ -1,9 +1,9 @@
-"""This package's own directory: configuration, weights and text format in readable files.
+"""This package's own format: a directory with configuration, weights and tokenizer.
 
 keras_bert.json        format version, class and configuration of the model
 weights.safetensors    weights by the names of `saved_weights`
 README.md              the model card
-preprocessor.json, vocab.txt    the text format, if the model has a preprocessor
+preprocessor.json, vocab.txt    preprocessor and tokenizer, if the model has them
 """
 
 import functools

@@ -88,8 +88,8 @@ class SelfAttention(Configured, keras.layers.Layer):
 def has_flash_attention() -> bool:
     """Returns whether attention without dropout runs as one kernel (Dao 2023, arXiv 2307.08691).
 
-    Only JAX on GPUs has a kernel that is used. Keras' kernel for TPUs ignores the bias (Keras
-    3.15). `keras.config.disable_flash_attention()` turns the kernel off.
+    The kernel is used only with JAX on GPUs. Keras' kernel for TPUs ignores the bias (Keras 3.15).
+    `keras.config.disable_flash_attention()` turns the kernel off.
     """
     if keras.backend.backend() != "jax" or keras.config.is_flash_attention_enabled() is False:
         return False

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_bert.errors import InputError
 
-IGNORED = -1  # label of a token without a label
+IGNORED = -1  # id in place of a label at tokens that have no label
 FORBIDDEN = -1e4  # score of a transition that is not allowed
 IMPOSSIBLE = -1e9  # lower than the score of any label sequence
 
@@ -81,7 +81,7 @@ class ConditionalRandomField(keras.layers.Layer):
         """Calls the layer on NumPy arrays, in a graph, because its loops are slow in eager mode."""
         if self._predict is None:
             inputs = keras.Input((None, self.num_labels)), keras.Input((None,), dtype="int32")
-            # Keeps the method, because Keras would track the model as a part of the layer.
+            # Keeps only the method: Keras would track the model itself as a part of the layer.
             self._predict = keras.Model(inputs, self(*inputs)).predict_on_batch
         return self._predict((logits, np.asarray(mask, "int32")))
 

@@ -66,7 +66,7 @@ class MaskedLMHead(Configured, keras.layers.Layer):
     """Dense, activation, LayerNorm, product with an output matrix `[V, E]`, plus a bias per token.
 
     See BERT, section 3.1, task 1. If the head is `tied`, the output matrix is the token embedding,
-    an argument of `call`. Otherwise it is a weight of the head, `decoder`.
+    an argument of `call`. Otherwise the output matrix is the head's own weight `decoder`.
 
     Args:
         config: the encoder's configuration.

@@ -55,12 +55,12 @@ def candidates_of(
 ) -> list[Candidates]:
     """Finds the best answers to N questions, over all windows of their contexts.
 
-    Windows overlap, so several windows may hold the same answer. Its score comes from the window
-    that gives the most context to the answer's first token.
+    Windows overlap, so several windows may hold the same answer. An answer's score comes from the
+    window that gives the most context to the answer's first token.
 
     Args:
         rows: R windows, with offsets.
-        outputs: `start_logits` and `end_logits`, for each row an array `[T]`.
+        outputs: `start_logits` and `end_logits`, each with an array `[T]` for every row.
         contexts: N texts.
         n_best: number of answers to keep.
         max_answer_tokens: largest number of tokens in an answer.
@@ -87,7 +87,7 @@ def candidates_of(
 def _best_pairs(
     start_logits: np.ndarray, end_logits: np.ndarray, count: int, max_tokens: int
 ) -> list[tuple[float, int, int]]:
-    """Returns score, first and last token of the best spans. Tokens with a logit of -inf are out.
+    """Returns the best spans: score, first token and last token. Logits of -inf are excluded.
 
     Args:
         start_logits: `[T]`.

@@ -19,8 +19,8 @@ PROBLEM_TYPES = ("single_label", "multi_label", "regression")
 class SequenceClassifier(Task):
     """An encoder with a linear layer on one vector per text (BERT, section 4.1).
 
-    If the encoder's configuration has a `classifier_activation`, the head has a dense layer and
-    takes the first token instead of the pooler's output, as in RoBERTa's code.
+    If the encoder's configuration has a `classifier_activation`, the head has a dense layer. By
+    default, it then takes the first token instead of the pooler's output, as in RoBERTa's code.
 
     Args:
         encoder: the encoder.
@@ -30,7 +30,8 @@ class SequenceClassifier(Task):
             "regression" (the logits are the values).
         pooling: mode of `TextPooling`, which makes one vector of the tokens. The default is
             "pooled", or "first" if the encoder has no pooler or has a `classifier_activation`.
-        dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
+        dropout: dropout rate before the linear layer; None means the encoder's
+            `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:

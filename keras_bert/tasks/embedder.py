@@ -39,14 +39,14 @@ class TextEmbedder(Task):
         normalize: whether vectors are scaled to length 1, so that their inner product is their
             cosine. A vector of zeros stays zero.
         objective: training objective:
-            "contrastive": from pairs of texts that belong together, with or without wrong texts
-            for the first text; see `ContrastiveLoss`.
-            "cosine": from pairs with a similarity score; see `CosineSimilarityLoss`.
-            "softmax": from pairs with a label; see `PairLabelLoss`. A linear layer on
+            "contrastive" learns from pairs of texts that belong together, with or without wrong
+            texts for the first text; see `ContrastiveLoss`.
+            "cosine" learns from pairs with a similarity score; see `CosineSimilarityLoss`.
+            "softmax" learns from pairs with a label; see `PairLabelLoss`. A linear layer on
             [u, v, |u - v|], made from a pair's vectors u and v, predicts the label.
         labels: names of the pairs' labels, by id; only for "softmax".
         score_range: lowest and highest possible similarity score; only for "cosine". Fine-tuning
-            scales scores linearly, so that the lowest is a cosine of 0 and the highest of 1.
+            scales scores linearly: the lowest becomes a cosine of 0, the highest a cosine of 1.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
@@ -142,7 +142,7 @@ class TextEmbedder(Task):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """Returns the compiled loss, for "softmax" of the logits `pair_logits`."""
+        """Returns the compiled loss. For "softmax", the loss gets `pair_logits` of the vectors."""
         if self.pair_classifier is not None:
             y_pred = self.pair_logits(y_pred)
         return super().compute_loss(x, y, y_pred, sample_weight, training)

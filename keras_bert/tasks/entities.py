@@ -30,9 +30,9 @@ def spans_of(tags: Sequence[str], scheme: str | None = None) -> list[Span]:
 
     Args:
         tags: tag of each word. A tag without a prefix, such as "PER", is read as "I-PER".
-        scheme: None reads tags of any scheme, as CoNLL's script and seqeval do. Then an entity
-            begins at B and at S, and at I or E if it does not continue an entity with the same
-            label. With a scheme, only entities whose tags follow the scheme are returned.
+        scheme: if given, only entities whose tags follow this scheme are returned. None reads tags
+            of any scheme, as CoNLL's script and seqeval do. An entity then begins at B and at S. It
+            also begins at I and E, unless the tag before is B or I with the same label.
 
     Raises:
         InputError: if the scheme is unknown.

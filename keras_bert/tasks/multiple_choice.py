@@ -18,11 +18,12 @@ class MultipleChoice(Task):
     """An encoder that scores each of C choices separately (BERT, section 4.4).
 
     The head scores the pooler's output. If the encoder has no pooler, the head scores the first
-    token. It then has a dense layer if the configuration has a `classifier_activation`.
+    token, and has a dense layer if the configuration has a `classifier_activation`.
 
     Args:
         encoder: the encoder.
-        dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
+        dropout: dropout rate before the linear layer; None means the encoder's
+            `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Example:

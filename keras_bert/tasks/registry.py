@@ -16,7 +16,7 @@ class TaskEntry(NamedTuple):
     """Facts about a task.
 
     Args:
-        class_name: name of its class in `keras_bert`.
+        class_name: name of the task's class in `keras_bert`.
         module: module of the class, below `keras_bert`; imported when the class is needed.
         heads: names in checkpoints of the parts of the task's head.
         pooled: whether the head takes the pooler's output in every family.

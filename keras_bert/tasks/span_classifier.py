@@ -85,7 +85,7 @@ class SpanClassifier(Task):
             argument `n_best` is above 1, the key `n_best` holds the list of answers.
 
         Raises:
-            InputError: if the texts are not such pairs, an argument is out of its range, or the
+            InputError: if `texts` is not such a tuple, an argument is out of its range, or the
                 model has no preprocessor.
         """
         questions, contexts = _pairs(texts)

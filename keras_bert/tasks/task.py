@@ -14,7 +14,7 @@ from keras_bert.layers.configured import arguments_of
 from keras_bert.layers.encoder import Encoder
 from keras_bert.surrogates import without_surrogates
 
-if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
+if TYPE_CHECKING:  # keras_bert.text needs TensorFlow, but a task does not
     from keras_bert.text.rows import Overlap, Rows
 
 _SHORTEST = 16  # length of the shortest padded batch; all padded lengths are multiples of it
@@ -34,7 +34,7 @@ class Task(keras.Model):
     per_token: ClassVar[bool] = False
     """Whether outputs are `[B, T, ...]`, with a value for each token."""
     arguments: ClassVar[tuple[str, ...]] = ()
-    """Names of the constructor's own arguments; the model has each as an attribute."""
+    """Names of the constructor's own arguments. Each is also an attribute of the model."""
 
     def __init__(self, encoder: Encoder, *, preprocessor: Any = None, **kwargs: Any):
         super().__init__(dtype=kwargs.pop("dtype", encoder.dtype_policy), **kwargs)
@@ -74,7 +74,7 @@ class Task(keras.Model):
         """Returns None: the constructor builds the model."""
 
     def rows(self, texts: Any, *, overlap: Overlap = None, offsets: bool = False) -> Rows:
-        """Returns `preprocessor.rows(texts)`.
+        """Turns texts into rows with the model's preprocessor; see `Preprocessor.rows`.
 
         Raises:
             InputError: if the model has no preprocessor.
@@ -133,7 +133,7 @@ def check_pooler(encoder: Encoder, task: str) -> None:
     """Checks that an encoder has a pooler.
 
     Raises:
-        InputError: if it has none.
+        InputError: if the encoder has no pooler.
     """
     if encoder.pooler is None:
         raise InputError(f"A {task} needs an encoder with a pooler; configure it with pooler=True.")

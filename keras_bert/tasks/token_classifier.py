@@ -34,9 +34,9 @@ class TokenClassifier(Task):
             attribute `crf` is the `ConditionalRandomField`, or None.
         scheme: scheme of labels that mark entities, "iob1", "iob2" or "bioes". A CRF predicts
             only sequences that the scheme allows. None means that any label may follow any label.
-        continue_labels: whether every token of a word has a label in fine-tuning. If a word's
-            label is "B-PER", its later tokens then have "I-PER". By default, and always with a
-            CRF, only a word's first token has a label.
+        continue_labels: whether every token of a word has the word's label in fine-tuning. If the
+            label is "B-PER", the later tokens have "I-PER". By default, and always with a CRF,
+            only a word's first token has a label.
         dropout: dropout rate before the linear layer; None means the encoder's
             `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.

@@ -12,7 +12,7 @@ from keras import ops
 from keras_bert.layers.crf import ConditionalRandomField
 from keras_bert.tasks.entities import spans_of
 
-if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
+if TYPE_CHECKING:  # keras_bert.text needs TensorFlow, but a task does not
     from keras_bert.text.rows import Rows
     from keras_bert.text.words import Words
 
@@ -31,8 +31,8 @@ def tag_words(
     """Returns tags of the words of N texts.
 
     The tag of a word is the label of its first token, in the window that gives this token the most
-    context. A CRF takes all words of a text as one sequence, whatever their windows. A text of more
-    than 1024 words is divided into several sequences.
+    context. A CRF takes all words of a text as one sequence, across the borders of windows. A text
+    of more than 1024 words is divided into several sequences.
 
     Args:
         rows: rows of the texts, with offsets.

@@ -214,7 +214,7 @@ class Layout(NamedTuple):
     """Token to put at each position of a packed batch; all tensors are int32 `[N, length]`."""
 
     source: tf.Tensor
-    """Index into the flat values of all segments, followed by `cls, separator, pad`."""
+    """Index of each token in all segments' tokens, joined, followed by cls, separator and pad."""
     segment_ids: tf.Tensor
     padding_mask: tf.Tensor
 

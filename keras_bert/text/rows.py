@@ -125,7 +125,7 @@ class Segment(NamedTuple):
 
 
 def room_for_text(count: int, length: int, separators_in_pair: int) -> tuple[list[int], int]:
-    """Returns the number of separators after each text of a row, and the number of text tokens.
+    """Returns the number of separators after each text of a row, and of positions left for text.
 
     Args:
         count: number of texts in a row.

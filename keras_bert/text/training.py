@@ -18,7 +18,7 @@ _LINES_PER_BATCH = 4096
 _REPETITIONS = 1000  # most repetitions of a word in one string: the trainer is slow on long ones
 
 import_tokenizers = functools.partial(require, "tokenizers", "vocab", "Learning a vocabulary")
-"""Imports the package that trains."""
+"""Imports Hugging Face's `tokenizers`, which does the training."""
 
 _logger = logging.getLogger(__name__)
 

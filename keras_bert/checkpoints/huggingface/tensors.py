@@ -94,7 +94,7 @@ class RenamedTensors:
         source: the tensors.
         family: module of the family.
         tied: whether the configuration ties the output matrix to the token embedding.
-        spelled: converts a name of the source to the PyTorch class's name.
+        spelled: function that converts a name of the source to the PyTorch class's name.
 
     Attributes:
         tied: whether the output matrix equals the token embedding.

@@ -237,8 +237,9 @@ class SentencePieceOperation:
     """Splits strings `[N]` with tf.text's operation, which it makes in the graph that needs it.
 
     The operation has a resource. If it is made inside a graph, the graph owns and saves the
-    resource. If it is made in eager mode, a saved object has to track the resource, and setting a
-    seed clears TensorFlow's kernels and loses it. So this class has its own graph for eager calls.
+    resource. If it is made in eager mode, a saved object has to track the resource. Setting a seed
+    clears TensorFlow's kernels, and with them the resource. So this class has its own graph for
+    eager calls.
 
     Args:
         model: serialized `ModelProto`.

@@ -1,7 +1,8 @@
 """`words.split_words` in a graph, without a regular expression.
 
 Python's `re` determines the kind of every character in advance, so both functions follow the same
-version of Unicode. A word begins at a character depending on its kind and its neighbors' kinds.
+version of Unicode. Whether a word begins at a character depends on its kind and on its neighbors'
+kinds.
 """
 
 from __future__ import annotations
