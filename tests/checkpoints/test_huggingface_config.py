@@ -188,7 +188,7 @@ def test_what_a_configuration_lacks_is_as_in_transformers(tmp_path):
     assert model.config.num_segments == 2
     model = kb.load(lacking("xlm-roberta-model", tmp_path / "b", "layer_norm_eps"))
     assert model.config.layer_norm_epsilon == 1e-12
-    with pytest.raises(kb.CheckpointError, match=r"wants \[\d+, 128\] for .*token_embedding"):
+    with pytest.raises(kb.CheckpointError, match=r"needs \[\d+, 128\] for .*token_embedding"):
         kb.load(lacking("electra-model", tmp_path / "c", "embedding_size"))
     model = kb.load(lacking("distilbert-question-answering", tmp_path / "d", "qa_dropout"))
     assert model.dropout == 0.1

@@ -113,7 +113,11 @@ def test_the_longest_text_is_for_the_embedder_alone(tmp_path):
         (["max_tokens"], (), "the pooling max_tokens is not supported"),
         (["cls_token", "mean_tokens"], (), "the pooling first and mean is not supported"),
         ([], (), "the pooling none is not supported"),
-        (["mean_tokens"], ("Dense", "Normalize"), "Transformer, Pooling, Dense, Normalize; an emb"),
+        (
+            ["mean_tokens"],
+            ("Dense", "Normalize"),
+            "Transformer, Pooling, Dense, Normalize, but an emb",
+        ),
     ],
 )
 def test_what_is_not_supported_is_only_a_fault_of_the_embedder(modes, modules, message, tmp_path):
