@@ -420,9 +420,13 @@ def test_a_vocabulary_that_cannot_be_used_is_left_out(tokens, message, tmp_path,
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("vocab.json", '{"PAD": 0, "C": 1}', "vocab.json is not a file of BertTokenizer. If it is"),
+        (
+            "vocab.json",
+            '{"PAD": 0, "C": 1}',
+            "vocab.json is not a file of BertTokenizer. If it belongs",
+        ),
         ("tokenizer.json", "{", "tokenizer.json is not valid JSON"),
-        ("spiece.model", "no model", "spiece.model is not a file of BertTokenizer. If it is"),
+        ("spiece.model", "no model", "spiece.model is not a file of BertTokenizer. If it belongs"),
     ],
 )
 def test_a_stray_file_of_a_tokenizer_is_left_out(name, content, message, tmp_path, caplog):
