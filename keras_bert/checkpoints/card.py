@@ -319,7 +319,7 @@ def _own_limits(model: keras.Model, task: str) -> list[str]:
             limits.append("Texts are lowercased, so `Turkey` and `turkey` are the same word.")
     if model.config.position_input:
         limits.append(
-            f"The encoder has {model.config.max_positions} positions and takes no longer texts."
+            f"The encoder has {model.config.max_positions} positions; texts cannot be longer."
         )
     if task == "classifier" and model.problem_type == "single_label":
         limits.append("The model always predicts one of its labels, even if no label fits.")

@@ -126,7 +126,7 @@ def test_the_limits_are_those_of_the_model():
     long = ["film " * count for count in (14, 15)]
     masks = np.sum(model.preprocessor(long)["padding_mask"], axis=1)
     assert masks.tolist() == [16, 16]  # the second one has lost a word
-    assert "has 32 positions and takes no longer texts" in limits(model)
+    assert "has 32 positions; texts cannot be longer" in limits(model)
     model({"token_ids": np.ones((1, 32), "int32")})
     with pytest.raises(kb.InputError, match="32 positions"):
         model({"token_ids": np.ones((1, 33), "int32")})
