@@ -122,7 +122,8 @@ def save(
 
     Raises:
         InputError: if the format is unknown, has no card or cannot express the model; if the model
-            belongs to a subclass or is quantized; or if the directory holds other files.
+            belongs to a subclass or is quantized; or if the directory holds something other than a
+            model.
         StorageError: if a file cannot be written.
 
     Example:

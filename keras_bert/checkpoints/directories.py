@@ -120,7 +120,7 @@ def replaceable_files(
         files: relative names of all files that a save in the format can write.
 
     Raises:
-        InputError: if the directory holds other files.
+        InputError: if the directory holds something other than a model or a new repository.
     """
     others = [name for name in _there(directory, _CONTRADICTING) if name not in files]
     if others:

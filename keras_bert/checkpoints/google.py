@@ -110,7 +110,8 @@ def save_google(model: keras.Model, directory: str | os.PathLike) -> None:
     """Writes a TF1 checkpoint for Google's code, complete or not at all.
 
     Raises:
-        InputError: if Google's code cannot express the model, or the directory holds other files.
+        InputError: if Google's code cannot express the model, or the directory holds something
+            other than a model.
         StorageError: if a file cannot be written.
     """
     encoder = {"activation": tuple(_ACTIVATIONS.values()), "layer_norm_epsilon": (1e-12,)}
@@ -135,8 +136,8 @@ class _TensorFlowCheckpoint:
     """Tensors of a TensorFlow checkpoint, without the optimizer's tensors.
 
     Tensors of TF Model Garden get short names, without the prefix `model/` and without the suffix.
-    The encoder's parts have numbers in TF Model Garden, from 0 (token embedding) to the last
-    (pooler). In the short names, they have words.
+    TF Model Garden numbers the encoder's parts, from 0 (token embedding) to the last (pooler). The
+    short names have words in place of these numbers.
     """
 
     def __init__(self, prefix: Path):

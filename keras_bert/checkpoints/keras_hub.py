@@ -163,7 +163,7 @@ def save_keras_hub(model: keras.Model, directory: str | os.PathLike) -> None:
 
     Raises:
         InputError: if KerasHub cannot express the model or is not installed, or the directory
-            holds other files.
+            holds something other than a model.
         StorageError: if a file cannot be written.
     """
     live = to_keras_hub(model)

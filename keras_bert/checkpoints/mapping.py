@@ -2,7 +2,7 @@
 
 In this module, "ours" means this package's tensor or name, "theirs" the other library's. A family
 has a table of rows: the kind of layer, our name and their name. A format lists, for each kind, the
-tensors of such a layer and their layouts. Both make the links, which reading and writing use.
+tensors of such a layer and their layouts. `links` combines both tables, for reading and writing.
 """
 
 import logging

@@ -43,7 +43,7 @@ def save_native(model: keras.Model, directory: str | os.PathLike, card: Card = N
     """Writes a model's directory with its card, complete or not at all.
 
     Raises:
-        InputError: if the directory holds other files.
+        InputError: if the directory holds something other than a model.
         StorageError: if a file cannot be written.
     """
     with replacing(directory, owned=_EARLIER) as path:

@@ -14,8 +14,8 @@ def entity_scores(
 ) -> dict[str, float]:
     """Returns `precision`, `recall` and `f1` of all entities of all texts (micro average).
 
-    The CoNLL-2003 task (https://aclanthology.org/W03-0419) and seqeval define them in the same way.
-    If the denominator of a ratio is 0, the ratio counts as 0.
+    The definitions follow the CoNLL-2003 task (https://aclanthology.org/W03-0419) and seqeval. If
+    the denominator of a ratio is 0, the ratio counts as 0.
 
     Args:
         targets: right entities of each of N texts: label, index of the first word, and index of the

@@ -192,7 +192,8 @@ class TextEmbedder(Task):
     def predictions(self, vectors: np.ndarray) -> list[dict[str, Any]]:
         """Returns the dictionaries of `predict_text` from the vectors `[N, C, H]` of N groups.
 
-        If C is above 2, a dictionary has `cosines`, a list of the result of `cosines`.
+        If C is above 2, each dictionary has `cosines`, the list that `self.cosines` returns for the
+        group.
         """
         if vectors.shape[1] == 1:
             return [{"embedding": vector.tolist()} for vector in vectors[:, 0]]

@@ -157,7 +157,8 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Ca
     says that transformers ignores it.
 
     Raises:
-        InputError: if transformers cannot express the model, or the directory holds other files.
+        InputError: if transformers cannot express the model, or the directory holds something other
+            than a model.
         StorageError: if a file cannot be written.
     """
     task, family = task_name(model), _family_to_write(model)

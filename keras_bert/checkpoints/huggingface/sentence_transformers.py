@@ -114,8 +114,8 @@ def save_sentence_transformers(
     """Writes a directory for sentence-transformers with its card, complete or not at all.
 
     Raises:
-        InputError: if sentence-transformers cannot express the model, or the directory holds other
-            files.
+        InputError: if sentence-transformers cannot express the model, or the directory holds
+            something other than a model.
         StorageError: if a file cannot be written.
     """
     if not isinstance(model, TextEmbedder):
