@@ -312,7 +312,7 @@ def _prepare(scratch: Path, place: Path, names: Collection[str]) -> None:
         is_folder = there.is_dir() and not there.is_symlink()
         if path.is_dir() != is_folder or not (is_folder or name in names):
             raise InputError(
-                f"{there} was not written by keras-bert, but is in the place of a new file; choose "
+                f"{there} was not written by keras-bert, but a new file has the same name; choose "
                 "another directory or move it."
             )
         if is_folder and not os.access(there, os.W_OK):

@@ -165,8 +165,8 @@ def open_checkpoint(path: str | os.PathLike) -> tuple[str, Contents]:
             raise CheckpointError(f"{path} is not a model, but {directory} is; give that one.")
     raise CheckpointError(
         f"{path} is not a model that can be opened here: expected a directory with "
-        "keras_bert.json (ours), config.json (Hugging Face, KerasHub) or bert_config.json "
-        "(Google), or a .keras file."
+        "keras_bert.json (this package), config.json (Hugging Face, KerasHub) or "
+        "bert_config.json (Google), or a .keras file."
     )
 
 

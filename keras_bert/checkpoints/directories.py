@@ -138,7 +138,7 @@ def replaceable_files(
             "replaced; choose another directory or remove this file first."
         )
     for name in _there(directory, _OTHER_WEIGHTS):
-        logger.warning("%s stays, but does not hold the new weights.", directory / name)
+        logger.warning("%s is kept, but does not hold the new weights.", directory / name)
     return files
 
 

@@ -254,7 +254,7 @@ def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarr
             parts.setdefault(link.theirs, []).append(array)
             joins[link.theirs] = link.transform.join
     if weights:
-        raise CheckpointError(f"This format has no place for {', '.join(weights)}.")
+        raise CheckpointError(f"This format has no names for the weights {', '.join(weights)}.")
     return {name: np.ascontiguousarray(joins[name](arrays)) for name, arrays in parts.items()}
 
 

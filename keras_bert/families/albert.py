@@ -78,7 +78,7 @@ def from_hugging_face(values: Mapping[str, Any]) -> Mapping[str, Any]:
         ValueError: if transformers' model has a projection, but an `Encoder` does not.
     """
     if values["embedding_size"] == values["hidden_size"]:
-        raise ValueError("embedding_size is hidden_size, but ALBERT's code projects all the same")
+        raise ValueError("embedding_size is hidden_size, but ALBERT's code still has a projection")
     return values
 
 

@@ -61,7 +61,7 @@ class SequenceClassifier(Task):
         super().__init__(encoder, **kwargs)
         if problem_type not in PROBLEM_TYPES:
             raise InputError(
-                f"There is no problem_type {problem_type!r}; it is one of "
+                f"There is no problem_type {problem_type!r}; choose one of "
                 f"{', '.join(PROBLEM_TYPES)}."
             )
         self.labels = resolve_labels(num_labels, labels)

@@ -78,8 +78,8 @@ class TextEmbedder(Task):
             )
         if (objective == "softmax") != (labels is not None):
             raise InputError(
-                f"The objective is {objective!r} and labels are {labels!r}, but labels are what "
-                "'softmax' needs, and nothing else takes."
+                f"The objective is {objective!r} and labels are {labels!r}, but the objective "
+                "'softmax' needs labels, and the others must not have any."
             )
         low, high = score_range
         if not low < high:

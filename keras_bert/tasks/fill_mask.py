@@ -48,7 +48,7 @@ def fill_mask(
     if vocabulary.mask_id >= (rows := model.encoder.config.vocabulary_size):
         raise InputError(
             f"The model was trained without {vocabulary.mask}: its vocabulary has {rows} tokens, "
-            f"and none of them is {vocabulary.mask}; fill masks with a model that knows it."
+            f"and none of them is {vocabulary.mask}; use a model whose vocabulary has it."
         )
     if not 1 <= top_k <= len(vocabulary):
         raise InputError(f"top_k is {top_k}, but must be from 1 to {len(vocabulary)}.")
@@ -88,5 +88,5 @@ def _check(texts: Sequence[str], masks: list[np.ndarray], preprocessor: Any) -> 
             mask = preprocessor.vocabulary.mask
             raise InputError(
                 f"There is no {mask} within the first {preprocessor.sequence_length} tokens of "
-                f"{text[:50]!r}; write {mask} where a token is to be found."
+                f"{text[:50]!r}; write {mask} in place of the token to predict."
             )

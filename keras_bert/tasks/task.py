@@ -158,7 +158,7 @@ def resolve_labels(num_labels: int | None, labels: Sequence[str] | None) -> tupl
         return tuple(str(index) for index in range(num_labels))
     names = tuple(labels)
     if num_labels not in (None, len(names)):
-        raise InputError(f"num_labels is {num_labels}, but {len(names)} labels are named.")
+        raise InputError(f"num_labels is {num_labels}, but labels has {len(names)} names.")
     if not names or len(set(names)) != len(names):
         raise InputError(f"The labels {list(names)} must be one or more different names.")
     broken = next((name for name in names if without_surrogates(str(name)) != str(name)), None)

@@ -86,7 +86,7 @@ class Vocabulary:
         """
         several = next((t for t in self.tokens if "\n" in t or t.endswith("\r")), None)
         if several is not None:
-            raise InputError(f"{path} has one token a line, so it cannot hold {several!r}.")
+            raise InputError(f"{path} has one token on each line, so it cannot hold {several!r}.")
         replace_file(path, "".join(f"{token}\n" for token in self.tokens))
 
     def __len__(self) -> int:

@@ -107,7 +107,7 @@ class SentencePieceModel:
             InputError: if `unknown_id` is out of range.
         """
         if not 0 <= unknown_id < len(pieces):
-            raise InputError(f"The unknown piece is {unknown_id}, but there are {len(pieces)}.")
+            raise InputError(f"unknown_id is {unknown_id}, but there are {len(pieces)} pieces.")
         types = [PieceType.CONTROL if p in set(control) else PieceType.NORMAL for p in pieces]
         types[unknown_id] = PieceType.UNKNOWN
         return cls(tuple(pieces), tuple(map(float, scores)), tuple(types), **options)

@@ -83,7 +83,9 @@ def learn_sentencepiece(
         )
     except RuntimeError as error:  # its message: place in the source, test, sentence
         reason = str(error).rpartition("] ")[2].rstrip(".") or "the trainer failed"
-        raise InputError(f"A SentencePiece model of {size} tokens: {reason}.") from None
+        raise InputError(
+            f"Cannot learn a SentencePiece model of {size} tokens: {reason}."
+        ) from None
     learned = SentencePieceModel.from_bytes(model.getvalue())
     character_map = compose_character_map(tuple(normalization), learned.character_map)
     learned = dataclasses.replace(learned, character_map=character_map)
