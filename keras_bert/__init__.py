@@ -1,6 +1,6 @@
 """BERT for TensorFlow and Keras: pretrain, fine-tune, export.
 
-The names below are imported when they are first used, so that `import keras_bert` costs nothing.
+The names below are imported when they are first used, so that `import keras_bert` is fast.
 """
 
 from keras_bert.extras import lazy_names

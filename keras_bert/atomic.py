@@ -1,17 +1,18 @@
-"""Outputs appear under their final name complete or not at all.
+"""Atomic writes: an output appears under its final name complete, or not at all.
 
-A file, or a directory that is new, is written beside its place and renamed. A directory that is
-there keeps what others put into it, so its files are replaced one by one:
+A file or a new directory is written under a temporary name beside its final name, and then renamed.
+An existing directory may also hold files of other programs, so its files are replaced one by one:
 
-1. The new files are written to `.keras_bert-new-NAME-XXXXXXXX/new` inside the directory, and the
-   names of files that are to be deleted to `stale` beside it.
-2. `.keras_bert-new-NAME-XXXXXXXX` is renamed to `.keras_bert-saved`. This rename is the save.
-3. Each new file is renamed into its place, stale files are deleted, and `.keras_bert-saved` is
+1. The new files are written to `.keras_bert-new-NAME-XXXXXXXX/new` inside the directory. The empty
+   files in `stale`, beside `new`, name the files to delete.
+2. `.keras_bert-new-NAME-XXXXXXXX` is renamed to `.keras_bert-saved`. From now on, the save counts.
+3. Each new file is renamed into its place, the stale files are deleted, and `.keras_bert-saved` is
    removed.
 
-If a process is killed before step 2, the earlier files are untouched. If a process is killed in
-step 3, `finish_interrupted` does the rest. A process locks its scratch directory (flock) as long as
-it lives. Scratch without a lock was left by a process that was killed, and is removed.
+If a process is killed before step 2, the earlier files are unchanged. If it is killed in step 3,
+the next reader or writer calls `finish_interrupted`, which completes step 3. A process holds a lock
+(flock) on its temporary directory, the scratch directory. A scratch directory without a lock was
+left by a killed process, and is removed.
 """
 
 import contextlib
@@ -34,24 +35,27 @@ SAVED = ".keras_bert-saved"
 _SCRATCH = ".keras_bert-new-"
 
 Owned: TypeAlias = Callable[[Path], Collection[str]]
-"""Returns the names of the files in a directory that may be replaced, or raises `InputError`."""
+"""Function that returns the names of the files in a directory that may be replaced.
+
+It raises `InputError` if the directory may not be replaced.
+"""
 
 
 @contextlib.contextmanager
 def replacing(target: str | os.PathLike, *, owned: Owned | None = None) -> Iterator[Path]:
-    """Yields a temporary path; its file or directory becomes `target` when the block ends.
+    """Yields a temporary path. The block writes a file or directory there; it becomes `target`.
 
     If the block fails, the temporary path is deleted and an earlier `target` stays as it was. If
     `target` is a directory, its other files stay where they are.
 
     Args:
         target: the final path; missing parents are made.
-        owned: called with `target` if it is a directory that is not empty; returns the relative
+        owned: called with `target` if it is a directory that is not empty. Returns the relative
             names of all files that may be replaced, or deleted if they are not written again.
-            By default such a directory is refused.
+            None refuses such a directory.
 
     Raises:
-        InputError: if `target` exists and may not be replaced, is the address of a bucket.
+        InputError: if `target` exists and may not be replaced, or is the address of a bucket.
         StorageError: if a file cannot be written.
     """
     check_local(target)
@@ -79,17 +83,18 @@ def replacing(target: str | os.PathLike, *, owned: Owned | None = None) -> Itera
 
 
 def replace_file(target: str | os.PathLike, content: str | bytes) -> None:
-    """Writes a file with `replacing`; text becomes UTF-8."""
+    """Writes a file with `replacing`. Text is encoded as UTF-8."""
     with replacing(target) as new:
         new.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def finish_interrupted(directory: str | os.PathLike) -> None:
-    """Finishes the save into a directory that a killed process has begun, if there is one.
+    """Finishes a save that a killed process began in a directory, if there is one.
 
-    Readers call it before they open files of the directory. If another process is putting files
-    into place, waits until that process is done. A later save replaces files by renames, so open
-    files stay as they are. Two things show such a save: `SAVED` in the directory, and new inodes.
+    Readers call this function before they open files of the directory. If another process is moving
+    files into place, the function waits until that process is done. A later save does not change
+    files that a reader has opened, because it renames new files over them. The reader recognizes a
+    later save by `SAVED` in the directory, and by new inodes.
 
     Raises:
         StorageError: if a file cannot be written.
@@ -97,7 +102,7 @@ def finish_interrupted(directory: str | os.PathLike) -> None:
     directory = Path(directory)
     try:
         lock = os.open(directory / SAVED, os.O_RDONLY | os.O_NOFOLLOW)
-    except FileNotFoundError:  # a save may begin to count right after this look
+    except FileNotFoundError:  # a save may be committed right after this check
         return
     except OSError as error:
         if not os.path.lexists(directory / SAVED):
@@ -115,7 +120,7 @@ def finish_interrupted(directory: str | os.PathLike) -> None:
 
 
 def remove_scratch(target: str | os.PathLike) -> None:
-    """Removes the scratch of killed processes beside `target` and inside it."""
+    """Removes the scratch directories of killed processes beside `target` and inside it."""
     target = Path(target)
     for folder in (target.parent, target):
         for path in folder.glob(f"{_SCRATCH}*"):
@@ -129,7 +134,7 @@ def remove_scratch(target: str | os.PathLike) -> None:
 
 
 def discard(directory: Path) -> None:
-    """Removes a directory in one step, so that it is never half there; it may be missing."""
+    """Removes a directory, if it exists, in one step, so that no reader sees half of it."""
     if directory.exists():
         with _scratch(directory.parent, directory.name) as scratch:
             os.rename(directory, scratch / "old")
@@ -161,14 +166,15 @@ def not_ours(directory: Path) -> InputError:
 
 @contextlib.contextmanager
 def locked(directory: str | os.PathLike) -> Iterator[None]:
-    """Keeps other processes out of a directory, which is made if it is missing.
+    """Locks a directory, so that no other process enters this block. Makes a missing directory.
 
-    The lock is on the directory itself, so it leaves no file behind and ends with its process. If
-    the block leaves a new directory empty, the directory is removed.
+    The lock is on the directory itself, so there is no lock file, and the lock ends with its
+    process. If the directory is new and the block leaves it empty, the directory is removed.
 
     Raises:
-        InputError: if another process holds the lock, the directory cannot be made, or it is the
-            address of a bucket.
+        InputError: if another process holds the lock, or the path is a file or the address of a
+            bucket.
+        StorageError: if the directory cannot be made or opened.
     """
     check_local(directory)
     directory = Path(directory)
@@ -191,7 +197,7 @@ def locked(directory: str | os.PathLike) -> Iterator[None]:
 
 
 def flush(path: Path) -> None:
-    """Brings a file, or what a directory lists, to the disk."""
+    """Flushes a file, or a directory's list of files, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -203,12 +209,13 @@ def check_local(target: str | os.PathLike) -> None:
     """Refuses an address such as "gs://bucket/run", which would make a directory named "gs:".
 
     Raises:
-        InputError: for one.
+        InputError: if `target` is such an address.
     """
     if re.match(r"[A-Za-z][\w+.-]+:/", str(target)):
         raise InputError(
-            f"{target} is an address, but what is written goes to a directory of this machine or a "
-            "bucket that is mounted as one; name such a directory, and copy it from there."
+            f"{target} is an address, but files can only be written to a directory of this machine "
+            "or to a bucket that is mounted as a directory; name a directory, and copy it from "
+            "there."
         )
 
 
@@ -266,17 +273,17 @@ def _make_scratch(home: Path, name: str) -> tuple[Path, int]:
 
 
 def _scratch_path(home: Path, name: str) -> Path:
-    return home / f"{_SCRATCH}{name[:50]}-{secrets.token_hex(4)}"  # the name is for messages
+    return home / f"{_SCRATCH}{name[:50]}-{secrets.token_hex(4)}"  # the name tells users what it is
 
 
 def _wait_for_lock(descriptor: int) -> None:
-    """Waits for the lock; without one where the file system has none."""
+    """Waits for the lock. If the file system has no locks, continues without a lock."""
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _unlock(descriptor: int) -> None:
-    """Closes a locked directory, and gives up the lock of forked children, too."""
+    """Releases the lock on a directory, also in forked children, and closes the directory."""
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
@@ -290,10 +297,11 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _prepare(scratch: Path, place: Path, names: Collection[str]) -> None:
-    """Checks that each new file may take its place, notes stale files, and flushes the scratch.
+    """Checks that new files may take their places, lists stale files, and flushes all to disk.
 
     Raises:
-        InputError: if a file or directory of others is in the place of a new one.
+        InputError: if a file or directory that this package did not write has the name of a new
+            one.
     """
     new, stale = scratch / "new", scratch / "stale"
     for path in sorted(new.rglob("*")):
@@ -304,13 +312,13 @@ def _prepare(scratch: Path, place: Path, names: Collection[str]) -> None:
         is_folder = there.is_dir() and not there.is_symlink()
         if path.is_dir() != is_folder or not (is_folder or name in names):
             raise InputError(
-                f"{there} was not written by keras-bert, but is in the place of a new file; choose "
+                f"{there} was not written by keras-bert, but a new file has the same name; choose "
                 "another directory or move it."
             )
         if is_folder and not os.access(there, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(there))
     for name in names:
-        there = place / name  # perhaps another save writes it before this one counts
+        there = place / name  # another save may write it before this save is committed
         is_link = there.parent.resolve() != there.parent
         if not (new / name).exists() and not there.is_dir() and not is_link:
             (stale / name).parent.mkdir(parents=True, exist_ok=True)
@@ -326,17 +334,17 @@ def _commit(scratch: Path, place: Path) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            finish_interrupted(place)  # another save is not yet in place
+            finish_interrupted(place)  # another save is still moving its files
         else:
             return
 
 
 def _put_in_place(directory: Path, done: Path) -> None:
-    """Moves the files of a committed save; an interruption waits until all are moved.
+    """Moves the files of a committed save. After Ctrl-C, all files are moved before it is raised.
 
     Args:
         directory: the directory that holds `SAVED`.
-        done: a new name for the rest of `SAVED`, under which it is removed.
+        done: new name of `SAVED` when its files are moved; it is removed under this name.
     """
     try:
         _move(directory, done)
@@ -357,8 +365,8 @@ def _move(directory: Path, done: Path) -> None:
         if not path.is_dir() and os.path.lexists(there):
             there.unlink(missing_ok=True)
     flush(directory)
-    with contextlib.suppress(FileNotFoundError):  # it is done already
-        os.rename(saved, done)  # a rename by another save could replace an empty `SAVED`
+    with contextlib.suppress(FileNotFoundError):  # another process did it
+        os.rename(saved, done)  # another save's rename could replace an empty `SAVED`
     shutil.rmtree(done, ignore_errors=True)
 
 
@@ -366,7 +374,7 @@ def _pairs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
     """Yields each path in a directory, parents first, with its place in another directory.
 
     Raises:
-        OSError: if a link would lead elsewhere.
+        OSError: if a folder on the way is a symbolic link.
     """
     for path in sorted(source.rglob("*")):
         there = target / path.relative_to(source)

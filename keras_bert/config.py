@@ -1,4 +1,4 @@
-"""One configuration describes every encoder of every family."""
+"""`EncoderConfig`, the configuration of the encoders of all families."""
 
 import dataclasses
 from collections import ChainMap
@@ -22,52 +22,56 @@ class EncoderConfig:
     The defaults are those of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
 
     Args:
-        family: name of the family, a file in `keras_bert.families`.
+        family: name of the family, a key of `keras_bert.families.FAMILIES`.
         vocabulary_size: number of token ids.
         hidden_size: width H of the encoder.
         num_layers: number of encoder layers.
-        num_heads: attention heads per layer; divides `hidden_size`.
+        num_heads: number of attention heads per layer. It must divide `hidden_size`.
         intermediate_size: width of the feed-forward layer.
         embedding_size: width of the token embedding; 0 means `hidden_size`.
-        activation: one of `ACTIVATIONS`: exact GELU (erf), its tanh approximation, ReLU, SiLU.
-        layer_norm_epsilon: added to the variance in every layer normalization.
-        max_positions: the longest sequence.
-        projection_first: where embedding and encoder are of different width, whether the
-            projection, then without bias, stands before the layer normalization of the embedding
-            and not after its dropout.
-        position_offset: rows of the position table that stand before the first position. Where it
-            is not 0, padding has the row before that, and only tokens are counted.
-        position_input: whether positions are added at the input.
-        num_segments: number of segment ids; 0 means no segment embedding, 1 that every token has
-            the same.
+        activation: activation of the feed-forward layer: "gelu" (exact, with erf), "gelu_tanh"
+            (its tanh approximation), "relu" or "silu".
+        layer_norm_epsilon: number added to the variance in every layer normalization.
+        max_positions: largest number of tokens in a sequence.
+        projection_first: whether the embedding's projection to `hidden_size` has no bias and comes
+            before the embedding's layer normalization. Otherwise it comes after the embedding's
+            dropout. Without effect if `embedding_size` equals `hidden_size`.
+        position_offset: row of the first position in the position table. If it is not 0, padding
+            has the row before it, and positions count only tokens.
+        position_input: whether the encoder's input has position embeddings.
+        num_segments: number of segment ids. 0 means no segment embedding; 1 means that all tokens
+            have the same segment embedding.
         layer_groups: number of groups of layers that share their weights; 0 means that every
-            layer has its own.
+            layer has its own weights.
         layers_per_group: number of different layers in a group, applied one after the other.
-        hidden_dropout: rate after the embedding, each attention and each feed-forward block.
-        attention_dropout: rate on the attention probabilities.
+        hidden_dropout: dropout rate after the embedding, each attention and each feed-forward
+            block.
+        attention_dropout: dropout rate on the attention probabilities.
         initializer_range: standard deviation of the truncated normal initializer.
-        mask_value: added to the attention logits of padding. -1e4 is exact in float32 and fits
-            float16; full int8 quantization wants -30 to -100.
-        pooler: whether the encoder has the dense tanh layer on its first token.
+        mask_value: number added to the attention logits of padding. -1e4 is exact in float32 and
+            fits float16. For full int8 quantization, use a value from -30 to -100.
+        pooler: whether the encoder has BERT's pooler, a dense tanh layer on the first token.
         classifier_activation: activation of a dense layer of width H in the classification head,
-            "tanh" or one of `ACTIVATIONS`; "" means that there is no such layer.
-        classifier_input_dropout: whether there is dropout before that layer, too.
-        classifier_dropout: rate before the logits of a classification head; None means
+            "tanh" or one of `ACTIVATIONS`; "" means that there is no dense layer.
+        classifier_input_dropout: whether there is dropout before this dense layer, too.
+        classifier_dropout: dropout rate before the logits of a classification head; None means
             `hidden_dropout`.
         key_bias: whether the projection to the attention's keys has a bias.
-        relative_positions: the largest distance that disentangled attention tells apart; 0 means
+        relative_positions: largest distance that disentangled attention distinguishes; 0 means
             ordinary attention.
-        position_buckets: number of buckets to each side for distances, growing logarithmically;
+        position_buckets: number of buckets for distances on each side, wider at larger distances;
             0 means one bucket for each distance.
-        position_terms: of the attention to relative positions: "c2p" (content to position), "p2c".
-        shared_position_keys: whether relative positions are projected by the weights of the
-            content.
+        position_terms: terms that disentangled attention adds: "c2p" (content to position), "p2c"
+            (position to content), or both.
+        shared_position_keys: whether relative positions are projected with the weights of the
+            content's queries and keys.
         relative_layer_norm: whether the relative position embedding is layer-normalized.
-        convolution_size: kernel of the convolution beside the first layer; 0 means none.
-        convolution_activation: "tanh" or one of `ACTIVATIONS`.
+        convolution_size: kernel size of the convolution parallel to the first layer, an odd
+            number; 0 means no convolution.
+        convolution_activation: activation of the convolution, "tanh" or one of `ACTIVATIONS`.
 
     Raises:
-        InputError: if a value is out of its range, or two of them do not go together.
+        InputError: if a value is out of its range, or two values contradict each other.
 
     Example:
         >>> EncoderConfig.preset("bert_base").hidden_size
@@ -112,7 +116,7 @@ class EncoderConfig:
             object.__setattr__(self, "embedding_size", self.hidden_size)
         if self.classifier_dropout is None:
             object.__setattr__(self, "classifier_dropout", self.hidden_dropout)
-        if isinstance(self.position_terms, list):  # as JSON has it
+        if isinstance(self.position_terms, list):  # JSON has no tuples
             object.__setattr__(self, "position_terms", tuple(self.position_terms))
         for name in ("num_layers", "layers_per_group"):
             _check(self, name, _is_integer(getattr(self, name), 1, 1000), "from 1 to 1000")
@@ -149,7 +153,10 @@ class EncoderConfig:
                 f"{self.layer_groups}; choose a multiple of {self.layer_groups}."
             )
         if self.layers_per_group > 1 and not self.layer_groups:
-            raise InputError(f"layers_per_group {self.layers_per_group} needs layer_groups.")
+            raise InputError(
+                f"layers_per_group {self.layers_per_group} needs layer_groups; set layer_groups to "
+                "1 or more."
+            )
 
     @property
     def head_size(self) -> int:
@@ -158,7 +165,7 @@ class EncoderConfig:
 
     @property
     def layer_order(self) -> tuple[int, ...]:
-        """Numbers of the layers in their order: 0, 1, ... unless groups of layers are shared."""
+        """Index of each layer's weights: 0, 1, ... unless layers share their weights."""
         if not self.layer_groups:
             return tuple(range(self.num_layers))
         return tuple(
@@ -170,11 +177,15 @@ class EncoderConfig:
 
     @property
     def num_distinct_layers(self) -> int:
-        """Number of layers with weights of their own."""
+        """Number of layers that do not share the weights of an earlier layer."""
         return self.layer_order[-1] + 1
 
     def replace(self, **changes: Any) -> "EncoderConfig":
-        """Returns a copy with some fields changed."""
+        """Returns a copy with some fields changed.
+
+        If `embedding_size` equals `hidden_size`, it changes together with `hidden_size`. In the
+        same way, `classifier_dropout` changes together with `hidden_dropout`.
+        """
         if "hidden_size" in changes and self.embedding_size == self.hidden_size:
             changes.setdefault("embedding_size", 0)
         if "hidden_dropout" in changes and self.classifier_dropout == self.hidden_dropout:
@@ -209,10 +220,14 @@ class EncoderConfig:
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> "EncoderConfig":
-        """Makes a published size by name, with some fields changed.
+        """Returns the configuration of a published model size, with some fields changed.
+
+        Args:
+            name: name of the preset, such as "bert_base".
+            **changes: fields with values that differ from the preset.
 
         Raises:
-            InputError: if there is no such preset, or a change is not possible.
+            InputError: if there is no such preset, or a changed value is not valid.
         """
         if name not in _PRESETS:
             raise InputError(
@@ -223,7 +238,7 @@ class EncoderConfig:
 
 
 def register_presets(presets: Mapping[str, Mapping[str, Any]]) -> None:
-    """Makes published sizes known to `EncoderConfig.preset`."""
+    """Adds published sizes, by name, to `EncoderConfig.preset`."""
     _PRESETS.maps.append(presets)  # type: ignore[arg-type]
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 
 _WHERE_IN_A_GRAPH = re.compile(r"Graph execution error:|Detected at node|<stack traces|\s")
-"""Lines of a TensorFlow error that stand before its message."""
+"""Matches the lines that come before the message in a TensorFlow error."""
 
 
 class KerasBertError(Exception):
@@ -17,7 +17,7 @@ class InputError(KerasBertError, ValueError):
 
 
 class CheckpointError(InputError):
-    """A file of weights, or the directory it stands in, cannot be used."""
+    """A weights file, or the directory that contains it, cannot be used."""
 
 
 class StorageError(KerasBertError):
@@ -25,11 +25,11 @@ class StorageError(KerasBertError):
 
 
 class WorkerLostError(KerasBertError):
-    """A worker or a data host is lost. If all of them start again, the run continues."""
+    """A worker or a data host is lost. If all workers and hosts start again, the run continues."""
 
 
 def closest(name: str, names: Iterable[str]) -> str:
-    """Returns " Did you mean ...?" with the most similar of the names, or "" if none is similar."""
+    """Returns " Did you mean ...?" with the most similar name, or "" if no name is similar."""
     match = difflib.get_close_matches(name, list(names), n=1)
     return f" Did you mean {match[0]!r}?" if match else ""
 

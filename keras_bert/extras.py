@@ -1,4 +1,4 @@
-"""Imports when they are needed: of optional packages, and of a package's public names."""
+"""Lazy imports of optional packages and of a package's public names."""
 
 import importlib
 import os
@@ -14,12 +14,12 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
     """Imports an optional package.
 
     Args:
-        module: name to import.
-        extra: extra of this package that installs it.
-        purpose: subject of the message ("Learning a vocabulary").
+        module: name of the module to import.
+        extra: extra of keras_bert that installs the module.
+        purpose: subject of the error message, for example "Learning a vocabulary".
 
     Raises:
-        InputError: naming the extra to install, if the package is missing.
+        InputError: if the module is missing; the message names the extra to install.
     """
     try:
         return importlib.import_module(module)
@@ -34,10 +34,10 @@ def require_tensorflow_backend(purpose: str) -> None:
     """Checks that Keras computes with TensorFlow.
 
     Args:
-        purpose: subject of the message ("Fine-tuning").
+        purpose: subject of the error message, for example "Fine-tuning".
 
     Raises:
-        InputError: if Keras computes with another library, installed or not.
+        InputError: if Keras' backend is not TensorFlow, whether or not the backend is installed.
     """
     try:
         backend = importlib.import_module("keras").config.backend()
@@ -59,7 +59,7 @@ def lazy_names(
 
     Args:
         package: `__name__` of the package.
-        modules: public names to the modules that hold them, named below the package.
+        modules: for each public name, the module that defines it, relative to the package.
     """
 
     def get(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""Options described once: type, range, default and help stand on the field.
+"""Base class of configurations, whose fields have a type, a range, a default and a help text.
 
-A configuration is a frozen pydantic model, divided into groups. Its fields are read by the YAML
-reader, by `key=value`, by `--help` and by the reference page.
+A configuration is a frozen pydantic model, divided into groups. The YAML reader, the `key=value`
+arguments, `--help` and the reference page all use these fields.
 """
 
 import os
@@ -16,11 +16,11 @@ from pydantic.fields import FieldInfo
 from keras_bert.errors import InputError, closest
 
 LARGEST = 2**31
-"""Largest count. It is not shown as a bound, since nobody reaches it."""
+"""Largest count. Messages do not show this bound, because no user needs so large a count."""
 
 
 def _to_number(value: Any) -> Any:
-    """Converts text to a number: PyYAML reads 1e-4, which has no point, as text."""
+    """Converts text to a number: PyYAML reads numbers without a point, such as 1e-4, as text."""
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:
@@ -28,7 +28,7 @@ def _to_number(value: Any) -> Any:
 
 
 def _to_names(value: Any) -> Any:
-    """Converts one file name, or a list of them, to a tuple of texts."""
+    """Converts one file name, or a list of file names, to a tuple of strings."""
     values = [value] if isinstance(value, (str, os.PathLike)) else value
     if values is not None and (
         not isinstance(values, (list, tuple))
@@ -46,7 +46,7 @@ Names = Annotated[tuple[str, ...], pydantic.BeforeValidator(_to_names)]
 
 
 class Options(pydantic.BaseModel):
-    """Base of configurations and of their groups.
+    """Base class of configurations and of their groups of options.
 
     Raises:
         InputError: if an option is unknown, missing, of another type or out of its range.
@@ -62,24 +62,24 @@ class Options(pydantic.BaseModel):
         except pydantic.ValidationError as error:
             raise InputError(_sentence(type(self), error)) from None
 
-    # pydantic validates a group inside a configuration without `__init__`, so that the error of
-    # the configuration names the group, too.
+    # Makes pydantic validate a group inside a configuration without this `__init__`. Then the
+    # configuration's error also names the group.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @pydantic.field_validator("*", mode="before")
     @classmethod
     def _to_int(cls, value: Any) -> Any:
-        """Converts a whole number of NumPy."""
+        """Converts a NumPy integer to an int."""
         whole = isinstance(value, Integral) and not isinstance(value, bool)
         return int(value) if whole else value
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the options, in groups, as JSON and YAML hold them."""
+        """Returns the options, in groups, as values for JSON and YAML."""
         return self.model_dump(mode="json")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Any:
-        """Returns the configuration of `to_dict`.
+        """Makes a configuration from the dictionary of `to_dict`.
 
         Raises:
             InputError: if an option is unknown, missing, of another type or out of its range.
@@ -93,7 +93,7 @@ def fields(options: type[Options]) -> dict[str, FieldInfo]:
 
 
 def flatten(options: type[Options], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of `to_dict` by their dotted names; a missing one has its default."""
+    """Returns the values of `to_dict` by their dotted names. A missing option has its default."""
     flat = {}
     for name, field in fields(options).items():
         group, _, last = name.rpartition(".")
@@ -103,10 +103,10 @@ def flatten(options: type[Options], values: Mapping[str, Any]) -> dict[str, Any]
 
 
 def set_option(values: dict[str, Any], name: str, value: Any) -> None:
-    """Sets a dotted name in nested values, in place.
+    """Sets the option with a dotted name in nested values, in place.
 
     Raises:
-        InputError: if a part of the name is no group.
+        InputError: if a part of the name before the last is not a group.
     """
     *groups, last = name.split(".")
     for depth, group in enumerate(groups, 1):
@@ -141,7 +141,7 @@ def expected_range(field: FieldInfo) -> str:
 
 
 def no_option(name: str, options: type[Options]) -> str:
-    """Returns the sentence for an unknown option, with the option whose name is closest."""
+    """Returns the message for an unknown option. It suggests the option with the closest name."""
     names = list(fields(options))
     last = name.rpartition(".")[2]
     groups = dict.fromkeys(known.partition(".")[0] for known in names if "." in known)
@@ -182,7 +182,10 @@ def expected_type(annotation: Any) -> str:
 
 
 def _sentence(options: type[Options], error: pydantic.ValidationError) -> str:
-    """Returns one sentence for the first of pydantic's errors or, last, for all missing options."""
+    """Returns the message for pydantic's first error that is not a missing option.
+
+    If all errors are missing options, returns the message that lists them.
+    """
     problems = error.errors(include_url=False)
     known = fields(options)
     missing = [
@@ -195,10 +198,12 @@ def _sentence(options: type[Options], error: pydantic.ValidationError) -> str:
     if problem is None:
         return f"These options are needed: {', '.join(missing)}."
     name, kind, value = _name(problem["loc"]), problem["type"], problem["input"]
-    while name not in known and name.rpartition(".")[0] in known:  # a type of a union
+    while (
+        name not in known and name.rpartition(".")[0] in known
+    ):  # the last part is a type of a union
         name = name.rpartition(".")[0]
     if kind == "value_error" and isinstance(problem["ctx"]["error"], InputError):
-        return str(problem["ctx"]["error"])  # raised by a validator of the configuration
+        return str(problem["ctx"]["error"])  # from a validator of the configuration
     if kind == "extra_forbidden":
         return no_option(name, options)
     if name not in known:  # a group

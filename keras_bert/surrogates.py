@@ -1,4 +1,4 @@
-"""Lone surrogates, which Python's strings can hold and no encoding can express."""
+"""Removal of lone surrogates, which Python's strings can hold but UTF-8 cannot encode."""
 
 import re
 

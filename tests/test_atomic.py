@@ -151,7 +151,7 @@ def test_an_error_leaves_everything(model):
     ("there", "message"),
     [
         ("notes.txt", "is not empty and was not written by keras-bert"),
-        ("weights/notes.txt", "weights was not written by keras-bert, but is in the place of"),
+        ("weights/notes.txt", "weights was not written by keras-bert, but a new file has"),
         ("part", "part was not written by keras-bert"),
     ],
 )

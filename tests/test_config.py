@@ -37,7 +37,7 @@ def test_frozen():
         ({"classifier_dropout": "a"}, "classifier_dropout is 'a', but must be a number from 0"),
         ({"mask_value": 0}, "mask_value is 0, but must be a negative number"),
         ({"layer_groups": 2}, "num_layers 3 cannot be divided among layer_groups 2"),
-        ({"layers_per_group": 2}, "layers_per_group 2 needs layer_groups"),
+        ({"layers_per_group": 2}, "layers_per_group 2 needs layer_groups; set"),
         ({"position_offset": -1}, "position_offset is -1, but must be a whole number from 0"),
         ({"position_terms": [{}]}, "position_terms is"),
         ({"position_terms": 3}, "position_terms is 3"),

@@ -1,4 +1,4 @@
-"""Models from files and to files."""
+"""Loads models from files and saves models to files."""
 
 import importlib
 import os
@@ -15,11 +15,11 @@ from keras_bert.errors import CheckpointError, InputError, closest
 
 
 class Format(NamedTuple):
-    """Format of a directory; its module is imported when it is needed.
+    """Format of a directory. The format's module is imported when it is needed.
 
     Args:
-        module: module below this package with the functions `is_NAME`, `open_NAME` and `save_NAME`.
-        name: end of the functions' names.
+        module: module in this package with the functions `is_NAME`, `open_NAME` and `save_NAME`.
+        name: the NAME in the functions' names.
         has_card: whether a save writes a model card.
     """
 
@@ -36,7 +36,7 @@ class Format(NamedTuple):
         return self._call("is", path)
 
     def open(self, path: Path) -> Contents:
-        """Returns the contents of a directory; reads no weight."""
+        """Returns the contents of a directory without reading weights."""
         return self._call("open", path)
 
     def save(self, model: keras.Model, directory: str | os.PathLike, card: Card) -> None:
@@ -44,7 +44,7 @@ class Format(NamedTuple):
         self._call("save", model, directory, *[card][: self.has_card])
 
 
-FORMATS = {  # the first format that fits opens a directory
+FORMATS = {  # a directory is opened with the first format that it fits
     "native": Format("native", "native", has_card=True),
     "google": Format("google", "google"),
     "keras-hub": Format("keras_hub", "keras_hub"),
@@ -67,10 +67,10 @@ def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> ke
             `bert_config.json`;
             a KerasHub preset;
             a `.keras` file.
-        task: "encoder", "classifier", "embedder", "masked_lm", "multiple_choice",
-            "next_sentence", "pretraining", "replaced_token", "span_classifier" or
-            "token_classifier"; puts the encoder into this model in place of the saved one. Weights
-            that the checkpoint lacks are initialized at random, and a warning lists them.
+        task: task of the returned model: "encoder", "classifier", "embedder", "masked_lm",
+            "multiple_choice", "next_sentence", "pretraining", "replaced_token", "span_classifier"
+            or "token_classifier". None means the saved task. Weights that the checkpoint lacks are
+            initialized at random, and a warning lists them.
         **options: arguments of the model's constructor, for instance `labels=["no", "yes"]` or
             `dtype="mixed_bfloat16"`. They replace the saved arguments.
 
@@ -100,11 +100,12 @@ def save(
 ) -> None:
     """Writes a model, complete or not at all.
 
-    The first three formats have a model card, `README.md`. If a person wrote or changed the card in
-    the directory, the card stays, and a warning says so.
+    The formats "native", "huggingface" and "sentence-transformers" include a model card,
+    `README.md`. If a person wrote or changed the card in the directory, the card stays, and a
+    warning says so.
 
-    LoRA adapters of `layer.enable_lora` are added to the saved weights that they adapt. The model
-    itself does not change.
+    LoRA adapters of `layer.enable_lora` are merged into the saved weights. The model itself does
+    not change.
 
     Args:
         model: an `Encoder` or a task.
@@ -117,12 +118,17 @@ def save(
             "keras-hub", a KerasHub preset.
         card: `keras_bert.checkpoints.card.ModelCardData` for the model card, or the card's whole
             text. A loaded model does not keep its card's data, because it may be trained further.
-            `keras-bert convert` keeps the data.
+            But `keras-bert convert` copies the data to the new card.
 
     Raises:
-        InputError: if the format is unknown, has no card or cannot express the model, the model
-            is of a subclass or quantized, or the directory holds something else.
+        InputError: if the format is unknown, has no card or cannot express the model; if the model
+            belongs to a subclass or is quantized; or if the directory holds something other than a
+            model.
         StorageError: if a file cannot be written.
+
+    Example:
+        >>> keras_bert.save(classifier, "my-model")
+        >>> keras_bert.save(classifier, "for-transformers", format="huggingface")
     """
     if format not in FORMATS:
         raise InputError(
@@ -136,17 +142,17 @@ def save(
 
 
 def is_on_hub(path: str | os.PathLike) -> bool:
-    """Returns whether `load` looks for a path on the Hugging Face Hub: no such file exists."""
+    """Returns whether `load` looks for a path on the Hugging Face Hub: it is not a local file."""
     here = Path(path)
     return not here.exists() and not any(format.fits(here) for format in FORMATS.values())
 
 
 def open_checkpoint(path: str | os.PathLike) -> tuple[str, Contents]:
-    """Returns the format of a checkpoint, a key of `FORMATS`, and its contents; reads no weight.
+    """Returns the format of a checkpoint, a key of `FORMATS`, and its contents without weights.
 
     Raises:
-        CheckpointError: if the checkpoint is not complete, has no known format, or is replaced
-            each time.
+        CheckpointError: if the checkpoint is not complete or has no known format, or if another
+            process replaces it whenever it is opened.
     """
     opened = open_consistently(Path(path), lambda: _open(Path(path)))
     if opened:
@@ -156,11 +162,11 @@ def open_checkpoint(path: str | os.PathLike) -> tuple[str, Contents]:
     inside = sorted(Path(path).glob("*/")) if Path(path).is_dir() else []
     for directory in inside:
         if any(format.fits(directory) for format in FORMATS.values()):
-            raise CheckpointError(f"{path} is no model, but {directory} is; give that.")
+            raise CheckpointError(f"{path} is not a model, but {directory} is; give that one.")
     raise CheckpointError(
         f"{path} is not a model that can be opened here: expected a directory with "
-        "keras_bert.json (ours), config.json (Hugging Face, KerasHub) or bert_config.json "
-        "(Google), or a .keras file."
+        "keras_bert.json (this package), config.json (Hugging Face, KerasHub) or "
+        "bert_config.json (Google), or a .keras file."
     )
 
 

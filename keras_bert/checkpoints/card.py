@@ -1,8 +1,8 @@
 """Model card: README.md beside the weights, as model hubs expect it.
 
 The card has YAML for the hub between two lines of dashes, then Markdown for people. Its content
-comes from the model and from `ModelCardData`. A card has no date and no path, so equal models have
-equal cards.
+comes from the model and from `ModelCardData`. A card contains no date and no path, so equal models
+have equal cards.
 """
 
 import hashlib
@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ModelCardData:
-    """Data of a model card that do not follow from the model.
+    """Data for a model card that cannot be derived from the model.
 
     Args:
         metadata: the hub's metadata: `license`, `language`, `base_model`, `datasets`,
             `model-index` (see `model_index`) and so on.
-        sections: headings to Markdown, such as "Data", "Recipe" and "Metrics". They replace the
-            card's sections with the same headings. Other sections come at the end.
+        sections: Markdown texts by heading, such as "Data", "Recipe" and "Metrics". A text replaces
+            the card's section with the same heading, or becomes a new section at the end.
 
     Example:
         >>> card_data = ModelCardData({"license": "mit"}, {"Data": "Our mails of one year."})
@@ -51,7 +51,7 @@ class ModelCardData:
 
 
 Card: TypeAlias = str | ModelCardData | None
-"""Whole text of a card, data for a card, or None for a card with the model's data alone."""
+"""Whole text of a card, or data for a card. None makes a card from the model alone."""
 
 
 def make_card(
@@ -61,8 +61,8 @@ def make_card(
 
     Args:
         model: an `Encoder` or a task.
-        library: the hub's name of the library whose format the directory has.
-        card_data: data that do not follow from the model.
+        library: the hub's name of the library that reads the directory.
+        card_data: data that cannot be derived from the model.
     """
     card_data, task = card_data or ModelCardData(), task_name(model)
     metadata: dict[str, Any] = {"library_name": library}
@@ -96,26 +96,26 @@ def write_card(
 ) -> None:
     """Writes a model's card.
 
-    A card that a person wrote or changed stays, and a warning says so. Only a whole text replaces
-    it. Lone surrogates become U+FFFD.
+    If a person wrote or changed the earlier card, the earlier card is kept, and a warning says so.
+    Only a `card` that is a whole text replaces it. Lone surrogates become U+FFFD.
 
     Args:
         directory: directory to write to.
         model: an `Encoder` or a task.
         library: as in `make_card`.
         card: the whole text, or data for the card.
-        earlier: directory that `directory` will replace.
+        earlier: directory with the earlier card, which `directory` will replace.
 
     Raises:
-        InputError: if the card is of another type.
+        InputError: if `card` has another type.
     """
     if not isinstance(card, Card):
         raise InputError(
-            f"A card is its text, or ModelCardData for it, not a {type(card).__name__}."
+            f"The card is a {type(card).__name__}, but must be a text or ModelCardData."
         )
     before = None if earlier is None else earlier / README
     if before and not isinstance(card, str) and before.is_file() and not _is_untouched(before):
-        logger.warning("%s was written by hand and stays; see whether it is still true.", before)
+        logger.warning("%s was written by hand and stays; check that it is still true.", before)
         shutil.copyfile(before, directory / README)
         return
     text = without_surrogates(card) if isinstance(card, str) else make_card(model, library, card)
@@ -123,14 +123,14 @@ def write_card(
 
 
 def read_card_data(directory: Path, model: keras.Model | None = None) -> ModelCardData:
-    """Reads the data of a directory's card that do not follow from its model.
+    """Reads the data from a directory's card that cannot be derived from the directory's model.
 
-    Keeps only the license and language of a card that this package did not write, or if no `model`
-    is given.
+    If this package did not write the card, or no `model` is given, reads only the license and the
+    language.
 
     Args:
-        directory: directory of a model. A missing or unreadable card has no data.
-        model: the model in the directory, if the data are for a model of the same task.
+        directory: directory of a model. A missing or unreadable card gives no data.
+        model: the model in the directory, if the data will describe a model of the same task.
     """
     try:
         text = (directory / README).read_text("utf-8")
@@ -158,13 +158,13 @@ def title(model: keras.Model) -> str:
 
 
 def to_yaml(value: Any) -> str:
-    """Returns a value as YAML. Values that are not numbers, lists or mappings become text."""
+    """Returns a value as YAML. Types that JSON does not have become text."""
     plain = json.loads(json.dumps(value, default=str))
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=88)
 
 
 def block(value: Any) -> str:
-    """Returns a value as a YAML block in Markdown, with a fence that is not in the value."""
+    """Returns a value as a YAML block in Markdown, with a fence longer than any in the value."""
     text = to_yaml(value)
     inside = re.findall("^ *(`{3,})$", text, flags=re.MULTILINE)
     fence = max(["```", *(f"{ticks}`" for ticks in inside)], key=len)
@@ -172,7 +172,7 @@ def block(value: Any) -> str:
 
 
 def table(columns: Mapping[str, Mapping[str, float]]) -> str:
-    """Returns numbers by column and row as a table in Markdown."""
+    """Returns a Markdown table of numbers, given by column and then by row."""
     names = dict.fromkeys(name for column in columns.values() for name in column)
     rows = [["", *columns], ["---"] * (len(columns) + 1)]
     for name in names:
@@ -188,7 +188,7 @@ def model_index(
 
     Args:
         model: the measured model.
-        measured: splits, such as "test", to the name of the data and the metrics.
+        measured: for each split, such as "test", the name of the data and the metrics.
     """
     task = task_name(model)
     results: list[dict[str, Any]] = []
@@ -213,7 +213,7 @@ def model_index(
 
 
 _LASTING = ("license", "license_name", "license_link", "language")
-_TYPES = {  # ends of our metrics' names to the hub's names
+_TYPES = {  # how names of metrics end, and the hub's name for the metric
     "accuracy": "accuracy",
     "f1": "f1",
     "matthews": "matthews_correlation",
@@ -229,7 +229,7 @@ _MARK_PATTERN = re.compile(re.escape(_MARK).replace(r"\{\}", "([0-9a-f]{16})") +
 
 
 def _is_said(value: Any) -> bool:
-    """Returns whether a value is text: YAML reads `no` without quotes as false."""
+    """Returns whether a value is text or a list of texts; YAML reads `no` as false."""
     values = value if isinstance(value, list) else [value]
     return bool(values) and all(isinstance(each, str) for each in values)
 
@@ -274,7 +274,7 @@ def _use(model: keras.Model, task: str) -> str:
 
 def _labels(model: keras.Model) -> str:
     if getattr(model, "problem_type", None) == "regression":
-        return "None: it answers with a number."
+        return "None: the model predicts a number."
     labels = getattr(model, "labels", ())
     return f"In the order of the logits:\n\n{block(list(labels))}" if labels else ""
 
@@ -282,7 +282,7 @@ def _labels(model: keras.Model) -> str:
 def _limits(
     model: keras.Model, task: str, metadata: Mapping[str, Any], sections: Mapping[str, str]
 ) -> str:
-    """Returns the model's limits, and a list of missing data."""
+    """Returns a list of the model's limits and of data that are missing in the card."""
     limits = _own_limits(model, task)
     recorded = {
         "license": "license" in metadata,
@@ -312,13 +312,15 @@ def _own_limits(model: keras.Model, task: str) -> list[str]:
         length = preprocessor.sequence_length
         windows = TASKS[task].windows
         limits.append(
-            f"Texts of more than {length} tokens, special ones included, are "
-            + ("worked through in windows of that length." if windows else "cut.")
+            f"Texts of more than {length} tokens, special tokens included, are "
+            + ("divided into windows of that length." if windows else "cut.")
         )
         if getattr(preprocessor.tokenizer, "lowercase", False):
-            limits.append("Texts are put in lower case, so it cannot tell `Turkey` from `turkey`.")
+            limits.append("Texts are lowercased, so `Turkey` and `turkey` are the same word.")
     if model.config.position_input:
-        limits.append(f"The encoder has {model.config.max_positions} positions and takes no more.")
+        limits.append(
+            f"The encoder has {model.config.max_positions} positions; texts cannot be longer."
+        )
     if task == "classifier" and model.problem_type == "single_label":
-        limits.append("It always answers with one of its labels, also where none fits.")
+        limits.append("The model always predicts one of its labels, even if no label fits.")
     return limits

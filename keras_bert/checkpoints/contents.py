@@ -1,4 +1,4 @@
-"""Contents of a checkpoint in any format, the model they make, and models that fit a format."""
+"""Contents of a checkpoint in any format, models built from them, and checks before a save."""
 
 import dataclasses
 import logging
@@ -34,14 +34,15 @@ class Contents(NamedTuple):
     Args:
         place: the directory or file, for messages.
         task: name of the saved task.
-        encoder: fields of the `EncoderConfig`; others have their defaults.
+        encoder: fields of the `EncoderConfig`; missing fields have their defaults.
         arguments: arguments of the saved task's constructor.
         preprocessor: a `Preprocessor`, or None.
         source: the tensors.
-        table: links from our names to the tensors' names, for one more layer than there is.
-        errors: reasons why the saved task cannot be built, by the option that would replace the
-            faulty value, or by "task". Other tasks can be built.
-        unless_asked: task to build by default, if not the saved one.
+        table: links from this package's names to the tensors' names. The table has one layer more
+            than the configuration, so that `check_layers` finds extra layers.
+        errors: reasons why the saved task cannot be built; other tasks can. The key is the option
+            that replaces the wrong value, or "task".
+        unless_asked: task to build by default; None means the saved task.
     """
 
     place: Path
@@ -55,15 +56,15 @@ class Contents(NamedTuple):
     unless_asked: str | None = None
 
     def build(self, task: str | None = None, **options: Any) -> keras.Model:
-        """Makes the model without weights: shapes and names only.
+        """Makes the model with the names and shapes of its weights, but without their values.
 
         Args:
-            task: a key of `TASKS`; default: `unless_asked` or the saved one.
+            task: a key of `TASKS`. None means `unless_asked` or, without it, the saved task.
             **options: arguments of the constructor; they replace the saved arguments.
 
         Raises:
-            CheckpointError: if the configuration is not valid or of another number of layers,
-                or the saved task cannot be built here.
+            CheckpointError: if the configuration is not valid, the tensors have another number of
+                layers, or this package cannot build the saved task.
             InputError: if the task or an option is unknown.
         """
         check_task(task)
@@ -99,9 +100,9 @@ class Contents(NamedTuple):
 
 
 def _usable(preprocessor: Any, vocabulary_size: int, place: Path) -> Any:
-    """Returns the checkpoint's own preprocessor, or None if the embedding lacks rows for it.
+    """Returns the checkpoint's preprocessor, or None if the embedding lacks rows for its tokens.
 
-    The mask token may lack a row, because a text needs no mask.
+    Only the mask token may lack a row, because texts work without masks.
     """
     if preprocessor is None:
         return None
@@ -144,7 +145,7 @@ def encoder_config(fields: Mapping[str, Any], place: Path) -> EncoderConfig:
 def build_model(
     task: str, encoder: EncoderConfig, arguments: dict[str, Any], place: str
 ) -> keras.Model:
-    """Makes a model without weights, for `read_model`.
+    """Makes a model without values of weights, for `read_model`.
 
     Args:
         task: a key of `TASKS`.
@@ -172,15 +173,15 @@ def build_model(
 
 
 def stored_task(table: Iterable[Link], names: Container[str], ambiguous: str = "encoder") -> str:
-    """Returns the task whose head a checkpoint has.
+    """Returns the task whose head a checkpoint has, or "encoder" if it has no known head.
 
     Args:
-        table: links of the tensors.
+        table: links from this package's names to the tensors' names.
         names: names of the tensors.
         ambiguous: task to return if several tasks have this head.
     """
     heads = {link.ours.partition("/")[0] for link in table if link.theirs in names} - {"encoder"}
-    if "replaced_token" in heads:  # beside it, a masked language model is the generator
+    if "replaced_token" in heads:  # a masked LM head beside it belongs to the generator
         heads.discard("masked_lm")
     tasks = [name for name, task in TASKS.items() if heads and set(task.heads) == heads]
     return ambiguous if len(tasks) > 1 else next(iter(tasks), "encoder")
@@ -192,17 +193,17 @@ def has_pooler(table: Iterable[Link], names: Container[str]) -> bool:
 
 
 def needs_pooler(task: str, family: str | None) -> bool:
-    """Returns whether a task of a family takes the pooler's output."""
+    """Returns whether a task takes the pooler's output in a family."""
     head = FAMILIES[family or "bert"].HUGGING_FACE_TASKS.get(task)
     return TASKS[task].pooled or (head is not None and head.pooled)
 
 
 def check_saveable(model: keras.Model) -> None:
-    """Checks that the configuration and the weights describe the model completely.
+    """Checks that the model can be rebuilt from its configuration and its weights.
 
     Raises:
-        InputError: if the model is of a subclass, or its weights do not fit its configuration, as
-            after `quantize`.
+        InputError: if the model belongs to a subclass, or its weights do not fit its configuration,
+            for example after `quantize`.
     """
     task = task_name(model)
     if task != "encoder":
@@ -212,9 +213,9 @@ def check_saveable(model: keras.Model) -> None:
     found = {name: tuple(v.shape) for name, v in saved_weights(model).items()}
     if other := sorted(dict(found.items() ^ expected.items())):
         raise InputError(
-            f"Cannot save this {type(model).__name__}: its weight {other[0]} is not as the "
-            "configuration makes it. If the model was quantized, save it before, and quantize "
-            "the exported file."
+            f"Cannot save this {type(model).__name__}: its weight {other[0]} does not fit its "
+            "configuration. If the model was quantized, save it before it is quantized, and "
+            "quantize the exported file."
         )
 
 
@@ -227,17 +228,18 @@ def check_expressible(
     encoder: Mapping[str, tuple] = MappingProxyType({}),
     head: Mapping[str, tuple] = MappingProxyType({}),
 ) -> None:
-    """Checks that another library's code computes the same numbers for a model.
+    """Checks that another library can express a model, so that it computes the same outputs.
 
     Args:
         model: the model.
         library: name of the library, for messages.
-        family: family of the library's code.
+        family: module of the family that the library's code implements.
         fields: fields of the configuration that the library can read. Other fields must have the
             family's values.
-        tasks: tasks of the library.
-        encoder: fields of the configuration to the library's possible values.
-        head: attributes of the task to the library's possible values. A task need not have them.
+        tasks: tasks that the library has.
+        encoder: for some fields of the configuration, the values that the library supports.
+        head: for some attributes of the task, the values that the library supports. The task may
+            lack these attributes.
 
     Raises:
         InputError: if the library cannot express the model.
@@ -262,7 +264,7 @@ def check_expressible(
                 whose = "encoder" if owner is config else TASKS[task].class_name
                 raise InputError(
                     f"{library} cannot express this {whose}: its {name} is {value!r}, but "
-                    f"{' or '.join(map(repr, values))} is all that can be said there."
+                    f"the library supports only {' or '.join(map(repr, values))}."
                 )
     for name in ("num_segments", "position_offset"):
         if name in fields and not getattr(config, name) and family.TRAITS.get(name, 1):

@@ -1,8 +1,9 @@
-"""Directories that another process may be saving into, and the files that a save may replace.
+"""Opens directories that another process may be saving into, and lists files that may be replaced.
 
-A save replaces the files of a directory one by one (`keras_bert.atomic`). A reader therefore opens
-all files between two looks at the directory. If the directory has changed, the reader opens them
-again. Weights stay open, because an open file keeps its content when another takes its name.
+A save replaces the files of a directory one by one (`keras_bert.atomic`). A reader therefore
+compares the directory before and after it opens the files. If the directory has changed, the reader
+opens the files again. The weights' files stay open, because an open file keeps its content when
+a new file takes its name.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from keras_bert.errors import CheckpointError, InputError
 
 _ATTEMPTS = 100
 _READ = re.compile(r"\.(json|safetensors|h5|txt|model|index|data-[\w-]+)$")
-"""Names of files that a format reads. A log beside them may grow."""
+"""Matches names of files that a format reads. Other files, such as a log, may change."""
 
 TEXT_FILES = (
     "merges.txt",
@@ -30,7 +31,7 @@ TEXT_FILES = (
     "vocab.json",
     "vocab.txt",
 )
-"""Names of the tokenizers' own files, of all kinds."""
+"""Names of the files that the tokenizers write, of all kinds of tokenizers."""
 
 # With one of these files, the directory would open as another model, here or in another library.
 _CONTRADICTING = (
@@ -57,15 +58,15 @@ Opened = TypeVar("Opened")
 
 
 def open_consistently(path: Path, open_files: Callable[[], Opened]) -> Opened:
-    """Returns what `open_files` returns, with all files from one save.
+    """Returns the result of `open_files`, with all files from the same save.
 
     Args:
         path: the directory, or a file in it.
-        open_files: reads the small files and opens the weights; called again if a file has been
+        open_files: reads the small files and opens the weights. It is called again if a file was
             replaced meanwhile.
 
     Raises:
-        CheckpointError: if files are replaced each time.
+        CheckpointError: if files are replaced during each of many calls.
     """
     directory = path if path.is_dir() else path.parent
     for _ in range(_ATTEMPTS):
@@ -89,7 +90,8 @@ def open_consistently(path: Path, open_files: Callable[[], Opened]) -> Opened:
 def _state(directory: Path) -> dict[str, tuple[int, ...]]:
     """Returns inode, size and times of the files that a format reads.
 
-    The only hidden file in it is a save that is being put into place.
+    If a save is still moving its files into place, the result also has `SAVED`. It has no other
+    hidden name.
     """
     state: dict[str, tuple[int, ...]] = {}
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
@@ -107,16 +109,18 @@ def replaceable_files(
 ) -> Collection[str]:
     """Returns the names of all files in a directory that a save may replace.
 
-    A new repository holds only hidden files, a card and a license. A model may be saved into it.
+    A model may also be saved into a new repository, which holds only hidden files, a card and a
+    license.
 
     Args:
         directory: the directory of an earlier save.
         marker: name of the file that every save in the format writes.
-        is_known: whether the content of the marker, read as JSON, belongs to the format.
+        is_known: function that returns whether the marker's content, read as JSON, belongs to the
+            format.
         files: relative names of all files that a save in the format can write.
 
     Raises:
-        InputError: if the directory holds something else.
+        InputError: if the directory holds something other than a model or a new repository.
     """
     others = [name for name in _there(directory, _CONTRADICTING) if name not in files]
     if others:
@@ -134,7 +138,7 @@ def replaceable_files(
             "replaced; choose another directory or remove this file first."
         )
     for name in _there(directory, _OTHER_WEIGHTS):
-        logger.warning("%s stays, but does not hold the new weights.", directory / name)
+        logger.warning("%s is kept, but does not hold the new weights.", directory / name)
     return files
 
 

@@ -1,4 +1,4 @@
-"""Files of a checkpoint: JSON, tensors in safetensors, and the progress of a training."""
+"""Files of a checkpoint: JSON, tensors in safetensors, and the progress of a training run."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from keras_bert.atomic import flush
 from keras_bert.errors import CheckpointError, StorageError
 
 PROGRESS = "progress.json"
-"""File with a training's progress and the checksums of the safetensors files beside it."""
+"""File with a training run's progress and the checksums of the safetensors files beside it."""
 
 _TYPES = {
     "F64": np.float64,
@@ -34,7 +34,7 @@ _TYPES = {
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
-    """Reads the object, or the list, in a JSON file.
+    """Reads a JSON file that holds an object or, if `kind` is `list`, a list.
 
     Raises:
         CheckpointError: if the file cannot be read or holds something else.
@@ -52,7 +52,7 @@ def read_json(path: Path, kind: type = dict) -> Any:
 
 
 def read_json_if_there(path: Path) -> dict[str, Any]:
-    """Reads the object in a JSON file; returns an empty one if there is no file."""
+    """Reads the object in a JSON file, or returns an empty dictionary if there is no file."""
     return read_json(path) if path.exists() else {}
 
 
@@ -68,7 +68,7 @@ class OpenFile:
         path: the file.
 
     Raises:
-        OSError: if it cannot be opened.
+        OSError: if the file cannot be opened.
     """
 
     def __init__(self, path: Path):
@@ -78,10 +78,10 @@ class OpenFile:
         self._before = self._size_and_time()
 
     def array(self, dtype: Any, start: int, shape: Sequence[int]) -> np.ndarray:
-        """Returns a read-only view of a part of the file.
+        """Returns a part of the file as a read-only array, mapped into memory.
 
         Raises:
-            CheckpointError: if the file was written since it was opened.
+            CheckpointError: if the file has changed since it was opened.
         """
         if self._size_and_time() != self._before:
             raise CheckpointError(f"{self.path} was changed while it was read; load it again.")
@@ -95,11 +95,11 @@ class OpenFile:
 class SafetensorsFiles:
     """Tensors of one safetensors file or of a set of shards.
 
-    Each tensor is read on demand through a memory map of its own, so at most one tensor is in
-    memory twice. The files stay open, so all tensors belong to one save.
+    Each tensor is read on demand through its own memory map, so at most one tensor is in memory
+    twice. The files stay open, so all tensors belong to one save.
 
     Args:
-        files: paths to names of the tensors to take from them, or to None for all tensors.
+        files: for each path, the names of the tensors to use, or None for all tensors.
 
     Raises:
         CheckpointError: if a file is missing or not a safetensors file, or lacks a tensor.
@@ -111,7 +111,7 @@ class SafetensorsFiles:
         for path, wanted in files.items():
             places = _places(path)
             for name in places if wanted is None else wanted:
-                # Only in the index, transformers' TensorFlow classes put their name in front.
+                # transformers' TensorFlow classes put a prefix before names, in the index only.
                 here = name if name in places else name.partition("/")[2]
                 if here not in places:
                     raise CheckpointError(f"{path} lacks the tensor {name!r} that its index names.")
@@ -122,15 +122,17 @@ class SafetensorsFiles:
         return self._places.keys()
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as a read-only view of its file.
+        """Returns a tensor as a read-only array, mapped from its file.
 
         Raises:
-            CheckpointError: if NumPy has no such type, or the file was written since it was opened.
+            CheckpointError: if the tensor's type is not supported, or the file has changed since it
+                was opened.
         """
         file, kind, shape, start = self._places[name]
         if kind not in _TYPES:
             raise CheckpointError(
-                f"{file.path}: tensor {name!r} is {kind}, but must be F32 or the like."
+                f"{file.path}: tensor {name!r} has the type {kind}, but must have one of "
+                f"{', '.join(_TYPES)}."
             )
         if 0 in shape:
             return np.empty(shape, _TYPES[kind])
@@ -142,10 +144,10 @@ class SafetensorsFiles:
 
 
 def read_index(index: Path) -> dict[Path, list[str]]:
-    """Returns the shards of an index (`*.index.json`), all beside it, and the tensors of each.
+    """Returns the paths of the shards in an index (`*.index.json`), and the tensors of each shard.
 
     Raises:
-        CheckpointError: if the index is not valid or names files elsewhere.
+        CheckpointError: if the index is not valid or names a file in another directory.
     """
     try:
         tensors = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
@@ -155,7 +157,7 @@ def read_index(index: Path) -> dict[Path, list[str]]:
     for shard in shards:
         if not isinstance(shard, str) or Path(shard).name != shard or shard in ("", ".", ".."):
             raise CheckpointError(
-                f"{index} names the file {shard!r}; shards must stand beside their index."
+                f"{index} names the file {shard!r}; shards must be in the directory of their index."
             )
     return {
         index.parent / shard: [name for name, file in tensors.items() if file == shard]
@@ -185,7 +187,7 @@ def save_tensors(
         Path(path).touch()
         mode = os.stat(path).st_mode
         save_file(arrays, path, metadata)
-        os.chmod(path, mode)  # safetensors lets only the writer read its files
+        os.chmod(path, mode)  # safetensors makes files that only their owner can read
         with open(path, "rb") as file:
             os.fsync(file.fileno())
     except (SafetensorError, OSError) as error:
@@ -196,7 +198,7 @@ def assign_tensors(variables: Mapping[str, Any], path: str | os.PathLike) -> Non
     """Sets all variables, or none, from a safetensors file with the same names and shapes.
 
     Raises:
-        CheckpointError: if the file cannot be read, lacks a tensor, or one does not fit.
+        CheckpointError: if the file cannot be read, a tensor is missing, or a shape differs.
     """
     source = SafetensorsFiles({Path(path): None})
     arrays = {}
@@ -207,7 +209,7 @@ def assign_tensors(variables: Mapping[str, Any], path: str | os.PathLike) -> Non
         if arrays[name].shape != tuple(variable.shape):
             raise CheckpointError(
                 f"{path}: tensor {name!r} has shape {list(arrays[name].shape)}, "
-                f"but {list(variable.shape)} is wanted."
+                f"but must have {list(variable.shape)}."
             )
     for name, array in arrays.items():
         variables[name].assign(array)
@@ -217,7 +219,8 @@ def read_header(file: BinaryIO) -> tuple[dict[str, Any], int]:
     """Reads the header of an open safetensors file.
 
     Returns:
-        The header's entries by the tensors' names, and the byte at which the tensors begin.
+        The header's entries by name of the tensor, and the position in the file, in bytes, at which
+        the tensors begin.
     """
     length = int.from_bytes(file.read(8), "little")
     return json.loads(file.read(length)), 8 + length
@@ -229,7 +232,7 @@ def _places(path: Path) -> dict[str, _Place]:
         raise CheckpointError(f"{path} is missing; the checkpoint is not complete.")
     try:
         opened = OpenFile(path)
-        with safe_open(path, framework="np"):  # checks everything
+        with safe_open(path, framework="np"):  # checks the whole header
             pass
         header, start = read_header(opened.file)
     except (SafetensorError, OSError, ValueError) as error:
@@ -245,8 +248,8 @@ def write_progress(directory: Path, progress: Mapping[str, Any]) -> None:
     """Writes `progress.json` as the last file of a training state and flushes all files to disk.
 
     Args:
-        directory: directory of the state, still under a temporary name.
-        progress: values for JSON.
+        directory: directory of the training state. It still has a temporary name.
+        progress: values that JSON can hold.
     """
     checksums = {file.name: _checksum(file) for file in sorted(directory.glob("*.safetensors"))}
     description = json.dumps({**progress, "checksums": checksums}, indent=2)
@@ -256,7 +259,7 @@ def write_progress(directory: Path, progress: Mapping[str, Any]) -> None:
 
 
 def read_progress(directory: Path) -> dict[str, Any]:
-    """Reads the values that `write_progress` wrote, and verifies the files beside them.
+    """Reads the values that `write_progress` wrote, and verifies the files' checksums.
 
     Raises:
         CheckpointError: if a file is missing or has changed.

@@ -2,11 +2,12 @@
 
 A directory holds `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*`. The code of
 github.com/google-research/bert always uses the tanh approximation for `"gelu"` and 1e-12 for the
-LayerNorm's epsilon. It ignores unknown fields of `bert_config.json`. We add `do_lower_case` and,
-for classifiers, the labels in transformers' form.
+LayerNorm's epsilon. It ignores unknown fields of `bert_config.json`, so this module adds
+`do_lower_case` and, for classifiers, the labels as transformers writes them.
 
-TF Model Garden names tensors by paths of objects. Its names follow the converters of transformers
-(convert_bert_original_tf2_checkpoint_to_pytorch.py and its token dropping sibling) and of KerasNLP
+TF Model Garden names tensors by paths of objects. Its names were taken from the converters of
+transformers (convert_bert_original_tf2_checkpoint_to_pytorch.py and
+convert_bert_token_dropping_original_tf2_checkpoint_to_pytorch.py) and of KerasNLP
 (tools/checkpoint_conversion), because no file of TF Model Garden was available.
 """
 
@@ -61,7 +62,7 @@ _LONGEST_WORD = 200  # characters, as in Google's tokenization.py
 
 
 def is_google(path: Path) -> bool:
-    """Returns whether a path is a directory with a TensorFlow checkpoint, or its prefix."""
+    """Returns whether a path is a TensorFlow checkpoint's directory, or a checkpoint's prefix."""
     if _index(path).is_file():
         return True
     configured = (path / CONFIGURATION).is_file() and not (path / "config.json").exists()
@@ -72,8 +73,8 @@ def open_google(path: Path) -> Contents:
     """Returns the contents of a directory of Google or TF Model Garden.
 
     Args:
-        path: the directory, or a checkpoint's prefix in it (`.../bert_model.ckpt`). In a directory
-            with several checkpoints, the last step counts.
+        path: the directory, or a checkpoint's prefix in it (`.../bert_model.ckpt`). If a directory
+            has several checkpoints, the one with the highest step is opened.
 
     Raises:
         CheckpointError: if a file is missing or damaged.
@@ -109,7 +110,8 @@ def save_google(model: keras.Model, directory: str | os.PathLike) -> None:
     """Writes a TF1 checkpoint for Google's code, complete or not at all.
 
     Raises:
-        InputError: if Google's code has no such model, or the directory holds something else.
+        InputError: if Google's code cannot express the model, or the directory holds something
+            other than a model.
         StorageError: if a file cannot be written.
     """
     encoder = {"activation": tuple(_ACTIVATIONS.values()), "layer_norm_epsilon": (1e-12,)}
@@ -133,8 +135,9 @@ def save_google(model: keras.Model, directory: str | os.PathLike) -> None:
 class _TensorFlowCheckpoint:
     """Tensors of a TensorFlow checkpoint, without the optimizer's tensors.
 
-    Tensors of TF Model Garden get short names, without the ending and without `model/` in front.
-    The numbers of the encoder's parts, from 0 (token embedding) to the pooler, become names.
+    Tensors of TF Model Garden get short names, without the prefix `model/` and without the suffix.
+    TF Model Garden numbers the encoder's parts, from 0 (token embedding) to the last (pooler). The
+    short names have words in place of these numbers.
     """
 
     def __init__(self, prefix: Path):
@@ -147,7 +150,7 @@ class _TensorFlowCheckpoint:
             theirs = self._reader.get_variable_to_shape_map()
         except self._errors as error:
             raise CheckpointError(f"{prefix} is not a readable checkpoint: {error}") from error
-        # With the first value, the reader opens the file of values and keeps it open.
+        # When the reader reads its first value, it opens the data file and keeps it open.
         with contextlib.suppress(*self._errors):
             self._reader.get_tensor(min(theirs, key=lambda name: math.prod(theirs[name])))
         self.is_object_graph = _OBJECT_GRAPH in theirs
@@ -161,7 +164,7 @@ class _TensorFlowCheckpoint:
             }
 
     def names(self) -> Iterable[str]:
-        """Returns the names of all tensors as in the family's table."""
+        """Returns the names of all tensors, as in the family's table."""
         return self._names.keys()
 
     def read(self, name: str) -> np.ndarray:
@@ -188,7 +191,7 @@ def _is_weight(name: str) -> bool:
 
 
 def _short(name: str) -> str:
-    """Returns the short name, as in the family's table, of a tensor of TF Model Garden."""
+    """Returns the short name of a tensor of TF Model Garden, as in the family's table."""
     name = name.removesuffix(_ENDING).removeprefix("model/")
     match = _PART.fullmatch(name)
     if not match:
@@ -202,11 +205,11 @@ def _short(name: str) -> str:
 
 
 def _index(prefix: Path) -> Path:
-    return Path(f"{prefix}.index")  # not with_name, as "." has no name
+    return Path(f"{prefix}.index")  # not `with_name`: the path "." has no name
 
 
 def _latest(directory: Path) -> Path:
-    """Returns the prefix of the last step's checkpoint (`model.ckpt-1000`)."""
+    """Returns the prefix of the checkpoint with the highest step (`model.ckpt-1000`)."""
     found = sorted(
         directory.glob("*.index"), key=lambda path: [*map(int, _STEP.findall(path.name))]
     )
@@ -277,16 +280,16 @@ def _check_text_format(wordpiece: Any) -> None:
     if wordpiece.kind != "wordpiece":
         raise InputError(
             f"Google's BERT splits text by WordPiece, not by {type(wordpiece).__name__}; set "
-            "model.preprocessor = None to save the weights alone."
+            "model.preprocessor = None to save only the weights."
         )
     wordpiece.refuse_added_tokens(
-        "Google's tokenizer", "Set model.preprocessor = None to save the weights alone"
+        "Google's tokenizer", "Set model.preprocessor = None to save only the weights"
     )
     plain = Vocabulary(wordpiece.vocabulary.tokens).special_tokens
     same_accents = wordpiece.strip_accents == wordpiece.lowercase
     if wordpiece.vocabulary.special_tokens != plain or not same_accents or not wordpiece.split_cjk:
         raise InputError(
             "Google's tokenizer has only the special tokens [PAD], [UNK], [CLS], [SEP] and "
-            "[MASK], splits CJK, and strips accents just where it lowers the case; this one is "
-            "different. Set model.preprocessor = None to save the weights alone."
+            "[MASK], splits CJK, and strips accents if and only if it lowercases; this tokenizer "
+            "differs. Set model.preprocessor = None to save only the weights."
         )

@@ -1,4 +1,4 @@
-"""Checkpoints from the Hugging Face Hub, through its client and cache."""
+"""Downloads checkpoints from the Hugging Face Hub with its client, huggingface_hub."""
 
 import difflib
 import os
@@ -31,16 +31,16 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def download(name: str | os.PathLike) -> Path:
-    """Returns the directory of a model in the hub's cache; downloads missing files.
+    """Returns the directory of a model in the hub's cache. Downloads missing files first.
 
-    Without a network, or with `HF_HUB_OFFLINE`, only the cache is used. The environment variables
-    of huggingface_hub (`HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, ...) apply.
+    If there is no network, or `HF_HUB_OFFLINE` is set, only the cache is used. The environment
+    variables of huggingface_hub (`HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, ...) apply.
 
     Args:
-        name: organization and model, "google-bert/bert-base-uncased".
+        name: organization and model, for example "google-bert/bert-base-uncased".
 
     Raises:
-        CheckpointError: if this is not the name of a model, or the model is neither on the hub nor
+        CheckpointError: if `name` does not have this form, or the model is neither on the hub nor
             in the cache.
         InputError: if huggingface_hub is not installed.
     """
@@ -63,7 +63,7 @@ def download(name: str | os.PathLike) -> Path:
     except (OSError, ValueError) as error:  # all errors of huggingface_hub are one of these
         reason = str(error).strip().splitlines()[0].removeprefix("Got: ")
         raise CheckpointError(
-            f"{name} does not exist here.{near} The Hugging Face Hub did not give it either: "
+            f"{name} does not exist here.{near} It cannot be downloaded from the Hugging Face Hub: "
             f"{reason}"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Models in the files that Keras' own `model.save` writes."""
+"""Opens the `.keras` files that Keras' `model.save` writes."""
 
 import importlib
 import zipfile
@@ -10,15 +10,15 @@ from keras_bert.errors import CheckpointError, InputError, first_sentence
 from keras_bert.tasks.registry import TASKS
 
 _MOST_EXPANSION, _ALWAYS_ALLOWED = 10, 2**24
-"""Largest unpacked size: Keras does not compress, and compressed weights hardly shrink."""
+"""Largest unpacked size: 10 times the file's size plus 16 MiB. Weights hardly shrink in a ZIP."""
 
 
 def open_keras_file(path: Path) -> keras.Model:
     """Opens a `.keras` file without running code in it.
 
     Raises:
-        CheckpointError: if the file is damaged, would be unpacked to far more than its size, or
-            needs a class that is not registered.
+        CheckpointError: if the file is damaged, is far larger when it is unpacked, or needs a class
+            that is not registered.
     """
     _check_archive(path)
     _register_classes()
@@ -33,7 +33,7 @@ def open_keras_file(path: Path) -> keras.Model:
 
 
 def _register_classes() -> None:
-    """Imports the classes that files can name; Keras finds only registered ones."""
+    """Imports the classes that files can name, because Keras finds only registered classes."""
     for entry in TASKS.values():
         _ = entry.model_class
     importlib.import_module("keras_bert.text.preprocessor")
@@ -58,6 +58,6 @@ def _check_archive(path: Path) -> None:
         name = PurePosixPath(entry.filename.replace("\\", "/"))
         if name.is_absolute() or ".." in name.parts:
             raise CheckpointError(
-                f"{path} names the file {entry.filename!r}, which leads out of it, so it is not "
-                "opened."
+                f"{path} contains the path {entry.filename!r}, which is outside of the file's own "
+                "directory, so the file is not opened."
             )

@@ -1,7 +1,7 @@
-"""KerasHub's BERT: live models and preset directories.
+"""Converts KerasHub's BERT: models in memory and preset directories.
 
 KerasHub is an optional dependency. Its encoder has the tanh approximation of GELU and a LayerNorm
-epsilon of 1e-12, its masked language model head the exact GELU and 1e-5.
+epsilon of 1e-12. Its masked language model head has the exact GELU and an epsilon of 1e-5.
 """
 
 import functools
@@ -80,7 +80,7 @@ def from_keras_hub(model: Any, task: str | None = None, **options: Any) -> keras
         **options: as in `keras_bert.load`, for instance `labels`, which KerasHub does not keep.
 
     Raises:
-        InputError: if the model is another one or cannot be expressed here.
+        InputError: if the model has another class, or this package cannot express it.
 
     Example:
         >>> backbone = keras_hub.models.BertBackbone.from_preset("bert_base_en_uncased")
@@ -92,10 +92,15 @@ def from_keras_hub(model: Any, task: str | None = None, **options: Any) -> keras
 def to_keras_hub(model: keras.Model) -> Any:
     """Makes KerasHub's model from an `Encoder`, a classifier or a masked language model.
 
-    KerasHub keeps no names of labels, and uses the dropout rate of hidden states for attention.
+    KerasHub does not keep the labels' names. It has one dropout rate for hidden states and for
+    attention.
 
     Raises:
         InputError: if KerasHub cannot express the model, or is not installed.
+
+    Example:
+        >>> config = keras_bert.EncoderConfig.preset("bert_tiny", activation="gelu_tanh")
+        >>> backbone = keras_bert.to_keras_hub(keras_bert.Encoder(config))
     """
     models = _models()
     head = {"tied": (True,)} | {name: (value,) for name, value in _MASKED_LM.items()}
@@ -103,7 +108,7 @@ def to_keras_hub(model: keras.Model) -> Any:
     check_expressible(model, "KerasHub's BERT", bert, _FIELDS, _CLASSES, encoder, head)
     task, config = task_name(model), model.config
     if config.attention_dropout != config.hidden_dropout:
-        logger.warning("KerasHub drops attention at the rate of the hidden states, too.")
+        logger.warning("KerasHub uses the dropout rate of the hidden states for attention, too.")
     policy = (model if task == "encoder" else model.encoder).dtype_policy
     live = models.BertBackbone(
         **{theirs: getattr(config, ours) for ours, theirs in _FIELDS.items()}, dtype=policy
@@ -118,7 +123,7 @@ def to_keras_hub(model: keras.Model) -> Any:
         if variable.path in tensors:
             variable.assign(tensors[variable.path])
         else:
-            logger.warning("The model has no %s; it stays at random.", variable.path)
+            logger.warning("The model has no %s; KerasHub initializes it at random.", variable.path)
     return live
 
 
@@ -131,7 +136,7 @@ def open_keras_hub(directory: Path) -> Contents:
     """Returns the contents of a KerasHub preset.
 
     Raises:
-        CheckpointError: if a file is missing or damaged, or the preset is not one of BERT.
+        CheckpointError: if a file is missing or damaged, or the preset is not for BERT.
         InputError: if KerasHub is not installed.
     """
     path = directory / (_TASK if (directory / _TASK).exists() else _CONFIGURATION)
@@ -158,7 +163,7 @@ def save_keras_hub(model: keras.Model, directory: str | os.PathLike) -> None:
 
     Raises:
         InputError: if KerasHub cannot express the model or is not installed, or the directory
-            holds something else.
+            holds something other than a model.
         StorageError: if a file cannot be written.
     """
     live = to_keras_hub(model)
@@ -202,8 +207,8 @@ def _open(model: Any, place: Path, preprocessor: Any) -> Contents:
     if task == "classifier":
         if model.activation is not keras.activations.linear:
             raise InputError(
-                "This BertTextClassifier has an activation on its logits, which a "
-                "SequenceClassifier has not; make it with activation=None."
+                "This BertTextClassifier has an activation on its logits, but a SequenceClassifier "
+                "does not; make the BertTextClassifier with activation=None."
             )
         arguments = {"num_labels": model.num_classes, "dropout": model.dropout}
     elif task == "masked_lm":

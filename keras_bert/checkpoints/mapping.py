@@ -1,7 +1,8 @@
-"""Tensors of other libraries to ours and back, by one table for both directions.
+"""Converts tensors between other libraries and this package; one table serves both directions.
 
-A family lists rows of kind, our name and their name. A format lists, for each kind, the tensors of
-a row and their layouts. The same links read and write.
+In this module, "ours" means this package's tensor or name, "theirs" the other library's. A family
+has a table of rows: the kind of layer, our name and their name. A format lists, for each kind, the
+tensors of such a layer and their layouts. `links` combines both tables, for reading and writing.
 """
 
 import logging
@@ -33,10 +34,10 @@ class Transform(NamedTuple):
     """Layout of a tensor in another library.
 
     Args:
-        load: turns their tensor into ours. If one of theirs holds several of ours, it takes out
-            one of them.
-        save: turns our tensor into theirs, or into a part of theirs.
-        join: joins the parts of one of their tensors, in the order of the links.
+        load: converts their tensor to ours. If their tensor holds several of our tensors, `load`
+            takes one of them out.
+        save: converts our tensor to theirs, or to a part of theirs.
+        join: joins the parts of their tensor, in the order of the links.
     """
 
     load: Rearrangement
@@ -45,7 +46,7 @@ class Transform(NamedTuple):
 
 
 def _transpose(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
-    """Transposes a matrix by cache lines of 16 floats, six times as fast as a copy of `x.T`."""
+    """Transposes a matrix in strips of 16 rows (a cache line): six times as fast as with `x.T`."""
     result = aligned(x.shape[::-1], x.dtype)
     for row in range(0, len(x), 16):
         result[..., row : row + 16] = x[row : row + 16].T
@@ -53,7 +54,7 @@ def _transpose(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
 
 
 def _merge_heads(x: np.ndarray, config: EncoderConfig, axis: int) -> np.ndarray:
-    """Merges the axes N, D of attention heads, which begin at `axis`, into one axis N·D."""
+    """Merges the axes N, D of attention heads, at `axis` and after it, into one axis N·D."""
     if x.shape[axis : axis + 2] != (config.num_heads, config.head_size):
         raise ValueError("other heads")
     return x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :])
@@ -65,8 +66,8 @@ def _split_heads(x: np.ndarray, config: EncoderConfig, axis: int) -> np.ndarray:
     return x.reshape(*x.shape[:axis], *heads, *x.shape[axis + 1 :])
 
 
-# Some libraries stack, for each attention head, D rows of the query, D of the key, D of the value:
-# one matrix [N · 3 · D, H].
+# Some libraries stack the projections in one matrix [N · 3 · D, H]: for each attention head, D rows
+# of the query, D rows of the key, D rows of the value.
 def _take_stacked(x: np.ndarray, config: EncoderConfig, part: int) -> np.ndarray:
     rows = x.reshape(config.num_heads, 3, config.head_size, x.shape[1])[:, part]
     return _transpose(rows.reshape(-1, x.shape[1]), config)
@@ -88,7 +89,7 @@ HEADS_BIAS = HEADS_OUT = Transform(partial(_merge_heads, axis=0), partial(_split
 QUERY_OF_HEADS = Transform(partial(_take_stacked, part=0), _lay_out_stacked, _join_stacked)
 KEY_OF_HEADS = QUERY_OF_HEADS._replace(load=partial(_take_stacked, part=1))
 VALUE_OF_HEADS = QUERY_OF_HEADS._replace(load=partial(_take_stacked, part=2))
-# A convolution is [kernel, in, out] here and [out, in, kernel] there.
+# A convolution's weight is [kernel, in, out] in Keras and [out, in, kernel] in PyTorch.
 REVERSED = Transform(lambda x, c: x.transpose(2, 1, 0), lambda x, c: x.transpose(2, 1, 0))
 
 
@@ -99,10 +100,10 @@ def of_transposed(transform: Transform) -> Transform:
     )
 
 
-_ENCODER = re.compile(r"encoder/(?!pooler/)")  # the pooler goes with the task
+_ENCODER = re.compile(r"encoder/(?!pooler/)")  # the pooler counts as a part of the head
 _LAYER = re.compile(r"encoder/layer_(\d+)/").match
 
-# Kind of a row to its tensors: our suffix, their suffix, layout.
+# For each kind of row, its tensors: our suffix, their suffix, layout.
 Kinds = dict[str, tuple[tuple[str, str, Transform], ...]]
 KERAS_KINDS: Kinds = {
     "dense": (("/kernel", "/kernel", SAME), ("/bias", "/bias", SAME)),
@@ -132,19 +133,20 @@ class TensorSource(Protocol):
         """Returns a tensor by its name.
 
         Raises:
-            CheckpointError: if it cannot be read.
+            CheckpointError: if the tensor cannot be read.
         """
 
     def where(self, name: str) -> str:
-        """Returns the file of a tensor, or any file, for messages."""
+        """Returns the file of a tensor for messages, or any file if there is no such tensor."""
 
 
 def links(
     rows: Iterable[Row], kinds: Kinds, num_layers: int, layers_per_group: int = 1
 ) -> list[Link]:
-    """Returns the links of rows, for every tensor and every layer with weights of its own.
+    """Returns the links of rows, for every tensor and every layer that has its own weights.
 
-    In a row, {i} is the layer, {group} its group and {layer} its index within the group.
+    In the names of a row, {i} stands for the layer's index, {group} for the index of its group, and
+    {layer} for its index within the group.
     """
     return [
         Link(f"{ours}{our_end}".format(i=i), f"{theirs}{their_end}".format(**places), transform)
@@ -166,18 +168,18 @@ def read_model(
     """Sets every weight of a new model from a source.
 
     Args:
-        model: an encoder or a task, possibly made `without_weights`.
-        table: the links. If several belong to one of our tensors, the first one in the source
-            counts.
-        source: the tensors. Unused tensors are logged as a warning.
+        model: an encoder or a task, possibly made inside `without_weights`.
+        table: the links. If our tensor has several links, the first one whose tensor is in the
+            source is used.
+        source: the tensors. A warning lists unused tensors.
         another_task: whether the source was saved for another task. Then a classification head is
             not read. Missing weights of heads and pooler are initialized at random, and a warning
             lists them.
-        chosen: whether the caller named the task. Then unused heads are logged as information.
+        chosen: whether the caller named the task. Then unused heads are logged at the level INFO.
 
     Raises:
-        CheckpointError: if a weight is missing, has another shape or type or is not finite, or the
-            encoder has no place for a tensor.
+        CheckpointError: if a weight is missing, has another shape or type, or has values that are
+            not finite; or if the source has an encoder's tensor that this encoder does not have.
     """
     unused, missing = set(source.names()), []
     stored: dict[str, Link] = {}
@@ -188,8 +190,8 @@ def read_model(
     for name, link in stored.items():
         if _ENCODER.match(name) and name not in variables:
             raise CheckpointError(
-                f"{source.where(link.theirs)} holds the tensor {link.theirs!r}, for which an "
-                "encoder of the configuration beside it has no place."
+                f"{source.where(link.theirs)} holds the tensor {link.theirs!r}, but an encoder "
+                "with the configuration beside it has no such weight."
             )
     for name, variable in variables.items():
         fresh = another_task and name.startswith("classifier/")
@@ -238,10 +240,10 @@ def check_layers(table: Iterable[Link], source: TensorSource, num_layers: int) -
 
 
 def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarray]:
-    """Returns every weight of a model by its name and in its layout in another library.
+    """Returns every weight of a model with the name and in the layout of another library.
 
     Raises:
-        CheckpointError: if the table has no name for a weight.
+        CheckpointError: if the table has no link for a weight.
     """
     weights = saved_weights(model)
     parts: dict[str, list[np.ndarray]] = {}
@@ -252,12 +254,12 @@ def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarr
             parts.setdefault(link.theirs, []).append(array)
             joins[link.theirs] = link.transform.join
     if weights:
-        raise CheckpointError(f"This format has no place for {', '.join(weights)}.")
+        raise CheckpointError(f"This format has no names for the weights {', '.join(weights)}.")
     return {name: np.ascontiguousarray(joins[name](arrays)) for name, arrays in parts.items()}
 
 
 def _checked(link: Link, variable: Any, source: TensorSource, model: keras.Model) -> np.ndarray:
-    """Reads a tensor in our layout and type, into memory of its own, and checks that it fits."""
+    """Reads a tensor, converts its layout and type, and checks that it fits the variable."""
     place = f"{source.where(link.theirs)}: tensor {link.theirs!r}"
     raw = source.read(link.theirs)
     found = list(raw.shape)
@@ -267,12 +269,12 @@ def _checked(link: Link, variable: Any, source: TensorSource, model: keras.Model
         raise CheckpointError(f"{place} has shape {found}, which does not fit.") from error
     if array.shape != tuple(variable.shape):
         raise CheckpointError(
-            f"{place} has shape {found}, but the configuration beside it wants "
+            f"{place} has shape {found}, but the configuration beside it needs "
             f"{list(variable.shape)} for {link.ours}."
         )
     if ("float" in str(array.dtype)) != ("float" in str(variable.dtype)):
         raise CheckpointError(f"{place} is {array.dtype}, but must be {variable.dtype}.")
-    # The memory may belong to a mapped file or another model.
+    # Copies memory that may belong to a mapped file or to another model.
     if array.dtype != variable.dtype or np.may_share_memory(array, raw):
         array, theirs = aligned(array.shape, variable.dtype), array
         with np.errstate(over="ignore"):

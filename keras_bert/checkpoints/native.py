@@ -1,9 +1,9 @@
-"""This package's own directory: configuration, weights and text format in readable files.
+"""This package's own format: a directory with configuration, weights and tokenizer.
 
 keras_bert.json        format version, class and configuration of the model
 weights.safetensors    weights by the names of `saved_weights`
 README.md              the model card
-preprocessor.json, vocab.txt    the text format, if the model has a preprocessor
+preprocessor.json, vocab.txt    preprocessor and tokenizer, if the model has them
 """
 
 import functools
@@ -43,7 +43,7 @@ def save_native(model: keras.Model, directory: str | os.PathLike, card: Card = N
     """Writes a model's directory with its card, complete or not at all.
 
     Raises:
-        InputError: if the directory holds something else.
+        InputError: if the directory holds something other than a model.
         StorageError: if a file cannot be written.
     """
     with replacing(directory, owned=_EARLIER) as path:
@@ -52,7 +52,7 @@ def save_native(model: keras.Model, directory: str | os.PathLike, card: Card = N
 
 
 def write_native(model: keras.Model, path: Path, tensors: Mapping[str, Any] | None = None) -> None:
-    """Writes the model's files into a new directory, with `tensors` for its weights if given."""
+    """Writes a model's files into a new directory; `tensors`, if given, replace its weights."""
     path.mkdir()
     save_tensors(saved_weights(model) if tensors is None else tensors, path / WEIGHTS)
     preprocessor = getattr(model, "preprocessor", None)
@@ -71,7 +71,7 @@ def write_native(model: keras.Model, path: Path, tensors: Mapping[str, Any] | No
 
 
 def is_native(directory: Path) -> bool:
-    """Returns whether a directory looks like a directory of this package."""
+    """Returns whether a directory looks like one that this package wrote."""
     return (directory / CONFIGURATION).is_file()
 
 

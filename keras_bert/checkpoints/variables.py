@@ -1,8 +1,8 @@
-"""Task, arguments and weights of a model by name, and models whose weights come from a file.
+"""Names of a model's task, arguments and weights, and models that are made without random weights.
 
-A model whose weights come from a file draws no random weights first. Inside a `StatelessScope`,
-Keras makes variables without values. Keras has no public function that gives them values one by
-one, so this module uses Keras' private attributes and register.
+A model that is loaded from a file needs no random weights. Inside a `StatelessScope`, Keras makes
+variables without values. Keras has no public function to set these values one by one, so this
+module uses private attributes of Keras.
 """
 
 import math
@@ -29,13 +29,13 @@ def task_name(model: keras.Model) -> str:
     if name is None:
         raise InputError(
             f"Cannot save a {type(model).__name__}; checkpoints hold {class_names(TASKS)}. "
-            'Register a class of your own and use model.save("model.keras").'
+            'Register your own class and use model.save("model.keras").'
         )
     return name
 
 
 def task_arguments(model: keras.Model) -> dict[str, Any]:
-    """Returns the arguments of a task's constructor, without its encoder, ready for JSON."""
+    """Returns the arguments of a task's constructor, without its encoder, as values for JSON."""
     elsewhere = ("name", "dtype", "trainable", "encoder", "preprocessor", "config")
     return {name: x for name, x in model.get_config().items() if name not in elsewhere}
 
@@ -44,15 +44,15 @@ def named_variables(model: keras.Model, variables: Iterable[Any] | None = None) 
     """Returns the Keras variables of an encoder or task by name.
 
     Names of the encoder's weights begin with `encoder/`, for instance
-    `encoder/layer_0/attention/query/kernel`. Names of a head's weights begin with the head's name.
-    An encoder's names are the same alone and inside any task.
+    `encoder/layer_0/attention/query/kernel`. They do not depend on the task. Names of a head's
+    weights begin with the head's name.
 
     Args:
         model: an encoder, or a model with an attribute `encoder`.
-        variables: variables to return; None means all weights.
+        variables: variables to name; None means all weights.
     """
     encoder = model if isinstance(model, Encoder) else model.encoder
-    # Embeddings that belong to another encoder have the other encoder's name in their paths.
+    # If another encoder made the embeddings, their paths have the other encoder's name.
     stems = {id(weight): ("encoder", encoder.path) for weight in encoder.weights}
     for weight in encoder.embeddings.weights:
         stems[id(weight)] = ("encoder/embeddings", encoder.embeddings.path)
@@ -64,10 +64,10 @@ def named_variables(model: keras.Model, variables: Iterable[Any] | None = None) 
 
 
 def saved_weights(model: keras.Model) -> dict[str, Any]:
-    """Returns the variables or arrays that a checkpoint of a model holds, by name.
+    """Returns the variables or arrays to write into a model's checkpoint, by name.
 
-    LoRA adapters (Hu et al. 2021, https://arxiv.org/abs/2106.09685) are added to the kernels that
-    they adapt, so a model without adapters computes the same. The model itself does not change.
+    LoRA adapters (Hu et al. 2021, https://arxiv.org/abs/2106.09685) are merged into their kernels,
+    so that a model without adapters has the same outputs. The model itself does not change.
     """
     adapted, merged = set(), {}
     for layer in model._flatten_layers():
@@ -86,18 +86,18 @@ _REGISTER = "uninitialized_variables"
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Makes the models of the block with shapes and names, but without weights and memory."""
+    """Inside the block, new models have shapes and names of weights, but no values or memory."""
     before = list(global_state.get_global_attribute(_REGISTER, []))
     try:
         with keras.StatelessScope(initialize_variables=False):
             yield
     finally:
-        # Otherwise the next scope, for instance in a training step, would initialize them.
+        # Otherwise the next scope, for instance in a training step, initializes the variables.
         global_state.set_global_attribute(_REGISTER, before)
 
 
 def set_weight(variable: Any, value: Any) -> None:
-    """Gives a variable its value, for the first time or anew.
+    """Sets a variable's value, also if the variable has no value yet.
 
     Args:
         variable: a Keras variable.
@@ -113,8 +113,8 @@ def set_weight(variable: Any, value: Any) -> None:
 class _Lent:
     """Array whose memory TensorFlow may keep.
 
-    TensorFlow copies every `ndarray` once, and twice if its memory is not aligned. It copies no
-    aligned memory of an object that has only `__array__`.
+    TensorFlow copies every `ndarray` once, and twice if its memory is not aligned. But it does not
+    copy an object that has only `__array__`, if the memory is aligned.
     """
 
     def __init__(self, array: Any):
@@ -125,7 +125,7 @@ class _Lent:
 
 
 def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
-    """Returns an empty array that TensorFlow need not copy: it begins at a multiple of 64 bytes."""
+    """Returns an empty array at an address divisible by 64, so that TensorFlow need not copy it."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     # np.empty asks for huge pages, and the system may have to make room for them first.
     memory = np.frombuffer(bytearray(size + 64), np.uint8)

@@ -1,4 +1,4 @@
-"""Families of encoders: each file is data, imported when the family is first used.
+"""Families of encoders: each module holds the data of one family, and is imported when needed.
 
 The name of a family is the `family` of an `EncoderConfig` and the `model_type` of Hugging Face's
 transformers.
@@ -26,27 +26,32 @@ _NAMES = (
 )
 
 Row = tuple[str, str, str]
-"""Kind of a tensor, our name and the other library's name."""
+"""Kind of a tensor, its name in this package, and its name in the other library."""
 
 
 def in_layers(place: str, *parts: Row) -> tuple[Row, ...]:
-    """Returns rows of all layers; the names of a layer's parts follow `place`, which has {i}."""
+    """Returns the rows of all layers.
+
+    Args:
+        place: prefix of the other library's names, with {i} for the layer's index.
+        *parts: rows of one layer, with names that begin inside the layer.
+    """
     return tuple(
         (kind, f"encoder/layer_{{i}}/{ours}", place + theirs) for kind, ours, theirs in parts
     )
 
 
 class HeadSpec(NamedTuple):
-    """One of our tasks in Hugging Face's transformers.
+    """Head of a task in Hugging Face's transformers.
 
     Args:
-        ending: end of the class's name, "ForMaskedLM".
+        ending: end of the transformers class's name, for example "ForMaskedLM".
         rows: tensors of the head.
-        pooled: whether the encoder of the class has the pooler.
-        dropout: field of the configuration with the rate before the logits; "" if the head has no
-            such field.
-        arguments: arguments of our task's constructor that all models of the family share.
-        fixed: fields of the configuration with the only values that our head can have.
+        pooled: whether the encoder inside this class has the pooler.
+        dropout: field of `config.json` with the dropout rate before the logits; "" if the head has
+            no such field.
+        arguments: arguments of the task's constructor that all models of the family share.
+        fixed: fields of `config.json` with the only values that the task's head supports.
     """
 
     ending: str
@@ -58,7 +63,7 @@ class HeadSpec(NamedTuple):
 
 
 class _Families(Mapping[str, ModuleType]):
-    """Names of families to their modules."""
+    """Module of each family, by the family's name."""
 
     def __getitem__(self, name: str) -> ModuleType:
         if name not in _NAMES:
@@ -73,7 +78,7 @@ class _Families(Mapping[str, ModuleType]):
 
 
 class _Presets(Mapping[str, dict[str, Any]]):
-    """Names of all families' presets to fields of an `EncoderConfig`."""
+    """Fields of an `EncoderConfig` for each preset of all families, by the preset's name."""
 
     def __getitem__(self, name: str) -> dict[str, Any]:
         for family in FAMILIES.values():

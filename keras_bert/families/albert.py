@@ -1,7 +1,7 @@
 """ALBERT (Lan et al. 2019, https://arxiv.org/abs/1909.11942).
 
-All layers share their weights, the embedding is factorized, and the second objective is the order
-of two spans of text. Version 2 was trained for longer, without dropout.
+All layers share their weights. The embedding is factorized. The second pretraining objective is to
+predict the order of two spans of text. Version 2 was trained for longer, without dropout.
 """
 
 from collections.abc import Mapping
@@ -75,10 +75,10 @@ def from_hugging_face(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns transformers' configuration unchanged.
 
     Raises:
-        ValueError: if their code has a projection where an `Encoder` has none.
+        ValueError: if transformers' model has a projection, but an `Encoder` does not.
     """
     if values["embedding_size"] == values["hidden_size"]:
-        raise ValueError("embedding_size is hidden_size, but ALBERT's code projects all the same")
+        raise ValueError("embedding_size is hidden_size, but ALBERT's code still has a projection")
     return values
 
 

@@ -1,6 +1,6 @@
 """BERT (Devlin et al. 2018) and Google's compact models (Turc et al. 2019).
 
-https://arxiv.org/abs/1810.04805 and https://arxiv.org/abs/1908.08962; sizes as published in
+https://arxiv.org/abs/1810.04805 and https://arxiv.org/abs/1908.08962. The sizes are published in
 github.com/google-research/bert. The English uncased vocabulary has 30522 tokens.
 """
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_bert.families import HeadSpec, in_layers
 
-# The fields of `EncoderConfig` that make the family.
+# Fields of the `EncoderConfig` that are the same for all models of the family.
 TRAITS: dict[str, Any] = {"family": "bert"}
 
 _SIZES = {  # layers, hidden size
@@ -22,7 +22,7 @@ _SIZES = {  # layers, hidden size
 
 
 def sizes(num_layers: int, hidden_size: int) -> dict[str, int]:
-    """Returns the sizes that follow from the number of layers and the hidden size."""
+    """Returns all sizes of a model, given the number of layers and the hidden size."""
     return {
         "num_layers": num_layers,
         "hidden_size": hidden_size,
@@ -35,7 +35,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     name: TRAITS | {"vocabulary_size": 30522} | sizes(*size) for name, size in _SIZES.items()
 }
 
-# Text format of a tokenizer for the family.
+# Kind of tokenizer and special tokens of the family.
 TEXT: dict[str, Any] = {
     "tokenizer": "wordpiece",
     "special_tokens": {
@@ -48,14 +48,14 @@ TEXT: dict[str, Any] = {
     "separators_in_pair": 1,
 }
 
-# Objectives of pretraining; the first is the family's own.
+# Supported objectives of pretraining. The first one is the authors' objective.
 OBJECTIVES = ("mlm+nsp", "mlm")
 
-# Options of the authors' pretraining, as defaults of a `PretrainingConfig`.
+# Options of the authors' pretraining, which are the defaults of a `PretrainingConfig`.
 PRETRAINING: dict[str, Any] = {"masking": "token", "across_documents": False}
 
-# Names of the classes, of the configuration's fields and of the encoder's tensors in Hugging
-# Face's transformers. Fields that are not named are as in `TRAITS`.
+# Names in Hugging Face's transformers: of classes, of the configuration's fields and of the
+# encoder's tensors. A field without a name here has the value in `TRAITS` or its default.
 HUGGING_FACE_CLASS = "Bert"
 HUGGING_FACE_PREFIX = "bert."
 HUGGING_FACE_CONFIG = {
@@ -77,8 +77,9 @@ HUGGING_FACE_DEFAULTS = {  # for fields that a configuration lacks
     HUGGING_FACE_CONFIG[n]: size for n, size in PRESETS["bert_base"].items() if n != "family"
 }
 
-# Names of our tensors in other libraries. A row is kind, our name and their name. A format defines
-# the tensors of a kind (`keras_bert.checkpoints.mapping`). {i} counts the layers.
+# Names of tensors in other libraries. A row is a kind, this package's name and the other library's
+# name. A format defines the tensors of each kind (`keras_bert.checkpoints.mapping`). {i} is the
+# layer's index.
 _EMBEDDINGS = "encoder/embeddings"
 
 PARTS_OF_LAYER = (

@@ -20,4 +20,4 @@ HUGGING_FACE_DEFAULTS = roberta.HUGGING_FACE_DEFAULTS | {"vocab_size": 30522}
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(roberta, name)  # all the rest
+    return getattr(roberta, name)  # everything else is as in RoBERTa

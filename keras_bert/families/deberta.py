@@ -1,7 +1,7 @@
 """DeBERTa (He et al. 2020, https://arxiv.org/abs/2006.03654).
 
-Attention has separate terms for content and relative positions. The mask decoder, not the input,
-adds absolute positions. Sizes as published in github.com/microsoft/DeBERTa.
+Attention has separate terms for content and relative positions. Absolute positions are added in the
+mask decoder, not in the input. The sizes are published in github.com/microsoft/DeBERTa.
 """
 
 from collections.abc import Mapping
@@ -57,10 +57,10 @@ HUGGING_FACE_FIXED: dict[str, Any] = {"talking_head": False}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns transformers' configuration with our values.
+    """Returns transformers' configuration, with the values that an `EncoderConfig` has.
 
     Raises:
-        ValueError: if it says something that an `EncoderConfig` cannot.
+        ValueError: if an `EncoderConfig` cannot express the configuration.
     """
     terms, longest = values["pos_att_type"], values["max_relative_positions"]
     if isinstance(terms, str):

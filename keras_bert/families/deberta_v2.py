@@ -1,8 +1,9 @@
 """DeBERTa-v2 and -v3 (He et al. 2021, https://arxiv.org/abs/2111.09543).
 
-Buckets of distances grow logarithmically. The weights of the content project relative positions,
-too. The large models of v2 have a convolution beside the first layer. v3 is pretrained with
-replaced tokens. transformers calls both v2. Sizes as published in github.com/microsoft/DeBERTa.
+Distances between positions fall into buckets that grow logarithmically. Content and relative
+positions are projected with the same weights. The models of v2 have a convolution in parallel to
+the first layer. The models of v3 are pretrained by replaced token detection. transformers has the
+name "deberta-v2" for both. The sizes are published in github.com/microsoft/DeBERTa.
 """
 
 from collections.abc import Mapping
@@ -65,7 +66,7 @@ HUGGING_FACE_FIXED: dict[str, Any] = {"conv_groups": 1}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns transformers' configuration with our values; see `deberta.from_hugging_face`."""
+    """Converts transformers' configuration like `deberta.from_hugging_face`."""
     size = values.get("attention_head_size")
     if size and size * values["num_attention_heads"] != values["hidden_size"]:
         raise ValueError(f"attention_head_size {size} is not supported")
@@ -97,13 +98,13 @@ HUGGING_FACE = (
         ("dense", "attention/value", "attention.self.value_proj"),
         ("dense", "attention/position_key", "attention.self.pos_key_proj"),
         ("dense", "attention/position_query", "attention.self.pos_query_proj"),
-        ("dense", "attention/position_key", "attention.self.pos_proj"),  # in TensorFlow
+        ("dense", "attention/position_key", "attention.self.pos_proj"),  # name in TensorFlow
         ("dense", "attention/position_query", "attention.self.pos_q_proj"),
         *bert.PARTS_OF_LAYER[3:],
     ),
 )
 
-# Tensors in the authors' files of v3; transformers has no class for them.
+# Tensors in the authors' files of v3. transformers has no class for this head.
 _REPLACED_TOKEN = (
     ("norm", "replaced_token/layer_norm", "mask_predictions.LayerNorm"),
     ("dense", "replaced_token/hidden", "mask_predictions.dense"),

@@ -1,7 +1,8 @@
 """DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108).
 
-Every other layer of BERT, without segments and pooler, with BERT as its teacher. The published
-models differ in their vocabularies: 30522 tokens uncased, 28996 cased, 119547 multilingual.
+The model has half of BERT's layers, and no segments and no pooler. It was distilled from BERT. The
+published models differ in their vocabularies: 30522 tokens uncased, 28996 cased, 119547
+multilingual.
 """
 
 from typing import Any
@@ -55,7 +56,7 @@ HUGGING_FACE_DEFAULTS: dict[str, Any] = {
     "hidden_dim": 3072,
     "qa_dropout": 0.1,
 }
-# BERT's names of fields, which transformers knows too (its `attribute_map`).
+# BERT's names of the fields, which transformers accepts, too (its `attribute_map`).
 HUGGING_FACE_SECOND_NAMES = {
     "hidden_size": "dim",
     "num_hidden_layers": "n_layers",

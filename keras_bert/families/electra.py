@@ -1,7 +1,8 @@
 """ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555).
 
-A discriminator that learns which tokens a small masked language model, the generator, replaced.
-Sizes of both as published in github.com/google-research/electra; they share their embeddings.
+A small masked language model, the generator, replaces tokens. The discriminator learns which tokens
+were replaced. Both share their embeddings. Their sizes are published in
+github.com/google-research/electra.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""RoBERTa (Liu et al. 2019, https://arxiv.org/abs/1907.11692) and the distilled one.
+"""RoBERTa (Liu et al. 2019, https://arxiv.org/abs/1907.11692) and DistilRoBERTa.
 
-Positions are counted from the row after the padding's row. There are no segments and no second
-objective. In place of the pooler, the head of a classifier has a layer of its own.
+The first position has the row after the padding's row in the position table. There are no segments
+and no second objective. In place of the pooler, the head of a classifier has its own dense layer.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"across_documents": True}
 HUGGING_FACE_CLASS = "Roberta"
 HUGGING_FACE_PREFIX = "roberta."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {"position_offset": "pad_token_id"}
-# Number of segments and epsilon differ from the published models.
+# transformers' default number of segments and epsilon differ from the published models.
 HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
     "vocab_size": 50265,
     "max_position_embeddings": 512,
@@ -53,11 +53,15 @@ HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
     "layer_norm_eps": 1e-12,
     "pad_token_id": 1,
 }
-HUGGING_FACE_TENSORFLOW = {"pad_token_id": 1}  # whatever the configuration says
+HUGGING_FACE_TENSORFLOW = {"pad_token_id": 1}  # TensorFlow's classes ignore the configuration's
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns transformers' configuration with the first token's position for the padding's."""
+    """Returns transformers' configuration, with the values that an `EncoderConfig` has.
+
+    In the result, `pad_token_id` is the `position_offset`, and `max_position_embeddings` does not
+    count the rows before the first position.
+    """
     offset = values["pad_token_id"] + 1
     longest = values["max_position_embeddings"] - offset
     return {**values, "pad_token_id": offset, "max_position_embeddings": longest}

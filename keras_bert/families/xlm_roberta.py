@@ -1,4 +1,4 @@
-"""XLM-RoBERTa (Conneau et al. 2019, https://arxiv.org/abs/1911.02116): RoBERTa, other text."""
+"""XLM-RoBERTa (Conneau et al. 2019, https://arxiv.org/abs/1911.02116): multilingual RoBERTa."""
 
 from typing import Any
 
@@ -18,4 +18,4 @@ HUGGING_FACE_DEFAULTS = roberta.HUGGING_FACE_DEFAULTS | {"vocab_size": 30522}
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(roberta, name)  # all the rest
+    return getattr(roberta, name)  # everything else is as in RoBERTa

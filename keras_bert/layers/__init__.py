@@ -1,1 +1,1 @@
-"""Tensors in, tensors out: everything here is written with `keras.ops`."""
+"""Keras layers and the encoder. They compute with `keras.ops`, so they run on every backend."""

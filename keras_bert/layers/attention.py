@@ -17,7 +17,7 @@ class SelfAttention(Configured, keras.layers.Layer):
     mask. Dropout is applied to the probabilities.
     """
 
-    num_terms = 1  # of the logits; they are divided by √(d · num_terms)
+    num_terms = 1  # summands of a logit, which is divided by √(d · num_terms)
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the four projections; the shape of the input does not matter."""
@@ -40,13 +40,14 @@ class SelfAttention(Configured, keras.layers.Layer):
         """Lets every position attend to every other.
 
         Args:
-            x: `[B * T, H]`: all positions of all texts as one matrix, for products with weights.
-            bias: `[B, 1, 1, T]` or `[B, 1, T, T]` float, added to the logits. It is 0, or very
-                negative at positions (of the last axis) that are not attended to.
-            relative: embeddings of relative positions, for disentangled attention.
+            x: `[B * T, H]`: all positions of all texts as one matrix, so that each product with a
+                weight is one product of matrices.
+            bias: `[B, 1, 1, T]` or `[B, 1, T, T]` float, added to the logits. It is 0 at positions
+                (of the last axis) that are attended to, and very negative at other positions.
+            relative: result of `RelativePositions`, for disentangled attention.
             queries: `[B * T, H]`, vectors that attend to `x`; None means `x` itself.
-            need_probabilities: whether to return probabilities. If not, a fused kernel is used on
-                backends that have one.
+            need_probabilities: whether to return probabilities. If they are not needed, and there
+                is no dropout, a fused kernel is used on backends that have one.
 
         Returns:
             The output `[B * T, H]`, and the attention probabilities `[B, N, T, T]` with a row for
@@ -59,13 +60,13 @@ class SelfAttention(Configured, keras.layers.Layer):
         dropped = training and self.config.attention_dropout > 0
         if not (need_probabilities or dropped) and relative is None and has_flash_attention():
             query, key, value = (ops.reshape(y, heads) for y in (query, key, value))
-            bias = ops.broadcast_to(bias, (batch, 1, length, length))  # the kernel wants it so
+            bias = ops.broadcast_to(bias, (batch, 1, length, length))  # the kernel needs this shape
             context = ops.dot_product_attention(query, key, value, bias=bias, scale=self.scale)
             return self.output_projection(ops.reshape(context, ops.shape(x))), None
         query, key, value = (split_heads(y, heads) for y in (query * self.scale, key, value))
         logits = self.logits(query, key, relative, training)
-        # Half precision is too coarse for the sum in the softmax; Keras casts what goes into a
-        # layer, hence also the bias.
+        # Half precision is too coarse for the sum in the softmax. Keras has cast the bias, too,
+        # because it casts all inputs of a layer.
         logits = ops.cast(logits, "float32") + ops.cast(bias, "float32")
         probabilities = ops.softmax(logits, axis=-1)
         probabilities = ops.cast(probabilities, self.compute_dtype)
@@ -87,8 +88,8 @@ class SelfAttention(Configured, keras.layers.Layer):
 def has_flash_attention() -> bool:
     """Returns whether attention without dropout runs as one kernel (Dao 2023, arXiv 2307.08691).
 
-    Keras' kernel for half precision on JAX with GPUs uses the bias. Its kernel for TPUs leaves the
-    bias out (3.15). `keras.config.disable_flash_attention()` turns the kernel off.
+    The kernel is used only with JAX on GPUs. Keras' kernel for TPUs ignores the bias (Keras 3.15).
+    `keras.config.disable_flash_attention()` turns the kernel off.
     """
     if keras.backend.backend() != "jax" or keras.config.is_flash_attention_enabled() is False:
         return False

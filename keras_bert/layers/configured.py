@@ -1,4 +1,4 @@
-"""Base class of the layers and models that an `EncoderConfig` describes, and the activations."""
+"""Base class of layers and models that take an `EncoderConfig`, and the activation functions."""
 
 import math
 from collections.abc import Callable
@@ -30,20 +30,21 @@ ACTIVATION_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "silu": ops.silu,
     "tanh": ops.tanh,
 }
-"""Functions of the activations that an `EncoderConfig` can name."""
+"""Function of each activation that an `EncoderConfig` can name."""
 
 
 def dense_gradient(table: Any) -> Any:
-    """Returns the table with a gradient that Keras' optimizers handle.
+    """Returns the table unchanged, but with a dense gradient, which Keras' optimizers need.
 
-    TensorFlow's gradient of a lookup is a list of rows, and an id can occur in it several times.
-    Keras 3 does not add its rows up. A reshape turns the list into a dense matrix.
+    TensorFlow's gradient of a lookup is a list of rows, and one row of the table can occur several
+    times in it. Keras 3 does not add up these rows. With a reshape before the lookup, the gradient
+    is a dense matrix.
     """
     return ops.reshape(table, table.shape)
 
 
 def arguments_of(part: Any) -> dict[str, Any]:
-    """Returns the values that the attribute `arguments` of a layer or model names, for JSON."""
+    """Returns the attributes that `part.arguments` names, for JSON: tuples become lists."""
     values = ((name, getattr(part, name)) for name in part.arguments)
     return {name: list(x) if isinstance(x, tuple) else x for name, x in values}
 
@@ -57,7 +58,7 @@ class Configured:
     """
 
     arguments: ClassVar[tuple[str, ...]] = ()
-    """Names of the constructor's other arguments; the layer has each as an attribute."""
+    """Names of the constructor's other arguments. Each is also an attribute of the layer."""
     dtype_policy: Any
 
     def __init__(self, config: EncoderConfig, **kwargs: Any):
@@ -79,9 +80,9 @@ class Configured:
         """Makes a dense layer with the configured initializer.
 
         Args:
-            inputs: size of the layer's inputs. None leaves the building to the caller.
-            units: size of its outputs.
-            name: its name.
+            inputs: size of the input vectors. If it is None, the caller must build the layer.
+            units: size of the output vectors.
+            name: name of the layer.
             **kwargs: other arguments of `keras.layers.Dense`.
         """
         options = {"kernel_initializer": self.initializer(), "dtype": self.dtype_policy}
@@ -96,7 +97,7 @@ class Configured:
         return layer.add_weight((rows, columns), initializer=self.initializer(), name=name)
 
     def layer_norm(self, size: int, name: str) -> keras.layers.LayerNormalization:
-        """Makes a layer normalization of vectors of a size, with the configured epsilon."""
+        """Makes a layer normalization of vectors `[..., size]` with the configured epsilon."""
         layer = keras.layers.LayerNormalization(
             epsilon=self.config.layer_norm_epsilon, name=name, dtype=self.dtype_policy
         )
@@ -104,9 +105,9 @@ class Configured:
         return layer
 
     def dropout(self, rate: float, name: str) -> keras.layers.Dropout:
-        """Makes a dropout layer of the same precision."""
+        """Makes a dropout layer with this layer's dtype."""
         return keras.layers.Dropout(rate, name=name, dtype=self.dtype_policy)
 
     def initializer(self) -> keras.initializers.Initializer:
-        """Makes BERT's initializer: a truncated normal of the configured deviation."""
+        """Makes BERT's initializer: a truncated normal with the configured standard deviation."""
         return keras.initializers.TruncatedNormal(stddev=self.config.initializer_range)

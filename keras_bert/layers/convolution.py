@@ -1,4 +1,4 @@
-"""Convolution beside the first layer of DeBERTa-v2."""
+"""Convolution of DeBERTa-v2, which runs in parallel to the first layer."""
 
 from typing import Any
 
@@ -11,13 +11,14 @@ from keras_bert.layers.documents import neighbors
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TokenConvolution(Configured, keras.layers.Layer):
-    """x → LayerNorm(y + activation(dropout(convolution(x)))), y being the first layer's output.
+    """x → LayerNorm(y + activation(dropout(convolution(x)))), where y is the first layer's output.
 
-    The layer of https://github.com/microsoft/DeBERTa. It joins neighboring pieces of a word.
+    See the code of https://github.com/microsoft/DeBERTa. The layer combines each token with its
+    neighbors.
     """
 
     def build(self, input_shape: Any = None) -> None:
-        """Makes kernel and normalization; the shape of the input does not matter."""
+        """Makes the weights; the shape of the input does not matter."""
         config = self.config
         self.convolution = keras.layers.Conv1D(
             config.hidden_size,
@@ -44,8 +45,8 @@ class TokenConvolution(Configured, keras.layers.Layer):
         Args:
             x: `[B, T, H]`, the first layer's input.
             residual: `[B, T, H]`, the first layer's output.
-            padding_mask: `[B, T]`, 1 at tokens. Padding counts as zeros, like positions beyond the
-                ends.
+            padding_mask: `[B, T]`, 1 at tokens. Padding counts as zeros, as do positions before the
+                first and after the last token.
             document_ids: `[B, T]` int32, if rows hold several documents. Neighbors in other
                 documents count as zeros.
 

@@ -10,14 +10,14 @@ from keras import ops
 
 from keras_bert.errors import InputError
 
-IGNORED = -1  # label of a token without a label
+IGNORED = -1  # id in place of a label at tokens that have no label
 FORBIDDEN = -1e4  # score of a transition that is not allowed
-IMPOSSIBLE = -1e9  # score that is worse than the score of any path
+IMPOSSIBLE = -1e9  # lower than the score of any label sequence
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class ConditionalRandomField(keras.layers.Layer):
-    """Scores label sequences: sums the scores of their tokens and of their transitions.
+    """Scores a label sequence: the sum of its tokens' scores and its transitions' scores.
 
     See Lafferty et al. 2001 (https://repository.upenn.edu/handle/20.500.14332/6188) and, on top of
     a neural network, Huang et al. 2015 (https://arxiv.org/abs/1508.01991). A mask marks the tokens
@@ -26,24 +26,30 @@ class ConditionalRandomField(keras.layers.Layer):
     Label number L is the boundary. It stands before the first token that counts and after the last
     one, so the scores of first and last labels are transitions, too.
 
-    The constructor makes all weights. They are float32 in every precision of the model. They are
-    zero at first, which is a softmax per token.
+    The constructor makes all weights. They are float32 in every precision of the model. They start
+    at zero: if every transition is allowed, a new CRF equals a softmax per token.
 
     Args:
         num_labels: number of labels, L.
         allowed: bool `[L + 1, L + 1]`, whether the column's label may follow the row's label. The
             last row is the start, the last column the end; see
-            `keras_bert.tasks.entities.allowed_transitions`. None allows everything.
+            `keras_bert.tasks.entities.allowed_transitions`. None allows every transition.
         **kwargs: `name` and `trainable`, as in every Keras layer; `dtype` is float32.
 
     Raises:
         InputError: if `allowed` has another shape.
+
+    Example:
+        >>> crf = ConditionalRandomField(3)
+        >>> labels, probabilities = crf.predict(np.zeros((2, 5, 3)), np.ones((2, 5)))
+        >>> labels.shape, probabilities.shape
+        ((2, 5), (2, 5, 3))
     """
 
     def __init__(self, num_labels: int, allowed: Any = None, **kwargs: Any):
         super().__init__(**{**kwargs, "dtype": "float32"})
         if keras.backend.backend() == "tensorflow":
-            self.supports_jit = False  # XLA must know the length of a loop that it differentiates
+            self.supports_jit = False  # XLA differentiates only loops of a fixed length
         self.num_labels = num_labels
         size = num_labels + 1
         self.allowed = np.ones((size, size), bool) if allowed is None else np.array(allowed, bool)
@@ -68,14 +74,14 @@ class ConditionalRandomField(keras.layers.Layer):
         """Returns None: the constructor builds the layer."""
 
     def call(self, logits: Any, mask: Any) -> tuple[Any, Any]:
-        """Returns the results of `decode` and `marginals`."""
+        """Returns the results of `decode` and of `marginals`."""
         return self.decode(logits, mask), self.marginals(logits, mask)
 
     def predict(self, logits: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns `decode` and `marginals` of NumPy arrays, from a graph: eager loops are slow."""
+        """Calls the layer on NumPy arrays, in a graph, because its loops are slow in eager mode."""
         if self._predict is None:
             inputs = keras.Input((None, self.num_labels)), keras.Input((None,), dtype="int32")
-            # Not the model itself, which Keras would take for a part of the layer.
+            # Keeps only the method: Keras would track the model itself as a part of the layer.
             self._predict = keras.Model(inputs, self(*inputs)).predict_on_batch
         return self._predict((logits, np.asarray(mask, "int32")))
 
@@ -84,7 +90,7 @@ class ConditionalRandomField(keras.layers.Layer):
 
         Args:
             logits: `[B, T, L]`.
-            tags: `[B, T]` int32, anything where the mask is 0.
+            tags: `[B, T]` int32; any value where the mask is 0.
             mask: `[B, T]`, 1 or True at the tokens that count.
 
         Returns:
@@ -106,7 +112,11 @@ class ConditionalRandomField(keras.layers.Layer):
         return score - log_partition
 
     def marginals(self, logits: Any, mask: Any) -> Any:
-        """Returns each token's label probabilities over all sequences (forward-backward).
+        """Returns each token's label probabilities, summed over all sequences (forward-backward).
+
+        Args:
+            logits: `[B, T, L]`.
+            mask: `[B, T]`, 1 or True at the tokens that count.
 
         Returns:
             `[B, T, L]` float32; zeros where the mask is 0.
@@ -136,7 +146,7 @@ class ConditionalRandomField(keras.layers.Layer):
         counts = ops.transpose(ops.cast(mask, "bool"))  # [T, B]
 
         def backward_step(following: Any, scores: Any, counts: Any) -> Any:
-            # Keras turns argmax into bit operations that other runtimes lack.
+            # Keras' argmax uses bit operations that other runtimes lack.
             best = ops.top_k(scores + ops.take(columns, following, axis=0), 1)[1]
             return ops.where(counts, ops.cast(ops.squeeze(best, -1), "int32"), following)
 
@@ -155,14 +165,15 @@ class ConditionalRandomField(keras.layers.Layer):
     def _lattice(self, logits: Any, mask: Any) -> Any:
         """Returns scores of tokens `[T, B, L + 1]` float32.
 
-        At tokens that do not count, the boundary's score is 0. `_step` recognizes them by it.
+        The boundary's score is `IMPOSSIBLE` at tokens that count, and 0 at other tokens. `_step`
+        skips the tokens where it is 0.
         """
         counts = ops.cast(ops.expand_dims(mask, -1), "float32")
         scores = ops.concatenate([ops.cast(logits, "float32"), counts * IMPOSSIBLE], axis=-1)
         return ops.transpose(scores, (1, 0, 2))
 
     def _boundary(self, lattice: Any) -> Any:
-        """Returns the state before the first token: `[B, L + 1]`, certainly the boundary."""
+        """Returns the state before the first token, `[B, L + 1]`: only the boundary is possible."""
         scores = np.full(self.num_labels + 1, IMPOSSIBLE, "float32")
         scores[-1] = 0.0
         return ops.zeros_like(lattice[0]) + scores
@@ -173,7 +184,12 @@ def _max(x: Any, axis: int) -> Any:
 
 
 def _step(reduce: Callable[..., Any], table: Any) -> Callable[[Any, Any], Any]:
-    """Returns the step from one token's reduced path scores to the next token's."""
+    """Returns the function that computes a token's path scores from the previous token's.
+
+    Args:
+        reduce: combines the scores of all previous labels: a maximum or a logsumexp.
+        table: scores of transitions `[L + 1, L + 1]`.
+    """
 
     def step(before: Any, scores: Any) -> Any:
         into = reduce(ops.expand_dims(before, 2) + table, axis=1)
@@ -185,17 +201,17 @@ def _step(reduce: Callable[..., Any], table: Any) -> Callable[[Any, Any], Any]:
 def _scan(
     step: Callable[[Any, Any], Any], state: Any, inputs: Any, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """Returns the last state and all states `[T, ...]`, with a gradient."""
+    """Returns the last state and all states `[T, ...]`; gradients pass through."""
     return ops.scan(lambda state, x: (step(state, x),) * 2, state, inputs, reverse=reverse)
 
 
 def _loop(
     step: Callable[..., Any], state: Any, inputs: tuple[Any, ...], reverse: bool = False
 ) -> Any:
-    """Returns all states `[T, ...]` without a gradient, by operations that every runtime has.
+    """Returns all states `[T, ...]`, without a gradient, with operations that every runtime has.
 
-    A scan needs lists of tensors, which TFLite and ONNX lack. Here, each step copies all states and
-    puts the new one into its place. The copies cost less than the steps.
+    `ops.scan` needs lists of tensors, which TFLite and ONNX lack. Here, each step copies the tensor
+    of all states and sets the new state in it. A copy costs less than a step.
     """
     length = ops.shape(inputs[0])[0]
     # [T, 1, ...], one axis more than the state has

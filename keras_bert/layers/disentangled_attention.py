@@ -1,4 +1,4 @@
-"""Disentangled attention of DeBERTa: content and relative positions have terms of their own."""
+"""Disentangled attention of DeBERTa: separate terms for content and for relative positions."""
 
 from typing import Any
 
@@ -12,11 +12,12 @@ from keras_bert.layers.configured import Configured, dense_gradient
 
 
 def rows_of_distances(config: EncoderConfig) -> np.ndarray:
-    """Returns the table's row for each distance.
+    """Returns the row of each distance in the table of `RelativePositions`.
 
     DeBERTa (He et al. 2020, https://arxiv.org/abs/2006.03654, equation 3) has a row for each
-    distance below k and clips the others. DeBERTa-v2 has k buckets to each side. The inner half
-    hold one distance each. The outer half grow logarithmically up to `config.relative_positions`.
+    distance below k; larger distances have the outermost row. DeBERTa-v2 has k buckets on each
+    side. The inner half of the buckets hold one distance each. The buckets of the outer half grow
+    logarithmically, up to the distance `config.relative_positions`.
 
     Returns:
         `[2L + 1]` int32 for the distances -L to L, where L is `config.relative_positions`. Larger
@@ -51,15 +52,15 @@ class RelativePositions(Configured, keras.layers.Layer):
             self.normalization = self.layer_norm(config.hidden_size, "layer_norm")
 
     def call(self, token_ids: Any) -> tuple[Any, Any]:
-        """Returns the embeddings of all distances within texts of the shape `[B, T]`.
+        """Returns the embeddings of all distances between two tokens of texts `[B, T]`.
 
-        There are 2T - 1 distances for T² pairs. Their rows are computed outside of the graph,
-        because TFLite has no logarithm, sign or absolute value of integers.
+        The T² pairs of positions have only 2T - 1 distances. The row of each distance is computed
+        outside of the graph, because TFLite has no logarithm, sign or absolute value of integers.
 
         Returns:
-            Two tensors `[2T, H]`. In row c of the first, the query stands T - 1 - c positions
-            after its key; in row c of the second, c - (T - 1) positions. No pair of positions
-            needs the last rows. They make the number even.
+            Two tensors `[2T, H]`. Row c of the first is for a query that stands T - 1 - c positions
+            after its key. Row c of the second is for a query c - (T - 1) positions after its key.
+            The last row of each is not used; it makes the number of rows even.
         """
         table = dense_gradient(self.table)
         if self.normalization is not None:
@@ -75,13 +76,14 @@ class RelativePositions(Configured, keras.layers.Layer):
 class DisentangledSelfAttention(SelfAttention):
     """Self-attention whose logits have a term for content and one or two for relative positions.
 
-    He et al. 2020 (https://arxiv.org/abs/2006.03654), section 3.1: with δ the row of the distance
-    from key j to query i,
+    See He et al. 2020 (https://arxiv.org/abs/2006.03654), section 3.1. If δ is the row of the
+    distance from key j to query i,
 
         logits_ij = (q_i · k_j + q_i · K_δ + k_j · Q_δ) / √(d · number of terms).
 
-    K ("c2p", content to position) and Q ("p2c") are projections of the embedding of relative
-    positions. They have weights of their own unless `config.shared_position_keys`.
+    The embeddings of relative positions are projected to K for the second term ("c2p", content to
+    position) and to Q for the third term ("p2c", position to content). These projections have their
+    own weights unless `config.shared_position_keys`.
     """
 
     def build(self, input_shape: Any = None) -> None:
@@ -96,7 +98,7 @@ class DisentangledSelfAttention(SelfAttention):
             self.position_query = self.dense(size, size, "position_query")
 
     def logits(self, query: Any, key: Any, relative: Any, training: bool | None) -> Any:
-        """Returns logits as `SelfAttention.logits`; `relative` comes from `RelativePositions`."""
+        """Returns logits like `SelfAttention.logits`; `relative` is from `RelativePositions`."""
         by_key, by_query = (self.position_dropout(x, training=training) for x in relative)
         batch, num_heads, length, head_size = ops.shape(query)
         heads = (1, 2 * length, num_heads, head_size)
@@ -105,8 +107,8 @@ class DisentangledSelfAttention(SelfAttention):
         logits = super().logits(query, key, None, training)
         if "c2p" in self.config.position_terms:
             project = self.key if shared else self.position_key
-            # The copies for each text cost nothing. With one head, TensorFlow's product of
-            # [B, 1, ...] and [1, 1, ...] writes where it must not (oneDNN, 2.21).
+            # Copying to each text costs nothing. Without it, if there is one head, TensorFlow
+            # 2.21's product of [B, 1, ...] and [1, 1, ...] writes to wrong memory (oneDNN).
             position_key = ops.broadcast_to(split_heads(project(by_key), heads), everywhere)
             logits += _by_pair(super().logits(query, position_key, None, training))
         if "p2c" in self.config.position_terms:
@@ -119,11 +121,11 @@ class DisentangledSelfAttention(SelfAttention):
 
 
 def _by_pair(x: Any) -> Any:
-    """Turns columns for distances into columns for positions.
+    """Converts columns for distances to columns for positions of keys.
 
-    Entry (i, j) of the result is entry (i, j - i + T - 1) of `x`: row i is shifted i columns to the
-    left. Reading the rows with a stride of one less than their width does that. The T² indices of
-    a gather would cost more than the products.
+    Entry (i, j) of the result is entry (i, j - i + T - 1) of `x`, so each row is shifted by one
+    column more than the row above. To shift them, the code reads `x` as if its rows were one column
+    shorter. A gather with T² indices would take longer than the products of attention.
 
     Args:
         x: `[B, N, T, 2T]`.

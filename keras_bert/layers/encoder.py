@@ -66,7 +66,8 @@ class EmbeddingSum(Configured, keras.layers.Layer):
             segment_ids: `[B, T]` int32, or None for all zeros.
             padding_mask: `[B, T]` int32, or None for all ones. It has no effect if
                 `config.position_offset` is 0.
-            position_ids: `[B, T]` int32, rows of the position table, or None for consecutive rows.
+            position_ids: `[B, T]` int32, indices of rows in the position table, or None for
+                consecutive rows.
 
         Returns:
             `[B, T, E]`, or `[B, T, H]` if `config.projection_first`, in the compute dtype.
@@ -90,8 +91,8 @@ class EmbeddingSum(Configured, keras.layers.Layer):
             return table
         if segment_ids is None:
             segment_ids = ops.zeros_like(token_ids)
-        # Two rows: a product with a one-hot matrix is faster than a lookup, and its gradient
-        # is dense.
+        # The table is small: a product with a one-hot matrix is faster than a lookup, and its
+        # gradient is dense.
         one_hot = ops.one_hot(segment_ids, self.config.num_segments, dtype=table.dtype)
         return ops.matmul(one_hot, table)
 
@@ -142,7 +143,8 @@ class EncoderLayer(Configured, keras.layers.Layer):
     ) -> tuple[Any, Any]:
         """Applies both blocks; arguments and results as in `SelfAttention.call`.
 
-        If `queries` are given, the blocks transform them, and they attend to `x`.
+        If `queries` are given, the layer transforms the queries instead of `x`, and they attend to
+        `x`.
         """
         attended, probabilities = self.attention(
             x, bias, relative, queries, need_probabilities=need_probabilities, training=training
@@ -156,7 +158,7 @@ class EncoderLayer(Configured, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class FirstTokenPooler(Configured, keras.layers.Layer):
-    """tanh(W h + b) of the first token, `[CLS]`: the pooler that is part of BERT."""
+    """BERT's pooler: tanh(W h + b), where h is the output at the first token, `[CLS]`."""
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the projection; the shape of the input does not matter."""
@@ -164,7 +166,7 @@ class FirstTokenPooler(Configured, keras.layers.Layer):
         self.projection = self.dense(size, size, "dense", activation="tanh")
 
     def call(self, sequence_output: Any) -> Any:
-        """Returns the vectors `[B, H]` of texts `[B, T, H]`."""
+        """Returns vectors `[B, H]` from the encoder's output `[B, T, H]`."""
         return self.projection(sequence_output[:, 0])
 
 
@@ -172,28 +174,28 @@ class FirstTokenPooler(Configured, keras.layers.Layer):
 class Encoder(Configured, keras.Model):
     """The encoder of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
 
-    The constructor makes all weights. The attribute `preprocessor` (texts to inputs) is set by
-    checkpoints that have a tokenizer.
+    The constructor makes all weights. The attribute `preprocessor`, which turns texts into inputs,
+    is None in a new encoder. `keras_bert.load` sets it if the checkpoint has a tokenizer.
 
     If `config.embedding_size` differs from `config.hidden_size`, the embedding is projected
-    (ALBERT, Lan et al. 2019, https://arxiv.org/abs/1909.11942, section 3.1). Layers may share
-    their weights (same section). With `config.relative_positions`, attention is disentangled
-    (DeBERTa, He et al. 2020, https://arxiv.org/abs/2006.03654).
+    (ALBERT, Lan et al. 2019, https://arxiv.org/abs/1909.11942, section 3.1). With
+    `config.layer_groups`, layers share weights (same section). With `config.relative_positions`,
+    attention is disentangled (DeBERTa, He et al. 2020, https://arxiv.org/abs/2006.03654).
 
     Args:
         config: the encoder's configuration.
-        embeddings: layer of another encoder to share; None makes a new layer.
+        embeddings: another encoder's embedding layer, to share its weights. None makes a new layer.
         **kwargs: `name` and `dtype`, as in every Keras model.
 
     Raises:
-        InputError: if the shared embeddings are of another width.
+        InputError: if the shared embeddings have another width than `config.embedding_size`.
 
     Example:
         >>> encoder = Encoder(EncoderConfig.preset("bert_tiny"))
         >>> outputs = encoder({"token_ids": np.array([[101, 7592, 102, 0]], "int32"),
         ...                    "padding_mask": np.array([[1, 1, 1, 0]], "int32")})
         >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
-        ((1, 4, 128), (1, 128))
+        (TensorShape([1, 4, 128]), TensorShape([1, 128]))
     """
 
     def __init__(
@@ -261,28 +263,28 @@ class Encoder(Configured, keras.Model):
                 `token_ids`: required.
                 `segment_ids`: zeros by default.
                 `padding_mask`: 1 at tokens, 0 at padding; ones by default.
-                `position_ids`: rows of the position table.
-                `document_ids`: number of the document from 1, and 0 at padding, if rows hold
-                several documents. No document attends to another, and positions begin anew in
-                each.
+                `position_ids`: indices of rows in the position table; consecutive by default.
+                `document_ids`: for rows that hold several documents, each token's document, counted
+                from 1 in each row, and 0 at padding. Documents do not attend to each other, and
+                the positions of each document start at the first position.
             training: whether dropout is active.
             return_hidden_states: whether to return every layer's output.
             return_attentions: whether to return every layer's attention probabilities.
-            decoder_positions: `[P, H]`, P ≥ T, absolute positions for DeBERTa's enhanced mask
-                decoder (section 3.2). The decoder adds them to the last layer's input and applies
-                the last layer twice.
+            decoder_positions: `[P, H]`, P ≥ T, embeddings of absolute positions for DeBERTa's
+                enhanced mask decoder (section 3.2). The decoder adds them to the last layer's input
+                and applies the last layer twice.
 
         Returns:
             A dictionary with these entries:
             `sequence_output`: `[B, T, H]`.
-            `pooled_output`: `[B, H]`, of a row's first document, if the configuration has a
-            pooler.
+            `pooled_output`: `[B, H]`, if the configuration has a pooler. In a row of several
+            documents, it is the output of the first document.
             `decoded_output`: `[B, T, H]`, if `decoder_positions` are given.
             `hidden_states`: list of the embedding and each layer's output `[B, T, H]`, on request.
-            `attentions`: list of `[B, N, T, T]`, on request.
+            `attentions`: list of each layer's attention probabilities `[B, N, T, T]`, on request.
 
         Raises:
-            InputError: if `token_ids` are missing or longer than the positions.
+            InputError: if `token_ids` are missing, or T is larger than the number of positions.
         """
         if "token_ids" not in inputs:
             raise InputError(f"The inputs hold {sorted(inputs)}, but need 'token_ids' [B, T].")
@@ -308,7 +310,7 @@ class Encoder(Configured, keras.Model):
         if self.projection is not None:
             x = self.projection(x)
         batch, length, hidden_size = ops.shape(x)
-        matrix, relative = (batch * length, hidden_size), None  # a matrix is what layers take
+        matrix, relative = (batch * length, hidden_size), None  # layers take a matrix
         if self.relative_positions is not None:
             relative = self.relative_positions(token_ids)
         hidden_states, attentions = [x], list[Any]()
@@ -353,7 +355,7 @@ class Encoder(Configured, keras.Model):
         """Returns 0 where `mask` is true, and `mask_value` elsewhere, float32.
 
         Args:
-            mask: `[B, T]` for all positions alike, or `[B, T, T]` with a row for each query.
+            mask: `[B, T]`, the same for all queries, or `[B, T, T]` with a row for each query.
 
         Returns:
             `[B, 1, 1, T]` or `[B, 1, T, T]`.

@@ -1,4 +1,4 @@
-"""Heads: the encoder's outputs to one vector per text, or to logits, always float32."""
+"""Layers that turn the encoder's outputs into one vector per text, or into float32 logits."""
 
 from typing import Any
 
@@ -20,11 +20,11 @@ class TextPooling(Configured, keras.layers.Layer):
     Args:
         config: the encoder's configuration.
         mode: "pooled" (the encoder's pooler), "first" (the first token), "mean" (mean of all
-            tokens without padding) or "attention" (mean weighted by softmax(w·h), Yang et al.
-            2016, https://aclanthology.org/N16-1174).
+            tokens without padding) or "attention" (mean weighted by softmax(w·h), with a learned
+            vector w; Yang et al. 2016, https://aclanthology.org/N16-1174).
 
     Raises:
-        InputError: if the mode is unknown, or "pooled" for an encoder without pooler.
+        InputError: if the mode is unknown, or if it is "pooled" and the encoder has no pooler.
     """
 
     arguments = ("mode",)
@@ -46,7 +46,7 @@ class TextPooling(Configured, keras.layers.Layer):
             self.score = self.dense(self.config.hidden_size, 1, "score", use_bias=False)
 
     def call(self, outputs: dict[str, Any], padding_mask: Any) -> Any:
-        """Returns vectors `[B, H]` for the encoder's outputs and the int32 mask `[B, T]`."""
+        """Returns vectors `[B, H]` from the encoder's outputs and the mask `[B, T]` int32."""
         x = outputs["sequence_output"]
         if self.mode == "pooled":
             return outputs["pooled_output"]
@@ -63,16 +63,16 @@ class TextPooling(Configured, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class MaskedLMHead(Configured, keras.layers.Layer):
-    """Dense, activation, LayerNorm, then the token embedding transposed, plus a bias per token.
+    """Dense, activation, LayerNorm, product with an output matrix `[V, E]`, plus a bias per token.
 
     See BERT, section 3.1, task 1. If the head is `tied`, the output matrix is the token embedding,
-    an input. Otherwise the head has a matrix `decoder` `[V, E]`.
+    an argument of `call`. Otherwise the output matrix is the head's own weight `decoder`.
 
     Args:
         config: the encoder's configuration.
         tied: whether the output matrix is the token embedding.
-        enhanced: whether the head has the absolute positions `[max_positions, H]` of DeBERTa's
-            enhanced mask decoder. Then the encoder's input has no positions.
+        enhanced: whether the head has the table of absolute positions `[max_positions, H]` for
+            DeBERTa's enhanced mask decoder. Then the encoder's input has no positions.
     """
 
     arguments = ("tied", "enhanced")
@@ -112,7 +112,7 @@ class MaskedLMHead(Configured, keras.layers.Layer):
         """
         x = sequence_output
         if masked_positions is not None:
-            # A product with a one-hot matrix picks the rows exactly. Its gradient needs no
+            # A product with a one-hot matrix selects the rows exactly. Its gradient needs no
             # scatter, which is slow on TPUs.
             one_hot = ops.one_hot(masked_positions, ops.shape(x)[1], dtype=x.dtype)
             x = ops.matmul(one_hot, x)  # [B, P, H]
@@ -123,13 +123,13 @@ class MaskedLMHead(Configured, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class ClassificationHead(Configured, keras.layers.Layer):
-    """Dropout, then one linear layer; with an activation, a dense layer before both.
+    """Dropout, then one linear layer. If there is an activation, a dense layer comes before both.
 
     Args:
         config: the encoder's configuration.
         num_labels: number of logits.
         rate: dropout rate; None means the configuration's `classifier_dropout`.
-        activation: activation of the dense layer `[H, H]`; "" means no such layer.
+        activation: activation of the dense layer `[H, H]`; "" means that there is no dense layer.
         input_dropout: whether there is dropout before the dense layer, too.
     """
 
@@ -198,7 +198,7 @@ class ReplacedTokenHead(Configured, keras.layers.Layer):
 
         Args:
             sequence_output: `[B, T, H]`.
-            document_ids: `[B, T]` int32, as in `Encoder`.
+            document_ids: `[B, T]` int32, as in `Encoder.call`.
 
         Returns:
             Logits `[B, T]` float32.

@@ -1,4 +1,4 @@
-"""Metrics of benchmarks, as plain functions on NumPy arrays."""
+"""Metrics of common benchmarks, as functions of NumPy arrays."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,16 +20,20 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
 
 
 def measure(names: Sequence[str], targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """Returns metrics by name; the larger, the better.
+    """Returns metrics by name. Larger values are better.
 
     Args:
         names: keys of `METRICS`.
-        targets: right values: label ids `[N]`, indicators 0 and 1 `[N, L]` for several labels per
-            example, or numbers `[N]` for the correlations.
+        targets: right values: label ids `[N]`; for several labels per example, 0 or 1 for each
+            label, `[N, L]`; or numbers `[N]` for the correlations.
         predictions: predicted values of the same shape.
 
     Raises:
         InputError: if a name is unknown, there are no examples, or the shapes differ.
+
+    Example:
+        >>> measure(["accuracy", "f1"], np.array([0, 1, 1, 1]), np.array([0, 1, 0, 1]))
+        {'accuracy': 0.75, 'f1': 0.8}
     """
     targets, predictions = np.asarray(targets), np.asarray(predictions)
     if targets.shape != predictions.shape:

@@ -1,32 +1,33 @@
 """Metrics of labels: accuracy, F1 and Matthews' correlation.
 
-`targets` and `predictions` are label ids `[N]`, or indicators 0 and 1 `[N, L]` if an example
-has any number of labels. A ratio without a denominator counts as 0, as in scikit-learn.
+`targets` and `predictions` are label ids `[N]`. If an example can have any number of labels, they
+are 0 or 1 for each label, `[N, L]`. If the denominator of a ratio is 0, the ratio counts as 0, as
+in scikit-learn.
 """
 
 import numpy as np
 
 
 def accuracy(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Ratio of the examples that are entirely right."""
+    """Ratio of the examples whose labels are all right."""
     same = np.asarray(targets) == np.asarray(predictions)
     return float(same.reshape(len(same), -1).all(axis=1).mean())
 
 
 def f1(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Harmonic mean of precision and recall of label 1, `[N]`."""
+    """Harmonic mean of precision and recall of label 1, for label ids `[N]`."""
     right, predicted, actual = _counts(np.equal(targets, 1), np.equal(predictions, 1))
     return float(_ratio(2 * right, predicted + actual))
 
 
 def macro_f1(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Mean of the F1 of every label that occurs (of every column of `[N, L]`)."""
+    """Mean F1 of all labels that occur, or of all columns of `[N, L]`."""
     right, predicted, actual = _counts(*_indicators(targets, predictions))
     return float(_ratio(2 * right, predicted + actual).mean())
 
 
 def micro_f1(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """F1 of all single decisions; for `[N]` the same as accuracy."""
+    """F1 of the decisions about all labels together. For label ids `[N]`, this is the accuracy."""
     right, predicted, actual = _counts(*_indicators(targets, predictions))
     return float(_ratio(2 * right.sum(), predicted.sum() + actual.sum()))
 
@@ -39,13 +40,13 @@ def matthews(targets: np.ndarray, predictions: np.ndarray) -> float:
     right, predicted, actual = _counts(*_indicators(targets, predictions))
     total = len(targets)
     covariance = right.sum() * total - predicted @ actual
-    # Floats: from some 50,000 examples on, integers cannot hold the product of two squares.
+    # From some 50,000 examples on, integers cannot hold the product of two squares, but floats can.
     variances = float(total**2 - predicted @ predicted) * float(total**2 - actual @ actual)
     return float(_ratio(covariance, np.sqrt(variances)))
 
 
 def _indicators(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns bool `[N, L]` with a column for each label that occurs."""
+    """Returns targets and predictions as bool `[N, L]`, with a column for each occurring label."""
     targets, predictions = np.asarray(targets), np.asarray(predictions)
     if targets.ndim == 2:
         return targets.astype(bool), predictions.astype(bool)

@@ -1,4 +1,4 @@
-"""Correlations of numbers `[N]` with numbers `[N]`; nan if all of one side are equal."""
+"""Correlations of numbers `[N]` with numbers `[N]`; NaN if all targets or predictions are equal."""
 
 import numpy as np
 
@@ -10,14 +10,14 @@ def pearson(targets: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def spearman(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Correlation of the ranks; equal values share the mean of their ranks."""
+    """Correlation of the ranks of two lists of numbers. Equal values have their mean rank."""
     return pearson(_ranks(targets), _ranks(predictions))
 
 
 def _standardized(values: np.ndarray) -> np.ndarray:
     """Centers values and scales them to length 1."""
     values = np.asarray(values, float)
-    if (values == values[0]).all():  # its centered values would be rounding errors, not zeros
+    if (values == values[0]).all():  # centered values would be rounding errors, not 0
         return np.full_like(values, np.nan)
     centered = values - values.mean()
     centered = centered / np.abs(centered).max()  # the square of a tiny number would be 0

@@ -1,4 +1,4 @@
-"""Metrics of entities: an entity is right if its words and its label are."""
+"""Metrics of entities: an entity is right if its label, first word and last word are right."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,15 +14,20 @@ def entity_scores(
 ) -> dict[str, float]:
     """Returns `precision`, `recall` and `f1` of all entities of all texts (micro average).
 
-    As the CoNLL-2003 task (https://aclanthology.org/W03-0419) and seqeval: a ratio without a
-    denominator counts as 0.
+    The definitions follow the CoNLL-2003 task (https://aclanthology.org/W03-0419) and seqeval. If
+    the denominator of a ratio is 0, the ratio counts as 0.
 
     Args:
-        targets: right entities of each of N texts: label, first word, and the word after the last.
+        targets: right entities of each of N texts: label, index of the first word, and index of the
+            word after the last.
         predictions: predicted entities of each text.
 
     Raises:
         InputError: if the numbers of texts differ.
+
+    Example:
+        >>> entity_scores([[("PER", 0, 2), ("LOC", 3, 4)]], [[("PER", 0, 2)]])["recall"]
+        0.5
     """
     right, found, there = (counts.total() for counts in _counts(targets, predictions))
     return _ratios(right, found, there)
@@ -31,9 +36,9 @@ def entity_scores(
 def entity_report(
     targets: Sequence[Iterable[Span]], predictions: Sequence[Iterable[Span]]
 ) -> dict[str, dict[str, Any]]:
-    """Returns the scores of `entity_scores` and `support` for every label, in alphabetical order.
+    """Returns the scores of `entity_scores` for every label, in alphabetical order.
 
-    Support is the number of right entities with the label.
+    Each dictionary also has `support`, the number of entities with the label in the targets.
     """
     right, found, there = _counts(targets, predictions)
     return {

@@ -1,10 +1,10 @@
-"""Metrics of retrieval: the rank of the right text, ordered by the cosine to a query."""
+"""Metrics of retrieval: the rank of the right document if documents are ordered by cosine."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-_QUERIES = 1024  # at a time, so that a large matrix is never whole
+_QUERIES = 1024  # at a time, so that the matrix of cosines stays small
 
 
 def ranks(
@@ -13,16 +13,16 @@ def ranks(
     own: np.ndarray,
     right: Sequence[Sequence[int]],
 ) -> np.ndarray:
-    """Returns the rank of each query's own document among the wrong documents, from 1 on.
+    """Returns the rank, from 1 on, of each query's own document among the wrong documents.
 
-    Of equally near documents the wrong ones come first, so a model that makes all texts alike
-    finds nothing.
+    Documents are ordered by their cosine with the query. If cosines are equal, the wrong documents
+    come first. So a model that gives all texts the same vector finds nothing.
 
     Args:
         queries: vectors `[N, H]`.
         documents: vectors `[M, H]`.
         own: index of each query's own document, int `[N]`.
-        right: indices of all right documents of each query, N lists.
+        right: N lists: indices of all right documents of each query, its own included.
 
     Returns:
         Int `[N]`.
@@ -40,7 +40,7 @@ def ranks(
 
 
 def accuracy_at_1(ranks: np.ndarray) -> float:
-    """Ratio of the ranks that are 1."""
+    """Ratio of the queries whose rank is 1."""
     return float(np.mean(ranks == 1))
 
 

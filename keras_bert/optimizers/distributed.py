@@ -1,4 +1,4 @@
-"""AdamW, as BERT's (section A.2), and LAMB, exact under any strategy."""
+"""AdamW and LAMB for TensorFlow's distribution strategies, as in BERT (section A.2)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def adamw_update(
     decay: float | None,
     update: Update,
 ) -> None:
-    """Updates a variable and its moments as `update_rules.adamw`, by TensorFlow's fused kernel."""
+    """Does the update of `update_rules.adamw`, with TensorFlow's fused kernel."""
     if decay:
         variable.assign(variable * (1 - update.rate * decay))
     beta_1, beta_2 = (tf.constant(beta, variable.dtype) for beta in update.betas)
@@ -39,7 +39,7 @@ def adamw_update(
         lr=update.rate,
         beta1=beta_1,
         beta2=beta_2,
-        # The kernel adds it before the second moment is corrected: far more, in the first steps.
+        # The kernel adds epsilon before it corrects the second moment, so epsilon is scaled here.
         epsilon=tf.constant(update.epsilon, variable.dtype) * tf.sqrt(1 - update.powers[1]),
         grad=gradient,
     )
@@ -53,7 +53,7 @@ def lamb_update(
     decay: float | None,
     update: Update,
 ) -> None:
-    """Updates a variable and its moments as `update_rules.lamb`."""
+    """Does the update of `update_rules.lamb`."""
     variables = (variable, momentum, velocity)
     weight = Weight(*(tf.convert_to_tensor(x) for x in variables))
     for old, new in zip(variables, lamb(weight, gradient, decay, update), strict=True):
@@ -64,17 +64,19 @@ def lamb_update(
 class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2017, arXiv 1711.05101).
 
-    Keras' own optimizers clip the gradients of each replica and add them afterwards. This one
-    takes gradients that have been added and clipped.
+    Keras' own optimizers clip the gradients of each replica and add them afterwards. This optimizer
+    takes gradients that have already been added up and clipped.
 
     Args:
-        variables: name to variable, made under the strategy in whose scope this is called.
-        schedule: function from step, counted from 0, to learning rate.
-        weight_decay: weight decay per unit of learning rate, on the weights that `decays` names.
+        variables: variables by name. The optimizer must be made in the scope of the strategy that
+            made them.
+        schedule: function that returns the learning rate for a step, counted from 0.
+        weight_decay: weight decay, multiplied by the learning rate. It applies to weights for which
+            `decays` returns True.
         betas: decay rates of the moments.
         epsilon: number added to the root of the corrected second moment.
-        loss_scale: scale of the loss for float16. The gradients are already divided by the scale.
-            If a gradient is not finite, only the scale changes.
+        loss_scale: scale of the loss for float16. The gradients must already be divided by the
+            scale. If a gradient is not finite, only the scale changes.
     """
 
     update = staticmethod(adamw_update)
@@ -94,7 +96,7 @@ class AdamW:
 
     @property
     def state(self) -> dict[str, tf.Variable]:
-        """Variables of a checkpoint by name: the moments and, if there is one, the loss scale."""
+        """Variables to save in a checkpoint, by name: the moments and the loss scale's state."""
         moments = {"momentum": self.momentums, "velocity": self.velocities}
         state = {f"{kind}/{name}": v for kind, vs in moments.items() for name, v in vs.items()}
         return state | (self.loss_scale.state if self.loss_scale else {})
@@ -105,11 +107,12 @@ class AdamW:
         return self.loss_scale.value.read_value() if self.loss_scale else 1.0
 
     def apply(self, gradients: Mapping[str, tf.Tensor], finite: Any = True) -> None:
-        """Updates every variable; called on every replica, with the same gradients.
+        """Updates every variable; every replica must call this method with the same gradients.
 
         Args:
             gradients: gradients by the variable's name.
-            finite: whether all gradients are finite, a bool scalar; used with a loss scale.
+            finite: whether all gradients are finite, a bool scalar. It is used only with a loss
+                scale.
         """
         replica = tf.distribute.get_replica_context()
         replica.merge_call(self._apply, args=(dict(gradients), finite))
@@ -143,17 +146,17 @@ class AdamW:
 
 
 class LAMB(AdamW):
-    """Adam whose steps are as long as the weights, for large batches.
+    """Adam whose step for each weight is scaled by the weight's norm, for large batches.
 
     You et al. 2019 (https://arxiv.org/abs/1904.00962, algorithm 2). As in the authors' code,
-    the weights that do not decay are updated as by Adam.
+    weights without weight decay get Adam's update.
     """
 
     update = staticmethod(lamb_update)
 
 
 OPTIMIZERS: dict[str, type[AdamW]] = {"adamw": AdamW, "lamb": LAMB}
-"""Optimizers by name."""
+"""Optimizer class of each name."""
 
 
 def _zeros_like(variable: tf.Variable) -> tf.Variable:

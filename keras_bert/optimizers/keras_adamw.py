@@ -21,21 +21,23 @@ from keras_bert.optimizers.update_rules import (
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class KerasAdamW(keras.optimizers.AdamW):
-    """Makes the updates of `keras_bert.optimizers.distributed.AdamW` inside `fit`.
+    """Does the updates of `keras_bert.optimizers.distributed.AdamW` inside `fit`.
 
-    `fit` accepts a Keras optimizer only. Keras then adds up the replicas' gradients inside the
-    optimizer, so this adapter differs from Keras' AdamW as follows:
+    `fit` accepts only Keras optimizers. This one differs from Keras' AdamW as follows:
 
-    - The gradient is clipped after the replicas' gradients have been added up.
-    - The learning rate is a function of the updates, not of the micro-batches.
+    - Gradients are clipped after the replicas' gradients have been added up.
+    - With gradient accumulation, a schedule gets the number of updates, not of micro-batches.
     - Epsilon is added to the root of the corrected second moment, as in the paper and in torch.
-      Keras' epsilon amounts to 30 times as much in the first step.
-    - The learning rate and weight decay of a variable can have a multiplier.
+      Keras' epsilon has 30 times the effect in the first step.
+    - A variable can have a multiplier for its learning rate and weight decay.
 
     Args:
-        learning_rate: a number or a schedule of updates.
-        learning_rate_multipliers: path of a variable to its multiplier; 1 for all others.
-        **kwargs: options of Keras' AdamW. Biases and layer normalizations do not decay.
+        learning_rate: a number, or a schedule, which is called with the number of updates.
+        learning_rate_multipliers: multipliers by the variable's path; 1 for all other variables.
+        **kwargs: options of Keras' AdamW. Biases and layer normalizations have no weight decay.
+
+    Example:
+        >>> classifier.compile(KerasAdamW(2e-5, weight_decay=0.01), classifier.default_loss())
     """
 
     def __init__(
@@ -76,17 +78,17 @@ class KerasAdamW(keras.optimizers.AdamW):
         )
 
     def _apply_weight_decay(self, variables: Any) -> None:
-        """Leaves the weight decay to `update_step`."""
+        """Does nothing, because `update_step` applies the weight decay."""
 
     def _clip_gradients(self, grads: Any) -> Any:
-        """Leaves clipping to `_clip_sums`, after the gradients have been added up."""
+        """Does not clip, because `_clip_sums` clips the sums of the replicas' gradients."""
         return grads
 
     def _clip_sums(self, gradients: list[Any]) -> list[Any]:
         if not self.global_clipnorm:
             return super()._clip_gradients(gradients)
         norm = ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(x)) for x in gradients])))
-        # An overflow must not pass as an update of 0: the weights become NaN, and training stops.
+        # For an infinite norm, the factor would be 0 and hide the overflow. NaN stops training.
         factor = ops.where(ops.isfinite(norm), clip_factor(norm, self.global_clipnorm), np.nan)
         return [gradient * factor for gradient in gradients]
 
@@ -99,8 +101,8 @@ class KerasAdamW(keras.optimizers.AdamW):
             super()._backend_apply_gradients(grads, trainable_variables)
             return
         pairs = zip(grads, (variable.value for variable in trainable_variables), strict=True)
-        # Keras would add the gradients inside a condition on each replica. Replicas cannot
-        # communicate there.
+        # Keras would add up the replicas' gradients inside a `tf.cond`, where replicas cannot
+        # communicate.
         pairs = super()._all_reduce_sum_gradients(list(pairs))
         tf.distribute.get_replica_context().merge_call(self._accumulate, args=(pairs,))
 

@@ -1,21 +1,21 @@
-"""Dynamic loss scale for float16: a larger loss, so that small gradients do not vanish."""
+"""Dynamic loss scale for float16: a factor of the loss, so that small gradients do not become 0."""
 
 import tensorflow as tf
 
 INITIAL = 2.0**15
 LEAST = 1.0
-"""Smallest scale; if a gradient overflows with it, no scale helps."""
+"""Smallest scale. If a gradient overflows with this scale, no scale helps."""
 PATIENCE = 2000
 
 
 class LossScale:
-    """A power of two that is halved if a gradient overflows, and doubled after finite steps.
+    """Scale that is halved if a gradient overflows, and doubled after many finite steps.
 
     Micikevicius et al. 2017 (https://arxiv.org/abs/1710.03740, section 3.2).
 
     Args:
-        initial: first scale.
-        patience: number of finite steps until the scale is doubled.
+        initial: first scale, a power of two.
+        patience: number of steps without an overflow until the scale is doubled.
     """
 
     def __init__(self, initial: float = INITIAL, patience: int = PATIENCE):
@@ -26,7 +26,7 @@ class LossScale:
 
     @property
     def state(self) -> dict[str, tf.Variable]:
-        """Variables of a checkpoint by name, float32 scalars."""
+        """Variables to save in a checkpoint, by name: float32 scalars."""
         return {
             "loss_scale/value": self.value,
             "loss_scale/finite": self.finite,
@@ -35,14 +35,19 @@ class LossScale:
 
     @property
     def measures(self) -> dict[str, float]:
-        """Values for the log."""
+        """Values to log, by name."""
         return {
             "loss_scale": float(self.value.numpy()),
             "skipped_steps": float(self.skipped.numpy()),
         }
 
     def update(self, strategy: tf.distribute.Strategy, finite: tf.Tensor) -> None:
-        """Updates the scale after a step; `finite` tells whether all gradients were finite."""
+        """Updates the scale after a step.
+
+        Args:
+            strategy: the strategy that made the variables.
+            finite: whether all gradients of the step were finite, a bool scalar.
+        """
         value, steps = self.value.read_value(), self.finite.read_value() + 1
         double = steps >= self.patience
         fine = (tf.where(double, 2 * value, value), tf.where(double, 0.0, steps))

@@ -12,9 +12,20 @@ from keras import ops
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly from 0 to `peak` in `warmup_steps`, then falls to `final` at `total_steps`.
 
-    As in BERT (section A.2) and its published code, the first step's rate is 0, because
-    Adam's first update moves every weight by the whole rate. Without warm-up, the
-    first rate is the peak. Subclasses decay in other ways.
+    As in BERT (section A.2) and its published code, the first step's rate is 0, because Adam's
+    first update moves every weight by the whole rate. Without warm-up, the first step's rate is
+    `peak`. Subclasses replace the linear decay.
+
+    Args:
+        peak: largest learning rate.
+        warmup_steps: number of steps until the peak.
+        total_steps: number of steps until the final rate.
+        final: learning rate from `total_steps` on.
+
+    Example:
+        >>> schedule = WarmupLinearDecay(peak=1e-4, warmup_steps=100, total_steps=1000)
+        >>> [round(float(schedule(step)), 6) for step in (0, 50, 100, 550, 1000)]
+        [0.0, 5e-05, 0.0001, 5e-05, 0.0]
     """
 
     peak: float
@@ -33,7 +44,11 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         )
 
     def height(self, ahead: Any) -> Any:
-        """Returns the height above the final rate, from 1 to 0 as `ahead` goes from 1 to 0."""
+        """Returns the rate after warm-up, as a ratio: 1 is the peak, 0 the final rate.
+
+        Args:
+            ahead: ratio of the steps after warm-up that are still ahead, from 1 to 0.
+        """
         return ahead
 
     def get_config(self) -> dict[str, Any]:
@@ -43,16 +58,16 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WarmupCosineDecay(WarmupLinearDecay):
-    """Falls by half a period of the cosine (https://arxiv.org/abs/1608.03983, without restarts)."""
+    """Falls like half a period of a cosine (https://arxiv.org/abs/1608.03983, without restarts)."""
 
     def height(self, ahead: Any) -> Any:
-        """Falls as the cosine from 0 to π."""
+        """Returns 1 to 0, like a cosine between 0 and π."""
         return 0.5 - 0.5 * ops.cos(ahead * 3.141592653589793)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WarmupConstant(WarmupLinearDecay):
-    """Stays at the peak."""
+    """Stays at the peak after warm-up."""
 
     def height(self, ahead: Any) -> Any:
         """Returns 1 for every step."""
@@ -64,4 +79,4 @@ LR_SCHEDULES: dict[str, type[WarmupLinearDecay]] = {
     "cosine": WarmupCosineDecay,
     "constant": WarmupConstant,
 }
-"""Learning-rate schedules by name."""
+"""Class of each learning-rate schedule, by name."""

@@ -1,4 +1,4 @@
-"""How an optimizer changes one weight: pure functions, on any backend of Keras."""
+"""Updates of one weight by AdamW and LAMB, as pure functions for every backend of Keras."""
 
 from typing import Any, NamedTuple
 
@@ -8,21 +8,21 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-6
 """Constants of BERT's authors (section A.2, and optimization.py in their code)."""
 
 NOT_DECAYED = ("bias", "layer_norm")
-"""Parts of the names of weights without weight decay."""
+"""A weight has no weight decay if its name contains one of these."""
 
 
 def decays(name: str) -> bool:
-    """Returns whether weight decay applies to the weight of this name."""
+    """Returns whether weight decay applies to the weight with this name."""
     return not any(part in name for part in NOT_DECAYED)
 
 
 def clip_factor(norm: Any, global_clipnorm: float) -> Any:
-    """Returns the factor that shortens a gradient of this norm to at most `global_clipnorm`."""
+    """Returns the factor that scales a gradient with this norm to at most `global_clipnorm`."""
     return global_clipnorm / ops.maximum(norm, global_clipnorm)
 
 
 class Weight(NamedTuple):
-    """A weight and its moments, three arrays of one shape."""
+    """A weight and its two moments, three arrays of the same shape."""
 
     value: Any
     momentum: Any
@@ -30,11 +30,11 @@ class Weight(NamedTuple):
 
 
 class Update(NamedTuple):
-    """Numbers that all weights share in an update.
+    """Numbers of an update that are the same for all weights.
 
     Attributes:
         rate: learning rate, scalar.
-        powers: `betas` to the power of the number of this update.
+        powers: each of `betas` to the power n in the n-th update.
         betas: decay rates of the moments.
         epsilon: number added to the root of the corrected second moment.
     """
@@ -46,7 +46,7 @@ class Update(NamedTuple):
 
     @classmethod
     def number(cls, count: Any, rate: Any, betas: tuple[float, float], epsilon: float) -> "Update":
-        """Returns the update of a number, a float counted from 1."""
+        """Makes the numbers of the update `count`, a float counted from 1."""
         return cls(rate, (betas[0] ** count, betas[1] ** count), betas, epsilon)
 
 
@@ -55,9 +55,9 @@ def adamw(weight: Weight, gradient: Any, decay: float | None, update: Update) ->
 
     Args:
         weight: the weight before the update.
-        gradient: gradient of the loss, of the weight's shape.
-        decay: weight decay per unit of learning rate; None for a weight that does not decay.
-        update: numbers that all weights share.
+        gradient: gradient of the loss, in the weight's shape.
+        decay: weight decay, multiplied by the learning rate; None for a weight without decay.
+        update: numbers of the update.
     """
     moments, direction = _adam(weight, gradient, update)
     decayed = weight.value * (1 - update.rate * decay) if decay else weight.value
@@ -65,10 +65,10 @@ def adamw(weight: Weight, gradient: Any, decay: float | None, update: Update) ->
 
 
 def lamb(weight: Weight, gradient: Any, decay: float | None, update: Update) -> Weight:
-    """Adam with steps as long as the weight (You et al. 2019, arXiv 1904.00962, algorithm 2).
+    """Adam with a step scaled by the weight's norm (You et al. 2019, arXiv 1904.00962, alg. 2).
 
-    Takes the arguments of `adamw`. As in the authors' code, a weight that does not decay is
-    updated as by Adam.
+    The arguments are those of `adamw`. As in the authors' code, a weight without decay gets Adam's
+    update.
     """
     moments, direction = _adam(weight, gradient, update)
     if decay is not None:
@@ -79,7 +79,7 @@ def lamb(weight: Weight, gradient: Any, decay: float | None, update: Update) -> 
 
 
 def _adam(weight: Weight, gradient: Any, update: Update) -> tuple[tuple[Any, Any], Any]:
-    """Returns the new moments, and Adam's direction."""
+    """Returns the new moments, and the direction of Adam's step."""
     beta_1, beta_2 = update.betas
     momentum = beta_1 * weight.momentum + (1 - beta_1) * gradient
     velocity = beta_2 * weight.velocity + (1 - beta_2) * ops.square(gradient)

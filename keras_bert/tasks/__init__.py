@@ -1,1 +1,1 @@
-"""Tasks: an encoder with a head, for `model.fit`."""
+"""Tasks: models of an encoder and a head, ready for Keras' `fit`."""

@@ -1,8 +1,8 @@
-"""Answers from the scores of tokens as starts and as ends.
+"""Finds answers in a context from the start and end logits of its tokens.
 
 The algorithm is `write_predictions` in BERT's `run_squad.py`, with two differences. All pairs of a
 start and an end are scored, not only the 20 best starts and ends. An answer is a slice of the given
-text, so nothing has to be aligned.
+text; BERT's code joins tokens and then looks for the same text in the context.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_ANSWER_TOKENS = 30
 
 
 class Answer(NamedTuple):
-    """Span of a context, `context[start:end]`, with its score: start logit plus end logit."""
+    """Span `context[start:end]` of a context, and its score: start logit plus end logit."""
 
     text: str
     start: int
@@ -33,8 +33,8 @@ class Candidates(NamedTuple):
 
     Args:
         answers: answers with different texts, the best first; empty if the context is empty.
-        null_score: score of "no answer": `[CLS]` as start and as end, in the window with the
-            lowest score.
+        null_score: score of "no answer": start logit plus end logit of `[CLS]`, the lowest of all
+            windows.
     """
 
     answers: list[Answer]
@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
 
     @property
     def null_difference(self) -> float:
-        """Difference of `null_score` and the score of the best answer."""
+        """`null_score` minus the best answer's score; infinity if there is no answer."""
         return self.null_score - self.answers[0].score if self.answers else np.inf
 
 
@@ -55,11 +55,12 @@ def candidates_of(
 ) -> list[Candidates]:
     """Finds the best answers to N questions, over all windows of their contexts.
 
-    An answer counts in the window that gives the most context to its first token.
+    Windows overlap, so several windows may hold the same answer. An answer's score comes from the
+    window that gives the most context to the answer's first token.
 
     Args:
         rows: R windows, with offsets.
-        outputs: `start_logits` and `end_logits`, for each row an array `[T]`.
+        outputs: `start_logits` and `end_logits`, each with an array `[T]` for every row.
         contexts: N texts.
         n_best: number of answers to keep.
         max_answer_tokens: largest number of tokens in an answer.
@@ -86,7 +87,14 @@ def candidates_of(
 def _best_pairs(
     start_logits: np.ndarray, end_logits: np.ndarray, count: int, max_tokens: int
 ) -> list[tuple[float, int, int]]:
-    """Returns score, first and last token of the best spans; logits `[T]` of -inf are excluded."""
+    """Returns the best spans: score, first token and last token. Logits of -inf are excluded.
+
+    Args:
+        start_logits: `[T]`.
+        end_logits: `[T]`.
+        count: number of spans to return.
+        max_tokens: largest number of tokens in a span.
+    """
     padded = np.pad(end_logits, (0, max_tokens - 1), constant_values=-np.inf)
     ends = np.lib.stride_tricks.sliding_window_view(padded, max_tokens)  # [T, max_tokens]
     scores = (start_logits[:, np.newaxis] + ends).ravel()
@@ -100,7 +108,7 @@ def _best_pairs(
 
 
 def _different(spans: list[tuple[float, int, int]], context: str, n_best: int) -> list[Answer]:
-    """Returns the best spans with different texts; of equal scores, the first in the text."""
+    """Returns the best spans with different texts. If scores are equal, the earlier span wins."""
     answers: dict[str, Answer] = {}
     for score, start, end in sorted(spans, key=lambda span: (-span[0], *span[1:])):
         # Tokens may begin with a space.
@@ -120,15 +128,16 @@ def choose(
 
     Args:
         candidates: candidates for the answer.
-        null_threshold: the question has no answer if `null_difference` is above this. None means
-            that every question has an answer unless its context is empty.
+        null_threshold: the question has no answer if `null_difference` is above this number. None
+            means that every question has an answer unless its context is empty.
         n_best: number of candidates to return, if more than 1.
 
     Returns:
-        `answer`, `start`, `end` and `score`, the answer's probability among the candidates. No
-        answer is "", 0, 0; it is a candidate if there is a threshold. With a threshold, there is
-        also `null_difference`. With `n_best` above 1, `n_best` is a list of such dictionaries,
-        the best first.
+        A dictionary: `answer`, `start`, `end` and `score`, the answer's probability among the
+        candidates. If the question has no answer, `answer` is "", and `start` and `end` are 0.
+        With a threshold, "no answer" is one of the candidates, and the dictionary has
+        `null_difference` unless the context is empty. If `n_best` is above 1, the key `n_best`
+        holds a list of such dictionaries, the best first.
     """
     null = Answer("", 0, 0, candidates.null_score)
     entries = candidates.answers

@@ -19,8 +19,8 @@ PROBLEM_TYPES = ("single_label", "multi_label", "regression")
 class SequenceClassifier(Task):
     """An encoder with a linear layer on one vector per text (BERT, section 4.1).
 
-    If the encoder's configuration has a `classifier_activation`, a dense layer of the head
-    replaces the pooler, as in RoBERTa's code.
+    If the encoder's configuration has a `classifier_activation`, the head has a dense layer. By
+    default, it then takes the first token instead of the pooler's output, as in RoBERTa's code.
 
     Args:
         encoder: the encoder.
@@ -28,21 +28,21 @@ class SequenceClassifier(Task):
         labels: names of the labels, by id; default "0", "1", ...
         problem_type: "single_label" (softmax), "multi_label" (sigmoid per label) or
             "regression" (the logits are the values).
-        pooling: pooling of the tokens to one vector; see `TextPooling`. The default is the
-            encoder's pooler. It is the first token if the encoder has no pooler, or the head
-            replaces it.
-        dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
+        pooling: mode of `TextPooling`, which makes one vector of the tokens. The default is
+            "pooled", or "first" if the encoder has no pooler or has a `classifier_activation`.
+        dropout: dropout rate before the linear layer; None means the encoder's
+            `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
-        InputError: if the arguments contradict each other or are unknown.
+        InputError: if `problem_type` or `pooling` is unknown, or the labels are not valid.
 
     Example:
         >>> encoder = keras_bert.Encoder(keras_bert.EncoderConfig.preset("bert_tiny"))
         >>> classifier = SequenceClassifier(encoder, labels=["no", "yes"])
         >>> classifier.compile("adam", classifier.default_loss())
         >>> classifier({"token_ids": np.ones((2, 8), "int32")}).shape
-        (2, 2)
+        TensorShape([2, 2])
     """
 
     arguments = ("num_labels", "labels", "problem_type", "pooling", "dropout")
@@ -61,7 +61,7 @@ class SequenceClassifier(Task):
         super().__init__(encoder, **kwargs)
         if problem_type not in PROBLEM_TYPES:
             raise InputError(
-                f"There is no problem_type {problem_type!r}; it is one of "
+                f"There is no problem_type {problem_type!r}; choose one of "
                 f"{', '.join(PROBLEM_TYPES)}."
             )
         self.labels = resolve_labels(num_labels, labels)
@@ -93,7 +93,7 @@ class SequenceClassifier(Task):
         return keras.losses.MeanSquaredError()
 
     def scores(self, logits: Any) -> Any:
-        """Returns probabilities of logits `[B, num_labels]`, or the logits for a regression."""
+        """Returns the probabilities of logits `[B, num_labels]`; for "regression", the logits."""
         if self.problem_type == "single_label":
             return ops.softmax(logits, axis=-1)
         return ops.sigmoid(logits) if self.problem_type == "multi_label" else logits
@@ -106,9 +106,11 @@ class SequenceClassifier(Task):
             batch_size: texts per step.
 
         Returns:
-            N dictionaries: `label` and `score` (its probability) for "single_label"; `labels`
-            (those of probability 0.5 or more) and `scores` (all, by label) for "multi_label";
-            `score` (one value, or a list of `num_labels`) for "regression".
+            N dictionaries.
+            "single_label": `label` and its probability, `score`.
+            "multi_label": `scores`, the probability of every label, and `labels`, the list of the
+            labels whose probability is 0.5 or more.
+            "regression": `score`, one number, or a list of `num_labels` numbers.
 
         Raises:
             InputError: if the model has no preprocessor.

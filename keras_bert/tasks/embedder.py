@@ -1,4 +1,4 @@
-"""Vectors of texts, near each other if the texts mean the same."""
+"""Text embeddings: vectors that are near each other if the texts mean the same."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,27 +24,29 @@ LOSSES = {
     "cosine": CosineSimilarityLoss,
     "softmax": PairLabelLoss,
 }
-"""Losses by objective."""
+"""Loss class of each objective."""
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TextEmbedder(Task):
-    """An encoder with one vector per text: Sentence-BERT's bi-encoder.
+    """An encoder that turns each text into one vector: Sentence-BERT's bi-encoder.
 
     Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084.
 
     Args:
         encoder: the encoder.
-        pooling: pooling of the tokens to one vector; see `TextPooling`.
+        pooling: mode of `TextPooling`, which makes one vector of the tokens.
         normalize: whether vectors are scaled to length 1, so that their inner product is their
-            cosine; a vector of zeros stays one.
-        objective: training objective. "contrastive" learns from pairs that belong together, or
-            from a text with its own text and wrong texts; see `ContrastiveLoss`. "cosine" learns
-            from pairs with scores; see `CosineSimilarityLoss`. "softmax" learns from pairs with
-            labels, by a linear layer on [u, v, |u - v|] for training only; see `PairLabelLoss`.
-        labels: labels of pairs, by id; only for "softmax".
-        score_range: lowest and highest possible score, which become cosines of 0 and 1; only for
-            "cosine".
+            cosine. A vector of zeros stays zero.
+        objective: training objective:
+            "contrastive" learns from pairs of texts that belong together, with or without wrong
+            texts for the first text; see `ContrastiveLoss`.
+            "cosine" learns from pairs with a similarity score; see `CosineSimilarityLoss`.
+            "softmax" learns from pairs with a label; see `PairLabelLoss`. A linear layer on
+            [u, v, |u - v|], made from a pair's vectors u and v, predicts the label.
+        labels: names of the pairs' labels, by id; only for "softmax".
+        score_range: lowest and highest possible similarity score; only for "cosine". Fine-tuning
+            scales scores linearly: the lowest becomes a cosine of 0, the highest a cosine of 1.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
@@ -76,8 +78,8 @@ class TextEmbedder(Task):
             )
         if (objective == "softmax") != (labels is not None):
             raise InputError(
-                f"The objective is {objective!r} and labels are {labels!r}, but labels are what "
-                "'softmax' needs, and nothing else takes."
+                f"The objective is {objective!r} and labels are {labels!r}, but the objective "
+                "'softmax' needs labels, and the others must not have any."
             )
         low, high = score_range
         if not low < high:
@@ -107,10 +109,10 @@ class TextEmbedder(Task):
         }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """Returns vectors float32 of the encoder's inputs.
+        """Returns one float32 vector for each text.
 
-        The vectors of inputs `[B, T]` are `[B, H]`; of `[B, C, T]`, C texts that belong together,
-        `[B, C, H]`.
+        If the inputs are `[B, T]`, the vectors are `[B, H]`. If the inputs are groups of C texts,
+        `[B, C, T]`, the vectors are `[B, C, H]`.
         """
         grouped = len(inputs["token_ids"].shape) == 3
         flat = inputs
@@ -126,8 +128,9 @@ class TextEmbedder(Task):
     def default_loss(self) -> keras.losses.Loss:
         """Returns the objective's loss on vectors of groups `[B, C, H]`.
 
-        Targets are numbers of the first texts, int32 `[B]`, for "contrastive"; scores from 0 to 1,
-        float32 `[B]`, for "cosine"; ids of labels, int32 `[B]`, for "softmax".
+        Targets for "contrastive" are numbers of the anchors, int32 `[B]`; see `ContrastiveLoss`.
+        Targets for "cosine" are scores from 0 to 1, float32 `[B]`. Targets for "softmax" are label
+        ids, int32 `[B]`.
         """
         return LOSSES[self.objective]()
 
@@ -139,17 +142,17 @@ class TextEmbedder(Task):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """Returns the compiled loss; for "softmax", on `pair_logits`."""
+        """Returns the compiled loss. For "softmax", the loss gets `pair_logits` of the vectors."""
         if self.pair_classifier is not None:
             y_pred = self.pair_logits(y_pred)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def pair_logits(self, vectors: Any) -> Any:
-        """Returns a logit per label of a pair, `[B, L]` float32, of vectors `[B, 2, H]`."""
+        """Returns the label logits `[B, L]` float32 of pairs of vectors `[B, 2, H]`."""
         return self.pair_classifier(pair_features(vectors))
 
     def encode(self, texts: Any, batch_size: int = 32) -> np.ndarray:
-        """Returns the vectors float32 `[N, H]` of N texts. Texts of similar length share a batch.
+        """Returns the float32 vectors `[N, H]` of N texts. Texts of similar length share a batch.
 
         Args:
             texts: a list of N strings. A text with more tokens than the preprocessor's
@@ -159,20 +162,20 @@ class TextEmbedder(Task):
         Raises:
             InputError: if the model has no preprocessor.
         """
-        texts = [texts] if isinstance(texts, str) else list(texts)  # a tuple is no pair here
+        texts = [texts] if isinstance(texts, str) else list(texts)  # a tuple is not a pair here
         vectors = self.predict_rows(self.rows(texts), batch_size)
         return np.reshape(vectors, (-1, self.config.hidden_size)).astype("float32")
 
     def predict_text(self, texts: Any, batch_size: int = 32) -> list[dict[str, Any]]:
-        """Returns vectors of texts, or cosines of pairs of texts.
+        """Returns the vectors of texts, or the cosines of pairs of texts.
 
         Args:
             texts: a list of N strings, or a tuple of two such lists for pairs.
             batch_size: texts per step.
 
         Returns:
-            N dictionaries: `embedding`, a list of H numbers, for texts; `cosine` for pairs. If
-            the model has learned labels of pairs, also `label` and `score`, its probability.
+            N dictionaries. A text has `embedding`, a list of H numbers. A pair has `cosine` and,
+            if the objective is "softmax", `label` and `score`, the label's probability.
 
         Raises:
             InputError: if the model has no preprocessor, or the lists differ in length.
@@ -187,7 +190,11 @@ class TextEmbedder(Task):
         return self.predictions(np.stack(vectors, axis=1))
 
     def predictions(self, vectors: np.ndarray) -> list[dict[str, Any]]:
-        """Returns the dictionaries of `predict_text`; `cosines` if C of `[N, C, H]` is above 2."""
+        """Returns the dictionaries of `predict_text` from the vectors `[N, C, H]` of N groups.
+
+        If C is above 2, each dictionary has `cosines`, the list that `self.cosines` returns for the
+        group.
+        """
         if vectors.shape[1] == 1:
             return [{"embedding": vector.tolist()} for vector in vectors[:, 0]]
         cosines = self.cosines(vectors).tolist()
@@ -202,7 +209,10 @@ class TextEmbedder(Task):
         return results
 
     def cosines(self, vectors: Any) -> np.ndarray:
-        """Returns cosines of the first and each other of vectors `[N, C, H]`: `[N, C - 1]`."""
+        """Returns the cosine of each group's first vector with each of its other vectors.
+
+        The vectors are `[N, C, H]`, the cosines float32 `[N, C - 1]`.
+        """
         unit = unit_length(vectors)
         return ops.convert_to_numpy(ops.sum(unit[:, :1] * unit[:, 1:], axis=-1))
 

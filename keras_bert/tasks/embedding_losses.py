@@ -1,7 +1,8 @@
-"""Losses of a `TextEmbedder` on pairs of texts, or on groups of texts that belong together.
+"""Losses of a `TextEmbedder` on groups of texts.
 
-The first text of a group is the anchor. The second text belongs to the anchor. Vectors are
-`[B, C, H]` float32.
+Vectors are `[B, C, H]` float32, for B groups of C texts. The first text of a group is the anchor.
+The second text belongs to the anchor. Further texts are hard negatives: they do not belong to the
+anchor. A group of two texts is a pair.
 """
 
 from typing import Any
@@ -11,23 +12,23 @@ from keras import ops
 
 
 def unit_length(x: Any) -> Any:
-    """Scales vectors `[..., H]` to length 1; zeros stay zeros, and have a gradient of zero."""
+    """Scales vectors `[..., H]` to length 1. A vector of zeros stays zero."""
     squares = ops.sum(ops.square(x), axis=-1, keepdims=True)
     return x * ops.rsqrt(ops.maximum(squares, 1e-24))
 
 
 def pair_features(vectors: Any) -> Any:
-    """Returns [u, v, |u - v|], `[B, 3 H]`, of vectors of pairs `[B, 2, H]`."""
+    """Returns [u, v, |u - v|], `[B, 3 H]`, of the vectors u and v of pairs `[B, 2, H]`."""
     u, v = vectors[:, 0], vectors[:, 1]
     return ops.concatenate([u, v, ops.abs(u - v)], axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class CosineSimilarityLoss(keras.losses.Loss):
-    """Squared difference between the cosine of a pair and its score.
+    """Squared difference between the cosine of a pair's vectors and the pair's score.
 
-    Reimers and Gurevych 2019, section 3, https://arxiv.org/abs/1908.10084. Targets are float32
-    `[B]`, usually scaled to 0..1; vectors are `[B, 2, H]`.
+    Reimers and Gurevych 2019, section 3, https://arxiv.org/abs/1908.10084. Targets are the scores,
+    float32 `[B]`, usually from 0 to 1. Vectors are `[B, 2, H]`.
     """
 
     def __init__(self, name: str = "cosine_similarity", **kwargs: Any):
@@ -41,20 +42,22 @@ class CosineSimilarityLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class ContrastiveLoss(keras.losses.Loss):
-    """Cross-entropy of an anchor's own text among all texts of the batch.
+    """Cross-entropy of finding an anchor's own text among the texts of the batch.
 
-    Henderson et al. 2017, section 4, https://arxiv.org/abs/1705.00652, with the cosine instead of
-    the inner product; also known as multiple negatives ranking, or InfoNCE. The candidates of
-    every anchor are all texts of the batch that are no anchors, hard negatives included. So larger
-    batches are harder. A batch is the micro-batch of one replica.
+    See Henderson et al. 2017, section 4, https://arxiv.org/abs/1705.00652. This loss has the cosine
+    instead of the inner product. Other names are multiple negatives ranking and InfoNCE. The
+    candidates of every anchor are all texts of the batch that are not anchors, hard negatives
+    included. So a larger batch is harder. With several replicas or gradient accumulation,
+    candidates come from one micro-batch of one replica.
 
-    Targets are int32 `[B]`, a number for each anchor. A text of another anchor with the same number
-    does not count as wrong. With distinct numbers, every other text is wrong.
+    Targets are int32 `[B]`, a number for each anchor. If two anchors have the same number, the own
+    text of one does not count as wrong for the other. If all numbers differ, every other text is
+    wrong.
 
     Args:
         scale: factor of the cosines, the inverse of a temperature.
-        symmetric: whether the loss is the mean of both directions: the text of an anchor, and the
-            anchor of a text.
+        symmetric: whether the loss is the mean of two cross-entropies: of an anchor's own text
+            among all texts, and of a text's anchor among all anchors.
         **kwargs: `name`, `reduction` and `dtype`, as in every Keras loss.
     """
 
@@ -74,13 +77,13 @@ class ContrastiveLoss(keras.losses.Loss):
         return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Returns losses `[B]` of anchors' numbers `[B]` and vectors `[B, C, H]`."""
+        """Returns the losses `[B]` for the anchors' numbers `[B]` and the vectors `[B, C, H]`."""
         unit = unit_length(y_pred)
         anchors, own = unit[:, 0], unit[:, 1]
         hard = ops.reshape(unit[:, 2:], (-1, y_pred.shape[-1]))  # [B * (C - 2), H]
         numbers = ops.reshape(y_true, (-1,))
         same = ops.cast(ops.equal(numbers[:, None], numbers[None, :]), unit.dtype)
-        # Texts of other anchors with the same number.
+        # 1 at the own texts of other anchors with the same number.
         also_right = same - ops.eye(ops.shape(unit)[0], dtype=unit.dtype)
         scores = self.scale * ops.matmul(anchors, ops.transpose(own)) - 1e9 * also_right  # [B, B]
         others = self.scale * ops.matmul(anchors, ops.transpose(hard))
@@ -94,8 +97,8 @@ class ContrastiveLoss(keras.losses.Loss):
 class PairLabelLoss(keras.losses.Loss):
     """Cross-entropy of the labels of pairs.
 
-    Reimers and Gurevych 2019, section 3, https://arxiv.org/abs/1908.10084. Targets are int32
-    `[B]`. Outputs are not vectors, but the logits `[B, L]` of `TextEmbedder.pair_logits`.
+    Reimers and Gurevych 2019, section 3, https://arxiv.org/abs/1908.10084. Targets are label ids,
+    int32 `[B]`. Predictions are the logits `[B, L]` of `TextEmbedder.pair_logits`, not vectors.
     """
 
     def __init__(self, name: str = "pair_label", **kwargs: Any):
@@ -108,5 +111,5 @@ class PairLabelLoss(keras.losses.Loss):
 
 
 def _cross_entropy(scores: Any, own: Any) -> Any:
-    """Returns losses `[B]` of scores `[B, candidates]` and right scores, the diagonal of `own`."""
+    """Returns losses `[B]` of scores `[B, candidates]`; right scores are the diagonal of `own`."""
     return ops.logsumexp(scores, axis=1) - ops.diagonal(own)

@@ -1,12 +1,13 @@
 """Conversion between entities and tags of words.
 
 Ramshaw & Marcus 1995 (https://aclanthology.org/W95-0107), Sang & Veenstra 1999
-(https://aclanthology.org/E99-1023). A tag is "O", outside of entities, or a prefix, "-" and the
-entity's label:
+(https://aclanthology.org/E99-1023). The tag "O" marks a word outside of entities. Every other tag
+is a prefix, "-" and the entity's label, for example "B-PER". The scheme defines the prefixes:
 
-- "iob2": B begins an entity, I continues it.
-- "iob1": I is for all words of an entity; B only begins one right after another of its label.
-- "bioes": B, I and E for the first, inner and last words, S for the only word.
+- "iob2": B is the first word of an entity, I every later word.
+- "iob1": I is every word of an entity, except that B is the first word of an entity that directly
+  follows another one with the same label.
+- "bioes": B, I and E are the first, inner and last words, S is the only word.
 """
 
 import functools
@@ -18,10 +19,10 @@ import numpy as np
 from keras_bert.errors import InputError, closest
 
 SCHEMES = ("iob1", "iob2", "bioes")
-NAMELESS = "_"  # label of entities whose tags are prefixes alone, as seqeval calls it
+NAMELESS = "_"  # label of entities whose tags are only prefixes ("B", "I"), as in seqeval
 
 Span: TypeAlias = tuple[str, int, int]
-"""An entity's label, its first word, and the word after its last."""
+"""An entity's label, the index of its first word, and the index of the word after its last."""
 
 
 def spans_of(tags: Sequence[str], scheme: str | None = None) -> list[Span]:
@@ -29,12 +30,16 @@ def spans_of(tags: Sequence[str], scheme: str | None = None) -> list[Span]:
 
     Args:
         tags: tag of each word. A tag without a prefix, such as "PER", is read as "I-PER".
-        scheme: None reads tags of any scheme, as CoNLL's script and seqeval do: an entity begins
-            at B, at S, and at I or E if no entity with its label continues. With a scheme, only
-            entities in this scheme count.
+        scheme: if given, only entities whose tags follow this scheme are returned. None reads tags
+            of any scheme, as CoNLL's script and seqeval do. An entity then begins at B and at S. It
+            also begins at I and E, unless the tag before is B or I with the same label.
 
     Raises:
         InputError: if the scheme is unknown.
+
+    Example:
+        >>> spans_of(["B-PER", "I-PER", "O", "B-LOC"])
+        [('PER', 0, 2), ('LOC', 3, 4)]
     """
     spans = list[Span]()
     goes_on: str | None = None  # label of an entity that may continue
@@ -53,7 +58,7 @@ def spans_of(tags: Sequence[str], scheme: str | None = None) -> list[Span]:
 
 
 def to_scheme(tags: Sequence[str], scheme: str | None) -> list[str]:
-    """Returns tags of a scheme for the same entities. Tags that break their scheme are corrected.
+    """Rewrites tags in a scheme, for the same entities. Tags that break their scheme are corrected.
 
     Args:
         tags: tags of any scheme.
@@ -68,14 +73,14 @@ def to_scheme(tags: Sequence[str], scheme: str | None) -> list[str]:
 
 
 def write_spans(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
-    """Returns tags of `length` words; the entities are in order and do not overlap.
+    """Returns the tags of `length` words. The spans must be sorted and must not overlap.
 
     Raises:
         InputError: if the scheme is unknown.
     """
     _check_scheme(scheme)
     tags = ["O"] * length
-    before = ("", 0)  # label and end of the last entity
+    before = ("", 0)  # label and end of the previous entity
     for label, first, end in spans:
         prefixes = ["I"] * (end - first)
         if scheme != "iob1" or before == (label, first):
@@ -88,12 +93,12 @@ def write_spans(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
 
 
 def tag_of(prefix: str, label: str) -> str:
-    """Returns the tag of a word of an entity."""
+    """Returns the tag for a prefix and an entity's label."""
     return prefix if label == NAMELESS else f"{prefix}-{label}"
 
 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str | None:
-    """Returns the scheme of the tags of many texts, or None if they do not mark entities.
+    """Returns the scheme of many texts' tags, or None if the tags do not mark entities.
 
     The scheme is "bioes" if there is an E or S, "iob2" if every entity begins with B, else "iob1".
     """
@@ -108,15 +113,16 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str | None:
 
 
 def allowed_transitions(labels: Sequence[str], scheme: str | None) -> np.ndarray:
-    """Returns whether each tag may follow each other tag.
+    """Returns which tags may follow which in a scheme.
 
     Args:
         labels: L tags.
-        scheme: "iob2" or "bioes". With "iob1" or None, each tag may follow each.
+        scheme: "iob1", "iob2", "bioes" or None. With "iob1" or None, every tag may follow every
+            tag.
 
     Returns:
         Bool `[L + 1, L + 1]`: whether the column's tag may follow the row's tag. The last row is
-        the start of the text, the last column its end.
+        the start of the text, the last column the end of the text.
 
     Raises:
         InputError: if the scheme is unknown.
@@ -139,7 +145,7 @@ def allowed_transitions(labels: Sequence[str], scheme: str | None) -> np.ndarray
 
 @functools.lru_cache(maxsize=4096)
 def _parts(tag: str) -> tuple[str, str]:
-    """Returns prefix and label; for "O" they are "O" and ""."""
+    """Returns a tag's prefix and label. For the tag "O", they are "O" and ""."""
     if tag == "O":
         return "O", ""
     return (tag[0], tag[2:] or NAMELESS) if _is_tag(tag) else ("I", tag)

@@ -1,4 +1,4 @@
-"""Tokens for the masks of a text."""
+"""Prediction of the tokens for the masks of a text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,12 +22,15 @@ def fill_mask(
         batch_size: texts per step.
 
     Returns:
-        For every text and every mask in it, `top_k` dictionaries: `token`, as it reads in text
-        (" sat" if the tokens of the vocabulary begin with a space), and `score`, its probability.
+        For every text and every mask in it, `top_k` dictionaries: `token`, as plain text, and
+        `score`, its probability. If the vocabulary's tokens include the space before a word,
+        `token` includes it, too (" sat").
 
     Raises:
-        InputError: if the model has no such head or no preprocessor or was trained without the
-            mask, `top_k` is out of range, or a text has no mask within the model's length.
+        InputError: if the model has no masked language model head, no preprocessor, or no mask in
+            its vocabulary.
+            Also if `top_k` is out of range, or if a text has no mask within the preprocessor's
+            `sequence_length`.
 
     Example:
         >>> fill_mask(model, ["the [MASK] sat on the mat"])[0][0][0]
@@ -45,7 +48,7 @@ def fill_mask(
     if vocabulary.mask_id >= (rows := model.encoder.config.vocabulary_size):
         raise InputError(
             f"The model was trained without {vocabulary.mask}: its vocabulary has {rows} tokens, "
-            f"and none of them is {vocabulary.mask}; fill masks with a model that knows it."
+            f"and none of them is {vocabulary.mask}; use a model whose vocabulary has it."
         )
     if not 1 <= top_k <= len(vocabulary):
         raise InputError(f"top_k is {top_k}, but must be from 1 to {len(vocabulary)}.")
@@ -73,7 +76,7 @@ def _scores(model: Any, inputs: dict[str, np.ndarray], masks: list[np.ndarray]) 
     positions = np.stack([np.pad(row, (0, most - len(row))) for row in masks]).astype("int32")
     outputs = model({**inputs, "masked_positions": positions}, training=False)  # [B, P, V]
     logits = outputs["mlm_logits"] if isinstance(outputs, dict) else outputs
-    # The embedding may have more rows than there are tokens.
+    # The embedding may have more rows than the vocabulary has tokens.
     probabilities = ops.softmax(logits[..., : len(model.preprocessor.vocabulary)])
     rows = ops.convert_to_numpy(probabilities)
     return [row[: len(mask)] for row, mask in zip(rows, masks, strict=True)]
@@ -85,5 +88,5 @@ def _check(texts: Sequence[str], masks: list[np.ndarray], preprocessor: Any) -> 
             mask = preprocessor.vocabulary.mask
             raise InputError(
                 f"There is no {mask} within the first {preprocessor.sequence_length} tokens of "
-                f"{text[:50]!r}; write {mask} where a token is to be found."
+                f"{text[:50]!r}; write {mask} in place of the token to predict."
             )

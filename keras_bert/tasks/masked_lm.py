@@ -19,18 +19,26 @@ class MaskedLanguageModel(Task):
         encoder: the encoder.
         tied: whether the output matrix is the token embedding.
         activation: activation of the head; None means the encoder's activation.
-        layer_norm_epsilon: epsilon of the head; None means the encoder's epsilon. (In KerasHub,
-            head and encoder differ in these two.)
+        layer_norm_epsilon: epsilon of the head; None means the encoder's epsilon. (KerasHub's
+            heads and encoders differ in activation and epsilon.)
         enhanced: whether the last layer decodes the masked tokens with the help of absolute
             positions: the enhanced mask decoder of DeBERTa (He et al. 2020,
             https://arxiv.org/abs/2006.03654, section 3.2).
-        legacy: whether Hugging Face's files have the older names for the head's tensors, in
-            families with two. It changes nothing else.
+        legacy: whether files for transformers use the older names of the head's tensors, in
+            families that have two sets of names. It has no other effect.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
-        InputError: if the activation or the epsilon is not possible, or the model is `enhanced`
-            and its encoder adds positions at its input.
+        InputError: if the activation or the epsilon is not valid, or if the model is `enhanced`
+            and its encoder has position embeddings at its input.
+
+    Example:
+        >>> encoder = keras_bert.Encoder(keras_bert.EncoderConfig.preset("bert_tiny"))
+        >>> model = MaskedLanguageModel(encoder)
+        >>> inputs = {"token_ids": np.ones((2, 8), "int32"),
+        ...           "masked_positions": np.array([[1, 4], [2, 3]], "int32")}
+        >>> model(inputs).shape
+        TensorShape([2, 2, 30522])
     """
 
     arguments = ("tied", "activation", "layer_norm_epsilon", "enhanced", "legacy")
@@ -77,6 +85,9 @@ class MaskedLanguageModel(Task):
         return self.encoder(inputs, training=training, decoder_positions=positions)
 
     def score(self, outputs: Mapping[str, Any], masked_positions: Any = None) -> Any:
-        """Returns logits `[B, T, V]` or, at the positions, `[B, P, V]` of `encode`'s outputs."""
+        """Returns logits for the outputs of `encode`.
+
+        They are `[B, T, V]`, or `[B, P, V]` if `masked_positions` `[B, P]` are given.
+        """
         x = outputs["decoded_output" if self.enhanced else "sequence_output"]
         return self.head(x, self.encoder.embeddings.token_embedding, masked_positions)

@@ -15,15 +15,22 @@ from keras_bert.tasks.task import Task, padding_mask
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class MultipleChoice(Task):
-    """An encoder that scores each of C choices by itself (BERT, section 4.4).
+    """An encoder that scores each of C choices separately (BERT, section 4.4).
 
-    The head scores the pooler's output. If the encoder has no pooler, it scores the first token,
-    with a dense layer if the configuration has a `classifier_activation`.
+    The head scores the pooler's output. If the encoder has no pooler, the head scores the first
+    token, and has a dense layer if the configuration has a `classifier_activation`.
 
     Args:
         encoder: the encoder.
-        dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
+        dropout: dropout rate before the linear layer; None means the encoder's
+            `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+
+    Example:
+        >>> encoder = keras_bert.Encoder(keras_bert.EncoderConfig.preset("bert_tiny"))
+        >>> model = MultipleChoice(encoder)
+        >>> model({"token_ids": np.ones((2, 3, 8), "int32")}).shape  # 2 texts with 3 choices each
+        TensorShape([2, 3])
     """
 
     arguments = ("dropout",)
@@ -38,7 +45,7 @@ class MultipleChoice(Task):
         self.dropout = self.head.rate
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """Returns logits `[B, C]` float32 of the encoder's inputs, each `[B, C, T]` int32.
+        """Returns logits `[B, C]` float32 for inputs `[B, C, T]` int32.
 
         Raises:
             InputError: if the token ids are not three-dimensional.
@@ -56,11 +63,11 @@ class MultipleChoice(Task):
         return ops.reshape(self.head(pooled, training=training), (-1, choices))
 
     def inputs_of(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the inputs of `call` for a batch of rows: each is one choice, `[B, 1, T]`."""
+        """Returns the inputs of `call` for rows `[B, T]`: each row is the only choice of a text."""
         return {name: values[:, np.newaxis] for name, values in batch.items()}
 
     def default_loss(self) -> keras.losses.Loss:
-        """Returns the usual loss on the logits; targets are right indices, int32 `[B]`."""
+        """Returns the usual loss on the logits; targets are indices of choices, int32 `[B]`."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def predict_text(
@@ -69,7 +76,7 @@ class MultipleChoice(Task):
         """Chooses the continuation of each text.
 
         Args:
-            texts: a tuple of N texts and, for each, a list of any number of choices.
+            texts: a tuple of two lists: N texts, and for each text a list of choices.
             batch_size: pairs of text and choice per step.
 
         Returns:
@@ -77,8 +84,8 @@ class MultipleChoice(Task):
             `scores`, the probability of each choice.
 
         Raises:
-            InputError: if the texts are not such a tuple, a text has no choices, or the model
-                has no preprocessor.
+            InputError: if the texts are not such a tuple, a text has no choices, or the model has
+                no preprocessor.
         """
         contexts, choices = _choices(texts)
         firsts = [text for text, own in zip(contexts, choices, strict=True) for _ in own]
@@ -88,7 +95,7 @@ class MultipleChoice(Task):
     def predictions(
         self, choices: Sequence[Sequence[str]], logits: Sequence[np.ndarray]
     ) -> list[dict[str, Any]]:
-        """Returns the dictionaries of `predict_text` from the logits of all choices, each `[1]`."""
+        """Returns the dictionaries of `predict_text` from a logit `[1]` for each choice."""
         scores = iter(np.reshape(logits, -1).tolist())
         predictions = []
         for own in choices:
@@ -108,7 +115,10 @@ def _choices(texts: Any) -> tuple[list[str], list[list[str]]]:
         )
     contexts, choices = ([part] if isinstance(part, str) else list(part) for part in texts)
     if len(contexts) != len(choices):
-        raise InputError(f"{len(contexts)} texts have {len(choices)} lists of choices.")
+        raise InputError(
+            f"{len(contexts)} texts have {len(choices)} lists of choices; give one list for each "
+            "text."
+        )
     for number, own in enumerate(choices):
         if isinstance(own, str) or not len(own):
             raise InputError(

@@ -15,12 +15,18 @@ class PretrainingModel(Task):
     """An encoder with the masked language model and next sentence heads (BERT, section 3.1).
 
     Args:
-        encoder: the encoder; it has a pooler.
+        encoder: an encoder with a pooler.
         tied: whether the output matrix is the token embedding.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
         InputError: if the encoder has no pooler.
+
+    Example:
+        >>> encoder = keras_bert.Encoder(keras_bert.EncoderConfig.preset("bert_tiny"))
+        >>> outputs = PretrainingModel(encoder)({"token_ids": np.ones((2, 8), "int32")})
+        >>> outputs["mlm_logits"].shape, outputs["nsp_logits"].shape
+        (TensorShape([2, 8, 30522]), TensorShape([2, 2]))
     """
 
     arguments = ("tied",)
@@ -30,19 +36,19 @@ class PretrainingModel(Task):
         check_pooler(encoder, type(self).__name__)
         self.tied = tied
         self.masked_lm = self.part(MaskedLMHead, tied, name="masked_lm")
-        # As in the original code, nothing is dropped between the pooler and these two logits.
+        # As in BERT's code, there is no dropout between the pooler and these logits.
         self.next_sentence = self.part(ClassificationHead, 2, 0.0, name="next_sentence")
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
         """Returns the logits of both heads, float32.
 
         Args:
-            inputs: the encoder's inputs and, if only some positions are to be scored,
-                `masked_positions` `[B, P]` int32.
+            inputs: the encoder's inputs. `masked_positions` `[B, P]` int32 selects the positions to
+                score; without it, all are scored.
 
         Returns:
-            `mlm_logits` `[B, P, V]` (or `[B, T, V]`) and `nsp_logits` `[B, 2]`: 0 means that the
-            second text follows the first, 1 that it is a random text.
+            `mlm_logits` `[B, P, V]` (or `[B, T, V]`) and `nsp_logits` `[B, 2]`. Class 0 means that
+            the second text follows the first, class 1 that it is a random text.
         """
         outputs = self.encoder(inputs, training=training)
         table = self.encoder.embeddings.token_embedding

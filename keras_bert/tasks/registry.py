@@ -1,8 +1,8 @@
-"""The registry of tasks: the one table that everything else asks.
+"""The registry of tasks: one table of all facts about tasks that other modules need.
 
 A task has the same name in `keras_bert.load(task=...)`, in files, and as its modules in
 `keras_bert.tasks` and `keras_bert.finetuning.jobs`. To add a task, write its class, its entry here
-and, if it can be fine-tuned on labelled examples, its job.
+and, if it can be fine-tuned on labeled examples, its job.
 """
 
 import importlib
@@ -16,20 +16,21 @@ class TaskEntry(NamedTuple):
     """Facts about a task.
 
     Args:
-        class_name: name of its class in `keras_bert`.
+        class_name: name of the task's class in `keras_bert`.
         module: module of the class, below `keras_bert`; imported when the class is needed.
-        heads: names that the parts of its head have in checkpoints.
-        pooled: whether it takes the pooler's output in every family.
-        language_model: whether it predicts masked tokens.
+        heads: names in checkpoints of the parts of the task's head.
+        pooled: whether the head takes the pooler's output in every family.
+        language_model: whether the model predicts masked tokens.
         windows: whether `predict_text` divides long texts into windows.
-        command: its name on the command line, if it can be fine-tuned on labelled examples:
-            `keras_bert.finetuning.jobs` has a module of the task's name. Else "".
-        summary: the predictions, for people who choose a task to fine-tune.
-        prediction_keys: keys of each kind of line that `keras-bert predict` writes, with spaces
-            between them.
-        pipeline: its name on model hubs; "" if they have none.
-        example: imports and a call, for the model's card; a text with a mask replaces `{}`.
-        ids_shape: smallest shape of `token_ids` that the model takes.
+        command: the task's name on the command line; "" if it cannot be fine-tuned on labeled
+            examples. A task with a command has a module in `keras_bert.finetuning.jobs`.
+        summary: describes the predictions to a user who chooses a task.
+        prediction_keys: one string for each kind of line that `keras-bert predict` writes: the
+            line's keys, separated by spaces.
+        pipeline: name of the task on the Hugging Face hub; "" if the hub has no such task.
+        example: lines of code for the model card: imports, then a call. `{}` stands for a text
+            with a mask.
+        ids_shape: shape of `token_ids` in the card's example for a model without a preprocessor.
     """
 
     class_name: str
@@ -47,7 +48,7 @@ class TaskEntry(NamedTuple):
 
     @property
     def model_class(self) -> type:
-        """The class of its models."""
+        """The model class of the task."""
         return getattr(importlib.import_module(f"keras_bert.{self.module}"), self.class_name)
 
 
@@ -146,17 +147,17 @@ TASKS = {
 }
 
 FINE_TUNED = tuple(name for name, entry in TASKS.items() if entry.command)
-"""Names of the tasks with a job."""
+"""Names of the tasks that can be fine-tuned on labeled examples."""
 LANGUAGE_MODELS = {name for name, entry in TASKS.items() if entry.language_model}
 """Names of the tasks that predict masked tokens."""
 
 
 def task_of(model: Any, *, subclasses: bool = True) -> str | None:
-    """Name of a model's task, None if it has none.
+    """Returns the name of a model's task, or None if its class is not registered.
 
     Args:
-        model: an encoder or a task.
-        subclasses: whether a model of a subclass has the task of the registered class.
+        model: any object; only an `Encoder` or a `Task` has a task.
+        subclasses: whether an instance of a subclass counts as the registered class.
     """
     by_class = {
         (f"keras_bert.{task.module}", task.class_name): name for name, task in TASKS.items()
@@ -167,15 +168,15 @@ def task_of(model: Any, *, subclasses: bool = True) -> str | None:
 
 
 def class_names(tasks: Iterable[str]) -> str:
-    """Names of the classes of tasks, for messages."""
+    """Returns the class names of tasks, for messages."""
     return ", ".join(TASKS[name].class_name for name in tasks)
 
 
 def check_task(name: str | None) -> None:
-    """Passes for None and the names of tasks.
+    """Checks the name of a task; None passes, too.
 
     Raises:
-        InputError: for anything else.
+        InputError: if there is no such task.
     """
     if name is not None and name not in TASKS:
         raise InputError(

@@ -14,12 +14,17 @@ from keras_bert.tasks.task import Task
 class ReplacedTokenDetector(Task):
     """An encoder that predicts for every token whether it was replaced.
 
-    The discriminator of ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555).
+    It is the discriminator of ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555).
 
     Args:
         encoder: the encoder.
-        context: whether the head sees the first token beside each token; see `ReplacedTokenHead`.
+        context: whether the head adds the first token to each token; see `ReplacedTokenHead`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+
+    Example:
+        >>> encoder = keras_bert.Encoder(keras_bert.EncoderConfig.preset("electra_small"))
+        >>> ReplacedTokenDetector(encoder)({"token_ids": np.ones((2, 8), "int32")}).shape
+        TensorShape([2, 8])
     """
 
     arguments = ("context",)
@@ -30,6 +35,6 @@ class ReplacedTokenDetector(Task):
         self.head = self.part(ReplacedTokenHead, context, name="replaced_token")
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
-        """Returns logits `[B, T]` float32 of the encoder's inputs, positive at replaced tokens."""
+        """Returns logits `[B, T]` float32; a positive logit means that the token was replaced."""
         outputs = self.encoder(inputs, training=training)
         return self.head(outputs["sequence_output"], inputs.get("document_ids"))

@@ -18,10 +18,10 @@ class SpanClassifier(Task):
 
     Args:
         encoder: the encoder.
-        dropout: rate before the linear layer.
+        dropout: dropout rate before the linear layer.
         null_threshold: a question has no answer if the score of `[CLS]` as start and end exceeds
-            the best answer's score by more than this (SQuAD 2.0). None means that every question
-            has an answer (1.1).
+            the best answer's score by more than this number (SQuAD 2.0). None means that every
+            question has an answer (SQuAD 1.1).
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Example:
@@ -55,8 +55,9 @@ class SpanClassifier(Task):
     def default_loss(self) -> dict[str, keras.losses.Loss]:
         """Returns the losses of start and end; targets are positions of tokens, int32 `[B]` each.
 
-        Keras adds them up to the mean of both cross-entropies, as in BERT's `run_squad.py`. If
-        there is no answer, both positions are 0, the position of `[CLS]`.
+        Keras adds the two losses. Each is half of a cross-entropy, so the sum is the mean of both
+        cross-entropies, as in BERT's `run_squad.py`. If a question has no answer, both positions
+        are 0, the position of `[CLS]`.
         """
         return {name: HalfCrossentropy(from_logits=True) for name in ("start_logits", "end_logits")}
 
@@ -72,19 +73,19 @@ class SpanClassifier(Task):
 
         Args:
             texts: a tuple of N questions and the N contexts that may answer them.
-            batch_size: number of windows in a batch.
-            n_best: number of answers to return.
+            batch_size: windows of contexts per step.
+            n_best: number of answers to return for each question.
             max_answer_tokens: largest number of tokens in an answer.
 
         Returns:
-            N dictionaries: `answer`, the text from `start` to `end` of the context, and `score`,
-            the answer's probability among the best candidates. No answer is "", 0, 0. With a
-            `null_threshold` there is also `null_difference`, the score of "no answer" minus the
-            best answer's score. If the argument `n_best` is above 1, the key `n_best`
-            holds the list of answers.
+            N dictionaries: `answer`, which is `context[start:end]`; `start` and `end`; and `score`,
+            the answer's probability among the best candidates. If there is no answer, `answer` is
+            "", and `start` and `end` are 0. With a `null_threshold`, there is also
+            `null_difference`: the score of "no answer" minus the best answer's score. If the
+            argument `n_best` is above 1, the key `n_best` holds the list of answers.
 
         Raises:
-            InputError: if the texts are not such pairs, an argument is out of its range, or the
+            InputError: if `texts` is not such a tuple, an argument is out of its range, or the
                 model has no preprocessor.
         """
         questions, contexts = _pairs(texts)
@@ -102,7 +103,7 @@ class SpanClassifier(Task):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class HalfCrossentropy(keras.losses.SparseCategoricalCrossentropy):
-    """Half of the cross-entropy, so that the sum of two such losses is their mean."""
+    """Half of the cross-entropy: the sum of two such losses is the mean of two cross-entropies."""
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns losses `[B]` of positions `[B]` and logits `[B, T]`."""

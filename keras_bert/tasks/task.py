@@ -14,10 +14,10 @@ from keras_bert.layers.configured import arguments_of
 from keras_bert.layers.encoder import Encoder
 from keras_bert.surrogates import without_surrogates
 
-if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
+if TYPE_CHECKING:  # keras_bert.text needs TensorFlow, but a task does not
     from keras_bert.text.rows import Overlap, Rows
 
-_SHORTEST = 16  # smallest length of a batch; longer ones are multiples of it
+_SHORTEST = 16  # length of the shortest padded batch; all padded lengths are multiples of it
 
 
 class Task(keras.Model):
@@ -27,14 +27,14 @@ class Task(keras.Model):
 
     Args:
         encoder: the encoder.
-        preprocessor: a `keras_bert.Preprocessor`; turns texts into the encoder's inputs.
+        preprocessor: a `keras_bert.Preprocessor` that turns texts into the encoder's inputs.
         **kwargs: `name` and `dtype`, as in every Keras model.
     """
 
     per_token: ClassVar[bool] = False
-    """Whether outputs are `[B, T, ...]`, a value for each token."""
+    """Whether outputs are `[B, T, ...]`, with a value for each token."""
     arguments: ClassVar[tuple[str, ...]] = ()
-    """Names of the constructor's own arguments; the model has each as an attribute."""
+    """Names of the constructor's own arguments. Each is also an attribute of the model."""
 
     def __init__(self, encoder: Encoder, *, preprocessor: Any = None, **kwargs: Any):
         super().__init__(dtype=kwargs.pop("dtype", encoder.dtype_policy), **kwargs)
@@ -44,7 +44,7 @@ class Task(keras.Model):
         self.built = True
 
     def part(self, layer: type, *args: Any, name: str) -> Any:
-        """Builds a layer of the head from the encoder's configuration."""
+        """Makes and builds a layer of the head, with the encoder's configuration."""
         part = layer(self.config, *args, name=name, dtype=self.dtype_policy)
         part.build()
         return part
@@ -74,7 +74,7 @@ class Task(keras.Model):
         """Returns None: the constructor builds the model."""
 
     def rows(self, texts: Any, *, overlap: Overlap = None, offsets: bool = False) -> Rows:
-        """Returns `preprocessor.rows(texts)`.
+        """Turns texts into rows with the model's preprocessor; see `Preprocessor.rows`.
 
         Raises:
             InputError: if the model has no preprocessor.
@@ -97,20 +97,21 @@ class Task(keras.Model):
         Args:
             rows: R rows.
             batch_size: rows per step.
-            run: function that replaces the model, such as an exported artifact. Takes a batch of
-                rows, `[B, T]` int32 each, and returns outputs like the model's.
+            run: function to call instead of the model, for example an exported artifact. The
+                function takes a batch of rows, `[B, T]` int32 each, and returns outputs like the
+                model's.
 
         Returns:
             A list of R NumPy arrays for each of the model's outputs. If outputs are
-            `[B, T, ...]`, each array is as long as its row.
+            `[B, T, ...]`, padding is removed: each array is as long as its row.
         """
         order, lengths = rows.order_by_length(), rows.lengths
         results: list[list[Any]] = []
         run = run or (lambda batch: self.predict_on_batch(self.inputs_of(batch)))
         for first in range(0, max(len(order), 1), batch_size):
             indices = order[first : first + batch_size]
-            # Each shape may have to be compiled. So batches are whole, and there are at most two
-            # lengths between one power of two and the next.
+            # Each new shape may have to be compiled. So the last of several batches is filled up to
+            # `batch_size`, and at most two lengths lie between one power of two and the next.
             missing = batch_size - len(indices) if first else 0
             longest = int(lengths[indices].max(initial=1))
             multiple = max(_SHORTEST, 1 << (longest - 1).bit_length() >> 2)
@@ -132,14 +133,14 @@ def check_pooler(encoder: Encoder, task: str) -> None:
     """Checks that an encoder has a pooler.
 
     Raises:
-        InputError: if it has none.
+        InputError: if the encoder has no pooler.
     """
     if encoder.pooler is None:
         raise InputError(f"A {task} needs an encoder with a pooler; configure it with pooler=True.")
 
 
 def padding_mask(inputs: Mapping[str, Any]) -> Any:
-    """Returns the mask `[B, T]` int32 among the inputs, or ones."""
+    """Returns the inputs' `padding_mask` `[B, T]` int32, or ones if there is no mask."""
     mask = inputs.get("padding_mask")
     return ops.ones_like(inputs["token_ids"]) if mask is None else mask
 
@@ -148,8 +149,8 @@ def resolve_labels(num_labels: int | None, labels: Sequence[str] | None) -> tupl
     """Returns the labels' names by id, from their number, their names, or both.
 
     Raises:
-        InputError: if neither is given, they contradict each other, or names repeat or are no valid
-            text.
+        InputError: if neither is given, the number differs from the count of names, or a name
+            repeats or contains a lone surrogate.
     """
     if labels is None:
         if not isinstance(num_labels, int) or num_labels < 1:
@@ -157,7 +158,7 @@ def resolve_labels(num_labels: int | None, labels: Sequence[str] | None) -> tupl
         return tuple(str(index) for index in range(num_labels))
     names = tuple(labels)
     if num_labels not in (None, len(names)):
-        raise InputError(f"num_labels is {num_labels}, but {len(names)} labels are named.")
+        raise InputError(f"num_labels is {num_labels}, but labels has {len(names)} names.")
     if not names or len(set(names)) != len(names):
         raise InputError(f"The labels {list(names)} must be one or more different names.")
     broken = next((name for name in names if without_surrogates(str(name)) != str(name)), None)

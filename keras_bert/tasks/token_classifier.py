@@ -1,4 +1,4 @@
-"""Token classification: a label for every token, and tags of words."""
+"""Token classification: a label for every token, and a tag for every word."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ class TokenClassifier(Task):
         encoder: the encoder.
         num_labels: number of labels; may be left out if `labels` are given.
         labels: names of the labels, by id; default "0", "1", ...
-        crf: whether a linear-chain CRF on the labels of words stands on top: `crf`, a
-            `ConditionalRandomField` (None without).
+        crf: whether a linear-chain CRF chooses the tags of all words of a text together. The
+            attribute `crf` is the `ConditionalRandomField`, or None.
         scheme: scheme of labels that mark entities, "iob1", "iob2" or "bioes". A CRF predicts
-            only sequences that the scheme allows. None means that labels are independent.
-        continue_labels: whether fine-tuning labels all tokens of a word. The other tokens of the
-            first word of an entity are labelled as inside. By default, and with a CRF, only the
-            first token is labelled.
-        dropout: rate before the linear layer; None means the encoder's `classifier_dropout`.
+            only sequences that the scheme allows. None means that any label may follow any label.
+        continue_labels: whether every token of a word has the word's label in fine-tuning. If the
+            label is "B-PER", the later tokens have "I-PER". By default, and always with a CRF,
+            only a word's first token has a label.
+        dropout: dropout rate before the linear layer; None means the encoder's
+            `classifier_dropout`.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
@@ -45,7 +46,7 @@ class TokenClassifier(Task):
 
     Example:
         >>> tagger = TokenClassifier(encoder, labels=["O", "B-PER", "I-PER"], crf=True)
-        >>> tagger.preprocessor = preprocessor  # and trained
+        >>> tagger.preprocessor = preprocessor  # then train the model
         >>> tagger.predict_text(["Then Ada Lovelace came."])[0]["entities"]
         [{'label': 'PER', 'start': 5, 'end': 17, 'text': 'Ada Lovelace', 'score': 0.97}]
     """
@@ -99,7 +100,7 @@ class TokenClassifier(Task):
         return self.head(outputs["sequence_output"], training=training)
 
     def default_loss(self) -> keras.losses.Loss | None:
-        """Returns the usual loss on the logits, or None with a CRF, which has its own.
+        """Returns the usual loss on the logits, or None with a CRF, whose loss is built in.
 
         Targets are int32 `[B, T]`, `IGNORED` (-1) at tokens without a label.
         """
@@ -117,9 +118,9 @@ class TokenClassifier(Task):
     ) -> Any:
         """Returns the training loss; called by Keras.
 
-        With a CRF and without a loss in `compile`, the loss is the negative log-likelihood of a
-        text's labels: the mean over the texts, each times its `sample_weight` `[B]`. `IGNORED`
-        tokens are skipped.
+        If the model has a CRF and `compile` was given no loss, the loss is the negative
+        log-likelihood of a text's labels, averaged over the texts. `sample_weight` `[B]` weights
+        the texts. `IGNORED` tokens are skipped.
         """
         if self.crf is None or self._compile_loss is not None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
@@ -130,14 +131,15 @@ class TokenClassifier(Task):
 
         Args:
             texts: N texts.
-            batch_size: windows on texts per step.
+            batch_size: windows of texts per step.
 
         Returns:
-            N dictionaries with `entities`, in order: `label`; `start`, `end` and `text`, a slice
-            of the text; `score`, the mean of its words' probabilities.
+            N dictionaries. `entities` is a list of dictionaries, in the order of the text: `label`;
+            `start` and `end`, positions of characters; `text`, the slice of the text between them;
+            and `score`, the mean probability of the words' tags.
 
         Raises:
-            InputError: if these are not texts, or the model has no preprocessor.
+            InputError: if the texts are not strings, or the model has no preprocessor.
         """
         from keras_bert.text.words import split_words
 
@@ -156,16 +158,16 @@ class TokenClassifier(Task):
 
         Args:
             sentences: N lists of words.
-            batch_size: windows on sentences per step.
+            batch_size: windows of sentences per step.
 
         Returns:
             N dictionaries. `tags` has a label for each word ("O" for a word without tokens).
-            `entities` are as of `predict_text`; `start` and `end` are characters of the words
-            joined with spaces. `words` of an entity are the index of its first word and the one
-            after its last.
+            `entities` are the same as in `predict_text`; `start` and `end` are positions in the
+            sentence's words joined with spaces. An entity also has `words`: the index of its first
+            word, and the index of the word after its last.
 
         Raises:
-            InputError: if these are not lists of words, or the model has no preprocessor.
+            InputError: if the sentences are not lists of words, or the model has no preprocessor.
         """
         from keras_bert.text.words import spaced
 
@@ -193,14 +195,14 @@ class TokenClassifier(Task):
 
 
 class _CrfLoss(keras.losses.Loss):
-    """Mean over texts, by Keras' rules for weights and for several devices."""
+    """Negative log-likelihood of each text's labels; Keras weights and averages it."""
 
     def __init__(self, crf: ConditionalRandomField):
         super().__init__(name="crf")
         self.crf = crf
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        tags = ops.cast(y_true, "int32")  # from the float32 that Keras makes of them
+        tags = ops.cast(y_true, "int32")  # Keras has converted the targets to float32
         return -self.crf.log_likelihood(y_pred, tags, ops.not_equal(tags, IGNORED))
 
 

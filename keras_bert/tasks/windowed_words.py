@@ -1,4 +1,4 @@
-"""Tags of words and entities from the scores of tokens, in overlapping windows of texts."""
+"""Converts the logits of tokens, in overlapping windows of texts, to tags of words and entities."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from keras import ops
 from keras_bert.layers.crf import ConditionalRandomField
 from keras_bert.tasks.entities import spans_of
 
-if TYPE_CHECKING:  # text needs TensorFlow, and a task does not
+if TYPE_CHECKING:  # keras_bert.text needs TensorFlow, but a task does not
     from keras_bert.text.rows import Rows
     from keras_bert.text.words import Words
 
 OUTSIDE = "O"
-LONGEST_PATH = 1024  # words; the cost of a path grows with the square
-_LOGITS_AT_ONCE = 1 << 22
+LONGEST_PATH = 1024  # words in one sequence of the CRF, whose cost grows with its square
+_LOGITS_AT_ONCE = 1 << 22  # in a batch of the CRF
 
 
 def tag_words(
@@ -30,16 +30,17 @@ def tag_words(
 ) -> tuple[list[list[str]], list[np.ndarray]]:
     """Returns tags of the words of N texts.
 
-    The tag of a word is the label of its first token, in the window with the most context. A CRF
-    sees the words of a text as one sequence, across the ends of windows. Only texts of more than
-    1024 words are divided for it.
+    The tag of a word is the label of its first token, in the window that gives this token the most
+    context. A CRF takes all words of a text as one sequence, across the borders of windows. A text
+    of more than 1024 words is divided into several sequences.
 
     Args:
         rows: rows of the texts, with offsets.
         words: words of the texts.
         logits: logits of the rows, each `[T, L]`.
         labels: names of the L labels.
-        crf: CRF that chooses all tags of a text together; None takes each word's likeliest label.
+        crf: CRF that chooses all tags of a sequence together. None takes each word's likeliest
+            label.
 
     Returns:
         The tags of each text and their probabilities. A word without tokens has the tag "O" and
@@ -65,7 +66,7 @@ def tag_words(
 
 
 def _path_numbers(lengths: np.ndarray) -> np.ndarray:
-    """Returns the number of each word's path `[W]`, from the texts' lengths `[N]`."""
+    """Returns the number `[W]` of each word's CRF sequence, from the texts' lengths `[N]`."""
     from keras_bert.text.rows import numbers_of
 
     text = np.repeat(np.arange(len(lengths)), lengths)
@@ -81,7 +82,13 @@ def _likeliest(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _path(
     logits: np.ndarray, path: np.ndarray, crf: ConditionalRandomField
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns labels and probabilities by the CRF, for words in the paths `[W]`, in order."""
+    """Returns the CRF's labels and probabilities `[W]`.
+
+    Args:
+        logits: `[W, L]`.
+        path: `[W]`, sorted: number of each word's sequence.
+        crf: the CRF.
+    """
     ids, scores = np.zeros(len(path), int), np.zeros(len(path))
     _, begins, counts = np.unique(path, return_index=True, return_counts=True)
     order = np.argsort(counts, kind="stable")
@@ -97,7 +104,7 @@ def _path(
 
 
 def _chosen(probabilities: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns labels `[W]` and their probabilities among `[W, L]`."""
+    """Returns the label ids `[W]` and their entries in the probabilities `[W, L]`."""
     return ids, np.take_along_axis(probabilities, ids[:, np.newaxis], -1)[:, 0]
 
 
@@ -120,8 +127,8 @@ def entities_of(
             after its last.
 
     Returns:
-        Dictionaries with `label`; `start`, `end` and `text`, a slice of the text; and `score`,
-        the mean of the words' scores.
+        Dictionaries: `label`; `start` and `end`, positions of characters; `text`, the slice of the
+        text between them; and `score`, the mean of the words' scores.
     """
     entities = []
     for label, first, end in spans_of(tags):

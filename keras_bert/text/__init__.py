@@ -1,1 +1,1 @@
-"""Strings to ids, in the graph."""
+"""Tokenizers and preprocessing: strings to token ids, inside the TensorFlow graph."""

@@ -1,8 +1,8 @@
-"""Tokens that are cut out of a text before the tokenizer splits the rest.
+"""Added tokens, which are found in a text before the tokenizer splits the text between them.
 
-They are tokens that were added to a learned vocabulary (`<e1>`, `@USER`), and special tokens in the
-text, such as the `[MASK]` of fill-mask. The rules are the same as in `AddedVocabulary` of Hugging
-Face's `tokenizers`.
+An added token was added to a learned vocabulary (`<e1>`, `@USER`). Special tokens in the text, such
+as the `[MASK]` of fill-mask, are found in the same way. The rules are those of `AddedVocabulary` in
+Hugging Face's `tokenizers`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from keras_bert.text.characters import WHITE_SPACE, bytes_to_characters, row_ids
 Pieces: TypeAlias = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 """Ids, starts and ends of tokens, each `[N, (tokens)]`."""
 
-_WORD = (  # \w of Rust: letters, marks, decimal digits, connectors and what counts as a letter
+_WORD = (  # \w of Rust: letters, marks, decimal digits, connectors and a few symbols
     r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}"
     r"\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}"
     r"\x{2ebf0}-\x{2ee5d}\x{31350}-\x{323af}"  # ideographs newer than RE2
@@ -32,20 +32,29 @@ _BUCKETS = 2**62
 
 @dataclasses.dataclass(frozen=True)
 class AddedToken:
-    """Token that is cut out of every text, with the options of Hugging Face's `AddedToken`.
+    """Token that is found in every text before the text is split.
+
+    The options are those of Hugging Face's `AddedToken`.
 
     Args:
         content: the token.
         special: whether the token is a mark, such as an entity's start, and not text.
-        normalized: whether its normalized form is searched in the normalized text.
+        normalized: whether the token's normalized form is searched in the normalized text.
+            Otherwise `content` is searched in the original text.
         single_word: whether the token must not be part of a longer word.
         lstrip: whether the token includes the white space before it.
         rstrip: whether the token includes the white space after it.
-        in_model: whether the vocabulary had the token before. Then plain text may become this
-            token, too.
+        in_model: whether the learned vocabulary already had the token. Then the tokenizer may also
+            make this token from plain text.
 
     Raises:
         InputError: if the content is empty or not a string, or an option is not true or false.
+
+    Example:
+        >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "<e1>"])
+        >>> tokenizer = WordPiece(vocabulary, added_tokens=[AddedToken("<e1>", special=True)])
+        >>> tokenizer.tokenize(["cat<e1>cat"])
+        <tf.RaggedTensor [[5, 6, 5]]>
     """
 
     content: str
@@ -68,26 +77,26 @@ class AddedToken:
 
 
 class _Parts(NamedTuple):
-    """Texts cut at tokens, ragged `[N, (parts)]` each."""
+    """Texts divided into tokens and the plain text between them, ragged `[N, (parts)]` each."""
 
     plain: tf.RaggedTensor
-    """Strings; empty for a token."""
+    """Plain text; "" for a token."""
     ids: tf.RaggedTensor
-    """int32; -1 for plain text."""
+    """Token id, int32; -1 for plain text."""
     starts: tf.RaggedTensor
-    """int32, first character in the text."""
+    """Position in the text of the first character, int32."""
     ends: tf.RaggedTensor
-    """int32, character after the last."""
+    """Position in the text after the last character, int32."""
 
 
 class TokenCutter:
-    """Finds tokens in texts, from left to right and the longest first.
+    """Finds tokens in texts, from left to right. If several tokens match, the longest one wins.
 
     Args:
-        tokens: at least one.
-        contents: form of each token in the texts. The first of equal forms counts.
+        tokens: one or more tokens.
+        contents: form of each token in the texts. If forms are equal, the first token wins.
         ids: id of each token.
-        no_words: characters that do not continue a word, inside the brackets of a regular
+        no_words: characters that do not continue a word, as the inside of `[...]` in a regular
             expression.
         covers_space: whether a token's offsets include its white space.
     """
@@ -111,7 +120,7 @@ class TokenCutter:
         self._contents = np.array([longest_first[index].encode() for index in order], object)
         ordered = [found[longest_first[index]] for index in order]
         self._ids = np.array([token_id for _, token_id in ordered], np.int32)
-        # The next arrays end with False, for plain text.
+        # The last element of the next arrays, False, is for plain text.
         self._single_word = np.array([*(token.single_word for token, _ in ordered), False])
         self._lstrip = np.array([*(token.lstrip for token, _ in ordered), False])
         self._rstrip = np.array([*(token.rstrip for token, _ in ordered), False])
@@ -119,12 +128,12 @@ class TokenCutter:
         self._covers_space = covers_space
 
     def around(self, texts: tf.Tensor, tokenize: Callable[[tf.Tensor], Pieces]) -> Pieces:
-        """Cuts tokens out of texts `[N]`; `tokenize` splits the text between them."""
+        """Finds tokens in texts `[N]`, and calls `tokenize` for the text between them."""
         parts = self._cut(texts)
         return _insert(parts, *tokenize(parts.plain.values))
 
     def _cut(self, texts: tf.Tensor) -> _Parts:
-        without_nul = tf.strings.regex_replace(texts, r"\x00", "\x01")  # NUL ends regex_split
+        without_nul = tf.strings.regex_replace(texts, r"\x00", "\x01")  # regex_split stops at NUL
         parts, first, last = tf_text.regex_split_with_offsets(
             without_nul, self._pattern, self._pattern
         )
@@ -155,7 +164,11 @@ class TokenCutter:
     def _join_rejected(
         self, parts: tf.RaggedTensor, first: tf.Tensor, last: tf.Tensor, token: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Turns tokens inside of words into plain text; returns parts, starts, ends and tokens."""
+        """Turns `single_word` tokens inside of words into plain text.
+
+        Returns:
+            Parts, their starts and ends, and the indices of their tokens.
+        """
         row = row_ids(parts)
         goes_on = _before(self._matches(parts.values, r"\C*[{}]"), row, False)
         goes_on |= _after(self._matches(parts.values, r"[{}]\C*"), row, False)
@@ -168,7 +181,7 @@ class TokenCutter:
         return joined, first[begins], last[ends], token[begins]
 
     def _matches(self, parts: tf.Tensor, pattern: str) -> tf.Tensor:
-        """Returns whether the pattern, filled with characters of words, matches: bool `[parts]`."""
+        """Returns which parts match the pattern, with the characters of words in place of {}."""
         matches = tf.strings.regex_full_match(parts, pattern.format(_WORD))
         if not self._no_words:
             return matches
@@ -177,10 +190,11 @@ class TokenCutter:
     def _take_space(
         self, plain: tf.Tensor, token: tf.Tensor, row: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Removes the white space of neighboring tokens from plain text.
+        """Removes the white space that belongs to neighboring tokens from plain text.
 
         Returns:
-            The strings, and the numbers of bytes removed at the end and at the start of each.
+            The strings, the number of bytes removed at each string's end, and the number removed at
+            its start.
         """
         taken = _before(tf.gather(self._rstrip, token), row, False)
         begun = tf.where(taken, tf.strings.regex_replace(plain, f"^[{WHITE_SPACE}]+", ""), plain)
@@ -194,10 +208,10 @@ class TokenCutter:
 def _insert(
     parts: _Parts, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
 ) -> Pieces:
-    """Inserts the tokens between the pieces `[parts, (pieces)]` of the plain parts.
+    """Joins the found tokens and the pieces `[parts, (pieces)]` of the plain text between them.
 
     Returns:
-        Ids, starts and ends in characters of the whole texts, int32 `[N, (tokens)]`.
+        Ids, starts and ends, in characters of the whole texts, int32 `[N, (tokens)]` each.
     """
     is_token = parts.ids.values >= 0
     counts = tf.cast(is_token, tf.int64)

@@ -1,9 +1,9 @@
-"""Normalization of a SentencePiece model: a map from characters to characters, as bytes.
+"""Normalization of a SentencePiece model: a map from strings to strings, as bytes.
 
 The bytes are a size, a double array (Darts-clone) over the UTF-8 of the keys, and the values, each
-ended by a zero byte. The operation replaces the longest key at each place of the text. Hugging Face
-normalizes (lower case, accents) in separate steps before the model. Here, the same map includes
-these steps, so they run in the graph, in one pass, with offsets.
+ended by a zero byte. TensorFlow's operation replaces the longest key at each position of the text.
+Hugging Face normalizes (lower case, accents) in separate steps before the model. Here, the map also
+includes these steps, so they run in the graph, in one pass, with offsets.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 
 from keras_bert.errors import InputError
 
-_LABEL = (1 << 31) | 0xFF  # bits that are compared with a child's label
+_LABEL = (1 << 31) | 0xFF  # bits of a unit that must equal a child's label
 _HAS_VALUE = 1 << 8
 _WIDE = 1 << 9  # the offset counts blocks of 256
 _VALUE = (1 << 31) - 1
 
-_LONGEST_SEQUENCE = 5  # bytes; tokenizers matches longer ones character by character
+_LONGEST_SEQUENCE = 5  # bytes; `tokenizers` replaces the characters of longer keys one by one
 
 
 def read_character_map(data: bytes, longest_key: int | None = None) -> dict[str, str]:
@@ -32,7 +32,7 @@ def read_character_map(data: bytes, longest_key: int | None = None) -> dict[str,
 
     Args:
         data: bytes of the map.
-        longest_key: largest number of bytes in a key; longer keys are left out.
+        longest_key: largest number of bytes in a key. Longer keys are left out.
 
     Raises:
         InputError: if the bytes are not a map.
@@ -65,7 +65,7 @@ def crosses_spaces(data: bytes) -> bool:
 
 
 class _Trie:
-    """Double array of a map. A state is a position in the array; the first state is 0."""
+    """Reader of a map's double array. A state is a position in the array; state 0 is the root."""
 
     def __init__(self, data: bytes) -> None:
         size = int.from_bytes(data[:4], "little")
@@ -75,7 +75,7 @@ class _Trie:
         self._strings = data[4 + size :]
 
     def children(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns all children of states `[S]`: index of the parent, byte and position."""
+        """Returns all children of states `[S]`: the parent's index, the byte, and the position."""
         if not self._units.size:
             return (np.zeros(0, np.int64),) * 3
         labels = np.arange(1, 256)
@@ -110,7 +110,7 @@ def write_character_map(entries: Mapping[str, str]) -> bytes:
 
 
 def _replaced(entries: Mapping[str, str], longest: int, text: str) -> str:
-    """Replaces the longest key at each place of the text, as the operation does."""
+    """Replaces the longest key at each position of the text, as TensorFlow's operation does."""
     result, start = [], 0
     while start < len(text):
         ends = range(min(len(text), start + longest), start, -1)
@@ -128,7 +128,7 @@ def _strip_accents(text: str) -> str:
 
 
 def _lowercase(text: str) -> str:
-    return "".join(c.lower() for c in text)  # independent of its place in the word
+    return "".join(c.lower() for c in text)  # one by one: a final Σ becomes σ, not ς
 
 
 def _plain_quotes(text: str) -> str:
@@ -152,11 +152,11 @@ STEPS: dict[str, Callable[[str], str]] = {
     "lowercase": _lowercase,
     "single_spaces": _single_spaces,
 }
-"""Steps of normalization before the model's own, by name."""
+"""Steps of normalization that come before the model's own map, by name."""
 
 
 def _composed_sequences() -> Iterable[str]:
-    """Yields each character with separate accents, in all possible forms."""
+    """Yields each accented character as a sequence, decomposed by one step and completely (NFD)."""
     for character in map(chr, range(0xC0, sys.maxunicode + 1)):
         decomposition = unicodedata.decomposition(character)
         if decomposition and not decomposition.startswith("<"):
@@ -174,19 +174,21 @@ _SEQUENCES: dict[str, Callable[[], Iterable[str]]] = {
     "nfc": _composed_sequences,
     "single_spaces": lambda: (a + b for a in _WHITE_SPACE for b in _WHITE_SPACE if a + b != "  "),
 }
-"""Sequences of characters that a step does not normalize character by character."""
+"""Sequences of characters that a step changes as a whole, not character by character."""
 
 
 @functools.lru_cache(maxsize=8)
 def compose_character_map(steps: tuple[str, ...], data: bytes) -> bytes:
-    """Returns the bytes of a map for `steps`, in their order, and then a model's own map.
+    """Returns the bytes of a map that does `steps`, in their order, and then a model's own map.
 
     Raises:
         InputError: if a step is unknown.
     """
     unknown = [step for step in steps if step not in STEPS]
     if unknown:
-        raise InputError(f"{unknown[0]!r} is no step of normalization: use {', '.join(STEPS)}.")
+        raise InputError(
+            f"There is no step of normalization {unknown[0]!r}; the steps are {', '.join(STEPS)}."
+        )
     if not steps:
         return data
     own = read_character_map(data, _LONGEST_SEQUENCE)
@@ -210,17 +212,21 @@ def compose_character_map(steps: tuple[str, ...], data: bytes) -> bytes:
 
 
 _BLOCK = 256  # units in a block; labels are bytes, so a state's children are in one block
-_SEARCHED_BLOCKS = 16  # earlier blocks are nearly full
+_SEARCHED_BLOCKS = 16  # last blocks that are searched; earlier blocks are nearly full
 _END = 0  # label of the unit that holds a key's value
 _IS_VALUE = 1 << 31
 _BASE_SHIFT = 10
 
 
 def build_double_array(entries: Mapping[bytes, int]) -> np.ndarray:
-    """Returns units `[U]` uint32 of the trie from keys (without zero bytes) to values < 2³¹.
+    """Returns the double array of a trie, uint32 `[units]`.
 
     tf.text's normalizer reads this layout of Darts-clone (Susumu Yata). Every state of the trie is
-    one unit of 32 bits. A state's children are at `base ^ label`, so a lookup reads once per byte.
+    one unit of 32 bits. A state's children are at `base ^ label`, so a lookup reads one unit for
+    each byte.
+
+    Args:
+        entries: values below 2³¹ by key. Keys have no zero bytes.
     """
     root: dict[int, Any] = {}
     for key, value in entries.items():
@@ -244,7 +250,7 @@ def build_double_array(entries: Mapping[bytes, int]) -> np.ndarray:
 
 
 class _Units:
-    """Growing array that records its free units and free bases."""
+    """Growing array of units that records which units and bases are free."""
 
     def __init__(self) -> None:
         self.values = np.zeros(_BLOCK, np.uint32)
@@ -253,7 +259,7 @@ class _Units:
         self._free[0] = False  # the root
 
     def place(self, labels: np.ndarray) -> int:
-        """Takes a free base whose units for `labels` `[L]` are free."""
+        """Reserves and returns a free base whose units for `labels` `[L]` are free."""
         block = max(0, len(self.values) // _BLOCK - _SEARCHED_BLOCKS)
         while True:
             if block * _BLOCK == len(self.values):

@@ -9,7 +9,7 @@ import tensorflow as tf
 MOST_BYTES = 4
 """Largest number of bytes in a character."""
 WHITE_SPACE = r"\s\v\p{Z}\x{85}"
-"""All of Unicode's white space, inside the brackets of a regular expression."""
+"""All of Unicode's white space, as the inside of `[...]` in a regular expression."""
 
 
 class Characters(NamedTuple):
@@ -18,10 +18,10 @@ class Characters(NamedTuple):
     code_points: tf.Tensor
     """Code points, int32 `[C]`."""
     begins: tf.Tensor
-    """Index of each text's first character, and C - 1, int32 `[N + 1]`."""
+    """Index in `code_points` of each text's first character, and C - 1, int32 `[N + 1]`."""
 
     def pieces(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Returns strings `[X]` of the characters from `starts` to before `ends`, int32 `[X]`."""
+        """Returns the strings `[X]` from `starts` to before `ends`, indices int32 `[X]`."""
         lengths = tf.maximum(ends - starts, 0)
         ragged = tf.RaggedTensor.from_row_lengths(
             tf.range(tf.reduce_sum(lengths)), lengths, validate=False
@@ -36,7 +36,7 @@ class Characters(NamedTuple):
 def characters_of(texts: tf.Tensor) -> Characters:
     """Returns the characters of texts `[N]`, UTF-8.
 
-    In bytes that are not UTF-8, every byte that could begin a character does.
+    In texts that are not valid UTF-8, every byte that can begin a character begins one.
     """
     joined = tf.strings.reduce_join(tf.strings.join([texts, " "]))
     # One more space, so that there is a character in an empty batch.
@@ -51,11 +51,11 @@ def characters_of(texts: tf.Tensor) -> Characters:
 
 
 def code_points(data: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    """Returns the code points int32 `[X]` of the characters at some places in UTF-8.
+    """Returns the code points int32 `[X]` of characters in UTF-8.
 
     Args:
         data: bytes, int32, with at least three more bytes after the last character.
-        places: first bytes of the characters, int64 `[X]`.
+        places: positions of the characters' first bytes, int64 `[X]`.
     """
     lead = tf.gather(data, places)
     b, c, d = (tf.gather(data, places + i) & 0x3F for i in range(1, MOST_BYTES))
@@ -69,18 +69,18 @@ def code_points(data: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
 def to_characters(
     texts: tf.Tensor, byte_map: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Turns byte spans in normalized texts into character spans in the texts `[N]`.
+    """Converts byte spans in normalized texts to character spans in the original texts `[N]`.
 
     Args:
         texts: original texts, UTF-8.
-        byte_map: int64 `[N, (bytes + 1)]`, byte of the original text for each byte of the
+        byte_map: int64 `[N, (bytes + 1)]`, position in the original text for each byte of the
             normalized text.
-        starts: `[N, (tokens)]`, first byte in the normalized text.
-        ends: `[N, (tokens)]`, byte after the last.
+        starts: `[N, (tokens)]`, position of the token's first byte in the normalized text.
+        ends: `[N, (tokens)]`, position after the token's last byte.
 
     Returns:
-        Starts and ends in characters (code points), int32 `[N, (tokens)]`. Characters that the
-        normalization drops belong to a token only if they are inside it.
+        Starts and ends in characters (code points), int32 `[N, (tokens)]`. A token includes
+        characters that the normalization drops only if they are between its own characters.
     """
     text_start = tf.cumsum(tf.strings.length(texts), exclusive=True)
     return follow(byte_map, starts, ends, row_ids(starts), text_start, _characters_before(texts))
@@ -94,14 +94,14 @@ def follow(
     text_start: tf.Tensor,
     characters: tf.Tensor,
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns the result of `to_characters` for texts `[N]` that are joined to B bytes.
+    """Does the work of `to_characters`, for N texts that are joined to one text of B bytes.
 
     Args:
         byte_map: as in `to_characters`.
         starts: as in `to_characters`.
         ends: as in `to_characters`.
         rows: index of each token's text, `[tokens]`.
-        text_start: first byte of each text, `[N]`.
+        text_start: position of each text's first byte, `[N]`.
         characters: number of characters that begin before each byte, int32 `[B + 1]`.
     """
     map_row = tf.gather(byte_map.row_starts(), rows)
@@ -122,7 +122,7 @@ def follow(
 def bytes_to_characters(
     texts: tf.Tensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Turns spans `[N, (tokens)]` in bytes of texts `[N]` into spans in characters, int32."""
+    """Converts spans `[N, (tokens)]` in bytes of texts `[N]` to spans in characters, int32."""
     characters = _characters_before(texts)
     before_text = tf.cumsum(tf.strings.length(texts), exclusive=True)
     text_start = tf.gather(before_text, row_ids(starts))
@@ -135,7 +135,7 @@ def bytes_to_characters(
 
 
 def character_spans(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns the characters' first bytes and the bytes after them, int64 `[N, (characters)]`."""
+    """Returns where each character's bytes start and end, int64 `[N, (characters)]` each."""
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
     first = tf.where((data & 0xC0) != 0x80)[:, 0]
     after = tf.pad(first, [[0, 1]], constant_values=tf.size(data, tf.int64))[1:]
@@ -152,13 +152,14 @@ def spans_through(
     starts: tf.RaggedTensor,
     ends: tf.RaggedTensor,
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Turns tokens' places in normalized texts into places in the texts.
+    """Converts spans of tokens in normalized texts to spans in the original texts.
 
     Args:
-        spans: starts and ends in the texts of each normalized character, `[N, (characters)]`.
+        spans: start and end in the original text of each normalized character,
+            `[N, (characters)]` each.
         ids: token ids `[N, (tokens)]`.
-        starts: first normalized character of each token.
-        ends: normalized character after each token.
+        starts: position of each token's first character in the normalized text.
+        ends: position after each token's last character in the normalized text.
     """
     first, after = spans
     begin = tf.gather(tf.cast(first.row_starts(), tf.int32), row_ids(ids))
@@ -179,10 +180,10 @@ def _characters_before(texts: tf.Tensor) -> tf.Tensor:
 
 
 def row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:
-    """Returns the row of each value `[values]`, in the type of the splits.
+    """Returns the row of each value, `[values]`, with the dtype of the splits.
 
-    `value_rowids` would make a matrix of all rows by the longest row. With one long word among
-    many, the matrix does not fit into memory.
+    `RaggedTensor.value_rowids` makes a matrix of all rows by the longest row. If one of many rows
+    is very long, this matrix does not fit into memory.
     """
     values = tf.range(ragged.row_splits[-1])
     return tf.searchsorted(ragged.row_splits[1:], values, side="right", out_type=values.dtype)

@@ -1,7 +1,7 @@
-"""Text files as input: plain or gzip, UTF-8, one sentence or paragraph a line.
+"""Reads text files: plain or gzip, UTF-8, with one sentence or paragraph on each line.
 
-A blank line, or the end of a file, ends a document. All code that reads text from disk (learning a
-vocabulary, pretraining) uses these functions, so a bad file has the same message everywhere.
+A blank line, or the end of a file, ends a document. All code that reads such files (learning a
+vocabulary, pretraining) uses these functions, so a bad file causes the same message everywhere.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = "\ufeff"
 _SAMPLE_BYTES = 8192
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b"))
-_MOST_CONTROL_BYTES = 0.3  # of a sample; text with a stray NUL stays text
+_MOST_CONTROL_BYTES = 0.3  # of a sample, so that a text with a few NULs is not a binary file
 
 
 def expand(patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Returns the paths of globs, each glob's paths in sorted order, no path twice.
+    """Returns the paths that globs match: sorted within each glob, and no path twice.
 
     Raises:
         InputError: if a pattern matches no file, or names a directory.
@@ -34,13 +34,13 @@ def expand(patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) 
         patterns = [patterns]
     paths: dict[Path, None] = {}
     for pattern in (os.fspath(name) for name in patterns):
-        # An existing name is no glob, even if it contains [ or *.
+        # An existing name is not a glob, even if it contains [ or *.
         matches = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
         files = [Path(match) for match in sorted(matches) if not os.path.isdir(match)]
         if not files and matches:
             raise InputError(f"{pattern} is a directory: name its files, such as {pattern}/*.txt.")
         if not files:
-            raise InputError(f"{pattern} does not exist: expected a text file or a glob of them.")
+            raise InputError(f"{pattern} does not exist: expected a text file or a glob.")
         paths.update(dict.fromkeys(files))
     if not paths:
         raise InputError("No text file was named: expected one or more files or globs.")
@@ -52,11 +52,12 @@ def iterate_lines(
 ) -> Iterator[str]:
     """Yields the lines of all files, stripped of white space; `""` ends a document.
 
-    Exactly one `""` follows each document, for any number of blank lines in the file. None comes
-    first. Splitting the sequence at `""` gives the documents.
+    Exactly one `""` follows each document, whatever the number of blank lines in the file. The
+    first line is never `""`.
 
     Raises:
-        InputError: if a file is missing, empty, binary or not UTF-8 (with file and line).
+        InputError: if a file is missing, empty, binary or not UTF-8. The message names the file and
+            the line.
     """
     for path in expand(patterns):
         inside_document = False
@@ -102,7 +103,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _open(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Opens a file for bytes; unpacks gzip, with any name."""
+    """Opens a file to read bytes, and unpacks gzip, whatever the file's name."""
     with open(path, "rb") as file:
         packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         file.seek(0)

@@ -20,22 +20,15 @@ from keras_bert.text.vocabulary import Vocabulary
 
 CONFIG_NAME = "preprocessor.json"
 _TEXTS_AT_ONCE = 1024
-_FIRST_KIND = "wordpiece"  # the kind in early files, which do not name it
+_FIRST_KIND = "wordpiece"  # kind of tokenizer in old files, which do not name the kind
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class Preprocessor:
     """Packs texts as `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, eagerly or in a graph.
 
-    Example:
-        >>> preprocessor = Preprocessor(tokenizer, sequence_length=128)
-        >>> preprocessor(["a text", "another"])["token_ids"].shape
-        TensorShape([2, 128])
-        >>> pairs = preprocessor((["a question"], ["an answer"]))
-        >>> dataset = dataset.batch(32).map(lambda text, label: (preprocessor(text), label))
-
     Args:
-        tokenizer: splits the texts.
+        tokenizer: splits the texts into tokens.
         sequence_length: length of all results. Longer texts are cut. In a pair, the longer text is
             cut first.
         separators_in_pair: number of separators between the texts of a pair; RoBERTa has two.
@@ -44,6 +37,13 @@ class Preprocessor:
 
     Raises:
         InputError: if `sequence_length` leaves no room for text, or an option is out of range.
+
+    Example:
+        >>> preprocessor = Preprocessor(tokenizer, sequence_length=128)
+        >>> preprocessor(["a text", "another"])["token_ids"].shape
+        TensorShape([2, 128])
+        >>> pairs = preprocessor((["a question"], ["an answer"]))
+        >>> dataset = dataset.batch(32).map(lambda text, label: (preprocessor(text), label))
     """
 
     def __init__(
@@ -81,12 +81,13 @@ class Preprocessor:
             texts: strings `[N]` (a list, an array, a tensor), or one string, which is a batch of
                 one. A tuple of two batches is a batch of pairs.
             return_offsets: whether to return the characters that each token covers.
-            allow_special_tokens: whether special tokens in the texts, such as `[MASK]`, become
-                special tokens.
+            allow_special_tokens: whether `[MASK]` and other special tokens may be written in the
+                texts. Otherwise they are split like any other text.
 
         Returns:
-            A dictionary with `token_ids`, `segment_ids` and `padding_mask`, and on request `starts`
-            and `ends` (0 for special tokens and padding), all int32 `[N, sequence_length]`.
+            A dictionary with `token_ids`, `segment_ids` and `padding_mask`, all int32
+            `[N, sequence_length]`. With `return_offsets`, also `starts` and `ends`: the token is
+            `text[start:end]`. For special tokens and padding, both are 0.
 
         Raises:
             InputError: if the texts are not strings, or the batches of a pair differ in size.
@@ -115,9 +116,9 @@ class Preprocessor:
         Args:
             texts: as in `__call__`, but no symbolic tensors.
             overlap: None makes one row per text, cut as in `__call__`. With a number, a long text,
-                or the long second text of a pair, becomes several rows. The rows are windows that
-                share this number of tokens with their neighbors. "auto" shares a third of a window.
-                At most 64 tokens of the first text of a pair are kept.
+                or the long second text of a pair, becomes several rows. The rows are windows, and
+                neighboring windows share this number of tokens. "auto" means a third of a window.
+                Of a pair's first text, each window keeps at most 64 tokens.
             offsets: whether to return the characters that each token covers.
 
         Returns:
@@ -152,14 +153,14 @@ class Preprocessor:
         return (self.tokenizer.tokenize(texts, allow_special_tokens=allow_special_tokens),)
 
     def with_length(self, sequence_length: int) -> Preprocessor:
-        """Returns a preprocessor that differs in its sequence length."""
+        """Returns the same preprocessor with another sequence length."""
         return Preprocessor(self.tokenizer, sequence_length, **self._options())
 
     def _options(self) -> dict[str, int]:
         return {"separators_in_pair": self.separators_in_pair, "num_segments": self.num_segments}
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, vocabulary included, ready for JSON."""
+        """Returns the constructor's arguments, with the vocabulary, as values for JSON."""
         return {
             "tokenizer": {"kind": self.tokenizer.kind, **self.tokenizer.get_config()},
             "sequence_length": self.sequence_length,
@@ -210,19 +211,19 @@ class Preprocessor:
 
 
 class Layout(NamedTuple):
-    """Source of each position of a packed batch, all int32 `[N, length]`."""
+    """Token to put at each position of a packed batch; all tensors are int32 `[N, length]`."""
 
     source: tf.Tensor
-    """Index into the flat values of all segments, followed by `cls, separator, pad`."""
+    """Index of each token in all segments' tokens, joined, followed by cls, separator and pad."""
     segment_ids: tf.Tensor
     padding_mask: tf.Tensor
 
     def gather(self, segments: Sequence[tf.RaggedTensor], special: Sequence[int]) -> tf.Tensor:
-        """Returns the values at all positions, int32 `[N, length]`.
+        """Returns values of tokens, such as ids, at all positions, int32 `[N, length]`.
 
         Args:
             segments: values of the tokens, `[N, (tokens)]`.
-            special: values of cls, separator and pad.
+            special: values at the cls, separator and pad tokens.
         """
         values = [tf.cast(segment.values, tf.int32) for segment in segments]
         return tf.gather(tf.concat([*values, tf.constant(special, tf.int32)], 0), self.source)
@@ -250,8 +251,8 @@ def layout(segments: Sequence[tf.RaggedTensor], length: int, separators_in_pair:
         separators_in_pair: number of separators between two segments.
 
     Raises:
-        InputError: if there are more than two segments, or `length` leaves no room for a token of
-            each.
+        InputError: if there are more than two segments, or `length` has no room for one token of
+            each segment.
     """
     separators, room = room_for_text(len(segments), length, separators_in_pair)
     sizes = [tf.size(segment.values, out_type=tf.int32) for segment in segments]
@@ -293,7 +294,9 @@ def _batches(texts: Texts | tuple[Texts, Texts]) -> list[tf.Tensor]:
     batches = [to_strings(batch) for batch in (texts if isinstance(texts, tuple) else (texts,))]
     if not batches[0].shape.is_compatible_with(batches[-1].shape):
         sizes = " and ".join(str(batch.shape[0]) for batch in batches)
-        raise InputError(f"A pair needs two batches of one size, not of {sizes} texts.")
+        raise InputError(
+            f"The two batches of a pair have {sizes} texts, but must have the same number of texts."
+        )
     return batches
 
 

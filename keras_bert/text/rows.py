@@ -30,17 +30,19 @@ class Rows:
     """Inputs of an encoder, R rows without padding.
 
     Args:
-        flat: names to values `[tokens]` of all rows, one row after the other:
+        flat: arrays `[tokens]` with the values of all rows, one row after the other:
             `token_ids` and `segment_ids`: int32.
-            `starts` and `ends`: int32, with offsets only. Characters of the text, or of a pair's
-            second text; -1 for special tokens and for a pair's first text.
-            `is_max_context`: bool, with offsets only. Whether the token has more context in this
-            row than in the text's other windows. True in one row for each token with offsets.
-        splits: int64 `[R + 1]`, starts of the rows in `flat`, and the end of the last row.
+            `starts` and `ends`: int32, only with offsets. The token is `text[start:end]` in the
+            text, or in a pair's second text. Both are -1 for special tokens and for a pair's first
+            text.
+            `is_max_context`: bool, only with offsets. Whether the token has more context in this
+            row than in the text's other windows. Each token with offsets has one such row.
+        splits: int64 `[R + 1]`, indices in `flat` of the rows' first tokens, and the end of the
+            last row.
         sample_ids: int32 `[R]`, index of each row's text.
         pad_id: token id of padding.
-        longest: largest length of a row, with and without padding.
-        group: number of consecutive rows that are one example (the choices of a question).
+        longest: largest possible length of a row, with or without padding.
+        group: number of consecutive rows that belong to one example (the choices of a question).
     """
 
     flat: Mapping[str, np.ndarray]
@@ -64,7 +66,7 @@ class Rows:
         return {name: values[inside] for name, values in self.flat.items()}
 
     def order_by_length(self) -> np.ndarray:
-        """Returns the indices of rows, int64 `[R]`, longest first; equal lengths in order."""
+        """Returns the indices of the rows, int64 `[R]`, longest first; ties keep their order."""
         return np.argsort(-self.lengths, kind="stable")
 
     def padded(
@@ -105,16 +107,16 @@ class Rows:
 
 
 class Segment(NamedTuple):
-    """Tokens of the first, or of the second, texts of a batch of N."""
+    """Tokens of N texts: of all first texts of a batch, or of all second texts."""
 
     splits: np.ndarray
-    """Starts of the texts in the other arrays, and the last end, int64 `[N + 1]`."""
+    """Indices of the texts' first tokens in the other arrays, and the last end, int64 `[N + 1]`."""
     ids: np.ndarray
     """Token ids, int32 `[tokens]`."""
     starts: np.ndarray | None = None
-    """First characters of the tokens, int32 `[tokens]`."""
+    """Position in its text of each token's first character, int32 `[tokens]`."""
     ends: np.ndarray | None = None
-    """Characters after the tokens, int32 `[tokens]`."""
+    """Position in its text of the character after each token, int32 `[tokens]`."""
 
     @property
     def lengths(self) -> np.ndarray:
@@ -123,7 +125,7 @@ class Segment(NamedTuple):
 
 
 def room_for_text(count: int, length: int, separators_in_pair: int) -> tuple[list[int], int]:
-    """Returns the numbers of separators after each text of a row, and the room for text.
+    """Returns the number of separators after each text of a row, and of positions left for text.
 
     Args:
         count: number of texts in a row.
@@ -158,18 +160,19 @@ def arrange(
     """Makes rows `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
     Args:
-        segments: one segment, or two for pairs. Offsets are those of the last segment.
+        segments: one segment, or two for pairs. Only the last segment's offsets are used.
         vocabulary: vocabulary with the special tokens.
         overlap: None makes one row of each text, cut as `preprocessor.layout` cuts it. Otherwise
             the text, or a pair's second text, becomes as many rows as it needs. A pair's first text
-            is cut to at most `LONGEST_FIRST` tokens and at most half of the space for text.
+            is cut to at most `LONGEST_FIRST` tokens and at most half of a row's text tokens.
         first_sample: index of the first text.
         length: length of the longest row.
         separators_in_pair: number of separators between the texts of a pair.
         num_segments: number of segment ids in the model.
 
     Raises:
-        InputError: if the length leaves no room for text, or the windows would not advance.
+        InputError: if the length leaves no room for text, or the overlap is negative or as long as
+            a window.
     """
     separators, room = room_for_text(len(segments), length, separators_in_pair)
     last = segments[-1]
@@ -224,7 +227,7 @@ def arrange(
 def _kept_lengths(
     first: np.ndarray, second: np.ndarray, room: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the number of tokens `[N]` to keep of a pair's texts, as `preprocessor.layout`."""
+    """Returns how many tokens `[N]` of pairs to keep, by the rule of `preprocessor.layout`."""
     kept_second = np.minimum(second, np.maximum(room // 2, room - first))
     return np.minimum(first, room - kept_second), kept_second
 
@@ -232,7 +235,14 @@ def _kept_lengths(
 def _windows(
     lengths: np.ndarray, rooms: np.ndarray, overlap: int | str, first_sample: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns text and begin `[R]` of windows `rooms` `[N]` wide on texts `lengths` `[N]` long."""
+    """Returns the text index and the first token, each `[R]`, of the windows on N texts.
+
+    Args:
+        lengths: number of tokens in each text, `[N]`.
+        rooms: number of tokens in a window on each text, `[N]`.
+        overlap: number of tokens that neighboring windows share, or "auto".
+        first_sample: index of the first text, for messages.
+    """
     overlaps = rooms // 3 if overlap == "auto" else np.full_like(rooms, overlap)
     if isinstance(overlap, int) and overlap < 0:
         raise InputError(f"overlap is {overlap}, but must be 0 or more tokens.")
@@ -254,14 +264,14 @@ def _is_max_context(
 ) -> np.ndarray:
     """Returns for each token whether its window shows it with the most context, bool `[tokens]`.
 
-    As in BERT's `run_squad.py`, the distance to the nearer edge decides, then the window's size,
-    then the order of the windows.
+    As in BERT's `run_squad.py`, the largest distance to the nearer edge of the window wins. If
+    distances are equal, the larger window wins, then the earlier window.
 
     Args:
         place: position of each token in its window.
-        size: size of its window.
+        size: size of the token's window.
         source: index of the token, from 0 to `count` - 1.
-        row: index of the window.
+        row: index of the token's window.
         count: number of different tokens.
     """
     nearer = np.minimum(place, size - 1 - place)
@@ -272,7 +282,7 @@ def _is_max_context(
 
 
 def splits_of(lengths: ArrayLike) -> np.ndarray:
-    """Returns the starts of rows with lengths `[R]`, and the last end, int64 `[R + 1]`."""
+    """Returns the start of each row and the last row's end, int64 `[R + 1]`, for lengths `[R]`."""
     return np.append(0, np.cumsum(lengths, dtype=np.int64))
 
 

@@ -1,4 +1,4 @@
-"""Base class of all tokenizers: texts to token ids and back, in the graph."""
+"""Base class of all tokenizers, which convert texts to token ids and back, in the graph."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ from keras_bert.text.characters import spans_through
 from keras_bert.text.vocabulary import Vocabulary
 
 TOKENIZERS = {"wordpiece": "WordPiece", "byte_pair": "BytePair", "sentencepiece": "SentencePiece"}
-"""Kinds to classes, each in the module `KIND.tokenizer`."""
+"""Class of each kind of tokenizer, in the module `KIND.tokenizer`."""
 
 Texts: TypeAlias = "str | bytes | Sequence[str] | np.ndarray | tf.Tensor"
-"""A text or a batch of them."""
+"""A text or a batch of texts."""
 
 
 class Tokenizer(abc.ABC):
     """Splits texts into tokens of a vocabulary.
 
-    A subclass turns plain text into ids and ids into text. This class cuts added tokens, and
-    special tokens in the text, out of the text first.
+    This class finds added tokens and special tokens in the text. A subclass splits the plain text
+    between them, and converts ids to text.
 
     Args:
         vocabulary: the vocabulary.
         mask_takes_space: whether a mask token in the text includes the white space before it, as in
             RoBERTa, whose tokens begin with a space.
-        added_tokens: tokens of the vocabulary that are cut out of every text, or their
-            dictionaries. The five special tokens are not among them.
+        added_tokens: tokens of the vocabulary that are found in every text before it is split. Each
+            is an `AddedToken` or a dictionary of its arguments. The five special tokens need not be
+            added.
 
     Raises:
-        InputError: if an added token is not in the vocabulary, or an option of it is not possible.
+        InputError: if an added token is not in the vocabulary, or one of its options is not valid.
     """
 
     kind: ClassVar[str]
@@ -53,9 +54,9 @@ class Tokenizer(abc.ABC):
     keeps_spaces: ClassVar[bool] = False
     """Whether tokens include the white space at the ends of a text."""
     trims_offsets: ClassVar[bool] = False
-    """Whether an added token's offsets leave out the white space that belongs to the token."""
+    """Whether an added token's offsets leave out the white space that the token includes."""
     unlike_words: str = ""
-    """Characters that are words by themselves in normalized text, for a regular expression."""
+    """Characters that are words by themselves, as the inside of `[...]` in a regex."""
 
     def __init__(
         self,
@@ -84,25 +85,26 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
-        """Returns the ids of `_tokenize`, starts and ends in characters, int32 each."""
+        """Returns the ids of `_tokenize`, and the tokens' starts and ends in characters, int32."""
 
     def _normalize(
         self, texts: tf.Tensor
     ) -> tuple[tf.Tensor, tuple[tf.RaggedTensor, tf.RaggedTensor] | None]:
-        """Returns normalized texts `[N]`, and their characters' places in the texts.
+        """Returns normalized texts `[N]`, and where their characters come from.
 
-        Normalizing twice gives the same result as once. The places are starts and ends, int32
-        `[N, (characters)]`, or None for a tokenizer that changes nothing.
+        Normalizing twice gives the same result as once. The second value is the start and the end
+        in the original text of each normalized character, int32 `[N, (characters)]` each. A
+        tokenizer that does not normalize returns None.
         """
         return texts, None
 
     @abc.abstractmethod
     def _written(self) -> Sequence[str | bytes]:
-        """Returns the text of each token `[V]`, with the space before it if there is one."""
+        """Returns the text of each token, `[V]`, with the space before it if the token has one."""
 
     @abc.abstractmethod
     def get_config(self) -> dict[str, Any]:
-        """Returns all arguments of the constructor, ready for JSON."""
+        """Returns all arguments of the constructor, as values for JSON."""
 
     @classmethod
     @abc.abstractmethod
@@ -111,7 +113,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def save(self, directory: str | os.PathLike) -> None:
-        """Writes the values that `in_files` names, in files that other libraries read, too."""
+        """Writes the values that `in_files` names to files that other libraries can read, too."""
 
     @classmethod
     @abc.abstractmethod
@@ -126,8 +128,8 @@ class Tokenizer(abc.ABC):
 
         Args:
             file: the file.
-            special_tokens: roles to tokens, as in `Vocabulary`. By default the special tokens of
-                BERT, RoBERTa or ALBERT, the first that the file has.
+            special_tokens: special tokens by role, as in `Vocabulary`. By default, the special
+                tokens of BERT, RoBERTa or ALBERT: the first of these sets that the file has.
             **options: other arguments of the constructor.
 
         Raises:
@@ -144,8 +146,8 @@ class Tokenizer(abc.ABC):
 
         Args:
             texts: strings, UTF-8.
-            allow_special_tokens: whether a special token in the text (`[MASK]`) becomes that
-                token. Otherwise it is plain text.
+            allow_special_tokens: whether `[MASK]` and other special tokens may be written in the
+                texts. Otherwise they are split like any other text.
         """
         texts = to_strings(texts)
         if self.added_tokens or allow_special_tokens:
@@ -156,8 +158,7 @@ class Tokenizer(abc.ABC):
         """Returns the ids of `tokenize`, and the characters that each token covers.
 
         Returns:
-            Ids, starts and ends (exclusive), int32 `[N, (tokens)]`: `text[start:end]` is the
-            token's text.
+            Ids, starts and ends, int32 `[N, (tokens)]` each. The token's text is `text[start:end]`.
         """
         texts = to_strings(texts)
         if self.added_tokens or allow_special_tokens:
@@ -186,11 +187,14 @@ class Tokenizer(abc.ABC):
         return np.array(written, object)
 
     def readable(self, token_id: int) -> str:
-        """Returns a token for readers (`##ing`, ` the`)."""
+        """Returns a token in a form that people can read (`##ing`, ` the`)."""
         return self.vocabulary.tokens[token_id]
 
     def _tokenize_around_tokens(self, texts: tf.Tensor, allow_special_tokens: bool) -> Pieces:
-        """Cuts tokens out of texts `[N]`, first without normalization, and tokenizes the rest."""
+        """Tokenizes texts `[N]` around added and special tokens.
+
+        Tokens that are not `normalized` are found first, in the original texts.
+        """
         special = self._special_tokens if allow_special_tokens else []
         tokens = [*special, *(token for token in self.added_tokens if not token.normalized)]
         if not tokens:
@@ -206,13 +210,13 @@ class Tokenizer(abc.ABC):
         return pieces if spans is None else spans_through(spans, *pieces)
 
     def _tokenize_between(self, texts: tf.Tensor) -> Pieces:
-        """Tokenizes the parts of texts between added tokens that are normalized, with offsets."""
+        """Tokenizes the normalized text between added tokens, with offsets."""
         return self._tokenize_with_offsets(texts)
 
     @functools.cached_property
     def _normalized_cutter(self) -> TokenCutter | None:
         tokens = [token for token in self.added_tokens if token.normalized]
-        tokens.sort(key=lambda token: not token.special)  # the first of equal forms counts
+        tokens.sort(key=lambda token: not token.special)  # if forms are equal, the first token wins
         if not tokens:
             return None
         with tf.init_scope():
@@ -239,21 +243,25 @@ class Tokenizer(abc.ABC):
         ]
 
     def refuse_added_tokens(self, reader: str, way_out: str) -> None:
-        """Checks that there are no added tokens, for a `reader` that cannot cut them out of texts.
+        """Checks that there are no added tokens, because `reader` does not support them.
+
+        Args:
+            reader: name of the library or file, for the message.
+            way_out: advice to the user, a sentence without the period.
 
         Raises:
-            InputError: if there are. The message names an added token and `way_out`.
+            InputError: if there are added tokens.
         """
         if self.added_tokens:
             others = len(self.added_tokens) - 1
             raise InputError(
-                f"{reader} cannot cut the added token {self.added_tokens[0].content!r}"
-                f"{f' and {others} more' if others else ''} out of texts. {way_out}."
+                f"{reader} cannot find the added token {self.added_tokens[0].content!r}"
+                f"{f' and {others} more' if others else ''} in texts. {way_out}."
             )
 
     @property
     def added_tokens_config(self) -> list[dict[str, Any]]:
-        """Added tokens, ready for JSON."""
+        """Added tokens as values for JSON."""
         return [dataclasses.asdict(token) for token in self.added_tokens]
 
     @functools.cached_property
@@ -284,17 +292,17 @@ def load_tokenizer(
     Args:
         path: one of these:
             `vocab.txt` (WordPiece);
-            `vocab.json` with `merges.txt` beside it (byte pairs);
+            `vocab.json` with `merges.txt` beside it (byte-pair encoding);
             a file `*.model` (SentencePiece);
             a directory with one of these files;
             the directory of a saved preprocessor or model.
-        special_tokens: roles to tokens, as in `Vocabulary`. By default the special tokens of BERT,
-            RoBERTa or ALBERT, the first that the file has.
+        special_tokens: special tokens by role, as in `Vocabulary`. By default, the special tokens
+            of BERT, RoBERTa or ALBERT: the first of these sets that the file has.
         **options: other arguments of the tokenizer, such as `lowercase` of `WordPiece`.
 
     Raises:
-        InputError: if the file is missing or damaged or has other special tokens, or the tokenizer
-            has no such option.
+        InputError: if the file is missing or damaged or lacks a special token, or the tokenizer has
+            no such option.
 
     Example:
         >>> tokenizer = load_tokenizer("vocab.txt", lowercase=False)
@@ -307,7 +315,7 @@ def load_tokenizer(
     if (path / CONFIG_NAME).is_file():
         if special_tokens or options:
             raise InputError(
-                f"{path} says itself how its tokenizer splits text: leave out "
+                f"{path} already defines all options of its tokenizer: leave out "
                 f"{', '.join([*options, *['special_tokens'] * bool(special_tokens)])}."
             )
         return Preprocessor.load(path).tokenizer
@@ -332,9 +340,9 @@ def _file_of(directory: Path) -> Path:
 
 
 def to_strings(texts: Texts) -> tf.Tensor:
-    """Returns texts as strings `[N]`; a single text is a batch of one.
+    """Returns texts as strings `[N]`. A single text becomes a batch of one.
 
-    A lone surrogate, which no encoding can express, becomes U+FFFD.
+    A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD.
 
     Raises:
         InputError: if the texts are not strings, or are nested.

@@ -1,4 +1,4 @@
-"""Training that WordPiece and byte pairs share: counting words and merging pairs of tokens."""
+"""Training that WordPiece and byte-pair encoding share: counts words and merges pairs of tokens."""
 
 import functools
 import itertools
@@ -15,10 +15,10 @@ LONGEST_WORD = 100
 """Length of the longest word to train on; the trainer is slow on longer words."""
 
 _LINES_PER_BATCH = 4096
-_REPETITIONS = 1000  # of a word in one string for the trainer, which is slow on long strings
+_REPETITIONS = 1000  # most repetitions of a word in one string: the trainer is slow on long ones
 
 import_tokenizers = functools.partial(require, "tokenizers", "vocab", "Learning a vocabulary")
-"""Imports the package that trains."""
+"""Imports Hugging Face's `tokenizers`, which does the training."""
 
 _logger = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ def count_words(lines: Iterable[str], split: Callable[[tf.Tensor], tf.Tensor]) -
     """Counts the words in lines of text.
 
     Args:
-        lines: the text.
-        split: returns the words `[W]` of lines `[N]`; it is traced into a `tf.function`.
+        lines: lines of text.
+        split: returns the words `[W]` of lines `[N]`. It becomes part of a `tf.function`.
     """
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
@@ -47,10 +47,16 @@ def count_words(lines: Iterable[str], split: Callable[[tf.Tensor], tf.Tensor]) -
 def train_merges(
     counts: Mapping[str, int], size: int, alphabet: Sequence[str], *, min_frequency: int
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Trains byte pairs on counted words without white space.
+    """Trains byte-pair encoding on counted words.
+
+    Args:
+        counts: how often each word occurs. Words have no white space.
+        size: largest number of tokens.
+        alphabet: tokens to start with.
+        min_frequency: smallest count of a pair that is merged.
 
     Returns:
-        The alphabet and the merged tokens, at most `size` in all, and the merges in order.
+        The tokens, which are the alphabet and the merged tokens, and the merges in order.
     """
     tokenizers = import_tokenizers()
 
@@ -74,6 +80,10 @@ def train_merges(
 
 
 def warn_if_smaller(found: int, size: int) -> None:
-    """Logs a warning if the text has fewer tokens than requested."""
+    """Logs a warning if the text gave fewer tokens than requested."""
     if found < size:
-        _logger.warning("The text holds %d tokens that occur often enough, not %d.", found, size)
+        _logger.warning(
+            "The vocabulary has only %d tokens, not %d: no others occur often enough in the text.",
+            found,
+            size,
+        )

@@ -1,4 +1,4 @@
-"""Vocabulary: tokens in the order of their ids, and the special tokens among them by role."""
+"""Vocabulary: tokens in the order of their ids, and the special tokens by role."""
 
 from __future__ import annotations
 
@@ -30,9 +30,22 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")  # tf.text's operations end at NUL
 class Vocabulary:
     """Tokens `[V]`; a token's index is its id.
 
+    Args:
+        tokens: all tokens, in the order of their ids.
+        pad: token for padding.
+        unknown: token for text that has no token.
+        cls: token before a text, for classification.
+        separator: token after each text.
+        mask: token in place of a token to predict.
+
     Raises:
         InputError: if a token is empty, is not valid text or occurs twice, or a special token is
             missing.
+
+    Example:
+        >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "##s"])
+        >>> vocabulary.id_of("cat"), vocabulary.mask_id
+        (5, 4)
     """
 
     tokens: Sequence[str]
@@ -50,10 +63,14 @@ class Vocabulary:
 
     @staticmethod
     def from_file(path: str | os.PathLike, **special_tokens: str) -> Vocabulary:
-        """Reads a `vocab.txt`: UTF-8, one token a line. Special tokens as in the constructor.
+        """Reads a `vocab.txt`: UTF-8, with one token on each line.
+
+        Args:
+            path: the file.
+            **special_tokens: special tokens by role, as in the constructor.
 
         Raises:
-            InputError: as in the constructor; the message names the file and the line.
+            InputError: as in the constructor. The message names the file and the line.
         """
         tokens = read_tokens(path)
         try:
@@ -62,14 +79,14 @@ class Vocabulary:
             raise InputError(f"{path}: {error}") from None
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes one token a line.
+        """Writes a `vocab.txt`, with one token on each line.
 
         Raises:
-            InputError: if a token has a line end in it.
+            InputError: if a token contains the end of a line.
         """
         several = next((t for t in self.tokens if "\n" in t or t.endswith("\r")), None)
         if several is not None:
-            raise InputError(f"{path} has one token a line, so it cannot hold {several!r}.")
+            raise InputError(f"{path} has one token on each line, so it cannot hold {several!r}.")
         replace_file(path, "".join(f"{token}\n" for token in self.tokens))
 
     def __len__(self) -> int:
@@ -94,7 +111,7 @@ class Vocabulary:
 
     @property
     def special_tokens(self) -> dict[str, str]:
-        """Roles (the constructor's arguments) to tokens."""
+        """Special tokens by role. The roles are the names of the constructor's arguments."""
         return {role: getattr(self, role) for role in ROLES}
 
     @property
@@ -129,7 +146,7 @@ class Vocabulary:
 
 
 def read_tokens(path: str | os.PathLike) -> tuple[str, ...]:
-    """Returns the tokens `[V]` of a `vocab.txt` with any special tokens.
+    """Returns the tokens `[V]` of a `vocab.txt`, whatever its special tokens.
 
     Raises:
         InputError: if a token is empty, is not valid text or occurs twice. The message names the
@@ -143,7 +160,8 @@ def read_tokens(path: str | os.PathLike) -> tuple[str, ...]:
 def usual_special_tokens(tokens: Collection[str]) -> dict[str, str]:
     """Returns the special tokens of BERT, RoBERTa or ALBERT by role.
 
-    The first of them whose tokens, except the mask, are all among `tokens` counts; otherwise BERT.
+    Takes the first of these sets whose tokens, except the mask, are all among `tokens`, and
+    otherwise BERT's set.
     """
     found = (usual for usual in _USUAL if all(token in tokens for token in usual[:4]))
     return dict(zip(ROLES, next(found, _USUAL[0]), strict=True))
@@ -173,5 +191,5 @@ def _check(
     if missing:
         raise InputError(
             f"{source} has no {' and no '.join(missing)}: add the special tokens, "
-            "or say which tokens play their part."
+            "or pass the tokens to use in their place."
         )

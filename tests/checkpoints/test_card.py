@@ -122,22 +122,22 @@ def test_labels_of_any_kind_stay_labels():
 
 def test_the_limits_are_those_of_the_model():
     model = classifier()
-    assert "Texts of more than 16 tokens, special ones included, are cut." in limits(model)
+    assert "Texts of more than 16 tokens, special tokens included, are cut." in limits(model)
     long = ["film " * count for count in (14, 15)]
     masks = np.sum(model.preprocessor(long)["padding_mask"], axis=1)
     assert masks.tolist() == [16, 16]  # the second one has lost a word
-    assert "has 32 positions and takes no more" in limits(model)
+    assert "has 32 positions; texts cannot be longer" in limits(model)
     model({"token_ids": np.ones((1, 32), "int32")})
     with pytest.raises(kb.InputError, match="32 positions"):
         model({"token_ids": np.ones((1, 33), "int32")})
-    assert "always answers with one of its labels" in limits(model)
-    assert "lower case" in limits(model)
+    assert "always predicts one of its labels" in limits(model)
+    assert "lowercased" in limits(model)
     cased = kb.Preprocessor(kb.WordPiece(kb.Vocabulary(tiny.TOKENS), lowercase=False), 16)
-    assert "lower case" not in limits(classifier(preprocessor=cased))
+    assert "lowercased" not in limits(classifier(preprocessor=cased))
     assert "always" not in limits(classifier(problem_type="multi_label"))
     assert "always" not in limits(classifier(problem_type="regression", labels=["score"]))
     tagger = limits(model_of("token_classifier", tiny.preprocessor()))
-    assert "in windows of that length" in tagger
+    assert "into windows of that length" in tagger
     assert "always" not in tagger  # O is none of its entities
     relative = tiny.encoder(position_input=False)
     assert "positions" not in limits(relative)
@@ -201,7 +201,9 @@ def test_lone_surrogates_are_replaced(card, tmp_path):
 
 
 def test_what_is_no_card(tmp_path):
-    with pytest.raises(kb.InputError, match="its text, or ModelCardData for it, not a dict"):
+    with pytest.raises(
+        kb.InputError, match="The card is a dict, but must be a text or ModelCardData"
+    ):
         kb.save(tiny.encoder(), tmp_path / "model", card={"license": "mit"})
     assert not (tmp_path / "model").exists()
 

@@ -46,7 +46,7 @@ def test_only_files_of_the_format_are_replaced(saved, place, caplog):
     assert set(after) == set(before)
     changed = {name for name in before if before[name] != after[name]}
     assert changed <= set(tree(fresh))
-    assert f"{place}/pytorch_model.bin stays, but does not hold the new weights." in caplog.text
+    assert f"{place}/pytorch_model.bin is kept, but does not hold the new weights." in caplog.text
     assert kb.load(place, task="encoder").preprocessor is not None
 
 

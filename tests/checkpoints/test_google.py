@@ -111,7 +111,7 @@ def test_names_and_layouts_are_googles(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: random_encoder(), "its activation is 'gelu', but 'gelu_tanh' or 'relu'"),
+        (lambda: random_encoder(), "supports only 'gelu_tanh' or 'relu'"),
         (lambda: google_encoder(layer_norm_epsilon=1e-5), "its layer_norm_epsilon is 1e-05"),
         (lambda: google_encoder(embedding_size=10), "its embedding_size is 10"),
         (lambda: google_encoder(num_segments=0), "whose num_segments is 0"),

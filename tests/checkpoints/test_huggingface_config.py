@@ -140,7 +140,7 @@ def test_a_head_that_the_configuration_does_not_name_is_found(tmp_path, caplog):
         ("bert-masked-lm", {"hidden_act": "mish"}, "hidden_act 'mish' is not supported"),
         ("bert-masked-lm", {"model_type": "t5"}, "model_type 't5' is not supported"),
         ("bert-masked-lm", {"num_attention_heads": 5}, "cannot be divided"),
-        ("bert-masked-lm", {"vocab_size": 41}, r"has shape \[40, 12\].*wants \[41, 12\]"),
+        ("bert-masked-lm", {"vocab_size": 41}, r"has shape \[40, 12\].*needs \[41, 12\]"),
         ("bert-masked-lm", {"vocab_size": 10**12}, "vocabulary_size is 1000000000000"),
         ("bert-masked-lm", {"num_hidden_layers": 10**9}, "num_layers is 1000000000"),
         ("bert-masked-lm", {"position_embedding_type": "relative_key"}, "only 'absolute' is"),
@@ -153,7 +153,7 @@ def test_a_head_that_the_configuration_does_not_name_is_found(tmp_path, caplog):
             r"summary_type 'mean' is not supported, only 'first' is.*task=\"encoder\"",
         ),
         ("roberta-model", {"pad_token_id": "1"}, "holds a value of the wrong type"),
-        ("roberta-model", {"max_position_embeddings": 16}, r"shape \[18, 12\].*wants \[16, 12\]"),
+        ("roberta-model", {"max_position_embeddings": 16}, r"shape \[18, 12\].*needs \[16, 12\]"),
         ("albert-model-groups", {"num_hidden_groups": 3}, "cannot be divided among layer_groups 3"),
         ("albert-model-groups", {"num_hidden_groups": 4}, "4 encoder layers, but .* says 8"),
         ("albert-model", {"embedding_size": 12}, "embedding_size is hidden_size"),
@@ -188,7 +188,7 @@ def test_what_a_configuration_lacks_is_as_in_transformers(tmp_path):
     assert model.config.num_segments == 2
     model = kb.load(lacking("xlm-roberta-model", tmp_path / "b", "layer_norm_eps"))
     assert model.config.layer_norm_epsilon == 1e-12
-    with pytest.raises(kb.CheckpointError, match=r"wants \[\d+, 128\] for .*token_embedding"):
+    with pytest.raises(kb.CheckpointError, match=r"needs \[\d+, 128\] for .*token_embedding"):
         kb.load(lacking("electra-model", tmp_path / "c", "embedding_size"))
     model = kb.load(lacking("distilbert-question-answering", tmp_path / "d", "qa_dropout"))
     assert model.dropout == 0.1

@@ -68,7 +68,7 @@ DAMAGES = {
     "another class": (zipped_again(_another_class), "Could not locate class 'Stranger'"),
     "a way out": (
         zipped_again(lambda parts: parts.update({"assets/../../../thing": b""})),
-        "names the file 'assets/../../../thing', which leads out of it",
+        "contains the path 'assets/../../../thing', which is outside",
     ),
 }
 

@@ -82,7 +82,7 @@ def _edit(**changes):
     [
         (_truncate, "not a readable safetensors file"),
         (_without_a_tensor, "lacks the tensor 'encoder/layer_1/output/bias'"),
-        (_wrong_shape, r"'encoder/layer_1/output/bias' has shape \[5\].*wants \[24\]"),
+        (_wrong_shape, r"'encoder/layer_1/output/bias' has shape \[5\].*needs \[24\]"),
         (_wrong_type, "'encoder/layer_1/output/bias' is int32"),
         (_not_finite, "'encoder/layer_1/output/bias' holds values that are not finite"),
         (lambda d: (d / WEIGHTS).unlink(), "weights.safetensors is missing"),

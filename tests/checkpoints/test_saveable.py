@@ -83,12 +83,12 @@ REFUSED = {
     "int8": (lambda: quantized("int8"), "kernel_scale.* quantized, save it before"),
     "float8": (lambda: quantized("float8"), "quantized, save it before"),
     "int4": (lambda: quantized("int4"), "quantized, save it before"),
-    "subclass of Encoder": (doubled, "Cannot save a Doubled; .* Register a class of your own"),
+    "subclass of Encoder": (doubled, "Cannot save a Doubled; .* Register your own class"),
     "subclass of a task": (
         lambda: Renamed(tiny.encoder(), labels=["bad", "good"], preprocessor=tiny.preprocessor()),
         "Cannot save a Renamed",
     ),
-    "a weight more": (with_a_weight_more, "extra is not as the configuration makes it"),
+    "a weight more": (with_a_weight_more, "extra does not fit its configuration"),
 }
 
 

@@ -113,7 +113,11 @@ def test_the_longest_text_is_for_the_embedder_alone(tmp_path):
         (["max_tokens"], (), "the pooling max_tokens is not supported"),
         (["cls_token", "mean_tokens"], (), "the pooling first and mean is not supported"),
         ([], (), "the pooling none is not supported"),
-        (["mean_tokens"], ("Dense", "Normalize"), "Transformer, Pooling, Dense, Normalize; an emb"),
+        (
+            ["mean_tokens"],
+            ("Dense", "Normalize"),
+            "Transformer, Pooling, Dense, Normalize, but an emb",
+        ),
     ],
 )
 def test_what_is_not_supported_is_only_a_fault_of_the_embedder(modes, modules, message, tmp_path):
@@ -146,7 +150,7 @@ def test_several_poolings_of_newer_releases_are_named(tmp_path):
         ("modules.json", '["Transformer"]', "is not a list of modules"),
         ("modules.json", "[]", "lists no modules"),
         ("modules.json", OUTSIDE.format("../other"), r"names the folder '\.\./other'"),
-        ("modules.json", OUTSIDE.format("0/../../other"), "must stand in its own directory"),
+        ("modules.json", OUTSIDE.format("0/../../other"), "must be in its own directory"),
         ("modules.json", OUTSIDE.format("/etc"), "names the folder '/etc'"),
         ("modules.json", "[", "not valid JSON"),
         ("1_Pooling/config.json", None, "Cannot read .*1_Pooling/config.json: No such file"),

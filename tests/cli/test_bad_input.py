@@ -140,7 +140,7 @@ CASES = {
     ),
     "the run instead of its model": (
         [*FINETUNE, "opinions.csv", "--model", "run"],
-        "run is no model, but run/model is; give that",
+        "run is not a model, but run/model is; give that one",
     ),
     "a model misspelt": (
         [*FINETUNE, "opinions.csv", "--model", "./run/modle"],

@@ -50,8 +50,8 @@ def test_places_in_a_saved_model(tmp_path):
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (export.tflite, "A TFLite file cannot cut the added token '<e1>' and 1 more out of texts"),
-        (export.onnx, "An ONNX file cannot cut the added token '<e1>' and 1 more out of texts"),
+        (export.tflite, "A TFLite file cannot find the added token '<e1>' and 1 more in texts"),
+        (export.onnx, "An ONNX file cannot find the added token '<e1>' and 1 more in texts"),
     ],
 )
 def test_files_that_cannot_cut_texts(write, message, tmp_path):

@@ -131,8 +131,8 @@ def test_similarity_is_the_cosine(embedder):
     ("arguments", "message"),
     [
         ({"objective": "cosin"}, "no objective 'cosin'. Did you mean 'cosine'"),
-        ({"objective": "softmax"}, "labels are None, but labels are what 'softmax' needs"),
-        ({"labels": ["a", "b"]}, r"labels are \['a', 'b'\], but labels are what 'softmax'"),
+        ({"objective": "softmax"}, "labels are None, but the objective 'softmax' needs labels"),
+        ({"labels": ["a", "b"]}, r"labels are \['a', 'b'\], but the objective 'softmax'"),
         ({"objective": "softmax", "labels": ["a", "a"]}, "different names"),
         ({"objective": "cosine", "score_range": (5, 0)}, "score_range is"),
     ],

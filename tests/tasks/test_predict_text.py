@@ -258,7 +258,7 @@ def test_answers_are_found_wherever_they_stand():
             lambda m: m.predict_text(["a"]),
             "a tuple of two lists, the questions and",
         ),
-        ("span_classifier", lambda m: m.predict_text((["a"], [])), "two batches of one size"),
+        ("span_classifier", lambda m: m.predict_text((["a"], [])), "same number of texts"),
         (
             "span_classifier",
             lambda m: m.predict_text((["a"], ["b"]), n_best=0),

@@ -205,7 +205,7 @@ def test_predict_text(problem_type):
     [
         ({}, "num_labels is None"),
         ({"num_labels": 0}, "num_labels is 0"),
-        ({"num_labels": 3, "labels": ["a", "b"]}, "num_labels is 3, but 2 labels are named"),
+        ({"num_labels": 3, "labels": ["a", "b"]}, "num_labels is 3, but labels has 2 names"),
         ({"labels": ["a", "\ud800"]}, r"The label '\\ud800' has a lone surrogate"),
         ({"labels": ["a", "a"]}, "different names"),
         ({"num_labels": 2, "problem_type": "both"}, "no problem_type 'both'"),

@@ -379,5 +379,5 @@ def test_a_learned_vocabulary(corpus):
 
 
 def test_a_size_without_room_for_the_bytes(corpus):
-    with pytest.raises(InputError, match="100 tokens cannot hold all bytes: at least 261"):
+    with pytest.raises(InputError, match="100 tokens cannot hold all bytes: give it at least 261"):
         learn_byte_pair(corpus, 100)

@@ -51,5 +51,5 @@ def test_normalization_composes():
 
 
 def test_unknown_step_is_refused():
-    with pytest.raises(InputError, match="'uppercase' is no step"):
+    with pytest.raises(InputError, match="no step of normalization 'uppercase'"):
         SentencePiece(MODEL, special_tokens=MINIMAL, normalization=["uppercase"])

@@ -171,7 +171,7 @@ def test_what_cannot_be_loaded(tmp_path):
     with pytest.raises(kb.InputError, match=r"merges.txt does not exist"):
         load_tokenizer(tmp_path)
     (tmp_path / "vocab.json").rename(tmp_path / "tokens.json")
-    with pytest.raises(kb.InputError, match=r"tokens.json must be called vocab.json"):
+    with pytest.raises(kb.InputError, match=r"tokens.json must have the name vocab.json"):
         load_tokenizer(tmp_path / "tokens.json")
     (tmp_path / "x.model").write_bytes(b"nothing of the kind")
     with pytest.raises(kb.InputError, match=r"x.model"):

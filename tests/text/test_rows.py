@@ -169,7 +169,7 @@ def test_a_long_first_text_leaves_room_for_the_second():
         (["cat"], 10, "An overlap of 10 tokens is too much: windows on text 0 have room for 10"),
         ((["", "a a"], ["x", "x"]), 8, "text 1 have room for 7; choose a smaller overlap"),
         ((["a"], ["b"], ["c"]), None, "one text or a pair of texts, got 3"),
-        ((["a"], ["b", "c"]), None, "two batches of one size"),
+        ((["a"], ["b", "c"]), None, "same number of texts"),
     ],
 )
 def test_bad_arguments(batch, overlap, message):

@@ -62,7 +62,7 @@ def test_bad_tokens(tokens, message):
 
 @pytest.mark.parametrize("token", ["a\nb", "a\r"])
 def test_line_ends_do_not_fit_into_the_file(token, tmp_path):
-    with pytest.raises(InputError, match="one token a line, so it cannot hold 'a"):
+    with pytest.raises(InputError, match="one token on each line, so it cannot hold 'a"):
         Vocabulary([*SPECIAL, token]).save(tmp_path / "vocab.txt")
     assert not list(tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""`config.json` of Hugging Face's transformers: reading and writing."""
+"""Reads and writes the `config.json` of Hugging Face's transformers."""
 
 import logging
 from collections.abc import Mapping
@@ -42,10 +42,11 @@ _ELSEWHERE = "run this model with transformers"
 def read_family(path: Path, values: Mapping[str, Any]) -> ModuleType:
     """Returns the family that `model_type` names.
 
-    Releases 1 and 2 of transformers wrote no `model_type`; then `architectures` decides.
+    Releases 1 and 2 of transformers did not write `model_type`. For their files, `architectures`
+    decides.
 
     Raises:
-        CheckpointError: if neither names a family, or the family is not supported.
+        CheckpointError: if neither field names a family, or the family is not supported.
     """
     name = values.get("model_type")
     if name is None:
@@ -66,7 +67,7 @@ def read_family(path: Path, values: Mapping[str, Any]) -> ModuleType:
 
 
 def _architectures(path: Path, values: Mapping[str, Any]) -> list[str]:
-    """Returns the names of classes, without the frameworks before them."""
+    """Returns the class names in `architectures`, without the prefixes TF and Flax."""
     names = values.get("architectures") or []
     names = [names] if isinstance(names, str) else names
     if not isinstance(names, list):
@@ -75,22 +76,22 @@ def _architectures(path: Path, values: Mapping[str, Any]) -> list[str]:
 
 
 def _classes(family: ModuleType) -> dict[str, str]:
-    """Returns the task of each class of a family."""
+    """Returns the task of each of a family's classes, by the class's name."""
     tasks = family.HUGGING_FACE_TASKS.items()
     return {family.HUGGING_FACE_CLASS + head.ending: task for task, head in tasks}
 
 
 def class_of(path: Path, values: Mapping[str, Any], family: ModuleType) -> str:
-    """Returns the class of transformers that opens the weights with their head."""
+    """Returns the name of the transformers class that loads the weights, head included."""
     named = [name for name in _architectures(path, values) if name in _classes(family)]
     return named[0] if named else f"{family.HUGGING_FACE_CLASS}Model"
 
 
 def explained(path: Path, values: Mapping[str, Any], family: ModuleType) -> dict[str, Any]:
-    """Returns the configuration with the values that an `EncoderConfig` has, under their names.
+    """Returns the configuration with defaults filled in, in a form that `read_encoder` can read.
 
-    As in transformers, a second name of a field comes before its own name. A field that is missing
-    or null has the default of transformers.
+    As in transformers, a field's second name takes precedence over its own name. A field that is
+    missing or null gets transformers' default.
 
     Raises:
         CheckpointError: if an `EncoderConfig` cannot express the configuration.
@@ -112,7 +113,7 @@ def explained(path: Path, values: Mapping[str, Any], family: ModuleType) -> dict
 
 
 def unsupported(path: Path, values: Mapping[str, Any], fixed: Mapping[str, Any]) -> str:
-    """Returns a message about the first field without the only value known here, or ""."""
+    """Returns a message about the first field that differs from `fixed`, or "" if none differs."""
     for name, value in fixed.items():
         if values.get(name, value) != value:
             return (
@@ -129,14 +130,14 @@ def read_encoder(
     names: Mapping[str, str],
     activations: Mapping[str, str] = ACTIVATIONS,
 ) -> EncoderConfig:
-    """Makes our configuration from `config.json` or `bert_config.json`.
+    """Makes an `EncoderConfig` from `config.json` or `bert_config.json`.
 
     Args:
         path: the file, for messages.
-        values: its content.
-        traits: fields that make the family.
-        names: our fields to theirs.
-        activations: their names of activations to ours.
+        values: the file's content.
+        traits: fields of the `EncoderConfig` that are the same in the whole family.
+        names: the name in the file for each field of the `EncoderConfig`.
+        activations: the `EncoderConfig`'s name for each activation in the file.
 
     Raises:
         CheckpointError: if a field is missing or not supported.
@@ -171,7 +172,7 @@ def read_task(path: Path, values: Mapping[str, Any], family: ModuleType) -> str 
     """Returns the task of the architecture that the configuration names, or None.
 
     Raises:
-        CheckpointError: if it is damaged.
+        CheckpointError: if `architectures` is not a list.
     """
     architectures = _architectures(path, values)
     known = {name: task for other in FAMILIES.values() for name, task in _classes(other).items()}
@@ -181,7 +182,7 @@ def read_task(path: Path, values: Mapping[str, Any], family: ModuleType) -> str 
             return known[architecture]
     if architectures:
         logger.warning(
-            "%s names the architecture %r, which is not known here: the tensors decide what opens.",
+            "%s names the architecture %r, which is not known here; the tensors decide the task.",
             path,
             architectures[0],
         )
@@ -196,13 +197,15 @@ def read_arguments(
     *,
     outputs: int | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns arguments of the task's constructor, and errors of other arguments by name.
+    """Returns the valid arguments of the task's constructor, and messages about invalid ones.
+
+    Both are by the argument's name.
 
     Args:
         path: the file, for messages.
-        values: its content.
+        values: the file's content.
         task: name of the task.
-        dropout: field with the rate before the logits, or "".
+        dropout: field with the dropout rate before the logits, or "".
         outputs: number of logits in the weights of a classification head, if known.
     """
     arguments: dict[str, Any] = {}
@@ -231,10 +234,11 @@ def read_arguments(
 def _read_labels(values: Mapping[str, Any], outputs: int | None) -> tuple[str, ...]:
     """Returns the labels' names by id.
 
-    Where all names are the default ones, the weights decide how many there are.
+    If all names are default names (LABEL_0, ...), the weights decide the number of labels.
 
     Raises:
-        InputError: if `id2label` or `num_labels` is damaged, or the weights have another number.
+        InputError: if `id2label` or `num_labels` is damaged, or the weights have another number of
+            outputs.
     """
     names, count = values.get("id2label") or {}, values.get("num_labels", 2)
     if not names and not isinstance(count, int):
@@ -264,7 +268,7 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     """Returns the `config.json` of a model.
 
     Raises:
-        InputError: if transformers has no such model.
+        InputError: if transformers cannot express the model.
     """
     config: EncoderConfig = model.config
     activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
@@ -284,7 +288,9 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     try:
         values = dict(getattr(family, "to_hugging_face", dict)(values))
     except ValueError as error:
-        raise InputError(f"Hugging Face's transformers has no such model: {error}.") from error
+        raise InputError(
+            f"Hugging Face's transformers cannot express this model: {error}."
+        ) from error
     if hasattr(family, "HUGGING_FACE_OTHER_NAMES"):
         values["legacy"] = getattr(model, "legacy", True)
     return values | write_arguments(model, task, head.dropout)

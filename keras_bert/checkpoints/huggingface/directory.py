@@ -1,6 +1,6 @@
-"""Directories of Hugging Face's transformers: `config.json`, safetensors, text format.
+"""Directories of Hugging Face's transformers: `config.json`, weights, tokenizer's files.
 
-A family's file in `keras_bert.families` has transformers' names of fields and tensors.
+The modules in `keras_bert.families` have transformers' names of fields and tensors.
 """
 
 import functools
@@ -78,7 +78,7 @@ _EARLIER = functools.partial(
 )
 
 _PICKLES = "pytorch_model*.bin"
-_ENDINGS_OF_PEFT = {  # task_type of an adapter to the ending of the class that opens it
+_ENDINGS_OF_PEFT = {  # an adapter's task_type, and the ending of the class that loads it
     "SEQ_CLS": "ForSequenceClassification",
     "TOKEN_CLS": "ForTokenClassification",
     "QUESTION_ANS": "ForQuestionAnswering",
@@ -95,8 +95,7 @@ def open_hugging_face(directory: Path) -> Contents:
     """Returns the contents of a directory of transformers.
 
     Raises:
-        CheckpointError: if a file is missing, damaged, pickled or of an unknown family. The message
-            names file and tensor.
+        CheckpointError: if a file is missing, damaged, pickled or of an unknown family.
     """
     path = directory / CONFIGURATION
     _check_adapter(directory)
@@ -127,7 +126,7 @@ def open_hugging_face(directory: Path) -> Contents:
     arguments |= head.arguments
     message = unsupported(path, values, head.fixed)
     if message:
-        errors["task"] = f'{message} The encoder alone can be loaded with task="encoder".'
+        errors["task"] = f'{message} Load only the encoder with task="encoder".'
     if task in LANGUAGE_MODELS:
         arguments["tied"] = source.tied
     if task in ("multiple_choice", "token_classifier") and not head.dropout:
@@ -153,12 +152,13 @@ def open_hugging_face(directory: Path) -> Contents:
 def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Card = None) -> None:
     """Writes a directory for transformers with its card, complete or not at all.
 
-    As in transformers, a pooler that the task does not use is left out. Save `model.encoder` to
-    keep it. An enhanced mask decoder is written as its authors do, but transformers ignores it.
-    A warning says so.
+    As in transformers, a pooler that the task does not use is left out. To keep the pooler, save
+    `model.encoder`. DeBERTa's enhanced mask decoder is written under its authors' names. A warning
+    says that transformers ignores it.
 
     Raises:
-        InputError: if transformers has no such model, or the directory holds something else.
+        InputError: if transformers cannot express the model, or the directory holds something other
+            than a model.
         StorageError: if a file cannot be written.
     """
     task, family = task_name(model), _family_to_write(model)
@@ -190,10 +190,10 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Ca
 
 
 def _family_to_write(model: keras.Model) -> ModuleType:
-    """Returns the family of a model and checks that transformers can compute the model.
+    """Returns the family of a model, and checks that transformers can express the model.
 
     Raises:
-        InputError: if transformers cannot.
+        InputError: if transformers cannot express the model.
     """
     config, task = model.config, task_name(model)
     if config.family not in FAMILIES:
@@ -208,17 +208,17 @@ def _family_to_write(model: keras.Model) -> ModuleType:
     padding = None if model.preprocessor is None else model.preprocessor.vocabulary.pad_id
     if "position_offset" in fields and padding not in (None, config.position_offset - 1):
         raise InputError(
-            f"{library} counts positions from the padding's id + 1, which is {padding + 1} here, "
-            f"but the position_offset is {config.position_offset}."
+            f"{library} starts positions at the padding's id + 1, which is {padding + 1}, but the "
+            f"model's position_offset is {config.position_offset}."
         )
     return family
 
 
 def _check_adapter(directory: Path) -> None:
-    """Logs that an adapter of PEFT is not applied.
+    """Logs a warning if the directory has a PEFT adapter, because the adapter is not applied.
 
     Raises:
-        CheckpointError: if the directory has no other weights.
+        CheckpointError: if the directory has only an adapter, without a model's weights.
     """
     path = directory / ADAPTER
     if not path.is_file():
@@ -256,8 +256,8 @@ def _weights(directory: Path, class_name: str) -> TensorSource:
             for name in (class_name, "AutoTokenizer")
         )
         raise CheckpointError(
-            f"{pickles[0]} is a pickle, which can run any code when it is opened, so it is never "
-            f"loaded here. If you trust it, convert it with torch and transformers: {model}; "
+            f"{pickles[0]} is a pickle, which can run any code when it is opened, so this package "
+            f"never opens it. If you trust it, convert it with torch and transformers: {model}; "
             f"{tokenizer}."
         )
     raise CheckpointError(f"{directory / WEIGHTS} is missing; the checkpoint is not complete.")

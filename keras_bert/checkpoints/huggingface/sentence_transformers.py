@@ -1,8 +1,8 @@
-"""Directories of sentence-transformers: a directory of transformers with pooling.
+"""Directories of sentence-transformers: a directory of transformers, and these files.
 
 modules.json                 the modules, in order, and their folders
 1_Pooling/config.json        pooling of token vectors
-sentence_bert_config.json    length of the longest text
+sentence_bert_config.json    largest number of tokens in a text
 """
 
 import functools
@@ -30,7 +30,7 @@ MODULES, CONFIGURATION, LENGTH = "modules.json", "config.json", "sentence_bert_c
 OPTIONS = "config_sentence_transformers.json"
 _FLAG = "pooling_mode_"
 _FLAGS = {"mean": "pooling_mode_mean_tokens", "first": "pooling_mode_cls_token"}
-_NAMES = {"mean": "mean", "cls": "first"}  # newer releases
+_NAMES = {"mean": "mean", "cls": "first"}  # names in newer releases
 _SUPPORTED = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 _EARLIER = functools.partial(
     replaceable_files,
@@ -48,10 +48,10 @@ def is_sentence_transformers(directory: Path) -> bool:
 def open_sentence_transformers(directory: Path) -> Contents:
     """Returns the contents of a directory of sentence-transformers.
 
-    By default, the directory opens as the `Encoder` that its `config.json` names; with
-    `task="embedder"` as a `TextEmbedder`. Only a `TextEmbedder` fails if it cannot have the modules
-    or the pooling. A cross-encoder, which has no other modules, opens as the task in its
-    `config.json`.
+    By default, the directory opens as the `Encoder` that its `config.json` describes. With
+    `task="embedder"`, it opens as a `TextEmbedder`, unless `TextEmbedder` does not support its
+    modules or its pooling. A cross-encoder, whose only module is a Transformer, opens as the task
+    in its `config.json`.
 
     Raises:
         CheckpointError: if a file is missing or damaged.
@@ -65,9 +65,9 @@ def open_sentence_transformers(directory: Path) -> Contents:
     )
     if kinds not in _SUPPORTED:
         message = (
-            f"{directory / MODULES} lists the modules {', '.join(kinds)}; an embedder is "
-            "Transformer, Pooling and perhaps Normalize here. The encoder alone can be loaded "
-            'with task="encoder".'
+            f"{directory / MODULES} lists the modules {', '.join(kinds)}, but an embedder must "
+            "have Transformer, Pooling and perhaps Normalize. Load only the encoder with "
+            'task="encoder".'
         )
         return contents._replace(errors={"task": message})
     path = folders[1] / CONFIGURATION
@@ -75,7 +75,7 @@ def open_sentence_transformers(directory: Path) -> Contents:
     if poolings not in [[name] for name in _FLAGS]:
         message = (
             f"{path}: the pooling {' and '.join(poolings) or 'none'} is not supported; only the "
-            'mean or the first token (cls) is. The encoder alone can be loaded with task="encoder".'
+            'mean or the first token (cls) is. Load only the encoder with task="encoder".'
         )
         return contents._replace(errors={"task": message})
     prompt = read_json_if_there(directory / OPTIONS).get("default_prompt_name")
@@ -85,15 +85,15 @@ def open_sentence_transformers(directory: Path) -> Contents:
             directory / OPTIONS,
             prompt,
         )
-    # Older releases name the file by the family.
+    # In older releases, the file's name contains the family's name.
     path = next(iter(sorted(folders[0].glob("sentence_*_config.json"))), folders[0] / LENGTH)
     values = read_json_if_there(path)
     preprocessor = contents.preprocessor
     if preprocessor is not None:
         if values.get("do_lower_case") and not getattr(preprocessor.tokenizer, "lowercase", False):
             message = (
-                f"{path}: do_lower_case is not supported, since the tokenizer keeps the case. The "
-                'encoder alone can be loaded with task="encoder".'
+                f"{path}: do_lower_case is not supported, since the tokenizer keeps the case. Load "
+                'only the encoder with task="encoder".'
             )
             return contents._replace(errors={"task": message})
         length = values.get("max_seq_length")
@@ -114,8 +114,8 @@ def save_sentence_transformers(
     """Writes a directory for sentence-transformers with its card, complete or not at all.
 
     Raises:
-        InputError: if sentence-transformers has no such model, or the directory holds something
-            else.
+        InputError: if sentence-transformers cannot express the model, or the directory holds
+            something other than a model.
         StorageError: if a file cannot be written.
     """
     if not isinstance(model, TextEmbedder):
@@ -126,7 +126,7 @@ def save_sentence_transformers(
     if model.pooling not in _FLAGS:
         raise InputError(
             f"sentence-transformers has no pooling {model.pooling!r}; only "
-            f"{' and '.join(map(repr, _FLAGS))} can be said there."
+            f"{' and '.join(map(repr, _FLAGS))} are supported."
         )
     kinds = _SUPPORTED[model.normalize]
     folders = ["", *(f"{index}_{kind}" for index, kind in enumerate(kinds) if index)]
@@ -157,7 +157,7 @@ def _read_modules(directory: Path) -> tuple[list[str], list[Path]]:
     """Returns the modules' classes and folders.
 
     Raises:
-        CheckpointError: if the file is damaged or names a folder elsewhere.
+        CheckpointError: if the file is damaged or names a folder outside of the directory.
     """
     path = directory / MODULES
     modules = read_json(path, list)
@@ -171,13 +171,13 @@ def _read_modules(directory: Path) -> tuple[list[str], list[Path]]:
     for folder in folders:
         if folder.is_absolute() or ".." in folder.parts:
             raise CheckpointError(
-                f"{path} names the folder {str(folder)!r}; modules must stand in its own directory."
+                f"{path} names the folder {str(folder)!r}; modules must be in its own directory."
             )
     return kinds, [directory / folder for folder in folders]
 
 
 def _read_poolings(path: Path) -> list[str]:
-    """Returns the requested poolings by our names, or by theirs if we have none."""
+    """Returns the requested poolings by `TextPooling`'s names, or else by the file's names."""
     values = read_json(path)
     modes = values.get("pooling_mode")
     if isinstance(modes, (str, list)):
@@ -190,7 +190,7 @@ def _read_poolings(path: Path) -> list[str]:
 
 @contextmanager
 def _lent(encoder: Any, preprocessor: Any) -> Iterator[None]:
-    """Gives the encoder the preprocessor within the block."""
+    """Sets the encoder's preprocessor within the block."""
     before, encoder.preprocessor = encoder.preprocessor, preprocessor
     try:
         yield

@@ -1,7 +1,7 @@
-"""Weights of transformers' TensorFlow classes (`TFBertModel` and others), for reading only.
+"""Reads weights of transformers' TensorFlow classes (`TFBertModel` and others).
 
-These classes wrote HDF5 (`tf_model.h5`) or safetensors. Tensor names are paths of layers. A rule
-turns them into the PyTorch classes' names. Matrices have Keras' layout.
+These classes wrote HDF5 (`tf_model.h5`) or safetensors. Tensor names are paths of layers.
+`pytorch_name` converts them to the PyTorch classes' names. Matrices have Keras' layout.
 """
 
 import re
@@ -22,7 +22,7 @@ from keras_bert.errors import CheckpointError
 
 WEIGHTS, INDEX = "tf_model.h5", "tf_model.h5.index.json"
 
-# Kinds of rows whose tensors differ in layout from the PyTorch classes.
+# Kinds of rows whose tensors have another layout than in the PyTorch classes.
 KINDS = {
     "dense": (("/kernel", ".weight", SAME), ("/bias", ".bias", SAME)),
     "convolution": (("/kernel", ".weight", SAME), ("/bias", ".bias", SAME)),
@@ -40,7 +40,7 @@ _NUMBER, _ONLY_IN_TENSORFLOW = "_._", re.compile(r"[^.]*___")
 
 
 def is_tensorflow(names: Iterable[str]) -> bool:
-    """Returns whether the names come from a TensorFlow class: paths with slashes."""
+    """Returns whether the names come from a TensorFlow class, whose names have slashes."""
     return any("/" in name for name in names)
 
 
@@ -56,7 +56,7 @@ def pytorch_name(name: str) -> str:
 
 
 class HDF5Files:
-    """Tensors of one file or of a set of shards, by their names without the class.
+    """Tensors of one HDF5 file or of a set of shards, by name without the prefix of the class.
 
     The files stay open, so all tensors belong to one save.
 
@@ -82,11 +82,11 @@ class HDF5Files:
         """Returns a tensor by its name.
 
         Raises:
-            CheckpointError: if it cannot be read, or has two values.
+            CheckpointError: if the tensor cannot be read, or the file has two values of it.
         """
         path = self.where(name)
         try:
-            # A layer that uses another layer's weights has a copy of them.
+            # A layer that shares another layer's weights has a copy of them in the file.
             first, *copies = (np.asarray(tensor) for _, tensor in self._places[name])
         except (OSError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path}: cannot read the tensor {name!r}: {error}.") from error
@@ -104,8 +104,8 @@ class HDF5Files:
 def _tensors(path: Path) -> Iterator[tuple[str, h5py.Dataset]]:
     """Yields name and dataset of each tensor in a file.
 
-    A whole file has a group for each layer. In a group, the class's name precedes each tensor's
-    name. A shard has only the tensors' names. Links to other files are not followed.
+    A file with the whole model has a group for each layer. In a group, the class's name precedes
+    each tensor's name. A shard has only the tensors' names. Links to other files are not followed.
     """
     if not path.is_file():
         raise CheckpointError(f"{path} is missing; the checkpoint is not complete.")
@@ -128,7 +128,7 @@ def _tensors(path: Path) -> Iterator[tuple[str, h5py.Dataset]]:
 
 
 def _check_plain(path: Path, name: str, tensor: h5py.Dataset) -> None:
-    """Refuses compressed data, which can be of any size, and data in other files."""
+    """Refuses compressed data, which may need any amount of memory, and data in other files."""
     if tensor.external or tensor.id.get_storage_size() != tensor.nbytes:
         raise CheckpointError(
             f"{path}: the tensor {name!r} is compressed or stored in another file, which "

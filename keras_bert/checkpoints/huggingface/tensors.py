@@ -1,4 +1,4 @@
-"""Names and layouts of the tensors in transformers' files, from the tables of the families."""
+"""Names and layouts of tensors in transformers' files, from the families' tables."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +29,7 @@ KINDS: Kinds = {
     "table": (("", ".weight", SAME),),
     "vector": (("", "", SAME),),
     "convolution": (("/kernel", ".weight", REVERSED), ("/bias", ".bias", SAME)),
-    "query_key_value": (  # head by head in one matrix
+    "query_key_value": (  # one matrix: for each head, its query, key and value
         ("/query/kernel", ".in_proj.weight", QUERY_OF_HEADS),
         ("/key/kernel", ".in_proj.weight", KEY_OF_HEADS),
         ("/value/kernel", ".in_proj.weight", VALUE_OF_HEADS),
@@ -38,7 +38,7 @@ KINDS: Kinds = {
     ),
 }
 
-_OPTIONAL_PARTS = {  # our names to the fields that switch them on
+_OPTIONAL_PARTS = {  # names of weights, and the fields of the configuration that enable them
     "encoder/embeddings/segment_embedding": "num_segments",
     "encoder/embeddings/position_embedding": "position_input",
     "encoder/relative_positions/table": "relative_positions",
@@ -51,7 +51,7 @@ _OPTIONAL_PARTS = {  # our names to the fields that switch them on
 def links_of(
     family: ModuleType, config: EncoderConfig, *tasks: str, kinds: Kinds = KINDS
 ) -> list[Link]:
-    """Returns the links for some tasks, and for one layer more than there is."""
+    """Returns the links for some tasks, with one layer more than the configuration has."""
     heads = (row for task in tasks for row in family.HUGGING_FACE_TASKS[task].rows)
     rows = [
         (kind, ours, theirs)
@@ -62,43 +62,44 @@ def links_of(
 
 
 def output_layer(family: ModuleType) -> tuple[str, str]:
-    """Returns the names of the masked language model's output layer and of the head's bias.
+    """Returns transformers' names of the masked language model's output layer and head's bias.
 
-    An output layer that is not tied has a bias of its own beside the head's. Only the layer's bias
-    counts.
+    If the output layer is not tied, the layer and the head both have a bias, and only the layer's
+    bias is used.
     """
     theirs = _theirs(family.HUGGING_FACE_TASKS["masked_lm"].rows)
     return theirs["masked_lm/decoder"], theirs["masked_lm/bias"]
 
 
 def _theirs(rows: Iterable[Row]) -> dict[str, str]:
-    """Returns our names to theirs."""
+    """Returns transformers' name for each name of this package."""
     return {ours: theirs for _, ours, theirs in rows}
 
 
 def other_names(family: ModuleType) -> Mapping[str, str]:
-    """Returns beginnings of names in the family's table to other beginnings for them."""
+    """Returns prefixes of names in the family's table, each with another prefix in its place."""
     return getattr(family, "HUGGING_FACE_OTHER_NAMES", {})
 
 
 class RenamedTensors:
     """Tensors of a source under the names in the family's table.
 
-    Older files call a LayerNorm's weight and bias gamma and beta. Files of a bare encoder leave out
-    the prefix. In some families, the masked language model has two sets of names.
+    Older files call a LayerNorm's weight and bias gamma and beta. Files of an encoder without a
+    head leave out the prefix. In some families, the masked language model has two sets of names.
 
-    If one tensor has several names, the same name counts as in transformers. If their values
-    differ, a warning names them.
+    If a file has one tensor under several names, the value that transformers would use counts. If
+    the values differ, a warning lists the names.
 
     Args:
         source: the tensors.
-        family: the family.
+        family: module of the family.
         tied: whether the configuration ties the output matrix to the token embedding.
-        spelled: returns the PyTorch class's name for a name of the source.
+        spelled: function that converts a name of the source to the PyTorch class's name.
 
     Attributes:
         tied: whether the output matrix equals the token embedding.
-        other_names: whether the masked language model has the names that are not in the table.
+        other_names: whether the masked language model has the set of names that is not in the
+            table.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class RenamedTensors:
         prefix = family.HUGGING_FACE_PREFIX
         rows = [theirs for _, _, theirs in family.HUGGING_FACE]
         bare = {r.removeprefix(prefix).split(".")[0] for r in rows if r.startswith(prefix)}
-        self._names: dict[str, list[str]] = {}  # the first counts
+        self._names: dict[str, list[str]] = {}  # the first name in a list counts
         self.tied, self.other_names = tied, False
         # Names with the prefix come first, and gamma and beta before weight and bias.
         for name in sorted(source.names(), key=lambda name: (not name.startswith(prefix), name)):
@@ -125,7 +126,7 @@ class RenamedTensors:
             for legacy, other in other_names(family).items():
                 if new.startswith(other):
                     new, self.other_names = new.replace(other, legacy), True
-            if not new.endswith("position_ids"):  # a buffer
+            if not new.endswith("position_ids"):  # a buffer, not a weight
                 self._names.setdefault(new, []).append(name)
         if its_bias != bias and its_bias in self._names:
             same = self._names.pop(bias, []) if tied else []
@@ -145,7 +146,7 @@ class RenamedTensors:
                 )
 
     def names(self) -> Iterable[str]:
-        """Returns the names of all tensors as in the family's table."""
+        """Returns the names of all tensors, as in the family's table."""
         return self._names.keys()
 
     def read(self, name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Tokenizers' files of Hugging Face's transformers: reading and writing every kind."""
+"""Reads and writes the tokenizers' files of Hugging Face's transformers, for every kind."""
 
 import dataclasses
 import itertools
@@ -37,9 +37,10 @@ _MODEL_TYPES = {"WordPiece": "wordpiece", "BPE": "byte_pair", "Unigram": "senten
 
 
 def read_text_format(directory: Path, max_positions: int) -> Preprocessor | None:
-    """Reads the preprocessor of a directory; returns None if the tokenizer is not known here.
+    """Reads the preprocessor of a directory; returns None if the tokenizer is not supported.
 
-    Texts are cut at the model's maximal length. A warning reports a tokenizer of an unknown kind.
+    A warning names the unsupported tokenizer. The preprocessor cuts texts at `model_max_length` or
+    `max_positions`, whichever is less.
 
     Raises:
         CheckpointError: if a file is damaged.
@@ -51,7 +52,7 @@ def read_text_format(directory: Path, max_positions: int) -> Preprocessor | None
         return None if kind is None else _preprocessor(files, kind, max_positions)
     except OtherTokenizerError as error:
         logger.warning(
-            "%s, which is not known here. The model has no preprocessor; give it one with "
+            "%s, which is not supported. The model has no preprocessor; give it one with "
             "load(..., preprocessor=...).",
             error,
         )
@@ -118,13 +119,14 @@ def write_text_format(preprocessor: Preprocessor, directory: Path) -> None:
 
 
 def _kind(files: TextFiles) -> str | None:
-    """Returns the key of `KINDS` for the tokenizer, or None without a known file.
+    """Returns the key of `KINDS` for the tokenizer, or None if there is no known file.
 
-    As in transformers, a class that is not generic decides which files count.
+    If the files name the class of a family, the class decides which files count, as in
+    transformers.
 
     Raises:
-        OtherTokenizerError: if `tokenizer.json` is of another kind than the class.
-        CheckpointError: if the only files are of another kind than the class.
+        OtherTokenizerError: if `tokenizer.json` and the class are of different kinds.
+        CheckpointError: if all vocabulary files are of another kind than the class.
     """
     family = None if files.complete else files.family
     own = family.TEXT["tokenizer"] if family else None
@@ -144,7 +146,7 @@ def _kind(files: TextFiles) -> str | None:
     if family and there and own not in there:
         raise CheckpointError(
             f"{[*there.values()][-1]} is not a file of {family.HUGGING_FACE_CLASS}Tokenizer. If it "
-            f"is of another class, name that as tokenizer_class in {OPTIONS}."
+            f"belongs to another class, name this class as tokenizer_class in {OPTIONS}."
         )
     return own if own in there else next(reversed(there), None)
 
@@ -157,7 +159,7 @@ def _options(token: AddedToken) -> dict[str, Any]:
 
 
 def _added_tokens(tokenizer: Tokenizer, found_in_text: Sequence[str]) -> dict[int, dict[str, Any]]:
-    """Returns options of special and added tokens, and of pieces found in every text, by id."""
+    """Returns the options of special tokens, added tokens and `found_in_text`, by id."""
     vocabulary = tokenizer.vocabulary
     tokens = {token: AddedToken(token) for token in found_in_text}
     tokens |= {token.content: token for token in tokenizer.added_tokens}

@@ -1,4 +1,4 @@
-"""Byte-level byte pairs in Hugging Face's files: RoBERTa, DeBERTa."""
+"""Byte-level byte-pair encoding in Hugging Face's files: RoBERTa, DeBERTa."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from keras_bert.text.byte_pair.tokenizer import (
 from keras_bert.text.vocabulary import Vocabulary
 
 FILES = (TOKENS_NAME,)
-_NOT_HERE = ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges")
+_UNSUPPORTED = ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges")
 
 
 def read(files: TextFiles) -> BytePair:
@@ -58,7 +58,7 @@ def _check(files: TextFiles, splits: set[Any], byte_level: dict[str, Any]) -> No
         raise OtherTokenizerError(
             f"{where} has the normalizer {files.part('normalizer').get('type')!r}"
         )
-    other = [name for name in _NOT_HERE if model.get(name)]
+    other = [name for name in _UNSUPPORTED if model.get(name)]
     if other:
         raise OtherTokenizerError(f"{where} has {other[0]} {model[other[0]]!r}")
 
@@ -83,14 +83,14 @@ def _merges(files: TextFiles, ids: dict[str, int]) -> list[tuple[str, str]]:
 
 
 def write(tokenizer: BytePair, directory: Path) -> dict[str, Any]:
-    """Writes `vocab.json`, `merges.txt`; returns options in `tokenizer_config.json`."""
+    """Writes `vocab.json` and `merges.txt`, and returns options for `tokenizer_config.json`."""
     write_tokens(directory / TOKENS_NAME, model_tokens(tokenizer))
     write_merges(directory / MERGES_NAME, tokenizer.merges)
     return {"tokenizer_class": GENERIC, "add_prefix_space": tokenizer.add_prefix_space}
 
 
 def describe(tokenizer: BytePair) -> dict[str, Any]:
-    """Returns the kind's parts of `tokenizer.json`."""
+    """Returns the parts of `tokenizer.json` that depend on the kind of tokenizer."""
     byte_level = {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space}
     byte_level |= {"trim_offsets": True, "use_regex": True}
     return {

@@ -1,4 +1,4 @@
-"""Content of a tokenizer's files in transformers that does not depend on the kind."""
+"""Content of transformers' tokenizer files that does not depend on the kind of tokenizer."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ TOKENIZER, OPTIONS = "tokenizer.json", "tokenizer_config.json"
 SPECIAL_TOKENS, ADDED = "special_tokens_map.json", "added_tokens.json"
 CONFIGURATION = "config.json"
 
-SPECIAL_TOKEN_NAMES = {  # our role to their key
+SPECIAL_TOKEN_NAMES = {  # role of a special token here, and its key in transformers' files
     "pad": "pad_token",
     "unknown": "unk_token",
     "cls": "cls_token",
@@ -33,7 +33,7 @@ _NO_CLASS_OF_ITS_OWN = (GENERIC, "PreTrainedTokenizer", "TokenizersBackend")
 
 
 class OtherTokenizerError(Exception):
-    """Error for a tokenizer that cannot be expressed here; the message names the difference."""
+    """Tokenizer that this package cannot express; the message names the difference."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,12 +64,12 @@ class TextFiles:
 
     @property
     def complete(self) -> bool:
-        """Whether `tokenizer.json` alone, not a class, describes the tokenizer."""
+        """Whether `tokenizer.json` describes the whole tokenizer, without a class's defaults."""
         return self._named_class[1] in _NO_CLASS_OF_ITS_OWN
 
     @property
     def _named_class(self) -> tuple[str, Any]:
-        """File that names the tokenizer's class, and the class or None."""
+        """File that may name the tokenizer's class, and the class or None."""
         name = self.options.get("tokenizer_class")
         if name:
             return OPTIONS, name
@@ -77,7 +77,7 @@ class TextFiles:
 
     @functools.cached_property
     def family(self) -> ModuleType | None:
-        """Family of the tokenizer, by its class or by the model's type.
+        """Family of the tokenizer, by the tokenizer's class or by the model's type.
 
         Raises:
             OtherTokenizerError: if the class belongs to no family.
@@ -101,7 +101,7 @@ class TextFiles:
         return list(_flat(self.part(name)))
 
     def special_tokens(self, kind: str, tokens: Mapping[str, int]) -> dict[str, str]:
-        """Returns the special tokens by role, by default the usual special tokens.
+        """Returns the special tokens by role. A role that no file names has its usual token.
 
         Raises:
             CheckpointError: if a special token is not a string.
@@ -118,7 +118,7 @@ class TextFiles:
     def with_added(self, ids: Mapping[Any, Any], mask: str) -> list[str]:
         """Returns the tokens of a vocabulary and the added tokens, in the order of their ids.
 
-        As in transformers, the mask and added tokens without an id come last.
+        As in transformers, the mask and the added tokens come last if they have no id.
 
         Raises:
             CheckpointError: if an id is missing.
@@ -138,11 +138,11 @@ class TextFiles:
         return [tokens[index] for index in range(len(tokens))]
 
     def added_tokens(self, ids: Mapping[Any, Any], others: Collection[str]) -> list[AddedToken]:
-        """Returns the tokens to cut out of texts.
+        """Returns the tokens that are matched in texts before the texts are split.
 
         Args:
             ids: vocabulary without the added tokens.
-            others: tokens to leave out: special tokens, and unused tokens of a class.
+            others: tokens that are not returned: special tokens, and unused tokens of a class.
         """
         options = [field.name for field in dataclasses.fields(AddedToken)]
         return [
@@ -159,8 +159,8 @@ class TextFiles:
     def _added(self) -> dict[str, dict[str, Any]]:
         """Added tokens by content, with their options and ids, as transformers 5 reads them.
 
-        `added_tokens_decoder` precedes all other files. With it, a class of transformers reads only
-        the vocabulary from `tokenizer.json`.
+        `added_tokens_decoder` takes precedence over all other files. If it exists, a class of
+        transformers reads only the vocabulary from `tokenizer.json`.
         """
         decoder = self.options.get("added_tokens_decoder")
         listed = self.tokenizer.get("added_tokens")
@@ -184,7 +184,7 @@ class TextFiles:
         return added
 
     def _more_special_tokens(self, special: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Returns special tokens without one of the five roles, by content, with their options."""
+        """Returns the special tokens that have none of the five roles: their options by content."""
         named = {**self.options, **special}
         extra = named.get(_NEW_EXTRA) or named.get(EXTRA) or []
         tokens = [
@@ -213,7 +213,7 @@ class TextFiles:
         """Checks that a `complete` `tokenizer.json` puts cls before a text and separator after it.
 
         Raises:
-            OtherTokenizerError: if it does not.
+            OtherTokenizerError: if it adds other tokens.
         """
         if not (self.complete and self.tokenizer):
             return
@@ -262,7 +262,7 @@ class TextFiles:
         return default if value is None else value
 
     def _content(self, name: str, token: Any) -> str:
-        """Returns the content of a special token, which is a string or an object."""
+        """Returns the content of a special token, which the file has as a string or an object."""
         token = token.get("content") if isinstance(token, dict) else token
         if not isinstance(token, str):
             raise CheckpointError(

@@ -22,7 +22,10 @@ FILES = ("spiece.model", "sentencepiece.bpe.model", "spm.model")
 
 
 class PieceLayout(NamedTuple):
-    """Position of a model file's pieces in the vocabulary of a class of transformers."""
+    """How a class of transformers makes its vocabulary from the pieces of a model file.
+
+    The vocabulary is `first_tokens`, and then the pieces without the first `skipped_pieces`.
+    """
 
     first_tokens: tuple[str, ...] = ()
     skipped_pieces: int = 0
@@ -32,7 +35,9 @@ _LAYOUTS = {
     "xlm-roberta": PieceLayout(("<s>", "<pad>", "</s>", "<unk>"), 3),
     "camembert": PieceLayout(("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1),
 }
-_STEPS: dict[str, list[dict[str, Any]]] = {  # our step of normalization to theirs
+_STEPS: dict[
+    str, list[dict[str, Any]]
+] = {  # steps of normalization, and their form in tokenizer.json
     "quotes": [
         {"type": "Replace", "pattern": {"String": quotes}, "content": '"'}
         for quotes in ("``", "''")
@@ -45,11 +50,11 @@ _STEPS: dict[str, list[dict[str, Any]]] = {  # our step of normalization to thei
         {"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "}
     ],
 }
-_EXTRA_SPACES: list[dict[str, Any]] = [  # what remove_extra_whitespaces does
+_EXTRA_SPACES: list[dict[str, Any]] = [  # same as remove_extra_whitespaces
     {"type": "Strip", "strip_left": True, "strip_right": True},
     {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
 ]
-_METASPACE_ALONE = "deberta-v2"  # whose class splits text at nothing else
+_METASPACE_ALONE = "deberta-v2"  # family whose class splits text only with Metaspace
 _DIGIT_COMMA = re.compile(r"\d,$")
 _PENALTY = 100.0
 
@@ -57,7 +62,8 @@ _PENALTY = 100.0
 def read(files: TextFiles) -> SentencePiece:
     """Reads the tokenizer of a directory.
 
-    As in transformers, `tokenizer.json` precedes the model file, which is then only kept.
+    As in transformers, `tokenizer.json` takes precedence over the model file. The model file is
+    then used only if its pieces are in the vocabulary.
     """
     return _read_tokenizer(files) if files.tokenizer else _read_model_file(files)
 
@@ -123,7 +129,7 @@ def _read_tokenizer(files: TextFiles) -> SentencePiece:
     if found is not None and start is not None:
         (content, model), (place, skipped) = found, start
         end = place + len(model.pieces) - skipped
-        # In transformers, the scores include the penalty.
+        # In transformers' files, the scores include the penalty.
         options["split_digit_commas"] = any(
             _DIGIT_COMMA.search(piece) and score > scores[ids[piece]] + _PENALTY / 2
             for piece, score in zip(model.pieces[skipped:], model.scores[skipped:], strict=True)
@@ -168,7 +174,10 @@ def _added_tokens(
     special: dict[str, str],
     model: SentencePieceModel | None,
 ) -> dict[str, Any]:
-    """Returns options for added tokens, without unused tokens and user-defined pieces."""
+    """Returns the `SentencePiece` arguments for added tokens.
+
+    Unused tokens of a class and user-defined pieces are not added tokens.
+    """
     name = getattr(files.family, "TRAITS", {}).get("family")
     unused = _LAYOUTS.get(str(name), PieceLayout()).first_tokens
     found = () if model is None else _user_defined(model)
@@ -187,13 +196,18 @@ def _added_tokens(
 
 
 def _user_defined(model: SentencePieceModel) -> list[str]:
-    """Returns the pieces that the model finds in every text."""
+    """Returns the user-defined pieces, which the model never splits."""
     typed = zip(model.pieces, model.types, strict=True)
     return [piece for piece, kind in typed if kind == PieceType.USER_DEFINED]
 
 
 def _find(tokens: Sequence[str], pieces: Sequence[str]) -> tuple[int, int] | None:
-    """Returns the first piece's index in the vocabulary, and the number of skipped pieces."""
+    """Finds the pieces in the vocabulary, if some of the first pieces may be skipped.
+
+    Returns:
+        The index of the first piece that is not skipped, and the number of skipped pieces. None if
+        the pieces are not in the vocabulary.
+    """
     tokens, pieces = tuple(tokens), tuple(pieces)
     for skipped in range(min(10, len(pieces))):
         if pieces[skipped] in tokens:
@@ -204,7 +218,7 @@ def _find(tokens: Sequence[str], pieces: Sequence[str]) -> tuple[int, int] | Non
 
 
 def _normalization(files: TextFiles) -> tuple[list[str], bytes]:
-    """Returns our steps for the normalizer in `tokenizer.json`, and the model's own map."""
+    """Returns the steps of the normalizer in `tokenizer.json`, and its compiled character map."""
     ours, character_map = [], None
     for step in files.steps("normalizer"):
         name = next((n for n, theirs in _STEPS.items() if step in theirs), None)
@@ -239,16 +253,16 @@ def _has_prefix(files: TextFiles) -> bool:
 
 
 def write(tokenizer: SentencePiece, directory: Path) -> dict[str, Any]:
-    """Writes the model's file; returns the kind's options in `tokenizer_config.json`.
+    """Writes the model file, and returns options for `tokenizer_config.json`.
 
     Raises:
-        InputError: if the model is not a unigram one.
+        InputError: if the model is not a unigram model.
         StorageError: if a file cannot be written.
     """
     if SentencePieceModel.from_bytes(tokenizer.model).kind != "unigram":
         raise InputError(
-            "Of SentencePiece models, only unigram ones can be written as tokenizer.json; "
-            "set model.preprocessor = None."
+            "Only unigram models of SentencePiece can be written as tokenizer.json, but this model "
+            "is of another kind; set model.preprocessor = None."
         )
     name = FILES[1] if tokenizer.first_tokens else FILES[2] if tokenizer.last_tokens else FILES[0]
     replace_file(directory / name, tokenizer.model)
@@ -256,7 +270,7 @@ def write(tokenizer: SentencePiece, directory: Path) -> dict[str, Any]:
 
 
 def describe(tokenizer: SentencePiece) -> dict[str, Any]:
-    """Returns the kind's parts of `tokenizer.json`."""
+    """Returns the parts of `tokenizer.json` that depend on the kind of tokenizer."""
     model = SentencePieceModel.from_bytes(tokenizer.model)
     scores = dict.fromkeys(model_tokens(tokenizer), 0.0)
     for piece, score in list(zip(model.pieces, model.scores, strict=True))[

@@ -24,9 +24,9 @@ _LONGEST_WORD = 100
 def read(files: TextFiles) -> WordPiece:
     """Reads the tokenizer of a directory.
 
-    As in transformers, the vocabulary of `tokenizer.json` precedes `vocab.txt`. The options of
-    normalization are in `tokenizer_config.json`; by default, the model is uncased. If the files
-    name no class of the kind, the options are in `tokenizer.json`.
+    As in transformers, the vocabulary of `tokenizer.json` takes precedence over `vocab.txt`. The
+    options of normalization come from `tokenizer_config.json`; by default, the model is uncased. If
+    the files name no class or a generic class, the options come from `tokenizer.json`.
     """
     model, normalizer = files.part("model"), files.part("normalizer")
     if files.complete:
@@ -69,12 +69,12 @@ def _check(files: TextFiles, model: dict[str, Any], normalizer: dict[str, Any]) 
 
 
 def write(tokenizer: WordPiece, directory: Path) -> dict[str, Any]:
-    """Writes `vocab.txt`; returns the kind's options in `tokenizer_config.json`."""
+    """Writes `vocab.txt`, and returns options for `tokenizer_config.json`."""
     Vocabulary(model_tokens(tokenizer), **tokenizer.vocabulary.special_tokens).save(
         directory / VOCABULARY_NAME
     )
     return {
-        # With its BertTokenizer, transformers uses no other limit than its own.
+        # BertTokenizer of transformers has a fixed limit.
         "tokenizer_class": _CLASS
         if tokenizer.max_characters_per_word == _LONGEST_WORD
         else GENERIC,
@@ -85,7 +85,7 @@ def write(tokenizer: WordPiece, directory: Path) -> dict[str, Any]:
 
 
 def describe(tokenizer: WordPiece) -> dict[str, Any]:
-    """Returns the kind's parts of `tokenizer.json`."""
+    """Returns the parts of `tokenizer.json` that depend on the kind of tokenizer."""
     return {
         "normalizer": {
             "type": "BertNormalizer",

@@ -1,1 +1,1 @@
-"""Byte-level byte-pair encoding: the tokenizer, its tables and its trainer."""
+"""Byte-level byte-pair encoding: the tokenizer, its tables and the training of vocabularies."""

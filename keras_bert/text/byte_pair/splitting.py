@@ -4,13 +4,13 @@ The pattern of `encoder.py` (Radford et al., 2019) is
 
     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
-The kinds of a character and its two neighbors decide whether a word begins at the character, except
-around the apostrophe of a contraction. So the kinds of all characters in a batch are looked up at
-once. A small table maps three kinds in a row to the decision. No byte is lost.
+Except around the apostrophe of a contraction, the kinds of a character and its two neighbors decide
+whether a word begins at the character. So the code looks up the kinds of all characters in a batch
+at once, and a small table maps three kinds in a row to the decision. No byte is lost.
 
-Regular expression engines have different versions of Unicode: TensorFlow's RE2 has another `\p{L}`
-than Hugging Face's `tokenizers`. The shipped table has the kinds of `tokenizers`.
-`python -m keras_bert.text.byte_pair.splitting` writes the table.
+Regular expression engines have different versions of Unicode: `\p{L}` matches other characters in
+TensorFlow's RE2 than in Hugging Face's `tokenizers`. The shipped table has the kinds of
+`tokenizers`. `python -m keras_bert.text.byte_pair.splitting` writes the table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TABLE = Path(__file__).parent / "tables/character-kinds.json.gz"
 _SHORT_ENDINGS = [ord(letter) for letter in "stmd"]  # of contractions, after the apostrophe
 _LONG_ENDINGS = [ord(first) * 256 + ord(second) for first, second in ("re", "ve", "ll")]
 _BEGINS_TEXT = "\x01"
-_INSIDE_WHITE = f"[{WHITE_SPACE}] ([{WHITE_SPACE}]|$)"  # a space that may begin no word
+_INSIDE_WHITE = f"[{WHITE_SPACE}] ([{WHITE_SPACE}]|$)"  # a space that may not begin a word
 _UNCUT = rf"\C*({_BEGINS_TEXT}|{_INSIDE_WHITE})\C*"  # \C is any byte
 
 
@@ -45,16 +45,16 @@ class Kind(enum.IntEnum):
     OTHER = 0
     LETTER = 1
     NUMBER = 2
-    WHITE = 3  # white space that is not the next one
+    WHITE = 3  # white space except U+0020
     SPACE = 4  # U+0020
     NONE = 5  # no character: the end of a text
 
 
 def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Splits texts `[N]` into bytes of words, uint8 `[N, (words), (bytes)]`.
+    """Splits texts `[N]` into words, as bytes: uint8 `[N, (words), (bytes)]`.
 
-    A word includes the space before it, so the joined words of a text are the text. Bytes that are
-    not UTF-8 stay, too.
+    A word includes the space before it, so the words of a text, joined, are the text. Bytes that
+    are not UTF-8 are kept.
     """
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
     text_splits = tf.pad(tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64)), [[1, 0]])
@@ -72,10 +72,10 @@ def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
 def cut_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
     """Cuts texts `[N]` at spaces into chunks `[N, (chunks)]`.
 
-    Chunks lose the space before them. A mark begins a chunk that had no space. `split_words` begins
-    a word at a space if no white space is before it or none is after it, whatever else the text
-    has. So a chunk can be split by itself, once for all its occurrences in a batch. A text that
-    cannot be cut at every space stays whole.
+    A chunk does not include the space before it. If a chunk had no space before it, it begins with
+    a mark. `split_words` always begins a word at a space, unless there is white space both before
+    and after the space. So chunks can be split one by one, and equal chunks of a batch only once. A
+    text that cannot be cut at every space stays one chunk.
     """
     marked = tf.strings.join([_BEGINS_TEXT, texts])
     uncut = tf.strings.regex_full_match(texts, _UNCUT)
@@ -96,11 +96,11 @@ def restore_spaces(chunks: tf.Tensor) -> tf.Tensor:
 
 
 def _begins_word(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> tf.Tensor:
-    """Returns whether each character is the first of a word, bool `[C + 1]`.
+    """Returns whether each character begins a word, bool `[C + 1]`.
 
     Args:
         data: bytes of all texts, uint8.
-        starts: int64 `[C + 1]`, first byte of each character in `data`.
+        starts: int64 `[C + 1]`, position in `data` of each character's first byte.
         text_begins: int64 `[N + 1]`, index of each text's first character.
     """
     data = tf.pad(tf.cast(data, tf.int32), [[0, MOST_BYTES]])
@@ -145,7 +145,7 @@ def _contractions(
     second_is_here = tf.gather(after, apostrophes + 1) == int(Kind.LETTER)
     is_short = _is_one_of(first, _SHORT_ENDINGS)
     is_long = _is_one_of(first * 256 + second, _LONG_ENDINGS) & second_is_here
-    # After these kinds, the apostrophe belongs to a word that has begun before it.
+    # After these kinds, the apostrophe belongs to a word that begins before it.
     is_inside = _is_one_of(tf.gather(before, apostrophes), [int(Kind.OTHER), int(Kind.SPACE)])
     found = tf.where(first_is_here & ~is_inside & (is_short | is_long))[:, 0]
     apostrophes = tf.gather(apostrophes, found)
@@ -153,13 +153,13 @@ def _contractions(
 
 
 def _put(value: bool, places: tf.Tensor, into: tf.Tensor) -> tf.Tensor:
-    """Returns `into` `[X]` bool with the value at some places int64 `[Y]`."""
+    """Returns bool `into` `[X]`, with `value` at the indices `places`, int64 `[Y]`."""
     values = tf.fill(tf.shape(places), value)
     return tf.tensor_scatter_nd_update(into, places[:, tf.newaxis], values)
 
 
 def _index(is_first: tf.Tensor) -> tf.Tensor:
-    """Returns the number of `True` up to each element, minus 1, int64 `[X]`."""
+    """Returns the number of True elements up to each element, minus 1, int64 `[X]`."""
     return tf.cumsum(tf.cast(is_first, tf.int64)) - 1
 
 
@@ -168,20 +168,22 @@ def _is_one_of(values: tf.Tensor, wanted: list[int]) -> tf.Tensor:
 
 
 def _rule(before: Kind, this: Kind, after: Kind) -> bool:
-    """Returns whether a character between two others is the first of a word."""
+    """Returns whether a character of the kind `this` begins a word, by its neighbors' kinds."""
     white = (Kind.SPACE, Kind.WHITE)
     if before == Kind.NONE:
         return True
-    if this in white:  # the last of several belongs to the next word
+    if this in white:  # the last one of several begins the next word
         return before not in white or after not in (*white, Kind.NONE)
     return before not in (Kind.SPACE, this)
 
 
 @functools.cache
 def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
-    """Returns ranges of code points of one kind: first code points (sorted) and kinds, int32 `[R]`.
+    """Returns R ranges of code points of one kind.
 
-    A range ends where the next range begins. The first range begins at 0.
+    Returns:
+        First code point of each range, sorted, and kind of each range, int32 `[R]` each. The first
+        range begins at 0. A range ends where the next one begins.
     """
     ranges = json.loads(gzip.decompress(_TABLE.read_bytes()))
     first, kinds = np.array(ranges, np.int32).T
@@ -189,7 +191,7 @@ def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
 
 
 def kinds_of(code_points: np.ndarray) -> np.ndarray:
-    """Returns kinds int32 in the shape of the code points."""
+    """Returns the kinds of code points, int32 of the same shape."""
     first, kinds = kind_ranges()
     return kinds[np.searchsorted(first, code_points, side="right") - 1]
 

@@ -1,15 +1,16 @@
 """Byte-level byte-pair encoding in the graph: RoBERTa, DeBERTa v1, GPT-2's vocabularies.
 
-Texts are split into words (`splitting.py`). A word's bytes are merged pair by pair, always the pair
-that was learned first (Sennrich et al., 2016, https://arxiv.org/abs/1508.07909; Radford et al.,
-2019). tf.text's SentencePiece operation merges, with a model that has a piece for each token and
-the order of the merges as scores. Merging is the slowest step, so each different word of a batch is
-merged once, and only if it is not one token. The steps before it run once for each different chunk
-between spaces.
+Texts are split into words (`splitting.py`). Then pairs of a word's bytes are merged, one pair at a
+time, always the pair that was learned first (Sennrich et al., 2016,
+https://arxiv.org/abs/1508.07909; Radford et al., 2019). tf.text's SentencePiece operation does the
+merging. Its model has a piece for each token, and the order of the merges as scores. Merging is the
+slowest step, so each different word of a batch is merged only once, and not at all if it is one
+token. The steps before merging run once for each different chunk between spaces.
 
-In `vocab.json` and `merges.txt`, a printable character stands for each byte: the alphabet. A byte
-that Latin-1 prints stands for itself. The other bytes (control characters, white space, 0xAD) have
-the code points from 256 on, in order. So a space is `Ġ` and a line feed `Ċ`.
+In `vocab.json` and `merges.txt`, a printable character stands for each byte. These characters are
+the alphabet of bytes. A byte that is printable in Latin-1 stands for itself. The other bytes
+(control characters, white space, 0xAD) have the code points from 256 on, in order. So a space is
+`Ġ` and a line feed `Ċ`.
 """
 
 from __future__ import annotations
@@ -58,29 +59,31 @@ SPACE = BYTE_CHARACTERS[0x20]
 
 _BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 
-_NOT_IN_TEXT = "\x01"  # no character of the bytes' alphabet
+_NOT_IN_TEXT = "\x01"  # not in the alphabet of bytes
 _LONGEST_WHOLE_WORD = 100  # bytes; longer words are always merged
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BytePair(Tokenizer):
-    """Splits texts into merged bytes, as `encoder.py` of GPT-2 does; any byte has its token.
-
-    Example:
-        >>> tokenizer = BytePair(vocabulary, [("h", "e"), ("l", "l"), ("Ġ", "he")])
-        >>> tokenizer.tokenize(["hell", " hell"])
-        <tf.RaggedTensor [[262, 263], [264, 263]]>
+    """Splits texts into tokens made of merged bytes, as `encoder.py` of GPT-2 does.
 
     Args:
-        vocabulary: tokens in the alphabet of bytes. A byte without a token is unknown.
-        merges: pairs of tokens to join, in their order; none for a vocabulary of single bytes.
-        add_prefix_space: whether to put a space before a text without one, so its first word is
-            like other words.
+        vocabulary: tokens in the alphabet of bytes. A byte without a token becomes the unknown
+            token.
+        merges: pairs of tokens to join, in the order of learning; empty for a vocabulary of single
+            bytes.
+        add_prefix_space: whether to put a space before a text that does not begin with one, so that
+            its first word has the same tokens as inside a text.
         mask_takes_space: as in `Tokenizer`.
         added_tokens: as in `Tokenizer`.
 
     Raises:
         InputError: if a merge has or makes a token that is not in the vocabulary.
+
+    Example:
+        >>> tokenizer = BytePair(vocabulary, [("h", "e"), ("l", "l"), ("Ġ", "he")])
+        >>> tokenizer.tokenize(["hell", " hell"])
+        <tf.RaggedTensor [[262, 263], [264, 263]]>
     """
 
     kind = "byte_pair"
@@ -108,7 +111,7 @@ class BytePair(Tokenizer):
                         f"The merge {first} {second} needs {token!r}, which is not in the "
                         "vocabulary: use the vocabulary and the merges of one and the same model."
                     )
-        with tf.init_scope():  # constants outlive a graph around this call
+        with tf.init_scope():  # so that constants do not belong to the caller's graph
             self._build()
 
     def _build(self) -> None:
@@ -125,7 +128,7 @@ class BytePair(Tokenizer):
             unknown_id=self.vocabulary.unknown_id,
             control=[piece for piece in pieces if piece.startswith(_NOT_IN_TEXT)],
             kind="bpe",
-            character_map=write_character_map({_NOT_IN_TEXT: _NOT_IN_TEXT}),  # avoids a log
+            character_map=write_character_map({_NOT_IN_TEXT: _NOT_IN_TEXT}),  # avoids a log message
             add_dummy_prefix=False,
             remove_extra_whitespaces=False,
             escape_whitespaces=False,
@@ -139,7 +142,7 @@ class BytePair(Tokenizer):
         self._build_whole_words(pieces)
 
     def _build_whole_words(self, pieces: Sequence[str]) -> None:
-        """Makes a dictionary of words that are one token, by `FastWordpieceTokenizer`."""
+        """Makes a lookup of the words that are one token, with `FastWordpieceTokenizer`."""
         short = [piece for piece in pieces if len(piece.encode()) <= _LONGEST_WHOLE_WORD]
         counts = self._merger.tokenize(short).row_lengths().numpy()
         words = [piece for piece, count in zip(short, counts, strict=True) if count == 1]
@@ -181,7 +184,7 @@ class BytePair(Tokenizer):
         of_chunks, chunk_lengths = self._spans(distinct, pieces, data)
         spans = tf.gather(of_chunks, index)
 
-        # First character of each chunk in its text, which does not include the prefix.
+        # Position of each chunk's first character in its text, without the prefix space.
         chunk_lengths = tf.gather(chunk_lengths, index)
         chunk_begins = tf.cumsum(chunk_lengths, exclusive=True)
         text_begins = tf.gather(tf.pad(chunk_begins, [[0, 1]]), chunks.row_starts())
@@ -193,7 +196,7 @@ class BytePair(Tokenizer):
         start, end = tf.maximum(start + begins, 0), end + begins
         leading = tf.gather(self._leading, piece)  # spaces
         trailing = tf.gather(self._trailing, piece)
-        # Hugging Face leaves out a token's spaces (`trim_offsets`), except a possible prefix.
+        # Hugging Face's offsets leave out a token's spaces (`trim_offsets`), except the prefix.
         if self.add_prefix_space:
             leading = tf.where((start == 0) & (leading == 1), 0, leading)
         start = tf.minimum(start + leading, end)
@@ -207,9 +210,9 @@ class BytePair(Tokenizer):
     def _spans(
         self, texts: tf.Tensor, pieces: tf.RaggedTensor, data: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns ids in the model, starts and ends `[N, (tokens), 3]`, and texts' lengths `[N]`.
+        """Returns the pieces' ids, starts and ends `[N, (tokens), 3]`, and texts' lengths `[N]`.
 
-        All are int32. Starts, ends and lengths count characters.
+        All are int32. Starts, ends and lengths are in characters.
         """
         begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
         characters = tf.pad(tf.cumsum(begins_character), [[1, 0]])  # before each byte
@@ -231,14 +234,14 @@ class BytePair(Tokenizer):
         return tf.where(has_one, texts, tf.strings.join([" ", texts]))
 
     def _pieces(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns ids in the model `[N, (tokens)]`, and the bytes of all texts, uint8."""
+        """Returns the pieces' ids `[N, (tokens)]`, and the bytes of all texts, uint8."""
         words = split_words(texts)
         distinct, index = tf.unique(in_alphabet(words.values))
         pieces = words.with_values(tf.gather(self._merge(distinct), index))
         return pieces.merge_dims(1, 2), words.flat_values
 
     def _merge(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """Returns ids in the model int32 `[W, (tokens)]` of words `[W]` in the bytes' alphabet."""
+        """Returns the pieces' ids int32 `[W, (tokens)]` of words `[W]` in the alphabet of bytes."""
         whole = tf.gather(self._whole_word_ids, self._whole_words.tokenize(words).values)
         is_whole = whole >= 0
         merged = self._merger.tokenize(tf.where(is_whole, "", words))
@@ -251,11 +254,11 @@ class BytePair(Tokenizer):
         return [token_bytes(token) for token in self.vocabulary.tokens]
 
     def readable(self, token_id: int) -> str:
-        """Returns a token as text; bytes that are not a character become `\ufffd`."""
+        """Returns a token as text. Bytes that are not a whole character become `\ufffd`."""
         return token_bytes(self.vocabulary.tokens[token_id]).decode(errors="replace")
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, vocabulary and merges included, ready for JSON."""
+        """Returns the constructor's arguments, with vocabulary and merges, as values for JSON."""
         return {
             "vocabulary": list(self.vocabulary.tokens),
             "special_tokens": self.vocabulary.special_tokens,
@@ -291,11 +294,13 @@ class BytePair(Tokenizer):
         A vocabulary whose tokens are single bytes needs no `merges.txt`.
 
         Raises:
-            InputError: if a file is missing or damaged, or the two do not fit together.
+            InputError: if a file is missing or damaged, or a merge has no token in the vocabulary.
         """
         path = Path(file)
         if path.name != TOKENS_NAME:
-            raise InputError(f"{path} must be called {TOKENS_NAME}, with merges.txt beside it.")
+            raise InputError(
+                f"The file {path} must have the name {TOKENS_NAME}, with merges.txt beside it."
+            )
         tokens = read_tokens(path)
         special = dict(special_tokens or usual_special_tokens(set(tokens)))
         needs_merges = any(len(t) > 1 and t not in special.values() for t in tokens)
@@ -308,16 +313,16 @@ class BytePair(Tokenizer):
 
 
 def in_alphabet(words: tf.RaggedTensor) -> tf.Tensor:
-    """Returns words `[W]` in the alphabet of bytes for their bytes `[W, (bytes)]`."""
+    """Converts the bytes of words `[W, (bytes)]` to strings `[W]` in the alphabet of bytes."""
     code_points = tf.gather(BYTE_CODE_POINTS, tf.cast(words.values, tf.int32))
     return tf.strings.unicode_encode(words.with_values(code_points), "UTF-8")
 
 
 def read_tokens(path: str | os.PathLike) -> list[str]:
-    """Reads a JSON object of tokens to ids; returns the tokens in the order of their ids.
+    """Reads a JSON object with the id of each token. Returns the tokens in the order of their ids.
 
     Raises:
-        InputError: if the file is something else, or an id is missing.
+        InputError: if the file is not such an object, or an id is missing.
     """
     try:
         ids = json.loads("\n".join(read_lines(path)))
@@ -333,13 +338,13 @@ def read_tokens(path: str | os.PathLike) -> list[str]:
 
 
 def write_tokens(path: str | os.PathLike, tokens: Sequence[str]) -> None:
-    """Writes a JSON object of tokens to ids."""
+    """Writes a JSON object with the id of each token."""
     ids = {token: index for index, token in enumerate(tokens)}
     replace_file(path, json.dumps(ids, ensure_ascii=False))
 
 
 def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
-    """Reads pairs of tokens, one pair a line, in the order of the merges.
+    """Reads pairs of tokens, one pair on each line, in the order of the merges.
 
     Raises:
         InputError: if a line does not have two tokens.
@@ -356,13 +361,13 @@ def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
 
 
 def write_merges(path: str | os.PathLike, merges: Iterable[tuple[str, str]]) -> None:
-    """Writes pairs of tokens, one pair a line."""
+    """Writes pairs of tokens, one pair on each line."""
     lines = [_FIRST_LINE, *(" ".join(pair) for pair in merges)]
     replace_file(path, "".join(f"{line}\n" for line in lines))
 
 
 def token_bytes(token: str) -> bytes:
-    """Returns the bytes of a token; a token outside the alphabet is plain text."""
+    """Returns the bytes of a token. A token outside of the alphabet of bytes is plain text."""
     if all(character in _BYTES for character in token):
         return bytes(_BYTES[character] for character in token)
     return token.encode()

@@ -41,9 +41,9 @@ def learn_byte_pair(
     Args:
         files: names or globs of text files, plain or gzip.
         size: number of tokens, special tokens and the 256 bytes included. A small corpus gives
-            fewer.
-        special_tokens: roles to tokens, in the order of their ids.
-        min_frequency: smallest number of occurrences of a pair to be merged.
+            fewer tokens.
+        special_tokens: special tokens by role, in the order of their ids.
+        min_frequency: smallest number of occurrences of a pair that is merged.
         add_prefix_space: option of `BytePair`.
 
     Raises:
@@ -55,7 +55,7 @@ def learn_byte_pair(
     smallest = len(special) + len(BYTE_CHARACTERS)
     if size < smallest:
         raise InputError(
-            f"A vocabulary of {size} tokens cannot hold all bytes: at least {smallest}."
+            f"A vocabulary of {size} tokens cannot hold all bytes: give it at least {smallest}."
         )
     lines = iterate_lines(files)
     if add_prefix_space:

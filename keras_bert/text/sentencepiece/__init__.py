@@ -1,1 +1,1 @@
-"""SentencePiece: the tokenizer, the model's file and its trainer."""
+"""SentencePiece: the tokenizer, the model file and the training of models."""

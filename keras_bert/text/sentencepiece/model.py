@@ -1,7 +1,7 @@
 """File of a SentencePiece model, and the operation that runs the model.
 
 The format is a protocol buffer, `sentencepiece_model.proto` of SentencePiece (Kudo and Richardson,
-2018, https://arxiv.org/abs/1808.06226). The fields that matter here are declared below.
+2018, https://arxiv.org/abs/1808.06226). This module declares only the fields that it needs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from keras_bert.errors import InputError
 
 SPACE = "\u2581"
-"""Character for a space in a piece, and so at the start of a word: ▁."""
+"""Character that stands for a space in a piece, usually at the start of a word: ▁."""
 
 Kind = Literal["unigram", "bpe"]
 
@@ -43,16 +43,16 @@ class SentencePieceModel:
     """Content of a model file. A piece's index is its id in the model.
 
     Attributes:
-        pieces: `[P]`.
-        scores: `[P]`, log probabilities (unigram) or merge order (byte pair).
-        types: `[P]`.
-        character_map: map for normalization, see `character_map.py`; empty for none.
-        kind: unigram or byte pair.
+        pieces: the P pieces.
+        scores: score of each piece: its log probability (unigram) or the order of merges (bpe).
+        types: role of each piece.
+        character_map: map for normalization; see `character_map.py`. Empty means no normalization.
+        kind: "unigram" or "bpe".
         byte_fallback: whether characters without a piece become the pieces of their bytes.
         add_dummy_prefix: whether a space is put before the text.
-        remove_extra_whitespaces: whether spaces around the text and repeated ones are dropped.
+        remove_extra_whitespaces: whether spaces around the text and repeated spaces are dropped.
         escape_whitespaces: whether spaces become `▁`.
-        treat_whitespace_as_suffix: whether `▁` ends words, instead of beginning them.
+        treat_whitespace_as_suffix: whether `▁` is at the end of words, not at their start.
 
     Raises:
         InputError: if there is not exactly one unknown piece, or the lengths differ.
@@ -94,13 +94,20 @@ class SentencePieceModel:
         control: Sequence[str] = (),
         **options: Any,
     ) -> SentencePieceModel:
-        """Makes a model of pieces `[P]` and scores `[P]`; text never becomes a `control` piece.
+        """Makes a model from pieces and their scores.
+
+        Args:
+            pieces: the P pieces.
+            scores: the P scores.
+            unknown_id: index of the unknown piece.
+            control: pieces that text never becomes.
+            **options: other attributes of the model.
 
         Raises:
-            InputError: if there is no piece `unknown_id`.
+            InputError: if `unknown_id` is out of range.
         """
         if not 0 <= unknown_id < len(pieces):
-            raise InputError(f"The unknown piece is {unknown_id}, but there are {len(pieces)}.")
+            raise InputError(f"unknown_id is {unknown_id}, but there are {len(pieces)} pieces.")
         types = [PieceType.CONTROL if p in set(control) else PieceType.NORMAL for p in pieces]
         types[unknown_id] = PieceType.UNKNOWN
         return cls(tuple(pieces), tuple(map(float, scores)), tuple(types), **options)
@@ -110,15 +117,15 @@ class SentencePieceModel:
         """Reads a model file's content.
 
         Raises:
-            InputError: if it is not a complete SentencePiece model, or a model of words or
-                characters.
+            InputError: if the content is not a complete SentencePiece model, or the model's type is
+                neither unigram nor BPE.
         """
         try:
             message = _message_class().FromString(data)
             types = tuple(PieceType(piece.type) for piece in message.pieces)
         except (DecodeError, ValueError):
             message = None
-        # The pieces come first, so a file that was cut off may lack what comes after them.
+        # The pieces come first in a file, so a truncated file may lack only the later messages.
         whole = message and message.HasField("trainer_spec") and message.HasField("normalizer_spec")
         if not whole or not message.pieces:
             raise InputError(
@@ -160,7 +167,8 @@ class SentencePieceModel:
 
 
 _SPACES = ("add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces")
-_MESSAGES: dict[str, list[tuple[str, int, str, str]]] = {  # name, number, type, default
+# Fields of each message: name, number, type, default.
+_MESSAGES: dict[str, list[tuple[str, int, str, str]]] = {
     "SentencePiece": [
         ("piece", 1, "string", ""),
         ("score", 2, "float", ""),
@@ -194,7 +202,7 @@ _MESSAGES: dict[str, list[tuple[str, int, str, str]]] = {  # name, number, type,
 
 @functools.cache
 def _message_class() -> Any:
-    """Returns the class of the message `ModelProto`."""
+    """Returns the Python class of the message `ModelProto`."""
     kinds = descriptor_pb2.FieldDescriptorProto
     types = {
         "string": kinds.TYPE_STRING,
@@ -226,11 +234,12 @@ def _message_class() -> Any:
 
 
 class SentencePieceOperation:
-    """Splits strings `[N]` with a model; makes the operation in the graph that uses it.
+    """Splits strings `[N]` with tf.text's operation, which it makes in the graph that needs it.
 
-    The operation has a resource. If it is made inside a graph, the graph owns and saves it. If it
-    is made outside, the saved object would have to track it, and setting a seed, which clears
-    TensorFlow's kernels, would lose it. For eager calls, this class therefore has its own graph.
+    The operation has a resource. If it is made inside a graph, the graph owns and saves the
+    resource. If it is made in eager mode, a saved object has to track the resource. Setting a seed
+    clears TensorFlow's kernels, and with them the resource. So this class has its own graph for
+    eager calls.
 
     Args:
         model: serialized `ModelProto`.
@@ -245,14 +254,18 @@ class SentencePieceOperation:
         return self._call("tokenize", strings)
 
     def tokenize_with_offsets(self, strings: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
-        """Returns token ids (int32), first bytes and end bytes (int64), each `[N, (pieces)]`."""
+        """Returns the pieces' ids (int32), and their starts and ends in bytes (int64).
+
+        Each is `[N, (pieces)]`.
+        """
         return self._call("tokenize_with_offsets", strings)
 
     def _call(self, name: str, strings: tf.Tensor) -> Any:
         if not tf.executing_eagerly():
             return getattr(tf_text.SentencepieceTokenizer(self._model), name)(strings)
         if name not in self._graphs:
-            # TensorFlow would warn that functions of one name in many tokenizers are retraced.
+            # A concrete function: TensorFlow warns of retracing if many tokenizers have functions
+            # of the same name.
             signature = [tf.TensorSpec([None], tf.string)]
             function = tf.function(getattr(self, name), signature, autograph=False)
             self._graphs[name] = function.get_concrete_function()

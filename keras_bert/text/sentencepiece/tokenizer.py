@@ -1,9 +1,9 @@
 """SentencePiece in the graph: ALBERT, XLM-R, CamemBERT, DeBERTa v2 and v3.
 
-tf.text has two operations. `FastSentencepieceTokenizer` is twice as fast and returns ids only.
-`SentencepieceTokenizer` knows every kind of model and returns offsets, too. Both add scores of a
-whole text in single precision, so they choose wrong pieces in texts of megabytes. No piece reaches
-over a space. So each different word of the batch is tokenized once, by itself.
+tf.text has two operations. `FastSentencepieceTokenizer` is twice as fast, but returns only ids.
+`SentencepieceTokenizer` supports every kind of model and also returns offsets. Both add the scores
+of a whole text in single precision, so they choose wrong pieces in texts of megabytes. If no piece
+of the model crosses a space, each different word of a batch is therefore tokenized once, by itself.
 
 Kudo, 2018, https://arxiv.org/abs/1804.10959; Kudo and Richardson, 2018,
 https://arxiv.org/abs/1808.06226.
@@ -48,7 +48,7 @@ MODEL_NAME = "spiece.model"
 
 _DIGIT_COMMA = re.compile(r"\d,$")
 _BYTES = np.array([bytes([byte]) for byte in range(256)], object)
-_FIRST_BYTE = 2  # after the unknown piece and a piece that no text has
+_FIRST_BYTE = 2  # index of the first byte's piece in the model of `_bytes`
 _PENALTY = 100.0  # subtracted from scores of unwanted pieces, as in Hugging Face
 
 
@@ -56,14 +56,42 @@ _PENALTY = 100.0  # subtracted from scores of unwanted pieces, as in Hugging Fac
 class SentencePiece(Tokenizer):
     """Splits texts into the pieces of a SentencePiece model.
 
-    A piece has the id of the token of the same name. The vocabulary is `first_tokens`, then the
-    model's pieces without the first `skipped_pieces`, then `last_tokens`.
+    The vocabulary is `first_tokens`, then the model's pieces without the first `skipped_pieces`,
+    then `last_tokens`. A skipped piece gets the id of the token with the same name.
+
+    Args:
+        model: the content of a model file (`spiece.model`, `spm.model`,
+            `sentencepiece.bpe.model`).
+        special_tokens: special tokens by role, as in `Vocabulary`. Plain text never becomes a
+            special token.
+        first_tokens: tokens before the pieces.
+        skipped_pieces: number of pieces, from the first on, that the vocabulary leaves out.
+        last_tokens: tokens after the pieces.
+        normalization: names of `STEPS` in `character_map.py`. They are applied before the model's
+            own normalization.
+        byte_fallback: whether a character without a piece becomes its bytes, if the model has
+            pieces for bytes. By default, it becomes the unknown token, as in Hugging Face's fast
+            tokenizers.
+        split_digit_commas: whether a comma after a digit is a separate piece, as in ALBERT.
+        mask_takes_space: as in `Tokenizer`.
+        added_tokens: as in `Tokenizer`.
+        space_before_added: whether a space before a normalized added token becomes the token `▁`,
+            as with Hugging Face's `Metaspace` without `WhitespaceSplit`.
+
+    Attributes:
+        fast_operation: `FastSentencepieceTokenizer`, which returns ids of pieces, or None if it
+            would find other pieces than the slower operation.
+        ids_of_pieces: token ids of the pieces, int32 `[pieces]`.
+
+    Raises:
+        InputError: if `model` is not a SentencePiece model, a special token is not in the
+            vocabulary, or a step of normalization is unknown.
 
     Example:
         >>> model = Path("spiece.model").read_bytes()
         >>> tokenizer = SentencePiece(model, special_tokens={"pad": "<pad>", "unknown": "<unk>"})
         >>> xlm_roberta = SentencePiece(
-        ...     model,
+        ...     Path("sentencepiece.bpe.model").read_bytes(),
         ...     first_tokens=["<s>", "<pad>", "</s>", "<unk>"],
         ...     skipped_pieces=3,
         ...     last_tokens=["<mask>"],
@@ -72,31 +100,6 @@ class SentencePiece(Tokenizer):
         ...         "mask": "<mask>",
         ...     },
         ... )
-
-    Args:
-        model: the content of a model file (`spiece.model`, `spm.model`,
-            `sentencepiece.bpe.model`).
-        special_tokens: roles to tokens, as in `Vocabulary`. Plain text never becomes one of them.
-        first_tokens: tokens before the pieces.
-        skipped_pieces: number of first pieces that the vocabulary leaves out.
-        last_tokens: tokens after the pieces.
-        normalization: `STEPS` of `character_map.py` before the model's own normalization.
-        byte_fallback: whether a character without a piece becomes its bytes, if the model has
-            pieces for bytes. By default it is unknown, as in Hugging Face's fast tokenizers.
-        split_digit_commas: whether a comma after a digit is a separate piece, as in ALBERT.
-        mask_takes_space: as in `Tokenizer`.
-        added_tokens: as in `Tokenizer`.
-        space_before_added: whether a space before a normalized added token is a token, `▁`. It is
-            in Hugging Face's `Metaspace` without `WhitespaceSplit`.
-
-    Attributes:
-        fast_operation: `FastSentencepieceTokenizer`, which returns ids in the model, or None if it
-            would find other pieces.
-        ids_of_pieces: token ids of the pieces, int32 `[pieces]`.
-
-    Raises:
-        InputError: if the file is not a SentencePiece model, a special token is not in the
-            vocabulary, or a step of normalization is unknown.
     """
 
     kind = "sentencepiece"
@@ -131,7 +134,7 @@ class SentencePiece(Tokenizer):
         tokens = [*self.first_tokens, *pieces, *self.last_tokens]
         vocabulary = Vocabulary(tokens, **(special_tokens or {}))
         super().__init__(vocabulary, mask_takes_space=mask_takes_space, added_tokens=added_tokens)
-        with tf.init_scope():  # constants outlive a graph around this call
+        with tf.init_scope():  # so that constants do not belong to the caller's graph
             self._build()
 
     def _build(self) -> None:
@@ -149,7 +152,7 @@ class SentencePiece(Tokenizer):
         self._space_id = ids.get(SPACE, unknown)
 
     def model_of_operations(self) -> SentencePieceModel:
-        """Returns the model for the operations, with the changes of all options."""
+        """Returns the model that tf.text's operations run: the given model with all options."""
         model = self._read
         special = set(self.vocabulary.special_tokens.values())
         types, scores = list(model.types), list(model.scores)
@@ -174,8 +177,8 @@ class SentencePiece(Tokenizer):
     def is_continuation(self) -> np.ndarray:
         """Whether each token continues a word, bool `[V]`.
 
-        All tokens do but those that begin with `▁`, special tokens, and tokens that fit
-        `begins_word`. If no token starts with `▁`, no token continues a word.
+        A token continues a word unless it begins with `▁`, is a special token, or `begins_word`
+        returns True for it. If no token begins with `▁`, no token continues a word.
         """
         tokens = self.vocabulary.tokens
         special = {*self.tokens_beyond_text, *self.first_tokens, *self.last_tokens}
@@ -203,7 +206,7 @@ class SentencePiece(Tokenizer):
         is_first = tf.range(tf.size(word, tf.int64)) == tf.gather(ids.row_starts(), word)
         covers_space = is_first & tf.gather(has_space, word)
         only_space = covers_space & (ids.values == self._space_id)
-        # If several pieces share a character, the operation gives it to the last piece.
+        # If several pieces share a character, the operation assigns it to the last piece only.
         end = tf.maximum(ends.values, starts.values + tf.where(only_space, 0, 1))
         start = starts.values - tf.cast(covers_space, tf.int32)
         shift = tf.gather(word_start, word)
@@ -216,7 +219,7 @@ class SentencePiece(Tokenizer):
     def _normalize(
         self, texts: tf.Tensor
     ) -> tuple[tf.Tensor, tuple[tf.RaggedTensor, tf.RaggedTensor]]:
-        """Normalizes as in `Tokenizer`, by the bytes of a model without pieces."""
+        """Normalizes as in `Tokenizer`, with a model whose pieces are single bytes."""
         pieces, starts, ends = self._bytes.tokenize_with_offsets(texts)
         data = pieces.with_values(tf.gather(_BYTES, pieces.values - _FIRST_BYTE))
         normalized = tf.strings.reduce_join(data, axis=1)
@@ -227,7 +230,7 @@ class SentencePiece(Tokenizer):
         starts = first.with_values(tf.gather(starts.values, begin + first.values))
         ends = after.with_values(tf.gather(ends.values, begin + after.values - 1))
         starts, ends = bytes_to_characters(texts, starts, ends)
-        # If one character becomes several, the operation gives it to the last of them.
+        # If one character becomes several, the operation assigns it to the last of them only.
         return normalized, (starts, ends.with_values(tf.maximum(ends.values, starts.values + 1)))
 
     def _tokenize_between(self, texts: tf.Tensor) -> Pieces:
@@ -261,7 +264,7 @@ class SentencePiece(Tokenizer):
         return SentencePieceOperation(model.to_bytes())
 
     def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the parts of texts that are tokenized by themselves, `[N, (words)]`."""
+        """Returns the parts of texts that are tokenized separately, `[N, (words)]`."""
         if self._by_words:
             return tf.strings.split(texts, " ")
         return tf.RaggedTensor.from_row_lengths(texts, tf.ones_like(texts, tf.int64))
@@ -274,11 +277,11 @@ class SentencePiece(Tokenizer):
         return [own.get(token, token.replace(SPACE, " ")) for token in self.vocabulary.tokens]
 
     def readable(self, token_id: int) -> str:
-        """Returns a token with spaces for `▁`."""
+        """Returns a token with a space in place of each `▁`."""
         return super().readable(token_id).replace(SPACE, " ")
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, model included, ready for JSON."""
+        """Returns the constructor's arguments, with the model, as values for JSON."""
         return {
             "model": base64.b64encode(self.model).decode(),
             "special_tokens": self.vocabulary.special_tokens,
@@ -331,23 +334,26 @@ class SentencePiece(Tokenizer):
 
 
 def _places(words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the places of words `[N, (words)]`, some of them empty, of texts split at spaces.
+    """Returns the positions of the words `[N, (words)]` of texts that were split at spaces.
+
+    Some words may be empty.
 
     Returns:
-        First characters, int32 `[W]`, and whether the first piece includes the space before the
-        word, bool `[W]`. There is no space before a text's first word.
+        Position in its text of each word's first character, int32 `[W]`, and whether the word's
+        first piece includes the space before the word, bool `[W]`. There is no space before a
+        text's first word.
     """
     lengths = tf.strings.length(words.values, "UTF8_CHAR") + 1
     first_word = tf.gather(words.row_starts(), row_ids(words))
     start = tf.cumsum(lengths, exclusive=True)
     start -= tf.gather(start, first_word)
-    # Each empty word before it takes up one character, its space.
+    # Each empty word before a word takes up one character, its space.
     words_before = tf.range(tf.size(first_word)) - tf.cast(first_word, tf.int32)
     return start, start > words_before
 
 
 def _separates_words(model: SentencePieceModel) -> bool:
-    """Returns whether a text has the same pieces as the words between its spaces."""
+    """Returns whether tokenizing words one by one gives the same pieces as the whole text."""
     return (
         model.add_dummy_prefix
         and model.remove_extra_whitespaces
@@ -360,10 +366,10 @@ def _separates_words(model: SentencePieceModel) -> bool:
 
 
 def _suits_fast_operation(model: SentencePieceModel) -> bool:
-    """Returns whether the faster operation returns the same ids as the other one.
+    """Returns whether the fast operation returns the same ids as the slower one.
 
-    It knows unigram models without bytes and without user-defined pieces. It treats ASCII's white
-    space as a space, so the map must turn it into a space.
+    The fast operation supports only unigram models without byte fallback and without user-defined
+    pieces. It treats all white space of ASCII as spaces, so the map must convert it to spaces.
     """
     changed = read_character_map(model.character_map, 1)
     return (

@@ -24,11 +24,11 @@ SPECIAL_TOKENS = {
 }
 """ALBERT's special tokens in the order of their ids."""
 UNCASED = ("quotes", "nfkd", "strip_accents", "lowercase")
-"""ALBERT's normalization before the model's own."""
+"""ALBERT's steps of normalization, before the model's own normalization."""
 
-_NAMED = ("pad", "unknown")  # roles with an option of the trainer
-_THREADS = 4  # sums of floats depend on the number of threads, so it is the same everywhere
-_LONGEST_LINE = 1 << 24  # bytes; the trainer's default would leave out paragraphs
+_NAMED = ("pad", "unknown")  # roles that have their own options of the trainer
+_THREADS = 4  # the same on every machine, because sums of floats depend on the number of threads
+_LONGEST_LINE = 1 << 24  # bytes; the trainer's default leaves out long paragraphs
 
 
 def learn_sentencepiece(
@@ -42,15 +42,16 @@ def learn_sentencepiece(
 ) -> SentencePiece:
     """Learns a unigram model from text files. The same files give the same result.
 
-    The model's file includes the normalization, so a tokenizer needs no other file.
+    The model file includes the normalization, so the tokenizer needs no other file.
 
     Args:
         files: names or globs of text files, plain or gzip.
-        size: number of tokens, special tokens included. A small corpus gives fewer.
-        lowercase: whether to lower the case and strip accents, as ALBERT does.
-        normalization: `STEPS` of `character_map.py`, in place of `lowercase`.
-        special_tokens: roles to tokens, in the order of their ids.
-        character_coverage: ratio of the text whose characters become pieces.
+        size: number of tokens, special tokens included. A small corpus gives fewer tokens.
+        lowercase: whether to lowercase texts and strip accents, as ALBERT does.
+        normalization: names of `STEPS` in `character_map.py`; if given, they replace `lowercase`.
+        special_tokens: special tokens by role, in the order of their ids.
+        character_coverage: ratio of the text's characters that the pieces must cover. Rare
+            characters beyond it get no piece.
 
     Raises:
         InputError: if a file cannot be used, the size is too small for the text's characters, a
@@ -82,7 +83,9 @@ def learn_sentencepiece(
         )
     except RuntimeError as error:  # its message: place in the source, test, sentence
         reason = str(error).rpartition("] ")[2].rstrip(".") or "the trainer failed"
-        raise InputError(f"A SentencePiece model of {size} tokens: {reason}.") from None
+        raise InputError(
+            f"Cannot learn a SentencePiece model of {size} tokens: {reason}."
+        ) from None
     learned = SentencePieceModel.from_bytes(model.getvalue())
     character_map = compose_character_map(tuple(normalization), learned.character_map)
     learned = dataclasses.replace(learned, character_map=character_map)

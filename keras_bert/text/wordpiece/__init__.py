@@ -1,1 +1,1 @@
-"""WordPiece: the tokenizer, its normalization and its trainer."""
+"""WordPiece: the tokenizer, its normalization and the training of vocabularies."""

@@ -1,13 +1,13 @@
-"""Tables of BERT's normalization, which `python -m keras_bert.text.wordpiece.normalization` writes.
+"""Tables of BERT's normalization. `python -m keras_bert.text.wordpiece.normalization` writes them.
 
-The rules are those of `tokenization.py` (Devlin et al., 2019): drop control characters, turn white
-space into spaces and, for uncased models, lower the case and strip accents. Each rule looks at one
-code point. So the rules fit the table (code point to string) that the operation of
-`tensorflow_text.FastBertNormalizer` reads, in the graph and in TFLite. tf.text's own table follows
-other rules, close to NFKC.
+The rules are the same as in `tokenization.py` (Devlin et al., 2019): drop control characters,
+convert white space to spaces and, for uncased models, lowercase and strip accents. Each rule looks
+at one code point. So the rules can be written as a table with a string for each code point.
+`tensorflow_text.FastBertNormalizer` reads such a table, in the graph and in TFLite. tf.text's own
+table follows other rules, close to NFKC.
 
-The tables are shipped in `tables/`, so every Python normalizes alike. The Unicode version of the
-running Python decides what is written.
+The tables are shipped in `tables/`, so the normalization does not depend on the Python version.
+Only a Python with the right Unicode version can write them.
 """
 
 import functools
@@ -30,7 +30,11 @@ _REMOVED = "\0\ufffd"
 
 
 def normalize_character(character: str, *, lowercase: bool, strip_accents: bool) -> str:
-    """Returns a space, nothing, the character, or its lower case without accents."""
+    """Returns the normalized form of a character.
+
+    It is a space for white space and "" for control characters. Other characters are lowercased and
+    lose their accents, if the options say so.
+    """
     category = unicodedata.category(character)
     if character in _WHITE_SPACE or category == "Zs":
         return " "
@@ -45,7 +49,7 @@ def normalize_character(character: str, *, lowercase: bool, strip_accents: bool)
 
 
 def build_table(*, lowercase: bool, strip_accents: bool) -> bytes:
-    """Returns the table as a flatbuffer (`fast_bert_normalizer_model.fbs` of tf.text)."""
+    """Returns the table as a flatbuffer, `fast_bert_normalizer_model.fbs` of tf.text."""
     pool = _StringPool()
     rule = functools.partial(normalize_character, lowercase=lowercase, strip_accents=strip_accents)
     mapping = _changed_characters(rule)
@@ -60,7 +64,7 @@ def _changed_characters(rule: Callable[[str], str]) -> dict[str, str]:
 
 
 class _StringPool:
-    """Strings one after the other, each once; a reference is a flag, an offset and a length."""
+    """Distinct strings, one after the other. A reference is a flag, an offset and a length."""
 
     _CHANGED = 1 << 30
     _LENGTH_BITS = 6

@@ -33,30 +33,25 @@ from keras_bert.text.vocabulary import (
 
 VOCABULARY_NAME = "vocab.txt"
 _MOST_BYTES_PER_CHARACTER = 4
-_MOST_BYTES_PER_TOKEN = 256  # limit of tf.text's operation
+_MOST_BYTES_PER_TOKEN = 256  # tf.text's limit
 _TABLES = Path(__file__).parent / "tables"
 _PUNCTUATION = r"\p{P}$+<=>^`|~"  # BERT counts all of ASCII's symbols as punctuation
 CJK = (  # the CJK Unified Ideographs and compatibility blocks that tokenization.py lists
     r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
     r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
 )
-"""Ideographs that are words by themselves, inside the brackets of a regular expression."""
+"""Ideographs that are words by themselves, as the inside of `[...]` in a regular expression."""
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WordPiece(Tokenizer):
     """Splits texts into pieces of words, as `tokenization.py` of BERT does.
 
-    Example:
-        >>> tokenizer = WordPiece(Vocabulary.from_file("vocab.txt"))
-        >>> tokenizer.tokenize(["unaffable"])
-        <tf.RaggedTensor [[14477, 20961, 3468]]>
-
     Args:
         vocabulary: vocabulary of the pieces.
-        lowercase: whether to lower the case, as uncased models do.
-        strip_accents: whether to decompose (NFD) and drop non-spacing marks; by default the value
-            of `lowercase`.
+        lowercase: whether to lowercase texts, as uncased models do.
+        strip_accents: whether to decompose characters (NFD) and drop non-spacing marks; by default
+            the value of `lowercase`.
         split_cjk: whether each CJK ideograph is a word.
         max_characters_per_word: a longer word becomes the unknown token. Hugging Face's limit is
             100, the limit of `tokenization.py` is 200.
@@ -67,6 +62,11 @@ class WordPiece(Tokenizer):
 
     Raises:
         InputError: if `max_characters_per_word` is not positive, or a token is too long.
+
+    Example:
+        >>> tokenizer = WordPiece(Vocabulary.from_file("vocab.txt"))
+        >>> tokenizer.tokenize(["unaffable"])
+        <tf.RaggedTensor [[14477, 20961, 3468]]>
     """
 
     kind = "wordpiece"
@@ -92,7 +92,7 @@ class WordPiece(Tokenizer):
         self.split_cjk = split_cjk
         self.unlike_words = CJK if split_cjk else ""
         self.max_characters_per_word = max_characters_per_word
-        with tf.init_scope():  # constants outlive a graph around this call
+        with tf.init_scope():  # so that constants do not belong to the caller's graph
             self.normalizer = load_normalizer(lowercase=lowercase, strip_accents=self.strip_accents)
             self._wordpiece = tf_text.FastWordpieceTokenizer(
                 [self._as_matched(token, index) for index, token in enumerate(vocabulary.tokens)],
@@ -136,7 +136,7 @@ class WordPiece(Tokenizer):
         """Tokenizes normalized texts `[N]`.
 
         Returns:
-            Ids int32, starts and ends in bytes int64, `[N, (tokens)]`.
+            Ids (int32), and starts and ends in bytes (int64), `[N, (tokens)]` each.
         """
         if self.split_cjk:
             pieces = self._wordpiece.tokenize_with_offsets(normalized)
@@ -152,9 +152,9 @@ class WordPiece(Tokenizer):
     ) -> Pieces:
         """Returns the pieces, with one unknown token for each word that is too long.
 
-        tf.text's operation limits bytes. A limit of bytes that admits all words of
-        `max_characters_per_word` characters admits some longer words, too. This method adds up the
-        characters of their pieces.
+        tf.text's operation limits the bytes of a word. A limit that allows all words of
+        `max_characters_per_word` characters also allows some longer words. So this method counts
+        the characters of each word's pieces.
         """
         continues = tf.gather(self._continues_word, ids.values)
         word = tf.cumsum(tf.cast(~continues, tf.int32)) - 1  # of each token
@@ -184,15 +184,17 @@ class WordPiece(Tokenizer):
         return ids, starts, ends
 
     def _as_matched(self, token: str, index: int) -> str:
-        """Returns a token for the operation, changed if plain text must not match it.
+        """Returns a token for tf.text's operation, changed if plain text must not match it.
 
-        Special and added tokens come from the caller or are cut out, so no text becomes them.
-        Unlike BERT, the operation would find a token with white space in it. It refuses U+0011, its
-        own mark, and long tokens, which only words beyond the limit could have. A changed token
-        begins with U+0001, which no normalized text contains.
+        A changed token begins with U+0001, which no normalized text contains. These tokens are
+        changed:
+
+        - Special and added tokens, because plain text must not become them.
+        - Tokens with white space, which BERT's code would not find.
+        - U+0011 and tokens that are too long for the operation, because it refuses them.
 
         Raises:
-            InputError: if a word within the limit could have a token that is too long.
+            InputError: if a word within the limit could match a token that is too long.
         """
         is_beyond = token in self.tokens_beyond_text
         is_found = not (is_beyond or token == "\x11" or any(map(str.isspace, token)))
@@ -207,7 +209,7 @@ class WordPiece(Tokenizer):
         return f"\x01{index}"
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, vocabulary included, ready for JSON."""
+        """Returns the constructor's arguments, with the vocabulary, as values for JSON."""
         return {
             "vocabulary": list(self.vocabulary.tokens),
             "special_tokens": self.vocabulary.special_tokens,
@@ -244,7 +246,7 @@ class WordPiece(Tokenizer):
 
 @functools.cache
 def load_table(*, lowercase: bool, strip_accents: bool) -> bytes:
-    """Returns a shipped table of normalization; see `normalization.py`."""
+    """Returns the bytes of a shipped table of normalization; see `normalization.py`."""
     return gzip.decompress(table_path(lowercase, strip_accents).read_bytes())
 
 
@@ -260,8 +262,7 @@ def split_words(
     """Splits normalized texts `[N]` into words.
 
     Returns:
-        Words (string), their first bytes and the bytes after their last (int64), each
-        `[N, (words)]`.
+        Words (string), and their starts and ends in bytes (int64), `[N, (words)]` each.
     """
     single = f"[{_PUNCTUATION}{CJK if split_cjk else ''}]"
     return tf_text.regex_split_with_offsets(

@@ -1,10 +1,10 @@
 """Learning a WordPiece vocabulary from text.
 
-The graph counts words, normalized and split as `WordPiece` does. The merges come from the byte-pair
-trainer of Hugging Face's `tokenizers` (extra `vocab`). The package's WordPiece trainer numbers
-pieces in the order of a randomized hash table, so two runs differ. Here, each character has two
-forms, one for the start of a word and one for inside it. Plain byte-pair training, which is
-deterministic, then finds the pieces.
+Words are normalized and split as `WordPiece` does it, and counted, in the graph. The pieces come
+from the byte-pair trainer of Hugging Face's `tokenizers` (extra `vocab`), which is deterministic.
+The WordPiece trainer of `tokenizers` is not used, because it numbers pieces in the order of a
+randomized hash table, so two runs differ. For the byte-pair trainer, each character is written in
+two forms, one for the start of a word and one for inside a word.
 """
 
 import os
@@ -44,11 +44,11 @@ def learn_vocabulary(
 
     Args:
         files: names or globs of text files, plain or gzip.
-        size: number of tokens, special tokens included. A small corpus gives fewer.
+        size: number of tokens, special tokens included. A small corpus gives fewer tokens.
         lowercase: option of the `WordPiece` that will use the vocabulary.
         strip_accents: option of the `WordPiece`.
         split_cjk: option of the `WordPiece`.
-        min_frequency: smallest number of occurrences of a pair to be merged.
+        min_frequency: smallest number of occurrences of a pair that is merged.
         max_alphabet: largest number of characters; the most frequent characters are kept.
 
     Returns:
@@ -58,6 +58,10 @@ def learn_vocabulary(
     Raises:
         InputError: if a file cannot be used, the size is too small for the alphabet, or
             `tokenizers` is not installed.
+
+    Example:
+        >>> vocabulary = learn_vocabulary("corpus/*.txt", 30000)
+        >>> vocabulary.save("vocab.txt")
     """
     import_tokenizers()
     strip_accents = lowercase if strip_accents is None else strip_accents
@@ -89,10 +93,16 @@ def split_normalized(
 def learn_pieces(
     counts: Mapping[str, int], size: int, *, min_frequency: int = 2, max_alphabet: int = 1000
 ) -> list[str]:
-    """Returns at most `size` pieces by byte-pair merges of counted words (`##` inside a word).
+    """Learns pieces from counted words by byte-pair merges. Pieces inside a word begin with `##`.
+
+    Args:
+        counts: how often each word occurs.
+        size: largest number of pieces.
+        min_frequency: smallest number of occurrences of a pair that is merged.
+        max_alphabet: largest number of characters; the most frequent characters are kept.
 
     Raises:
-        InputError: if there are more characters than `size`.
+        InputError: if the characters alone are more than `size` pieces.
     """
     words = {word: count for word, count in counts.items() if len(word) <= LONGEST_WORD}
     alphabet = _alphabet(words, max_alphabet)
@@ -125,7 +135,7 @@ def learn_pieces(
 
 
 def _alphabet(words: Mapping[str, int], most: int) -> set[str]:
-    """Returns the most frequent characters; if frequencies are equal, the first in Unicode."""
+    """Returns the most frequent characters. If frequencies are equal, the lower code point wins."""
     counts: Counter[str] = Counter()
     for word, count in words.items():
         for character in word:

@@ -1,4 +1,4 @@
-"""Words of raw text, which taggers label, and their first tokens."""
+"""Splits raw text into words, which taggers label, and finds the first token of each word."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from keras_bert.text.rows import Rows
 
 Words: TypeAlias = Sequence[tuple[int, int]]
-"""First character of each word in a text, and the character after its last, in order."""
+"""Start and end of each word in a text, in order: a word is `text[start:end]`."""
 
 IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
 UNSPACED = (
@@ -34,7 +34,8 @@ def split_words(text: str) -> list[tuple[int, int]]:
     ideograph is a word by itself.
 
     Example:
-        >>> [text[start:end] for start, end in split_words("Mr. O'Neill's (3.5%)")]
+        >>> text = "Mr. O'Neill's (3.5%)"
+        >>> [text[start:end] for start, end in split_words(text)]
         ['Mr', '.', "O'Neill's", '(', '3.5', '%', ')']
     """
     return [match.span() for match in _word().finditer(text)]
@@ -47,7 +48,7 @@ def _word() -> re.Pattern[str]:
 
 
 def spaced(words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Joins words with spaces; returns the text and the places of the words in it."""
+    """Joins words with spaces. Returns the text, and the start and end of each word in the text."""
     spans, start = [], 0
     for word in words:
         spans.append((start, start + len(word)))
@@ -58,8 +59,8 @@ def spaced(words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
 def begins_word(token: str) -> bool:
     """Returns whether a token without a space before it begins a word, for masking whole words.
 
-    As in ALBERT's code, punctuation begins a word, and so does a script without spaces. Unlike in
-    ALBERT's code, letters of other alphabets and digits do not.
+    Punctuation begins a word, and so does each character of a script without spaces, as in ALBERT's
+    code. In ALBERT's code, digits and letters of other alphabets also begin a word, but not here.
     """
     is_mark = len(token) == 1 and unicodedata.category(token)[0] in "PS"
     return is_mark or bool(_UNSPACED.match(token))
@@ -70,7 +71,7 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 @functools.cache
 def marks() -> str:
-    """Returns the ranges of all combining marks, which are not word characters of `re`."""
+    """Returns the ranges of all combining marks, because `re` does not count them as letters."""
     marks = [
         code
         for code in itertools.chain(*_PLANES_WITH_MARKS)
@@ -82,9 +83,9 @@ def marks() -> str:
 
 
 def first_tokens(rows: Rows, words: Sequence[Words]) -> np.ndarray:
-    """Finds the first token of each word, in the row where the token has most context.
+    """Finds the first token of each word, in the row where the token has the most context.
 
-    A token belongs to the word with the token's first character that is not white space.
+    A token belongs to the word that contains the token's first character, white space not counted.
 
     Args:
         rows: rows of N texts, with offsets.
@@ -98,7 +99,7 @@ def first_tokens(rows: Rows, words: Sequence[Words]) -> np.ndarray:
     starts, ends = np.array([*itertools.chain(*words)], np.int64).reshape(-1, 2).T
     tokens = np.flatnonzero(rows.flat["is_max_context"])
     token_starts, token_ends = (rows.flat[name][tokens] for name in ("starts", "ends"))
-    # Shifts make one text of all texts.
+    # Shifts the positions of each text, as if all texts were one long text.
     size = max(ends.max(initial=0), token_ends.max(initial=0)) + 1
     shift = size * np.repeat(np.arange(len(words)), counts)
     token_shift = size * np.repeat(rows.sample_ids.astype(np.int64), rows.lengths)[tokens]

@@ -1,7 +1,8 @@
 """`words.split_words` in a graph, without a regular expression.
 
-Python's engine decides the kind of each character, so both functions have one version of Unicode.
-The kinds of a character and its neighbors decide whether a word begins.
+Python's `re` determines the kind of every character in advance, so both functions follow the same
+version of Unicode. Whether a word begins at a character depends on its kind and on its neighbors'
+kinds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from keras_bert.text.words import IDEOGRAPHS, JOINERS, marks
 
 
 class Kind(enum.IntEnum):
-    """Kind of a character for the pattern of words."""
+    """Kind of a character in the rules for words."""
 
     OTHER = 0
     SPACE = 1
@@ -31,7 +32,7 @@ class Kind(enum.IntEnum):
 
 @functools.cache
 def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
-    """Returns ranges of code points of one kind, as `byte_pair.splitting.kind_ranges`."""
+    """Returns ranges of code points of one kind, like `byte_pair.splitting.kind_ranges`."""
     classes = {
         Kind.SPACE: r"\s",
         Kind.LETTER: rf"[^\W_{IDEOGRAPHS}]",
@@ -58,8 +59,8 @@ def split_words(characters: Characters) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor
     """Splits N texts into words.
 
     Returns:
-        Int32 each: first characters of the W words and characters after them, `[W]`, as indices of
-        `characters`; the index of each text's first word, and W, `[N + 1]`.
+        Three int32 tensors. Starts and ends of the W words, `[W]` each, are indices in
+        `characters`. The third, `[N + 1]`, has the index of each text's first word, and W.
     """
     kinds = kinds_of(characters)
     is_space, is_mark = kinds == Kind.SPACE, kinds == Kind.MARK
@@ -80,7 +81,7 @@ def split_words(characters: Characters) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor
 def strip(
     characters: Characters, starts: tf.Tensor, ends: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Strips white space from spans of characters int32 `[X]`, as `str.strip`."""
+    """Strips white space from spans of characters, int32 `[X]`, like `str.strip`."""
     kept = tf.cast(tf.where(kinds_of(characters) != Kind.SPACE)[:, 0], tf.int32)
     bounded = tf.pad(kept, [[0, 1]], constant_values=tf.int32.max)
     first = tf.gather(bounded, tf.searchsorted(kept, starts, side="left"))
