@@ -41,5 +41,5 @@ def random_batch(
     }
     shapes = {"predictions": masked, "tokens": tokens, "examples": (batch_size,)}
     loss_terms = [term for term in objective.loss_terms if term.key]
-    y = {term.key: labels[term.over] for term in loss_terms if term.labelled}
+    y = {term.key: labels[term.over] for term in loss_terms if term.labeled}
     return x, y, {term.key: np.ones(shapes[term.over], "float32") for term in loss_terms}

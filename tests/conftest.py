@@ -2,6 +2,7 @@
 
 import gc
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[_left_out] = len(private)
     if hasattr(config, "workeroutput"):
         config.workeroutput["left_out"] = len(private)
+
+
+@pytest.hookimpl(tryfirst=True)  # before all fixtures
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Gives every test the same new weights: Keras draws the seeds of initializers from `random`."""
+    random.seed(0)
 
 
 @pytest.hookimpl(optionalhook=True)

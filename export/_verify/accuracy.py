@@ -65,7 +65,7 @@ def check_accuracy(
     Args:
         model: a task that has a metric.
         path: the file, `.tflite` or `.onnx`, replaced if it exists.
-        examples: labelled examples, as `keras_bert.finetuning` reads them.
+        examples: labeled examples, as `keras_bert.finetuning` reads them.
         max_drop: largest difference between the model's metric and the file's, in points of 100.
         **options: arguments of `export.tflite` or `export.onnx`, such as `quantize`.
 
@@ -132,7 +132,7 @@ def official_metric(model: Any) -> str:
     """
     if task_of(model) not in FINE_TUNED:
         raise InputError(
-            f"This {type(model).__name__} has no metric on labelled examples; give one of "
+            f"This {type(model).__name__} has no metric on labeled examples; give one of "
             f"{class_names(FINE_TUNED)}, or leave out the examples."
         )
     return job_of(model).metrics(model)[0]
@@ -145,7 +145,7 @@ def points(model: Any, examples: Any, process: Process | None = None) -> float:
 
     Args:
         model: a task with a preprocessor.
-        examples: labelled examples.
+        examples: labeled examples.
         process: the process of the artifact; None to measure the model.
 
     Raises:

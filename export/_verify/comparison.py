@@ -36,7 +36,7 @@ class Row:
         agreement: percentage of equal discrete answers (labels, tokens), or None if the task has
             no discrete answers.
         milliseconds: median latency on the texts by batch size, on one thread.
-        points: the task's metric on labelled examples, in points of 100, if it was measured.
+        points: the task's metric on labeled examples, in points of 100, if it was measured.
         speed: latencies for several shapes, throughput and memory, if they were measured.
     """
 
@@ -134,7 +134,7 @@ def verify(
         texts: a list of N strings; a tuple of two such lists for pairs; or, for a model without
             preprocessor, ids `[N, T]` int32 by name. By default, the first texts of `examples`.
         seconds: time to measure each latency.
-        examples: labelled examples to measure the task's metric on.
+        examples: labeled examples to measure the task's metric on.
         speed: whether to measure latencies for several shapes, throughput, start-up time and
             memory, too. This takes minutes.
 

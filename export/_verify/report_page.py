@@ -41,7 +41,7 @@ def report(
         texts: texts to compare the artifacts on; see `verify`.
         page: path of the Markdown file, which must end in `.md`. The HTML page has the same path
             with `.html`. Both are replaced if they exist.
-        examples: labelled examples to measure the task's metric on.
+        examples: labeled examples to measure the task's metric on.
         seconds: time to measure each latency.
 
     Returns:

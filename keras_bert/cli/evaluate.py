@@ -40,7 +40,7 @@ def command(
     overwrite: bool,
     **options: Any,
 ) -> None:
-    """Measure a fine-tuned model on labelled examples.
+    """Measure a fine-tuned model on labeled examples.
 
     Prints the number of examples and the metrics as one line of JSON.
     """
@@ -62,7 +62,7 @@ def command(
     examples = reader(task, options)(data)
     use_scores(tuned, examples)
     examples = usable(examples, tuned, options["on_error"])
-    job, rows, outputs = evaluation.outputs_of(tuned, examples, batch_size, labelled=True)
+    job, rows, outputs = evaluation.outputs_of(tuned, examples, batch_size, labeled=True)
     metrics = job.measure(tuned, examples, rows, outputs)
     measured: dict[str, Any] = {"examples": len(examples), **without_nan(metrics)}
     if report or confusion:

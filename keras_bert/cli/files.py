@@ -86,7 +86,7 @@ def is_sentencepiece(content: bytes) -> bool:
 def is_predictions(content: bytes) -> bool:
     """Whether the first line is a prediction. A text with only a score does not count.
 
-    Such a line may also be a labelled example.
+    Such a line may also be a labeled example.
     """
     try:
         value = json.loads(content.partition(b"\n")[0])

@@ -1,4 +1,4 @@
-"""Command `keras-bert finetune`: trains a model on labelled examples."""
+"""Command `keras-bert finetune`: trains a model on labeled examples."""
 
 import functools
 from collections import Counter

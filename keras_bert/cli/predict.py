@@ -95,7 +95,7 @@ def command(
             for number, batch in enumerate(batches(texts, batch_size)):
                 yield kind.from_lines(batch, pairs=pairs, first=1 + number * batch_size)
             return
-        examples = reader(task, options, labelled=False)(data)
+        examples = reader(task, options, labeled=False)(data)
         step = batch_size * _BATCHES_AT_ONCE
         for start in range(0, len(examples), step):
             yield examples.take(range(start, min(start + step, len(examples))))

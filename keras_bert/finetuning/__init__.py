@@ -1,4 +1,4 @@
-"""Fine-tuning: trains a model on labelled examples of a task, measures it and saves it.
+"""Fine-tuning: trains a model on labeled examples of a task, measures it and saves it.
 
     from keras_bert import finetuning
 

@@ -19,7 +19,7 @@ def evaluate(
     batch_size: int = 32,
     run: Callable[..., Any] | None = None,
 ) -> dict[str, float]:
-    """Returns the metrics of a model on labelled examples.
+    """Returns the metrics of a model on labeled examples.
 
     Args:
         model: a task with a preprocessor.
@@ -37,7 +37,7 @@ def evaluate(
         >>> evaluate(model, read("classifier", "test.csv"))["accuracy"]
         0.93
     """
-    job, rows, outputs = outputs_of(model, examples, batch_size, labelled=True, run=run)
+    job, rows, outputs = outputs_of(model, examples, batch_size, labeled=True, run=run)
     return job.measure(model, examples, rows, outputs)
 
 
@@ -64,7 +64,7 @@ def outputs_of(
     examples: Examples,
     batch_size: int,
     *,
-    labelled: bool = False,
+    labeled: bool = False,
     run: Callable[..., Any] | None = None,
 ) -> tuple[Job, Rows, Any]:
     """Returns a model's job, the rows of the examples, and the outputs for the rows.
@@ -73,7 +73,7 @@ def outputs_of(
         model: a task with a preprocessor.
         examples: examples of the task's kind.
         batch_size: rows per step.
-        labelled: whether the labels are checked before the model runs.
+        labeled: whether the labels are checked before the model runs.
         run: function that replaces the model; see `predict_rows`.
 
     Raises:
@@ -82,7 +82,7 @@ def outputs_of(
     job = job_of(model)
     check_model(model)
     rows = job.rows(model, examples)
-    if labelled:
+    if labeled:
         job.targets(model, examples, rows)
     return job, rows, model.predict_rows(rows, batch_size, run)
 

@@ -59,7 +59,7 @@ def targets_of(examples: TextExamples, names: tuple[str, ...], problem_type: str
     """Returns the targets of `SequenceClassifier.default_loss`.
 
     Args:
-        examples: N labelled examples.
+        examples: N labeled examples.
         names: L labels of the model, by id.
         problem_type: type of problem of the model.
 

@@ -21,7 +21,7 @@ def read(task: str, path: str | os.PathLike, **options: Any) -> Any:
     Args:
         task: name of the task, such as "classifier"; see `keras_bert.load`.
         path: the file.
-        **options: `format`, `labelled`, `on_error`, and the options of the task's reader, which
+        **options: `format`, `labeled`, `on_error`, and the options of the task's reader, which
             are the options of `keras-bert finetune`: `text_column`, `pair_column`,
             `label_column`, `header` and so on.
 

@@ -101,7 +101,7 @@ def test_shards(tmp_path):
     check(kb.load(directory), "bert-masked-lm")
 
 
-def test_another_task_initialises_its_head_and_says_so(caplog):
+def test_another_task_initializes_its_head_and_says_so(caplog):
     model = kb.load(FIXTURES / "bert-token", task="classifier", labels=["a", "b"])
     assert "encoder/pooler/dense/kernel" in caplog.text
     assert "classifier/logits/kernel" in caplog.text
@@ -346,7 +346,7 @@ def test_a_pooler_that_transformers_would_not_expect_is_left_out(tmp_path):
     assert "pooler.dense.weight" in weights(tmp_path / "encoder")
 
 
-def test_heads_that_only_we_have_are_initialised(caplog):
+def test_heads_that_only_we_have_are_initialized(caplog):
     model = kb.load(FIXTURES / "bert-token", task="classifier", num_labels=2, pooling="attention")
     assert "pooling/score/kernel" in caplog.text
     assert not model.config.pooler

@@ -86,7 +86,7 @@ CASES = {
     ),
     "no metric": (
         ["export", "run/model", "x", "--quantize", "dynamic", "--validation", "opinions.csv"],
-        "This PretrainingModel has no metric on labelled examples",
+        "This PretrainingModel has no metric on labeled examples",
     ),
     "options of another task": (
         [*ONNX, "--quantize", "dynamic", "--validation", "opinions.csv", "--comment", "#"],

@@ -83,7 +83,7 @@ def test_pairs_of_a_file(tmp_path):
     path.write_text("a,b,0.5\nc,d,\n")
     with pytest.raises(InputError, match="line 2: the label is missing"):
         read("embedder", path, header=False)
-    assert read("embedder", path, header=False, labelled=False).labels is None
+    assert read("embedder", path, header=False, labeled=False).labels is None
 
 
 def test_any_encoder_is_an_embedder(run):

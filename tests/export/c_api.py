@@ -91,7 +91,7 @@ def main():
         "TF_AllocateTensor",
         *(Pointer, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.c_int, ctypes.c_size_t),
     )
-    initialise = function("TF_StringInit", None, Pointer)
+    initialize = function("TF_StringInit", None, Pointer)
     copy = function("TF_StringCopy", None, Pointer, ctypes.c_char_p, ctypes.c_size_t)
     free_string = function("TF_StringDealloc", None, Pointer)
     free = function("TF_DeleteTensor", None, Pointer)
@@ -111,7 +111,7 @@ def main():
         tensor = allocate(STRING, lengths, len(shape), STRING_SIZE * len(texts))
         places = [data(tensor) + STRING_SIZE * index for index in range(len(texts))]
         for place, value in zip(places, texts, strict=True):
-            initialise(place)
+            initialize(place)
             copy(place, value, len(value))
         return tensor, places
 

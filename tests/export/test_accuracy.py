@@ -173,7 +173,7 @@ def test_scores_alone_are_enough(judged):
 def test_bad_arguments(judged, tmp_path):
     classifier, right = judged
     with pytest.raises(
-        InputError, match="This MaskedLanguageModel has no metric on labelled examples"
+        InputError, match="This MaskedLanguageModel has no metric on labeled examples"
     ):
         export.check_accuracy(make_model("masked_lm"), tmp_path / "a.onnx", right)
     with pytest.raises(InputError, match="must end in .tflite or .onnx"):

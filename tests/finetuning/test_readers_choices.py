@@ -26,7 +26,7 @@ def test_swag(tmp_path):
     assert (examples.labels, examples.lines) == ((1,), (2,))
     header, row = SWAG.removesuffix(",label"), row.removesuffix(",1")
     path = write(tmp_path, "test.csv", f"{header}\n{row}\n")
-    assert read_choices(path, labelled=False).labels is None
+    assert read_choices(path, labeled=False).labels is None
     with pytest.raises(InputError, match="which column holds the label"):
         read_choices(path)
 

@@ -97,12 +97,12 @@ def test_answers_that_are_not_in_their_context(tmp_path, caplog):
 def test_answers_are_optional_for_prediction(tmp_path):
     qas = [{"id": "a", "question": "Who?"}, question("b", ("A", 0))]
     path = write(tmp_path, "squad.json", document(squad(("A", *qas))))
-    assert read_questions(path, labelled=False).answers is None
+    assert read_questions(path, labeled=False).answers is None
     with pytest.raises(InputError, match=r"question 1 \(a\): the answer is missing"):
         read_questions(path)
     for content in ("question,context\nWho?,Ada\n", "question,context,answer\nWho?,Ada,Eve\n"):
         path = write(tmp_path, "data.csv", content)
-        assert read_questions(path, labelled=False).answers is None
+        assert read_questions(path, labeled=False).answers is None
 
 
 def test_tables(tmp_path):

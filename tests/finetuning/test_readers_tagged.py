@@ -83,13 +83,13 @@ def test_conll_quirks(tmp_path):
 
 def test_conll_without_tags(tmp_path):
     path = write(tmp_path, "data.txt", "a\nb\n\nc\n")
-    examples = read_conll(path, labelled=False)
+    examples = read_conll(path, labeled=False)
     assert (examples.texts, examples.tags, examples.groups) == (("a b", "c"), None, None)
     with pytest.raises(InputError, match="data.txt, line 1: the word has no tag"):
         read_conll(path)
     path = write(tmp_path, "half.txt", "a\tX\n\nb\t\n")
-    assert read_conll(path, labelled=False).tags is None
-    assert read_conll(write(tmp_path, "all.txt", "a\tX\n"), labelled=False).tags == (("X",),)
+    assert read_conll(path, labeled=False).tags is None
+    assert read_conll(write(tmp_path, "all.txt", "a\tX\n"), labeled=False).tags == (("X",),)
 
 
 def test_bad_sentences_are_skipped(tmp_path, caplog):
@@ -109,7 +109,7 @@ def test_bad_sentences_are_skipped(tmp_path, caplog):
         ("-DOCSTART- O\n\n", {}, "has no sentences"),
         ("a O\n", {"tag_column": 2}, "has no column 2: line 1 has 2"),
         ("a O\n", {"word_column": -3}, "has no column -3"),
-        ("a O\n", {"labelled": False, "tag_column": 5}, "has no column 5"),
+        ("a O\n", {"labeled": False, "tag_column": 5}, "has no column 5"),
         ("a X O\nb O\n", {}, "line 2: 2 columns, but line 1 has 3"),
         ("a\tO\n\tO\n", {}, "line 2: the word is missing"),
         ("a O\n", {"scheme": "bilou"}, "no scheme 'bilou'"),
@@ -143,7 +143,7 @@ def test_json_lines(tmp_path):
 
 def test_json_lines_without_tags(tmp_path):
     path = write(tmp_path, "data.jsonl", [{"text": "a b"}, {"words": ["c"], "tags": ["O"]}])
-    examples = read_tagged(path, labelled=False)
+    examples = read_tagged(path, labeled=False)
     assert (words(examples, 0), words(examples, 1), examples.tags) == (["a", "b"], ["c"], None)
     with pytest.raises(InputError, match="line 1: the tags are missing"):
         read_tagged(path)

@@ -96,16 +96,16 @@ def test_columns_without_header_go_by_position(tmp_path):
     assert (named.texts, named.labels) == (("hello",), ("ok",))
 
 
-@pytest.mark.parametrize("labelled", [True, False])
-def test_labels_are_no_texts(tmp_path, labelled):
+@pytest.mark.parametrize("labeled", [True, False])
+def test_labels_are_no_texts(tmp_path, labeled):
     path = write(tmp_path, "two.csv", "question,answer\nis it?,yes\n")
-    examples = read_examples(path, Columns(labels=("answer",)), labelled=labelled)
+    examples = read_examples(path, Columns(labels=("answer",)), labeled=labeled)
     assert (examples.texts, examples.pairs, examples.labels) == (("is it?",), None, ("yes",))
     path = write(tmp_path, "three.csv", "title,text,label\na,b,c\n")
-    examples = read_examples(path, Columns(pair="text"), labelled=labelled)
+    examples = read_examples(path, Columns(pair="text"), labeled=labeled)
     assert (examples.texts, examples.pairs, examples.labels) == (("a",), ("b",), ("c",))
     path = write(tmp_path, "none.csv", "hello,ok\n")
-    examples = read_examples(path, header=False, labelled=labelled)
+    examples = read_examples(path, header=False, labeled=labeled)
     assert (examples.texts, examples.pairs, examples.labels) == (("hello",), None, ("ok",))
 
 
@@ -117,7 +117,7 @@ def test_gzip_and_long_fields(tmp_path):
 
 @pytest.mark.parametrize("content", ["text\nhello\nbye\n", "text,label\nhello,a\nbye,\n"])
 def test_labels_are_optional_for_prediction(tmp_path, content):
-    examples = read_examples(write(tmp_path, "data.csv", content), labelled=False)
+    examples = read_examples(write(tmp_path, "data.csv", content), labeled=False)
     assert (examples.texts, examples.labels) == (("hello", "bye"), None)
 
 

@@ -117,7 +117,7 @@ def test_the_measures_are_those_of_seqeval(crf):
         assert found[name] == pytest.approx(reference(right, predicted), abs=1e-9)
 
 
-def test_every_word_is_labelled_once_at_its_first_token():
+def test_every_word_is_labeled_once_at_its_first_token():
     model, data = tagger(), long_sentences()
     rows = token_classifier.rows(model, data)
     assert len(rows) > 3 * len(data)  # long ones have windows
@@ -153,8 +153,8 @@ def test_labels_are_continued_on_request():
     rows = token_classifier.rows(model, data)
     values, starts = token_classifier.targets(model, data, rows).values, rows.flat["starts"]
     sample_ids = np.repeat(rows.sample_ids, rows.lengths)
-    labelled = list(zip(sample_ids[values != IGNORED], starts[values != IGNORED], strict=True))
-    assert len(labelled) == len(set(labelled))  # no token has a label in two windows
+    labeled = list(zip(sample_ids[values != IGNORED], starts[values != IGNORED], strict=True))
+    assert len(labeled) == len(set(labeled))  # no token has a label in two windows
     for sample, start, value in zip(sample_ids, starts, values, strict=True):
         spans = data.words[sample]
         word = next((i for i, (first, end) in enumerate(spans) if first <= start < end), None)
@@ -175,14 +175,14 @@ def test_a_random_field_learns_no_part_of_an_entity():
         rows = token_classifier.rows(model, data)
         targets = token_classifier.targets(model, data, rows)
         assert targets.mean == "rows"
-        labelled = 0
+        labeled = 0
         for index in range(len(rows)):
             ids = targets.values[rows.splits[index] : rows.splits[index + 1]]
             path = [len(labels), *ids[ids != IGNORED], len(labels)]
-            labelled += len(path) - 2
+            labeled += len(path) - 2
             if len(path) > 2:
                 assert all(model.crf.allowed[a, b] for a, b in itertools.pairwise(path))
-        assert labelled > 0.6 * sum(map(len, data.tags))
+        assert labeled > 0.6 * sum(map(len, data.tags))
 
 
 def test_loss_is_that_of_training():

@@ -69,5 +69,5 @@ def batches(number, seed=0, objective="mlm+nsp"):
             "tokens": x["padding_mask"].astype("float32"),
             "examples": np.ones(BATCH, "float32"),
         }
-        y = {term.key: labels[term.over] for term in loss_terms if term.labelled}
+        y = {term.key: labels[term.over] for term in loss_terms if term.labeled}
         yield x, y, {term.key: all_weights[term.over] for term in loss_terms}

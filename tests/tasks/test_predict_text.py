@@ -298,7 +298,7 @@ def test_choices_are_scored_each_by_itself():
         assert result["text"] == own[result["choice"]] == own[logits.argmax()]
 
 
-def labelled(model):
+def labeled(model):
     rows = model.rows(["the cat x", "a", ""])
     inputs = rows.padded([0, 1, 2])
     tags = np.full(inputs["token_ids"].shape, IGNORED)
@@ -309,7 +309,7 @@ def labelled(model):
 
 def test_the_loss_of_a_random_field():
     model = make("token_classifier, crf", KINDS["wordpiece"](), 16)
-    inputs, tags = labelled(model)
+    inputs, tags = labeled(model)
     logits = model(inputs)
     likelihood = np.asarray(model.crf.log_likelihood(logits, tags, tags != IGNORED))
     assert likelihood[2] == 0
@@ -324,9 +324,9 @@ def test_the_loss_of_a_random_field():
     assert not np.allclose(before, model.crf.transitions)
 
 
-def test_the_loss_of_a_tagger_is_the_mean_over_labelled_tokens():
+def test_the_loss_of_a_tagger_is_the_mean_over_labeled_tokens():
     model = make("token_classifier", KINDS["wordpiece"](), 16)
-    inputs, tags = labelled(model)
+    inputs, tags = labeled(model)
     logits = np.asarray(model(inputs), "float64")
     chosen = tags != IGNORED
     log_probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))

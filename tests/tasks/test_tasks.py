@@ -68,6 +68,7 @@ def test_dropout_before_the_heads_dense_layer_is_of_the_family(input_dropout):
 
 @pytest.mark.parametrize("jit_compile", others_slow([False, True]))
 def test_fit_learns(jit_compile):
+    keras.utils.set_random_seed(0)  # of the order of the examples, too
     encoder = kb.Encoder(random_encoder().config.replace(hidden_dropout=0.0))
     model = kb.SequenceClassifier(encoder, 2)
     ids = np.random.default_rng(0).integers(5, 50, (64, 8)).astype("int32")

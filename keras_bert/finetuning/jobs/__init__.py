@@ -1,4 +1,4 @@
-"""Jobs: how the models of each task are fine-tuned on labelled examples.
+"""Jobs: how the models of each task are fine-tuned on labeled examples.
 
 There is one module for each task. It has the name of the task and defines `JOB`.
 """

@@ -37,7 +37,7 @@ def read(
     format: str | None = None,
     separator: str | None = None,
     glue: str | None = None,
-    labelled: bool = True,
+    labeled: bool = True,
     on_error: Any = "fail",
 ) -> TextExamples:
     """Reads texts or pairs; see `read_examples`. If the file is from GLUE, `glue` names the task.
@@ -52,7 +52,7 @@ def read(
             format=format,
             header=header,
             separator=separator,
-            labelled=labelled,
+            labeled=labeled,
             on_error=on_error,
         )
     splits = {file: split for split, file in GLUE[glue].files.items()}

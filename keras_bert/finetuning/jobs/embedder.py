@@ -39,7 +39,7 @@ def read(
     label_column: Sequence[str] = (),
     header: bool = True,
     format: str | None = None,
-    labelled: bool = True,
+    labeled: bool = True,
     on_error: Any = "fail",
 ) -> SimilarityExamples:
     """Reads pairs with labels or without, or texts with choices if `choice_column` is given.
@@ -50,12 +50,12 @@ def read(
     options: dict[str, Any] = {"format": format, "header": header, "on_error": on_error}
     if choice_column:
         options |= {"text_column": text_column, "label_column": label_column}
-        return read_choices(path, choice_column=choice_column, labelled=False, **options)
+        return read_choices(path, choice_column=choice_column, labeled=False, **options)
     if not header and not text_column and not pair_column:
         text_column, pair_column = "1", "2"
     columns = Columns(text_column, pair_column, tuple(label_column))
-    examples = read_examples(path, columns, labelled=False, **options)
-    if labelled and examples.labels is None and examples.columns.labels:
+    examples = read_examples(path, columns, labeled=False, **options)
+    if labeled and examples.labels is None and examples.columns.labels:
         return read_examples(path, columns, **options)  # names the row without a label
     return examples
 

@@ -27,7 +27,7 @@ def read(
     label_column: Sequence[str] = (),
     header: bool = True,
     format: str | None = None,
-    labelled: bool = True,
+    labeled: bool = True,
     on_error: Any = "fail",
 ) -> QuestionExamples:
     """Reads questions; see `read_questions`. The columns are question, context and answer."""
@@ -35,7 +35,7 @@ def read(
     given = {"question": text_column, "context": pair_column, "answer": label}
     columns = {name: column for name, column in given.items() if column is not None}
     return read_questions(
-        path, columns, format=format, header=header, labelled=labelled, on_error=on_error
+        path, columns, format=format, header=header, labeled=labeled, on_error=on_error
     )
 
 

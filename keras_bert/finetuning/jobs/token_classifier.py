@@ -28,7 +28,7 @@ def read(
     label_column: Sequence[str] = (),
     comment: str | None = None,
     format: str | None = None,
-    labelled: bool = True,
+    labeled: bool = True,
     on_error: Any = "fail",
 ) -> TaggedExamples:
     """Reads tagged words; see `read_tagged`. Columns of CoNLL files have numbers, from 1 on.
@@ -40,7 +40,7 @@ def read(
     columns: dict[str, Any] = {k: _index(name) for k, name in named.items() if name is not None}
     if comment is not None:
         columns["comment"] = comment
-    return read_tagged(path, format=format, labelled=labelled, on_error=on_error, **columns)
+    return read_tagged(path, format=format, labeled=labeled, on_error=on_error, **columns)
 
 
 def _index(name: str) -> int:
@@ -207,7 +207,7 @@ def _cut(tags: Iterable[Sequence[str]], row: np.ndarray) -> np.ndarray:
 
 
 def _loss(model: Any, rows: Rows, outputs: list[np.ndarray], values: np.ndarray) -> float:
-    """Returns the training loss: the mean over labelled tokens or, with a CRF, over rows."""
+    """Returns the training loss: the mean over labeled tokens or, with a CRF, over rows."""
     counts = values != IGNORED
     if not counts.any():
         return 0.0

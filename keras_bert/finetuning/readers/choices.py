@@ -28,7 +28,7 @@ def read_choices(
     first_index: int = 0,
     format: str | None = None,
     header: bool = True,
-    labelled: bool = True,
+    labeled: bool = True,
     on_error: OnError = "fail",
 ) -> ChoiceExamples:
     """Reads texts, their choices, and the right choice of each text.
@@ -46,7 +46,7 @@ def read_choices(
         format: "csv", "tsv" or "jsonl". By default, the ending of the file's name decides.
         header: whether the first line of a CSV or TSV file names the columns. Without a header,
             they are "1", "2" and so on.
-        labelled: whether labels are needed. If not, they are read only if all examples have one.
+        labeled: whether labels are needed. If not, they are read only if all examples have one.
         on_error: "fail" at the first row that cannot be used, or "skip" such rows and log their
             number.
 
@@ -62,7 +62,7 @@ def read_choices(
     choices = _choice_columns(table, choice_column)
     given = label_column if isinstance(label_column, str) else next(iter(label_column), None)
     label = find_column(table, given, _LABELS)
-    if labelled:
+    if labeled:
         label = require_column(table, "label", given, _LABELS)
 
     def read(row: Row) -> tuple[int, str, tuple[str, ...], str]:
@@ -72,7 +72,7 @@ def read_choices(
             texts = tuple(f"{_text(row, beginning, place)} {text}" for text in texts)
         value = None if label is None else row.values.get(label)
         name = "" if value is None else str(value).strip()
-        if labelled and not name:
+        if labeled and not name:
             raise InputError(f"{place}: the label is missing (column {label!r}).")
         return row.line, _text(row, context, place), texts, name
 

@@ -167,7 +167,7 @@ def _from_folder(task: GlueTask, split: str, folder: Path, on_error: OnError) ->
     columns = dataclasses.replace(task.columns, labels=())
     if not task.header:
         columns = Columns(task.features[0])
-    examples = read_examples(path, columns, format="tsv", labelled=False, on_error=on_error)
+    examples = read_examples(path, columns, format="tsv", labeled=False, on_error=on_error)
     return dataclasses.replace(examples, labels=None)
 
 
@@ -191,14 +191,14 @@ def _from_tensorflow_datasets(name: str, split: str) -> TextExamples:
     task = GLUE[name]
     rows = list(_load(f"glue/{name}", split))
     first, second = task.features[0], task.features[1] if len(task.features) > 1 else None
-    labelled = not split.startswith("test")
+    labeled = not split.startswith("test")
     return TextExamples(
         path=f"glue/{name}",
         lines=tuple(range(1, len(rows) + 1)),
         unit=f"{split} example",
         texts=tuple(row[first].decode() for row in rows),
         pairs=None if second is None else tuple(row[second].decode() for row in rows),
-        labels=tuple(_label(task, row["label"]) for row in rows) if labelled else None,
+        labels=tuple(_label(task, row["label"]) for row in rows) if labeled else None,
         columns=Columns(first, second, ("label",)),
     )
 

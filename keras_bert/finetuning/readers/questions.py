@@ -68,7 +68,7 @@ def read_questions(
     *,
     format: str | None = None,
     header: bool = True,
-    labelled: bool = True,
+    labeled: bool = True,
     on_error: OnError = "fail",
 ) -> QuestionExamples:
     """Reads a SQuAD file, or a question, a context and an answer from each row of a table.
@@ -94,7 +94,7 @@ def read_questions(
             decides; ".json" means "squad".
         header: whether the first line of a CSV or TSV file names the columns. Without a header,
             they are "1", "2" and so on.
-        labelled: whether answers are needed. If not, they are read only if all questions have
+        labeled: whether answers are needed. If not, they are read only if all questions have
             them.
         on_error: "fail" at the first question that cannot be used, for example because its answer
             is not in its context, or "skip" such questions and log their number.
@@ -117,7 +117,7 @@ def read_questions(
     ids: set[str] = set()
 
     def read(item: Question) -> tuple[Question, Spans | None]:
-        answers = _checked(item, labelled)
+        answers = _checked(item, labeled)
         if item.id in ids:
             raise InputError(f"{item.place}: another question has the id {item.id!r}, too.")
         ids.add(item.id)
@@ -219,13 +219,13 @@ def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
         )
 
 
-def _checked(item: Question, labelled: bool) -> Spans | None:
+def _checked(item: Question, labeled: bool) -> Spans | None:
     """Returns the answers of a question, each with its position in the context."""
     for name, text in (("question", item.question), ("context", item.context)):
         if not isinstance(text, str):
             raise InputError(f"{item.place}: the {name} is {text!r}, but must be a text.")
     if item.answers is None:
-        if labelled:
+        if labeled:
             raise InputError(
                 f"{item.place}: the answer is missing; give one. If the context has no answer, "
                 "give an empty list of answers or set is_impossible to true."
@@ -234,7 +234,7 @@ def _checked(item: Question, labelled: bool) -> Spans | None:
     try:
         return tuple(_located(item, *answer) for answer in _pairs(item))
     except InputError:
-        if labelled:
+        if labeled:
             raise
         return None
 

@@ -44,7 +44,7 @@ def read_tagged(
     *,
     format: str | None = None,
     scheme: str | None = None,
-    labelled: bool = True,
+    labeled: bool = True,
     on_error: OnError = "fail",
     **columns: Any,
 ) -> TaggedExamples:
@@ -62,7 +62,7 @@ def read_tagged(
         format: "conll" or "jsonl". By default, it is "jsonl" if the file's name ends in ".jsonl"
             or ".ndjson", else "conll".
         scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
-        labelled: whether tags are needed. If not, they are read only if all sentences have them.
+        labeled: whether tags are needed. If not, they are read only if all sentences have them.
         on_error: "fail" at the first sentence that cannot be used, or "skip" such sentences and
             log their number. A sentence cannot be used if a word has no tag, or if an entity
             begins or ends inside a word.
@@ -74,7 +74,7 @@ def read_tagged(
     """
     format = format or ("jsonl" if format_of(path) == "jsonl" else "conll")
     if format == "conll":
-        return read_conll(path, scheme=scheme, labelled=labelled, on_error=on_error, **columns)
+        return read_conll(path, scheme=scheme, labeled=labeled, on_error=on_error, **columns)
     if format != "jsonl":
         raise InputError(f"There is no format {format!r} of tagged words: give conll or jsonl.")
     if columns:
@@ -82,7 +82,7 @@ def read_tagged(
             f"{path}: {', '.join(columns)} are for CoNLL files, not for JSON lines; leave them out."
         )
     rows = read_table(path, format=format, on_error=on_error).rows
-    sentences = read_each(lambda row: _sentence(path, row, labelled), rows, path, on_error)
+    sentences = read_each(lambda row: _sentence(path, row, labeled), rows, path, on_error)
     return tagged_examples(path, sentences, scheme)
 
 
@@ -93,7 +93,7 @@ def read_conll(
     tag_column: int = -1,
     comment: str | None = None,
     scheme: str | None = None,
-    labelled: bool = True,
+    labeled: bool = True,
     on_error: OnError = "fail",
 ) -> TaggedExamples:
     """Reads sentences of tagged words.
@@ -111,7 +111,7 @@ def read_conll(
         comment: beginning of comment lines, such as "# " in CoNLL-U files. Comment lines are left
             out if they stand before the first word of a sentence.
         scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
-        labelled: whether tags are needed. If not, they are read only if there is a second column.
+        labeled: whether tags are needed. If not, they are read only if there is a second column.
         on_error: "fail" at the first sentence with a word that lacks a tag or another column, or
             "skip" such sentences and log their number.
 
@@ -125,12 +125,12 @@ def read_conll(
     first_line, first = blocks[0].lines[0]
     separator = "\t" if "\t" in first else " "
     count = len(_cells(first, separator))
-    tag_column = tag_column if labelled or count > 1 else word_column
+    tag_column = tag_column if labeled or count > 1 else word_column
     for column in (word_column, tag_column):
         if not -count <= column < count:
             raise InputError(f"{path} has no column {column}: line {first_line} has {count}.")
     tagged = word_column % count != tag_column % count
-    if labelled and not tagged:
+    if labeled and not tagged:
         raise InputError(
             f"{path}, line {first_line}: the word has no tag; expected both in each line, with "
             "a tab or a space between."
@@ -148,7 +148,7 @@ def read_conll(
                     f"{count}; give every word its tag, and no other columns."
                 )
             for column, name in ((word_column, "word"), (tag_column, "tag")):
-                if not cells[column] and (labelled or name == "word"):
+                if not cells[column] and (labeled or name == "word"):
                     raise InputError(f"{path}, line {line}: the {name} is missing in {text!r}.")
             words.append(cells[word_column])
             tags.append(cells[tag_column])
@@ -232,7 +232,7 @@ def _cells(text: str, separator: str) -> list[str]:
     return cells if separator == "\t" else [cell for cell in cells if cell]
 
 
-def _sentence(path: str | os.PathLike, row: Row, labelled: bool) -> Sentence:
+def _sentence(path: str | os.PathLike, row: Row, labeled: bool) -> Sentence:
     place = f"{path}, line {row.line}"
     tokens = _first(row, _WORDS)
     if tokens is None:
@@ -241,7 +241,7 @@ def _sentence(path: str | os.PathLike, row: Row, labelled: bool) -> Sentence:
         text, words = spaced(_strings(tokens, "words", place))
         tags = _first(row, _TAGS)
         tags = None if tags is None else _strings(tags, "tags", place)
-    if tags is None and labelled:
+    if tags is None and labeled:
         raise InputError(f'{place}: the tags are missing; add "tags" or "entities".')
     if tags is not None and len(tags) != len(words):
         raise InputError(f"{place}: {len(tags)} tags for {len(words)} words; expected one each.")

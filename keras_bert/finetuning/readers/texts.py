@@ -1,4 +1,4 @@
-"""Reader of labelled texts, or pairs of texts, from CSV, TSV and JSONL files."""
+"""Reader of labeled texts, or pairs of texts, from CSV, TSV and JSONL files."""
 
 import json
 import os
@@ -61,10 +61,10 @@ def read_examples(
     format: str | None = None,
     header: bool = True,
     separator: str | None = None,
-    labelled: bool = True,
+    labeled: bool = True,
     on_error: OnError = "fail",
 ) -> TextExamples:
-    """Reads labelled texts from a CSV, TSV or JSONL file.
+    """Reads labeled texts from a CSV, TSV or JSONL file.
 
     Without a header, the columns have the names "1", "2" and so on. Then two columns are taken as
     text and label, three columns as text, second text and label.
@@ -77,7 +77,7 @@ def read_examples(
         header: whether the first line of a CSV or TSV file names the columns.
         separator: text between the labels of an example that has several. A JSON list of labels
             needs no separator.
-        labelled: whether labels are needed. If not, they are read only if every example has one.
+        labeled: whether labels are needed. If not, they are read only if every example has one.
         on_error: "fail" at the first row that lacks a text, a label or another column, or "skip"
             such rows and log their number.
 
@@ -86,13 +86,13 @@ def read_examples(
             message names the file and the line. An empty text is a text.
     """
     table = read_table(path, format=format, header=header, on_error=on_error)
-    found = _find_columns(table, columns or Columns(), header, labelled)
+    found = _find_columns(table, columns or Columns(), header, labeled)
 
     def read(row: Row) -> tuple[int, str, str, str | tuple[str, ...] | None]:
         text = _text(table, row, found.text)
         pair = "" if found.pair is None else _text(table, row, found.pair)
         label = _label(table, row, found.labels, separator) if found.labels else None
-        if label is None and labelled:
+        if label is None and labeled:
             raise InputError(
                 f"{table.path}, line {row.line}: the label is missing (column "
                 f"{found.labels[0]!r}); label the example or remove it."
@@ -112,7 +112,7 @@ def read_examples(
     )
 
 
-def _find_columns(table: Table, given: Columns, header: bool, labelled: bool) -> Columns:
+def _find_columns(table: Table, given: Columns, header: bool, labeled: bool) -> Columns:
     usual = {name.lower(): name for name in reversed(table.columns)}
     if not header:
         usual = _by_position(table.columns)
@@ -132,7 +132,7 @@ def _find_columns(table: Table, given: Columns, header: bool, labelled: bool) ->
         )
     label = None if given.labels else _first(usual, LABEL_COLUMNS, but=(text, pair))
     labels = given.labels or (() if label is None else (label,))
-    if labelled and not labels:
+    if labeled and not labels:
         raise InputError(
             f"{table.path} has no labels: none of {listed(table.columns)} has a usual name such "
             "as 'label'; name the column (--label-column, or Columns(labels=...))."

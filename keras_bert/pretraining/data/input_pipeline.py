@@ -188,7 +188,7 @@ class Examples:
             "examples": weight,
         }
         loss_terms = [term for term in objective.loss_terms if term.key]
-        y = {term.key: labels[term.over] for term in loss_terms if term.labelled}
+        y = {term.key: labels[term.over] for term in loss_terms if term.labeled}
         w = {term.key: weights[term.over] for term in loss_terms}
         if len(loss_terms) > 1:
             return x, y, w

@@ -24,7 +24,7 @@ class LossTerm:
         key: key of the term's weights and labels in a batch.
         over: unit of prediction: "predictions" (masked tokens), "tokens" (all but padding) or
             "examples".
-        labelled: whether a batch has labels for this term.
+        labeled: whether a batch has labels for this term.
         weight: weight in the total loss. A term without a key has weight 0 and is only logged.
         accuracy: whether the accuracy is logged.
         perplexity: whether the perplexity is logged. Only for the loss of a language model.
@@ -35,7 +35,7 @@ class LossTerm:
     sums: Sums
     key: str = ""
     over: str = "predictions"
-    labelled: bool = False
+    labeled: bool = False
     weight: float = 0.0
     accuracy: bool = True
     perplexity: bool = False

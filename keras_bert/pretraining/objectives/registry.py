@@ -138,7 +138,7 @@ _MASKED = LossTerm(
     name="mlm",
     sums=_cross_entropy("mlm_logits"),
     key="mlm_logits",
-    labelled=True,
+    labeled=True,
     weight=1.0,
     perplexity=True,
 )
@@ -147,7 +147,7 @@ _NEXT = LossTerm(
     sums=_cross_entropy("nsp_logits"),
     key="nsp_logits",
     over="examples",
-    labelled=True,
+    labeled=True,
     weight=1.0,
 )
 
