@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)  # before all fixtures
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Gives every test the same new weights: Keras draws the seeds of initializers from `random`."""
+    """Gives every test the same new weights, whose seeds Keras draws from `random`."""
     random.seed(0)
 
 
