@@ -48,10 +48,13 @@ class Outcome(NamedTuple):
 
 
 def kills(calls: int) -> Iterator[Kill]:
-    """Yields the kills of a process with so many calls; equal states are tried once."""
+    """Yields the kills of a process with so many calls; equal states are tried once.
+
+    Before a call, the files are as after the call before it.
+    """
+    yield Kill(0, signal.SIGINT, False)
     for call in range(calls):
         yield Kill(call, signal.SIGKILL, False)
-        yield Kill(call, signal.SIGINT, False)
         yield Kill(call, signal.SIGINT, True)
     yield Kill(calls - 1, signal.SIGKILL, True)
 

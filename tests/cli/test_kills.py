@@ -1,9 +1,11 @@
 """Wherever a command is stopped, the old or the new output is whole, and the command goes on.
 
-Every rename and deletion is tried with SIGKILL and SIGINT; a quick test tries two of them.
+Every rename and deletion is tried with SIGKILL and SIGINT; a quick test tries two of them. Of a
+SavedModel, every third is tried.
 `finetune` has its own file, tests/finetuning.
 """
 
+import itertools
 import shutil
 import signal
 
@@ -143,9 +145,14 @@ def sigkills(calls):
     return (kill for kill in kills(calls) if kill.signal == signal.SIGKILL)
 
 
+def some_sigkills(calls):
+    """Yields every third, since the files of a SavedModel are moved in a loop, and it is slow."""
+    return itertools.islice(sigkills(calls), 0, None, 3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("format", "which"), [("tflite", kills), ("saved_model", sigkills), ("onnx", sigkills)]
+    ("format", "which"), [("tflite", kills), ("saved_model", some_sigkills), ("onnx", sigkills)]
 )
 def test_export_over_artifacts(format, which, commands, models, tmp_path):
     command = ("export", models / "new", "out", "--format", format)
