@@ -116,7 +116,10 @@ class Format:
         return importlib.import_module(f"{__package__}._{self.name}.convert")
 
     def is_artifact(self, path: Path) -> bool:
-        """Whether there is an artifact at a path. Its name or its marker decides."""
+        """Whether there is an artifact at a path.
+
+        The ending of the name identifies a file, the marker file a directory.
+        """
         return path.name.endswith(self.ending) and (path / self.marker).is_file()
 
     def quantizes(self, quantize: str) -> bool:

@@ -109,11 +109,12 @@ def _quantized(
 def _replace_product(
     graph: onnx_ir.Graph, node: onnx_ir.Node, integers: onnx_ir.Value, scale: onnx_ir.Value
 ) -> None:
-    """Computes x W as (x in uint8) (W in int8) · (scale of x) (scales of W).
+    """Computes `x W` on integers: quantizes x to uint8 and multiplies it by W in int8.
 
-    If x is the output of a layer normalization, it has one scale, because its rows have similar
-    sizes. In other activations, some rows are many times as large as others. With one scale, the
-    small rows would use only a few integers. So each row is divided by its largest value.
+    The result is multiplied by the scales of x and W. If x is the output of a layer normalization,
+    x has one scale, because its rows have similar sizes. In other activations, some rows are many
+    times as large as others. With one scale, the small rows would use only a few integers. So each
+    row is divided by its largest absolute value.
     """
     x, name = node.inputs[0], node.name
     assert x is not None

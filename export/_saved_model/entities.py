@@ -77,7 +77,8 @@ def _first_tokens(
 ) -> tf.Tensor:
     """Returns each word's first token, as `words.first_tokens` does.
 
-    The indices, int64 `[W]`, count the tokens of all windows. A word without a token has -1.
+    The result, int64 `[W]`, is the token's index in the flattened windows `[R * T]`. Padding
+    counts, too. A word without a token has -1.
     """
     tokens = tf.where(tf.reshape(shown.is_max_context, [-1]))[:, 0]
     before_text = tf.gather(characters.begins, shown.sample_ids)[:, tf.newaxis]

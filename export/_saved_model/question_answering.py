@@ -96,7 +96,10 @@ def best_spans(ids: Any, names: tuple[str, ...]) -> Callable[..., Tensors]:
 
 
 class _Spans(NamedTuple):
-    """X candidates for answers, sorted by context. In a context, the best comes first."""
+    """Candidates for answers; X is their number.
+
+    The candidates are sorted by context. Within a context, the best candidate comes first.
+    """
 
     sample_ids: tf.Tensor
     """Index of each candidate's question, int32 `[X]`."""
@@ -106,7 +109,7 @@ class _Spans(NamedTuple):
     """Positions in the context, in characters, int32 `[X]`."""
     ends: tf.Tensor
     ranks: tf.Tensor
-    """Rank among the candidates of the context, from 0 on, int32 `[X]`."""
+    """Rank among the candidates of the context, from 0 on, int32 `[X]`. Set by `_different`."""
 
 
 def _candidates(shown: Windows, found: Tensors, characters: Characters) -> _Spans:

@@ -45,7 +45,8 @@ class Reader(NamedTuple):
     Args:
         name: name of the class.
         outputs: names of the model's outputs, and the names of these outputs in the class.
-        length: number of tokens that the class always gives; None if the file decides.
+        length: number of tokens that the class always passes to the model. If it is None, the
+            exported file sets the number.
     """
 
     name: str

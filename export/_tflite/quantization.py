@@ -95,10 +95,11 @@ def quantized(converter: Any, rows: Rows, keep_float: Sequence[str] = ()) -> byt
 
 
 def _places(content: bytes) -> dict[str, list[str]]:
-    """Returns, for the result of each operator, the layers that the operator comes from.
+    """Maps the name of each operator's result to the names of the operations it replaced.
 
-    The converter names a result after the TensorFlow operations that it replaced. An output of a
-    signature has a name of its own. For an output, the names of the operator's weights are used.
+    The converter names a result after the TensorFlow operations that the operator replaced. The
+    name of a signature's output does not show these operations, so the names of the operator's
+    weights are used instead.
     """
     schema = require("ai_edge_litert.schema_py_generated", "tflite")
     model = schema.Model.GetRootAsModel(content, 0)

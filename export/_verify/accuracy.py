@@ -125,7 +125,7 @@ _LOGITS: dict[str, Callable[[Any], np.ndarray]] = {
 
 
 def official_metric(model: Any) -> str:
-    """Returns the name of the metric that chooses a model's best epoch.
+    """Returns the name of the task's first metric, which chooses the best epoch by default.
 
     Raises:
         InputError: if the model has no metric.

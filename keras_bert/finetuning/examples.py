@@ -277,8 +277,9 @@ def hold_out(examples: AnyExamples, ratio: float, seed: int = 0) -> tuple[AnyExa
     """Holds out a random part of the examples, for validation.
 
     Args:
-        examples: N examples. Groups are held out whole, so the part may be somewhat smaller than
-            the ratio. If every group is larger than the part, the smallest group is held out.
+        examples: N examples. A group is never divided, so fewer examples than the ratio may be
+            held out. If no group fits into the requested number of examples, the smallest group
+            is held out.
         ratio: ratio of the examples to hold out. At least one example is held out.
         seed: seed of the random choice.
 

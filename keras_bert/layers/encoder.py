@@ -24,7 +24,7 @@ INPUTS = ("token_ids", "segment_ids", "padding_mask")
 class EmbeddingSum(Configured, keras.layers.Layer):
     """LayerNorm(token + segment + learned position), then dropout (BERT, section 3).
 
-    `token_embedding` `[V, E]` is also the output matrix of a masked language model.
+    If a masked language model is tied, `token_embedding` `[V, E]` is also its output matrix.
     """
 
     def build(self, input_shape: Any = None) -> None:

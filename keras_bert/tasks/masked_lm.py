@@ -19,8 +19,9 @@ class MaskedLanguageModel(Task):
         encoder: the encoder.
         tied: whether the output matrix is the token embedding.
         activation: activation of the head; None means the encoder's activation.
-        layer_norm_epsilon: epsilon of the head; None means the encoder's epsilon. (KerasHub's
-            heads and encoders differ in activation and epsilon.)
+        layer_norm_epsilon: epsilon of the head; None means the encoder's epsilon. (The activation
+            and the epsilon are arguments of their own because KerasHub's heads and encoders
+            differ in them.)
         enhanced: whether the last layer decodes the masked tokens with the help of absolute
             positions: the enhanced mask decoder of DeBERTa (He et al. 2020,
             https://arxiv.org/abs/2006.03654, section 3.2).

@@ -222,8 +222,8 @@ def build_double_array(entries: Mapping[bytes, int]) -> np.ndarray:
     """Returns the double array of a trie, uint32 `[units]`.
 
     tf.text's normalizer reads this layout of Darts-clone (Susumu Yata). Every state of the trie is
-    one unit of 32 bits. A state's children are at `base ^ label`, so a lookup reads one unit for
-    each byte.
+    one unit of 32 bits and has a base. The state's child for a byte is the unit at `base ^ byte`,
+    so a lookup reads one unit for each byte.
 
     Args:
         entries: values below 2³¹ by key. Keys have no zero bytes.

@@ -79,8 +79,9 @@ def to_characters(
         ends: `[N, (tokens)]`, position after the token's last byte.
 
     Returns:
-        Starts and ends in characters (code points), int32 `[N, (tokens)]`. A token includes
-        characters that the normalization drops only if they are between its own characters.
+        Starts and ends in characters (code points), int32 `[N, (tokens)]`. The normalization drops
+        some characters. If such a character is between a token's own characters, the token
+        includes it.
     """
     text_start = tf.cumsum(tf.strings.length(texts), exclusive=True)
     return follow(byte_map, starts, ends, row_ids(starts), text_start, _characters_before(texts))

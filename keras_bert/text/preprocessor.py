@@ -219,7 +219,7 @@ class Layout(NamedTuple):
     padding_mask: tf.Tensor
 
     def gather(self, segments: Sequence[tf.RaggedTensor], special: Sequence[int]) -> tf.Tensor:
-        """Returns values of tokens, such as ids, at all positions, int32 `[N, length]`.
+        """Returns one value for each position, int32 `[N, length]`, such as the id of its token.
 
         Args:
             segments: values of the tokens, `[N, (tokens)]`.

@@ -262,17 +262,18 @@ def _windows(
 def _is_max_context(
     place: np.ndarray, size: np.ndarray, source: np.ndarray, row: np.ndarray, count: int
 ) -> np.ndarray:
-    """Returns for each token whether its window shows it with the most context, bool `[tokens]`.
+    """Returns for each occurrence whether no other window shows its token with more context.
 
-    As in BERT's `run_squad.py`, the largest distance to the nearer edge of the window wins. If
-    distances are equal, the larger window wins, then the earlier window.
+    Windows overlap, so a token can occur in several windows. As in BERT's `run_squad.py`, the
+    occurrence with the largest score wins: the distance to the nearer edge of the window + 0.01 ×
+    the window's size. If scores are equal, the earlier window wins.
 
     Args:
-        place: position of each token in its window.
-        size: size of the token's window.
-        source: index of the token, from 0 to `count` - 1.
-        row: index of the token's window.
-        count: number of different tokens.
+        place: position of each occurrence in its window, `[occurrences]`.
+        size: size of the occurrence's window, `[occurrences]`.
+        source: index of the occurrence's token, from 0 to `count` - 1, `[occurrences]`.
+        row: index of the occurrence's window, `[occurrences]`.
+        count: number of tokens in the texts.
     """
     nearer = np.minimum(place, size - 1 - place)
     score = (100 * nearer + size) * (row.max(initial=0) + 1) - row

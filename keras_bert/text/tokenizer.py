@@ -92,9 +92,9 @@ class Tokenizer(abc.ABC):
     ) -> tuple[tf.Tensor, tuple[tf.RaggedTensor, tf.RaggedTensor] | None]:
         """Returns normalized texts `[N]`, and where their characters come from.
 
-        Normalizing twice gives the same result as once. The second value is the start and the end
-        in the original text of each normalized character, int32 `[N, (characters)]` each. A
-        tokenizer that does not normalize returns None.
+        Normalizing twice gives the same result as once. The second value is two tensors, int32
+        `[N, (characters)]`: the start and the end in the original text of each normalized
+        character. If the tokenizer does not normalize, the second value is None.
         """
         return texts, None
 

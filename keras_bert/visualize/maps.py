@@ -87,8 +87,9 @@ def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes the first two principal components of N vectors `[N, H]`.
 
     Returns:
-        Coordinates float64 `[N, 2]`, and each component's ratio of the variance, `[2]`. The
-        largest entry of each direction is positive, so signs are the same in every run.
+        Coordinates float64 `[N, 2]`, and each component's ratio of the variance, `[2]`. Each
+        component's sign is chosen so that its largest weight by absolute value is positive. So a
+        map is not mirrored between runs.
     """
     centred = np.asarray(vectors, "float64") - np.mean(vectors, axis=0, dtype="float64")
     left, sizes, directions = np.linalg.svd(centred, full_matrices=False)

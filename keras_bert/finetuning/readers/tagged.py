@@ -112,8 +112,9 @@ def read_conll(
             out if they stand before the first word of a sentence.
         scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
         labeled: whether tags are needed. If not, they are read only if there is a second column.
-        on_error: "fail" at the first sentence with a word that lacks a tag or another column, or
-            "skip" such sentences and log their number.
+        on_error: "fail" raises an error at the first sentence with a missing word or tag, or with
+            a line that has another number of columns than the first line. "skip" leaves such
+            sentences out and logs their number.
 
     Raises:
         InputError: if the file cannot be read, has no such columns, or a sentence cannot be

@@ -58,10 +58,11 @@ class Examples:
         packed: whether rows are filled with several documents. Only for objectives without pairs.
         data_service: addresses of the hosts that make the batches. If it is empty, this process
             makes the batches.
-        seed: seed of the examples, and of the noise that a model samples with.
+        seed: seed of the examples. If the objective samples, also the seed of `noise` in `x`.
 
     Raises:
-        InputError: if there are hosts, but the tokens are not in files.
+        InputError: if `data_service` is set, but `corpus` is not a directory of `keras-bert
+            tokenize`, or `across_documents` is true.
     """
 
     corpus: TokenizedCorpus

@@ -12,7 +12,10 @@ import tensorflow as tf
 
 
 class Purpose(enum.IntEnum):
-    """Purpose of a random number. It is a key, like seed, epoch, example and position."""
+    """Purpose of a random number.
+
+    `random_bits` takes the purpose as one of its keys, so that each purpose gets its own numbers.
+    """
 
     SCORE = 0
     COUNT = 1

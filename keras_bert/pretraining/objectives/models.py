@@ -82,7 +82,11 @@ def replaced_token_model(
     size: float,
     depth: float,
 ) -> ReplacedTokenModel:
-    """Makes a generator and a detector. `size` and `depth` are the generator's default ratios."""
+    """Makes a generator and a detector.
+
+    If the configuration does not set them, `size` is the generator's width and `depth` its number
+    of layers, both as ratios to the detector's.
+    """
     size = size if config.objective.generator_size is None else config.objective.generator_size
     depth = depth if config.objective.generator_depth is None else config.objective.generator_depth
     model = ReplacedTokenModel(
