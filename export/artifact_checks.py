@@ -46,8 +46,8 @@ def reference(model: keras.Model, inputs: Arrays) -> dict[str, np.ndarray]:
 def zero_padding(outputs: Arrays, mask: np.ndarray) -> dict[str, np.ndarray]:
     """Sets the vectors `[N, T, ...]` of padding to zero, because they have no meaning.
 
-    They are averages over arbitrary tokens, and a tiny change in a model can change them a lot.
-    Values that are not finite stay.
+    These vectors are averages over arbitrary tokens, and a tiny change in a model can change them
+    a lot. Values that are not finite stay, so that a comparison finds them.
     """
 
     def kept(value: np.ndarray) -> np.ndarray:
@@ -61,15 +61,15 @@ def zero_padding(outputs: Arrays, mask: np.ndarray) -> dict[str, np.ndarray]:
 def difference(expected: Arrays, actual: Arrays) -> float:
     """Returns the largest absolute difference of any output.
 
-    It is infinite if an output is missing, has another shape, or is not finite. Outputs of int32
-    are not compared, because they are choices, such as tags, and not quantities.
+    The result is infinite if an output is missing, has another shape, or is not finite. Outputs of
+    int32 are not compared, because they are choices, such as tags, and not quantities.
     """
     largest = 0.0
     for name, value in expected.items():
         if name not in actual or actual[name].shape != value.shape:
             return float("inf")
         if value.size and value.dtype.kind == "f":
-            with np.errstate(invalid="ignore"):  # of infinite values
+            with np.errstate(invalid="ignore"):  # infinity minus infinity
                 gap = float(np.max(np.abs(actual[name].astype("float64") - value)))
             largest = max(largest, gap if gap == gap else float("inf"))
     return largest
@@ -90,13 +90,13 @@ def check(
         artifact: name of the artifact in messages.
         run: function that runs the artifact on int32 arrays `[N, T]` by name, and returns float32
             arrays by name.
-        tolerance: largest difference allowed. It is multiplied by the largest expected value if
-            that is more than 1.
+        tolerance: largest difference allowed. If the largest expected value is more than 1, the
+            tolerance is multiplied by this value.
         batches: inputs to compare on, by default the batches of `samples`.
-        outputs: names of the artifact's outputs, if the artifact lacks some of the model's.
+        outputs: names of the artifact's outputs, if the artifact lacks some outputs of the model.
 
     Raises:
-        ExportError: if the artifact does not run, or the difference is larger.
+        ExportError: if the artifact does not run, or the difference is larger than allowed.
     """
     for inputs in batches or samples(model.config):
         shape = inputs["token_ids"].shape
@@ -117,7 +117,7 @@ def compare(
     """Compares an artifact's outputs with the model's; see `check`.
 
     Outputs of int32, which are choices such as tags, must be equal unless weights were quantized.
-    If the padding mask `[N, T]` is given, vectors of padding are not compared.
+    If the padding mask `[N, T]` is given, vectors of padding are not compared, but must be finite.
 
     Raises:
         ExportError: if outputs differ by more than the tolerance allows.

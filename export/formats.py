@@ -82,7 +82,7 @@ class Format:
         options: arguments of the function that are options on the command line, without `quantize`.
         quantizations: quantizations of weights that the format has; "none" comes first.
         ending: ending of the artifact's file name; "" if an artifact is a directory.
-        marker: a file that every artifact has, if an artifact is a directory.
+        marker: name of a file that every artifact has, if an artifact is a directory.
         is_content: function that tells whether the bytes of a file are an artifact. The command
             line replaces only such files.
     """
@@ -278,7 +278,8 @@ def check_options(chosen: Collection[Format], quantize: str, given: Mapping[str,
         given: values of the options that were given, by name.
 
     Raises:
-        InputError: if no chosen format has an option, or the option is for another quantization.
+        InputError: if no chosen format has a given option, the option is for another quantization,
+            or an option that the quantization needs is missing.
     """
     every = FORMATS.values()
     having = {f"--quantize {quantize}": [f for f in every if quantize in f.quantizations]}

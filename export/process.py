@@ -119,7 +119,7 @@ def running(path: str | os.PathLike, threads: int = 1) -> Iterator[Process]:
             yield Process(path, process, errors)
         finally:
             process.kill()
-            with contextlib.suppress(BrokenPipeError):  # a request was not read
+            with contextlib.suppress(BrokenPipeError):  # the process ended before it read a request
                 cast(BinaryIO, process.stdin).close()
 
 

@@ -34,15 +34,16 @@ def check_quantization(quantize: str, known: Collection[str], keep_float: Sequen
 
 
 def kept_float(layers: Sequence[str], places: Mapping[str, Sequence[str]]) -> list[str]:
-    """Returns the names of the weights or results whose layers stay float32.
+    """Returns the names of the weights or operators' results whose layers stay float32.
 
     Args:
         layers: parts of paths, with `*` for any text: "embeddings", "layer_0/attention",
             "*layer_norm".
-        places: paths in the model for each name, such as "encoder/layer_0/attention/query/kernel".
+        places: for each name of a weight or result, its paths in the model, such as
+            "encoder/layer_0/attention/query/kernel".
 
     Returns:
-        For each layer, its names in the order of `places`.
+        Names of the first layer in the order of `places`, then of the next layer, each name once.
 
     Raises:
         InputError: if `layers` names a layer that the model does not have.

@@ -29,8 +29,8 @@ class TaskOutputs:
         strings: function of the model and these tensors. Returns string tensors by name, for
             formats that have strings.
         decisions: function of the model, arrays by name and the padding mask `[N, T]`. Returns an
-            array of discrete answers, which should be equal in an artifact and in the model, or
-            None.
+            array of discrete answers, which should be equal in an artifact and in the model. If
+            the task has no discrete answers, returns None.
     """
 
     outputs: Callable[[Any, Tensors], Tensors]
@@ -149,7 +149,7 @@ TASK_OUTPUTS: dict[str, TaskOutputs] = {
 
 
 def outputs_of(model: keras.Model) -> TaskOutputs:
-    """Returns the entry of the table for a model.
+    """Returns the entry of `TASK_OUTPUTS` for a model.
 
     Raises:
         InputError: if the model cannot be exported, with the reason.
@@ -228,8 +228,8 @@ def ids_of(model: Any, texts: Any, length: int | None = None) -> dict[str, np.nd
         model: the model. Its preprocessor reads texts.
         texts: N texts; a tuple of two lists for pairs; or ids by name. `token_ids` alone are
             enough: then no token is padding.
-        length: number of tokens T. Texts are cut or padded to it, ids are padded. By default, T is
-            the length of the longest text.
+        length: number of tokens T. Texts are cut or padded to this length; ids are padded. By
+            default, T is the preprocessor's length for texts, and ids keep their length.
 
     Raises:
         InputError: if there are no texts, the model cannot take texts, or ids are longer or have

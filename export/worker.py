@@ -109,7 +109,7 @@ def in_parts(run: Run, signatures: Signatures) -> Run:
 
 
 def peak_memory() -> int:
-    """Returns this process's peak memory in bytes, since it began or since `forget_peak`."""
+    """Returns this process's peak memory in bytes, since its start or since `forget_peak`."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))

@@ -34,15 +34,16 @@ def onnx(
     """Writes an ONNX file for any batch size and sequence length.
 
     The inputs are `token_ids`, `segment_ids`, `padding_mask` int32 `[batch, sequence]`. The
-    outputs are float32 and have the same names as in the signature `ids` of a SavedModel. The
-    metadata has a classifier's label names under `labels`, as a JSON list. The file uses only
-    standard operators of ONNX. Its weights have the names of the model's weights.
+    outputs are float32 and have the same names as in the signature `ids` of a SavedModel. If the
+    model has labels, the file's metadata has their names under `labels`, as a JSON list. The file
+    uses only standard operators of ONNX. Its weights have the names of the model's weights.
 
     With `text`, a classifier or an embedder takes strings, `text` `[batch]`. A classifier also
-    gives `labels` `[batch, L]` and, if a text has one label, `label` `[batch]`. The tokenizer comes
-    from onnxruntime-extensions, so a program that opens the file must register this library (see
-    `text_input.py`). If its tokenizer reads some texts differently from the model's, a warning
-    says so. The output `token_ids` shows the ids that the file used.
+    gives `labels` `[batch, L]` and, if a text has one label, `label` `[batch]`. A regression gives
+    neither. The tokenizer comes from onnxruntime-extensions, so a program that opens the file must
+    register this library (see `text_input.py`). If the library reads some sample texts differently
+    from the model's tokenizer, a warning says so. The output `token_ids` shows the ids that the
+    file used.
 
     Args:
         model: an `Encoder` or a task.

@@ -49,7 +49,10 @@ def tidy(model: onnx_ir.Model) -> None:
 
 
 def _eliminate_identities(model: onnx_ir.Model) -> None:
-    """Removes `Identity` nodes, except between two outputs, because an output would be lost."""
+    """Removes `Identity` nodes.
+
+    A node stays if it copies one output of the graph to another: the graph would lose an output.
+    """
     twins = [
         node
         for node in model.graph
@@ -86,7 +89,7 @@ _CONVERTED = re.compile(r"(__\d+)?(:\d+)?$")  # suffix that tf2onnx adds to a na
 
 
 def name_weights(graph: onnx_ir.Graph, weights: dict[str, np.ndarray]) -> None:
-    """Gives constants that are weights of the model the names of these weights."""
+    """Names each constant that is a weight of the model after this weight."""
     names: dict[bytes, list[str]] = {}
     for name, weight in weights.items():
         names.setdefault(_content(weight), []).append(name)
@@ -102,7 +105,7 @@ def _content(array: np.ndarray) -> bytes:
 
 
 def name_rest(graph: onnx_ir.Graph, weights: Collection[str]) -> None:
-    """Names nodes after their layers, and results after their nodes."""
+    """Names nodes after their layers, and results after their nodes. Numbers other constants."""
     for name, value in list(graph.initializers.items()):
         if name.rstrip(DERIVED) not in graph.initializers:
             value.name = name.rstrip(DERIVED)
@@ -145,8 +148,8 @@ _LARGEST = 2**31 - 1
 def with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Adds symbolic shapes of all values whose shapes can be inferred.
 
-    Loops, and nodes that depend on loops, get no shapes, because the inference does not support
-    them.
+    The results of loops, and of nodes that depend on loops, get no shapes, because the inference
+    does not support loops.
     """
     known = onnx.ModelProto()
     known.CopyFrom(proto)
@@ -173,9 +176,11 @@ def with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def fix_shapes(graph: onnx_ir.Graph) -> None:
-    """Gives each `Reshape` a constant target shape, or one that starts with the inputs' shape.
+    """Replaces the target shapes of `Reshape` nodes whose result has a known shape.
 
-    A `Reshape` whose result shape is unknown stays as it is.
+    If at most one size is not constant, the new target is a constant. If the shape is `[batch,
+    sequence]` and constant sizes, the graph computes the target from the shape of its inputs. Other
+    `Reshape` nodes stay as they are.
     """
     shapes: dict[tuple[int | str, ...], onnx_ir.Value] = {}
     for node in list(graph):

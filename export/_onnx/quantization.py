@@ -5,7 +5,8 @@ The integer products are computed as by onnxruntime's `quantize_dynamic`, with t
 - `quantize_dynamic` uses one scale for all rows of an activation. Here each row has its own scale,
   except after a layer normalization.
 - `quantize_dynamic` uses one scale for an embedding table, and does not quantize a table that is
-  also an output matrix. Here each row of a table has its own scale, for both uses.
+  also an output matrix. Here each row of a table has its own scale. Lookups and the output matrix
+  use the same int8 table.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -64,7 +65,7 @@ def _store_half(graph: onnx_ir.Graph, matrix: onnx_ir.Value) -> None:
 
 
 def _store_integers(graph: onnx_ir.Graph, matrix: onnx_ir.Value) -> None:
-    """Stores a matrix in int8 for all uses as a factor of a product or as an embedding table."""
+    """Stores a matrix in int8 where it is the right factor of a product or an embedding table."""
     for node, index in list(matrix.uses()):
         if node.op_type == "MatMul" and index == 1:
             _replace_product(graph, node, *_quantized(graph, matrix, axis=0))
@@ -90,7 +91,7 @@ def _quantized(
     """Returns a matrix as int8, and the scales of its columns (axis 0) or rows (axis 1), `[N]`.
 
     Processors without VNNI add two neighboring products of uint8 and int8 in 16 bits, which hold
-    at most 32767. So the scale also limits the sum of two neighbors in a column: it is at most
+    at most 32767. So the scale also limits the sum of two neighbors in a column. The sum is at most
     127, or 128 after rounding, and 255 · 128 = 32640 fits.
     """
     name = f"{matrix.name}:int8"
@@ -138,7 +139,7 @@ def _replace_product(
     (number,) = _insert(graph, node, "Cast", [total], f"{name}_Cast", to=_FLOAT32.value)
     (scales,) = _insert(graph, node, "Mul", [row_scale, scale], f"{name}_scale")
     (product,) = _insert(graph, node, "Mul", [number, scales], f"{name}_product")
-    if largest is not None:  # not among the scales: onnxruntime would take it for a scalar
+    if largest is not None:  # as part of `scales`, onnxruntime would take it for a scalar
         (product,) = _insert(graph, node, "Mul", [product, largest], f"{name}_rows")
     _replace(graph, node, product)
 

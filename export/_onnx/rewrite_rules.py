@@ -1,10 +1,12 @@
 """Rewrites an ONNX graph so that onnxruntime can fuse its operators.
 
 tf2onnx writes layer normalization, GELU and lookups as many small operators that onnxruntime does
-not fuse. `RULES` is a table of rules for `onnxscript`. A rule has a pattern, a replacement and a
-condition. All three are functions of values of the graph, with the same names. Operands in a
-pattern have the same order as in the graphs of tf2onnx. All tokens of a batch stay rows of one
-matrix, so that onnxruntime runs each dense layer as one `Gemm`.
+not fuse. `RULES` is a table of rules for `onnxscript`. A rule is three functions: a pattern, a
+replacement and a condition. Their arguments are values of the graph and have the same names in all
+three. Operands in a pattern have the same order as in the graphs of tf2onnx.
+
+Several rules move or remove `Reshape` nodes, so that all tokens of a batch stay rows of one matrix.
+Then onnxruntime runs each dense layer as one `Gemm`.
 """
 # mypy: disable-error-code="no-untyped-def"
 
@@ -44,7 +46,7 @@ def _vector(op: Any, value: onnx_ir.Value) -> onnx_ir.Value:
 
 
 def _last(shape: onnx_ir.Value) -> int | None:
-    """Returns the last target size of a `Reshape`, or None if sizes are unknown or zero."""
+    """Returns the last target size of a `Reshape`, or None if a size is unknown or zero."""
     sizes, node = constant_of(shape), shape.producer()
     if node is not None and node.op_type == "Concat":  # sizes of the inputs, then constant sizes
         sizes = constant_of(node.inputs[-1])
@@ -52,7 +54,7 @@ def _last(shape: onnx_ir.Value) -> int | None:
 
 
 def _matrix(value: onnx_ir.Value) -> tuple[int | None, int | None]:
-    """Returns the rank and the number of columns of a value; None for unknown ones."""
+    """Returns the rank and the number of columns of a value. An unknown number is None."""
     if value.shape is not None:
         last = value.shape[-1] if len(value.shape) else None
         return len(value.shape), last if isinstance(last, int) else None
@@ -68,7 +70,7 @@ def _matrix(value: onnx_ir.Value) -> tuple[int | None, int | None]:
 
 
 def _layer_norm() -> _Rule:
-    """Replaces Keras' moments and TensorFlow's batch normalization by `LayerNormalization`."""
+    """Replaces Keras' operators (moments, batch normalization) by one `LayerNormalization`."""
 
     def pattern(op, x, axes, epsilon, gamma, beta):
         mean = op.ReduceMean(x, axes)
@@ -143,7 +145,7 @@ def _lookup() -> _Rule:
 
 
 def _one_hot_product() -> _Rule:
-    """Removes the reshaping before the product of one-hot vectors and a small table."""
+    """Removes the two `Reshape`s around the product of one-hot vectors and a small table."""
 
     def pattern(op, ids, depth, values, before, table, after):
         one_hot = op.OneHot(ids, depth, values, _allow_other_attributes=True)
@@ -172,7 +174,7 @@ def _bias_before_reshape() -> _Rule:
 
 
 def _gelu_before_reshape() -> _Rule:
-    """Moves GELU before a `Reshape`, which does not change its result."""
+    """Moves GELU before a `Reshape`. The order does not change the result."""
 
     def pattern(op, x, shape):
         return _erf_gelu(op, op.Reshape(x, shape), *_NUMBERS)
@@ -184,7 +186,7 @@ def _gelu_before_reshape() -> _Rule:
 
 
 def _normalization_before_reshape() -> _Rule:
-    """Moves layer normalization before a `Reshape` that keeps its rows whole."""
+    """Moves layer normalization before a `Reshape` that keeps the size of the last axis."""
 
     def pattern(op, x, shape, gamma, beta, axis, epsilon):
         rows = op.Reshape(x, shape)
@@ -202,7 +204,7 @@ def _normalization_before_reshape() -> _Rule:
 
 
 def _reshape_twice() -> _Rule:
-    """Removes the first of two `Reshape`s, if the sizes of the second are not zero."""
+    """Removes the first of two `Reshape`s, unless the second copies a size from the first (0)."""
 
     def pattern(op, x, first, second):
         return op.Reshape(op.Reshape(x, first), second)
@@ -236,7 +238,7 @@ def _reshape_to_itself() -> _Rule:
 
 
 def _scaled_product() -> _Rule:
-    """Multiplies the query weights by the scale of queries, unless the weights have other uses."""
+    """Multiplies a dense layer's weights by the scale of its output, if it is their only use."""
 
     def pattern(op, x, kernel, bias, scale):
         return op.Mul(op.Add(op.MatMul(x, kernel), bias), scale)

@@ -3,8 +3,7 @@
 The tokenizers of onnxruntime-extensions differ from this package's tokenizers. Its WordPiece strips
 the accents of only a few letters and keeps control characters. If a piece of a word is not in the
 vocabulary, the library keeps the earlier pieces of the word, but BERT replaces the whole word by
-`[UNK]`.
-`tests/export/test_onnx_text.py` counts the differences.
+`[UNK]`. `tests/export/test_onnx_text.py` counts the differences.
 
 A program that opens such a file must register the library:
 `SessionOptions.register_custom_ops_library(onnxruntime_extensions.get_library_path())`.
@@ -31,7 +30,7 @@ from keras_bert.tasks.registry import task_of
 logger = logging.getLogger(__name__)
 
 DOMAIN = "ai.onnx.contrib"
-_ONE, _PIECES = "one_text", "pieces"  # strings [1] to ids [n] int64
+_ONE, _PIECES = "one_text", "pieces"  # a tokenizer's input, strings [1], and output, int64 [n]
 _TEXTS = ["Text in, answers out.", "", "a", "Ein Café, \u4e2d\u6587!", "\u0219i \u011f \u0301"]
 _LONGEST_WORD = 100  # number of characters that the library's WordPiece accepts
 _LABELS = ("single_label", "multi_label")
@@ -42,7 +41,7 @@ def with_text(proto: onnx.ModelProto, model: Any) -> onnx.ModelProto:
 
     Texts are cut to the preprocessor's length and padded to the longest text of the batch. A new
     output `token_ids` has their ids. A `SequenceClassifier` also gives `labels` `[batch, L]` and,
-    if a text has one label, `label` `[batch]`.
+    if a text has one label, `label` `[batch]`. A regression gives neither.
 
     Args:
         proto: the file, changed in place. `token_ids`, `segment_ids` and `padding_mask` become
@@ -104,7 +103,7 @@ def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
 
 
 def _long_word(tokenizer: Any) -> str:
-    """Makes a word that is too long for one of the two WordPieces, if their limits differ."""
+    """Makes a word that is longer than the lower of the two limits: the library's and BERT's."""
     return "x" * (1 + min(_LONGEST_WORD, getattr(tokenizer, "max_characters_per_word", 1)))
 
 
@@ -198,7 +197,7 @@ def check_text(model: Any) -> None:
 
 
 def reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Makes the nodes that convert `text` `[batch]` to ids, int32 `[batch, T]`, and constants."""
+    """Makes nodes that convert `text` `[batch]` to ids, int32 `[batch, T]`, and their constants."""
     preprocessor = model.preprocessor
     vocabulary, length = preprocessor.vocabulary, preprocessor.sequence_length
     node = helper.make_node

@@ -76,8 +76,8 @@ def saved_model(
         `PretrainingModel`: `mlm_logits` `[N, T, V]`, `nsp_logits` `[N, 2]`.
         `TextEmbedder`: `embedding` `[N, H]`.
         `Encoder`: `sequence_output` `[N, T, H]` and, with a pooler, `pooled_output` `[N, H]`.
-        `TokenClassifier`: `logits` `[N, T, L]`; with a CRF also `tags` `[N, T]` int32,
-            the best sequence of labels of the tokens that begin words, -1 at all other tokens.
+        `TokenClassifier`: `logits` `[N, T, L]`; with a CRF and a preprocessor also `tags` `[N, T]`
+            int32, the best sequence of labels of the tokens that begin words, -1 at other tokens.
             Signatures that take text also give the entities of `predict_text`, `[N, E]`, with E
             the largest number of entities in a text: `entities`, `labels` string, `starts`,
             `ends` int32 (characters of the text), `scores`. A text with fewer entities is padded
@@ -116,7 +116,7 @@ def saved_model(
 
     Raises:
         InputError: if the model cannot be exported, an argument is out of its range, or the
-            directory holds something else.
+            directory holds files that this function does not write.
         ExportError: if the SavedModel does not give the model's answers.
 
     Example:

@@ -97,7 +97,8 @@ def _tag_words(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns labels int32 and probabilities, `[W]` each, as `windowed_words.tag_words` does.
 
-    A word without a token has the label id L. The model's own ids are 0 to L - 1.
+    A word without a token has the label id L and the probability 1. The model's own ids are 0 to
+    L - 1.
     """
     known = tf.where(tokens >= 0)
     logits = tf.gather(logits, tf.gather_nd(tokens, known))
@@ -140,8 +141,8 @@ def _reading(labels: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Makes two tables from `spans_of`. Their last entries are for words without a token.
 
     Returns:
-        Label of each tag's entity, "" outside entities, string `[L + 1]`. And whether a tag
-        (column) continues the entity of the tag before it (row), bool `[L + 1, L + 1]`.
+        Label of each tag's entity, "" outside entities, string `[L + 1]`; whether a tag (column)
+        continues the entity of the tag before it (row), bool `[L + 1, L + 1]`.
     """
     tags = (*labels, OUTSIDE)
     names = ["".join(label for label, _, _ in spans_of([tag])) for tag in tags]

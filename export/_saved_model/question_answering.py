@@ -65,10 +65,10 @@ def answer_questions(
 def best_spans(ids: Any, names: tuple[str, ...]) -> Callable[..., Tensors]:
     """Makes a function that finds the best spans in each of R windows of T tokens.
 
-    Its inputs `[R, T]` are the int32 inputs of `ids`, and two bool masks: tokens that may begin and
-    tokens that may end an answer. Its outputs are `scores`, `first` token and `last` token of the
-    best `N_BEST` spans, `[R, N_BEST]` each, and `null_scores` `[R]`, the scores of no answer. If a
-    window has fewer spans, their scores are -inf.
+    The function's inputs `[R, T]` are the int32 inputs of `ids`, and two bool masks: tokens that
+    may begin and tokens that may end an answer. Its outputs are `scores`, `first` token and `last`
+    token of the best `N_BEST` spans, `[R, N_BEST]` each, and `null_scores` `[R]`, the scores of "no
+    answer". If a window has fewer than `N_BEST` spans, the other scores are -inf.
     """
     kinds = [tf.int32] * len(names) + [tf.bool] * 2
 
@@ -135,7 +135,7 @@ def _candidates(shown: Windows, found: Tensors, characters: Characters) -> _Span
 
 
 def _different(spans: _Spans) -> _Spans:
-    """Removes empty answers and repeated texts; keeps the `N_BEST` best of each context."""
+    """Removes empty answers and, in each context, repeated texts and all but the `N_BEST` best."""
     spans = _chosen(spans, tf.not_equal(spans.texts, ""))
     with_sample = tf.strings.join([tf.strings.as_string(spans.sample_ids), ":", spans.texts])
     distinct, index = tf.unique(with_sample)

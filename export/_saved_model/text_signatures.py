@@ -1,4 +1,4 @@
-"""Builds the signatures that answer texts as `predict_text` does: one table of tasks."""
+"""Builds the signatures that take texts. `SIGNATURES` has those that only some tasks have."""
 
 import dataclasses
 import functools
@@ -30,8 +30,8 @@ class TextSignature:
         predict: function of the model, the texts of each input, and `top_k`. Returns the answers
             of the Keras model, one for each of N texts.
         read: function of the signature's outputs as arrays. Returns them in the form of `predict`.
-        sample: function of the model. Returns texts for each input, to compare the signature with
-            Keras on.
+        sample: function of the model. Returns texts for each input. On these texts, the signature
+            is compared with the Keras model.
     """
 
     name: str
@@ -159,7 +159,10 @@ SIGNATURES: dict[str, TextSignature] = {
 
 
 def text_signature(model: Any) -> TextSignature | None:
-    """Returns the table's entry for a model with a preprocessor, if there is an entry."""
+    """Returns the entry of `SIGNATURES` for a model, or None.
+
+    The result is None if the model has no preprocessor, or its task has no entry.
+    """
     if getattr(model, "preprocessor", None) is None:
         return None
     return SIGNATURES.get(task_of(model) or "")

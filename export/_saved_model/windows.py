@@ -16,7 +16,7 @@ _ROWS_AT_ONCE = 32  # rows that the model computes at once, to limit the memory 
 
 
 class Windows(NamedTuple):
-    """R windows of N texts. Each is padded to T tokens, the length of the longest window."""
+    """R windows of N texts. Each window is padded to T tokens, the length of the longest window."""
 
     inputs: dict[str, tf.Tensor]
     """`token_ids`, `segment_ids` and `padding_mask`, int32 `[R, T]`."""
@@ -29,7 +29,7 @@ class Windows(NamedTuple):
     ends: tf.Tensor
     """Character after each token, int32 `[R, T]`; -1 for other tokens."""
     is_max_context: tf.Tensor
-    """Whether a token has more context here than in any other window, bool `[R, T]`."""
+    """Whether no other window shows the token with more context, bool `[R, T]`."""
 
 
 def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None = None) -> Windows:
@@ -38,8 +38,8 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
     Args:
         preprocessor: the model's preprocessor.
         texts: texts to split, strings `[N]`.
-        first_texts: first texts of pairs, which begin every window. They are cut to
-            `LONGEST_FIRST` tokens, and to half of the tokens that fit.
+        first_texts: first texts of pairs, which begin every window. They are cut to at most
+            `LONGEST_FIRST` tokens and at most half of the text tokens that fit into a window.
     """
     tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
     length = preprocessor.sequence_length
@@ -74,7 +74,7 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
     start = column(segment_start)
     longest = tf.reduce_max(tf.pad(start + size, [[0, 1], [0, 0]]))  # there may be no windows
     position = tf.range(longest + 1)[tf.newaxis]  # [1, T], with the last separator
-    place = position - start  # among the tokens of the text in the window
+    place = position - start  # index among the text's tokens in the window
     inside = (place >= 0) & (place < size)
     source = column(ids.row_starts()) + begins + place
     in_first = (position > 0) & (position <= column(kept))
@@ -103,10 +103,11 @@ def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any
 def _most_context(
     place: tf.Tensor, size: tf.Tensor, inside: tf.Tensor, source: tf.Tensor, count: tf.Tensor
 ) -> tf.Tensor:
-    """Marks each token of the text in the window where it has the most context, `[R, T]`.
+    """Marks each token of the text in the window where it has the most context, bool `[R, T]`.
 
-    The context is the distance to the nearer edge of the window. If windows are equal, the larger
-    window wins, then the earlier one. `inside` marks tokens of the text.
+    The rule is the same as in `text.rows`: the window with the largest score wins, the token's
+    distance to the nearer edge + 0.01 × the window's size. If scores are equal, the earlier window
+    wins. `inside` marks tokens of the text.
     """
     rows = tf.size(size, tf.int64)
     nearer = tf.minimum(place, size - 1 - place)

@@ -65,15 +65,16 @@ def tflite(
     tensorflow-text's operators (see `text_signatures.py`). Signatures by task:
         `serving_default` takes `text`, `text_pair` takes `text` and `text_pair`. The outputs are
             the same as from ids. A `SequenceClassifier` also gives `labels` `[N, L]` and, if a
-            text has one label, `label` `[N]`. A `TokenClassifier` also gives `starts` and `ends`
-            `[N, T]` int32, the positions of each token in characters (code points), -1 for special
-            tokens and padding.
+            text has one label, `label` `[N]`. A regression gives neither. A `TokenClassifier` and,
+            with WordPiece, a `ReplacedTokenDetector` also give `starts` and `ends` `[N, T]` int32,
+            the positions of each token in characters (code points), -1 for special tokens and
+            padding.
         `question_answer` of a `SpanClassifier` takes `question` and `context`. It gives
             `start_logits`, `end_logits`, and `starts`, `ends` in the context. A long context is
             cut to fit.
         `fill_mask` of a `MaskedLanguageModel` or `PretrainingModel` takes the texts `before` and
-            `after` a mask. It gives `tokens` `[N, 5]` string and `scores` `[N, 5]`; "" and -1 if
-            the mask does not fit.
+            `after` a mask. It gives `tokens` `[N, 5]` string and `scores` `[N, 5]`. If `before`
+            leaves no room for the mask, the tokens are "" and the scores -1.
 
     Args:
         model: an `Encoder` or a task.
@@ -83,8 +84,8 @@ def tflite(
         sequence_length: number of tokens L. It fixes the shape of ids to `[batch_size, L]`, for
             delegates that need static shapes. By default, a file takes any shape `[N, T]`. But
             with `text` or `metadata`, T is always fixed: to L, or to the preprocessor's length.
-        batch_size: number of texts that the file takes at once. By default, it is 1 if ids have a
-            fixed length, else any number. With `text`, any number is the default.
+        batch_size: number of texts that the file takes at once. By default, the number is 1 if ids
+            have a fixed length, and free otherwise. With `text`, it is free by default.
         representative: for "int8", inputs to measure the ranges of values on: some hundred typical
             texts, a tuple of two lists of texts for pairs, or ids `[N, T]` by name.
         keep_float: for "int8", layers that stay float32, given by parts of their names, with `*`

@@ -36,7 +36,10 @@ _AFFECTED: dict[str, Callable[[Any], bool]] = {
     "control characters or white space beyond ASCII": lambda tokenizer: True,
     "long words (of more than 100 bytes)": lambda tokenizer: True,
 }
-"""Kinds of texts that these tokenizers read differently from a WordPiece tokenizer's options."""
+"""Kinds of texts. The function tells whether the libraries read them differently from a model.
+
+Its argument is the model's WordPiece tokenizer.
+"""
 
 
 class Reader(NamedTuple):
@@ -44,7 +47,7 @@ class Reader(NamedTuple):
 
     Args:
         name: name of the class.
-        outputs: names of the model's outputs, and the names of these outputs in the class.
+        outputs: for each name of a model's output, the output's name in the class.
         length: number of tokens that the class always passes to the model. If it is None, the
             exported file sets the number.
     """
@@ -87,7 +90,7 @@ def reader_of(model: Any) -> Reader:
     """Returns the class of a phone library that runs a model.
 
     Raises:
-        InputError: if no class can use the task, the vocabulary or the labels.
+        InputError: if no class can use the task, the tokenizer, its special tokens or the labels.
     """
     reader = READERS.get(task_of(model) or "")
     if reader is None:

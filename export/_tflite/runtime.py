@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from keras_bert.export.worker import Load, Run, Signatures
 
 PACKAGE = "ai-edge-litert"
-_TEXT_OPERATORS = (b"TFText>", b"FastBertNormalize")  # beginnings of their names
+_TEXT_OPERATORS = (b"TFText>", b"FastBertNormalize")  # beginnings of the operators' names
 
 
 def prepare(path: str, threads: int) -> "Load":
-    """Imports LiteRT and, if the file uses them, tensorflow-text's operators.
+    """Imports LiteRT, and tensorflow-text's operators if the file uses them.
 
     A process that also imports tensorflow-text must import it before it calls this function.
     """
@@ -42,7 +42,7 @@ def prepare(path: str, threads: int) -> "Load":
 def _text_operators() -> list[Any]:
     """Returns the functions that register tensorflow-text's operators.
 
-    They are loaded from the library file, because `import tensorflow_text` imports Keras.
+    This function loads them from the library file, because `import tensorflow_text` imports Keras.
     """
 
     def file(package: str, beginning: str) -> str:

@@ -44,7 +44,7 @@ class TextSignature(NamedTuple):
 
 
 class PhoneTokenizer:
-    """The part of a tokenizer that TFLite has operators for.
+    """A model's tokenizer, with only operators that TFLite has.
 
     Args:
         tokenizer: a model's tokenizer.
@@ -68,7 +68,8 @@ class PhoneTokenizer:
         """Returns ids int32 `[N, (tokens)]` of texts `[N]`."""
         if self._tokenizer.kind == "wordpiece":
             return self._tokenizer.tokenize(texts)
-        # Only the operator's single precision limits the length of a text; see its class.
+        # The operator reads the whole text, so very long texts get wrong pieces: it adds the scores
+        # in single precision. `text/sentencepiece/tokenizer.py` explains this.
         pieces = self._tokenizer.fast_operation.tokenize(texts)
         return pieces.with_values(tf.gather(self._tokenizer.ids_of_pieces, pieces.values))
 
@@ -193,9 +194,10 @@ def _answers(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tens
 
 
 def _located(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:
-    """Adds the tokens' positions in the last text: `starts`, `ends` `[N, T]` int32.
+    """Returns the outputs of `_answers`, and `starts` and `ends` `[N, T]` int32.
 
-    Positions count characters (code points). Tokens outside the last text have -1.
+    These are the tokens' positions in the last text, in characters (code points). Tokens outside
+    the last text have -1. If the tokenizer gives no positions, they are left out.
     """
     if not tokenizer.has_offsets:
         return _answers(model, tokenizer, length, *texts)
@@ -210,7 +212,7 @@ def _filled(
 ) -> Tensors:
     """Predicts the likeliest tokens of a mask between two texts: `tokens`, `scores` `[N, TOP_K]`.
 
-    If the text before the mask leaves no room for the mask, they are "" and -1.
+    If the text before the mask leaves no room for the mask, the tokens are "" and the scores -1.
     """
     vocabulary = tokenizer.vocabulary
     left, right = tokenizer.tokenize(before), tokenizer.tokenize(after)

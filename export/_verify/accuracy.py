@@ -24,7 +24,7 @@ from keras_bert.tasks.registry import FINE_TUNED, class_names, task_of
 
 @dataclasses.dataclass(frozen=True)
 class AccuracyCheck:
-    """The metric of a file and of the Keras model. `str` returns it as a sentence.
+    """The metric of a file and of the Keras model. `str` returns both in one sentence.
 
     Args:
         metric: name of the metric.
@@ -40,7 +40,7 @@ class AccuracyCheck:
 
     @property
     def drop(self) -> float:
-        """Number of points that the file lost; negative if it is better than the model."""
+        """Number of points that the file lost; negative if the file is better than the model."""
         return self.model - self.artifact
 
     def __str__(self) -> str:
@@ -139,7 +139,7 @@ def official_metric(model: Any) -> str:
 
 
 def points(model: Any, examples: Any, process: Process | None = None) -> float:
-    """Measures the official metric of a model or of its artifact, in points of 100.
+    """Measures the `official_metric` of a model or of its artifact, in points of 100.
 
     The model's code converts the outputs of an artifact to predictions, with windows and the CRF.
 

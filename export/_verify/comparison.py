@@ -139,7 +139,8 @@ def verify(
             memory, too. This takes minutes.
 
     Returns:
-        One row for each artifact. A SavedModel has a row for each signature that takes the texts.
+        A row for each signature that takes the texts or their ids. Most artifacts have one such
+        signature; a SavedModel can have several.
 
     Raises:
         InputError: if there are no texts, a path is not an artifact, or the model has no metric.
@@ -181,7 +182,9 @@ def verify(
 
 
 def _texts_of(model: Any, examples: Any) -> Any:
-    """Returns the texts of the first examples. For an embedder, only first texts of pairs.
+    """Returns the texts of the first `_MOST_TEXTS` examples.
+
+    For an embedder, the texts of pairs are only the first text of each pair.
 
     Raises:
         InputError: if there are no examples.

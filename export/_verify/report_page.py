@@ -45,7 +45,7 @@ def report(
         seconds: time to measure each latency.
 
     Returns:
-        The comparison on the page.
+        The comparison that the page shows.
 
     Raises:
         InputError: if the page has another ending, or an argument of `verify` is wrong.

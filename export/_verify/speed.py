@@ -95,7 +95,7 @@ def _lengths(model: Any, signature: Signature) -> tuple[int, ...]:
 
 
 def _sample(model: Any, signature: Signature, texts: Any, length: int) -> Arrays:
-    """Makes the signature's inputs for one text of a number of tokens."""
+    """Makes the signature's inputs for one text of `length` tokens."""
     if signature.takes == "ids":
         generator = np.random.default_rng(0)
         ids = generator.integers(0, model.config.vocabulary_size, (1, length), dtype="int32")
