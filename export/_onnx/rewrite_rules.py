@@ -238,7 +238,7 @@ def _reshape_to_itself() -> _Rule:
 
 
 def _scaled_product() -> _Rule:
-    """Multiplies a dense layer's weights by the scale of its output, if it is their only use."""
+    """Multiplies a dense layer's weights by the scale of its output, if no other node uses them."""
 
     def pattern(op, x, kernel, bias, scale):
         return op.Mul(op.Add(op.MatMul(x, kernel), bias), scale)

@@ -98,7 +98,7 @@ class TokenCutter:
         ids: id of each token.
         no_words: characters that do not continue a word, as the inside of `[...]` in a regular
             expression.
-        covers_space: whether a token's offsets include its white space.
+        covers_space: whether a token's offsets include the white space that the token includes.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class TokenCutter:
         return _Parts(parts.with_values(plain), parts.with_values(ids), starts, ends)
 
     def _find(self, parts: tf.Tensor) -> tf.Tensor:
-        """Returns the index of each part's token, and the number of tokens for plain text."""
+        """Returns the index of each part's token. For plain text, it is the number of tokens."""
         place = tf.searchsorted(self._hashes, tf.strings.to_hash_bucket_fast(parts, _BUCKETS))
         place = tf.minimum(place, len(self._ids) - 1)
         return tf.where(tf.gather(self._contents, place) == parts, place, len(self._ids))
@@ -165,6 +165,8 @@ class TokenCutter:
         self, parts: tf.RaggedTensor, first: tf.Tensor, last: tf.Tensor, token: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         """Turns `single_word` tokens inside of words into plain text.
+
+        Such a token and the plain text around it become one part.
 
         Returns:
             Parts, their starts and ends, and the indices of their tokens.
@@ -190,7 +192,7 @@ class TokenCutter:
     def _take_space(
         self, plain: tf.Tensor, token: tf.Tensor, row: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Removes the white space that belongs to neighboring tokens from plain text.
+        """Removes from plain text the white space that belongs to neighboring tokens.
 
         Returns:
             The strings, the number of bytes removed at each string's end, and the number removed at
@@ -237,12 +239,12 @@ def _sorted_hashes(contents: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _before(x: tf.Tensor, row: tf.Tensor, otherwise: Any) -> tf.Tensor:
-    """Returns the value of the previous part in the same row, `[parts]`."""
+    """Returns `x` of the previous part in the same row, `[parts]`; `otherwise` for a first part."""
     row_before = tf.pad(row, [[1, 0]], constant_values=-1)[:-1]
     return tf.where(row_before == row, tf.roll(x, 1, axis=0), otherwise)
 
 
 def _after(x: tf.Tensor, row: tf.Tensor, otherwise: Any) -> tf.Tensor:
-    """Returns the value of the next part in the same row, `[parts]`."""
+    """Returns `x` of the next part in the same row, `[parts]`; `otherwise` for a last part."""
     row_after = tf.pad(row, [[0, 1]], constant_values=-1)[1:]
     return tf.where(row_after == row, tf.roll(x, -1, axis=0), otherwise)

@@ -1,7 +1,8 @@
 """Normalization of a SentencePiece model: a map from strings to strings, as bytes.
 
-The bytes are a size, a double array (Darts-clone) over the UTF-8 of the keys, and the values, each
-ended by a zero byte. TensorFlow's operation replaces the longest key at each position of the text.
+The bytes are a size, a double array (Darts-clone) over the UTF-8 of the keys, and the values. A
+zero byte ends each value. TensorFlow's operation replaces the longest key at each position of the
+text.
 Hugging Face normalizes (lower case, accents) in separate steps before the model. Here, the map also
 includes these steps, so they run in the graph, in one pass, with offsets.
 """
@@ -156,7 +157,7 @@ STEPS: dict[str, Callable[[str], str]] = {
 
 
 def _composed_sequences() -> Iterable[str]:
-    """Yields each accented character as a sequence, decomposed by one step and completely (NFD)."""
+    """Yields each accented character twice: decomposed by one step, and completely (NFD)."""
     for character in map(chr, range(0xC0, sys.maxunicode + 1)):
         decomposition = unicodedata.decomposition(character)
         if decomposition and not decomposition.startswith("<"):
@@ -179,7 +180,7 @@ _SEQUENCES: dict[str, Callable[[], Iterable[str]]] = {
 
 @functools.lru_cache(maxsize=8)
 def compose_character_map(steps: tuple[str, ...], data: bytes) -> bytes:
-    """Returns the bytes of a map that does `steps`, in their order, and then a model's own map.
+    """Returns the bytes of a map that applies `steps`, in their order, and then a model's own map.
 
     Raises:
         InputError: if a step is unknown.

@@ -29,8 +29,8 @@ class Preprocessor:
 
     Args:
         tokenizer: splits the texts into tokens.
-        sequence_length: length of all results. Longer texts are cut. In a pair, the longer text is
-            cut first.
+        sequence_length: number of tokens that every text has after packing. Shorter texts are
+            padded. Longer texts are cut; in a pair, the longer text is cut first.
         separators_in_pair: number of separators between the texts of a pair; RoBERTa has two.
         num_segments: number of segment ids. If it is less than 2, both texts of a pair have
             segment 0.
@@ -118,7 +118,8 @@ class Preprocessor:
             overlap: None makes one row per text, cut as in `__call__`. With a number, a long text,
                 or the long second text of a pair, becomes several rows. The rows are windows, and
                 neighboring windows share this number of tokens. "auto" means a third of a window.
-                Of a pair's first text, each window keeps at most 64 tokens.
+                In a pair, each window begins with the first text, cut to at most 64 tokens and at
+                most half of the window's text tokens.
             offsets: whether to return the characters that each token covers.
 
         Returns:
@@ -214,7 +215,7 @@ class Layout(NamedTuple):
     """Token to put at each position of a packed batch; all tensors are int32 `[N, length]`."""
 
     source: tf.Tensor
-    """Index of each token in all segments' tokens, joined, followed by cls, separator and pad."""
+    """Index of each position's token in a list: the tokens of all segments, cls, separator, pad."""
     segment_ids: tf.Tensor
     padding_mask: tf.Tensor
 

@@ -35,13 +35,13 @@ class Rows:
             `starts` and `ends`: int32, only with offsets. The token is `text[start:end]` in the
             text, or in a pair's second text. Both are -1 for special tokens and for a pair's first
             text.
-            `is_max_context`: bool, only with offsets. Whether the token has more context in this
-            row than in the text's other windows. Each token with offsets has one such row.
+            `is_max_context`: bool, only with offsets. Whether no other window of the text shows the
+            token with more context. Each token with offsets has exactly one such row.
         splits: int64 `[R + 1]`, indices in `flat` of the rows' first tokens, and the end of the
             last row.
         sample_ids: int32 `[R]`, index of each row's text.
         pad_id: token id of padding.
-        longest: largest possible length of a row, with or without padding.
+        longest: largest length of a row. `padded` does not pad rows beyond this length.
         group: number of consecutive rows that belong to one example (the choices of a question).
     """
 
@@ -125,7 +125,7 @@ class Segment(NamedTuple):
 
 
 def room_for_text(count: int, length: int, separators_in_pair: int) -> tuple[list[int], int]:
-    """Returns the number of separators after each text of a row, and of positions left for text.
+    """Returns the number of separators after each text of a row, and the room for text, in tokens.
 
     Args:
         count: number of texts in a row.
@@ -176,7 +176,7 @@ def arrange(
     """
     separators, room = room_for_text(len(segments), length, separators_in_pair)
     last = segments[-1]
-    # For every row: its text, and the part of the last segment in the row.
+    # For every row: the index of its text, and the part of the last segment that the row shows.
     sample_ids = np.arange(len(last.splits) - 1)
     begins, kept_first = np.zeros_like(sample_ids), np.zeros_like(sample_ids)
     if overlap is None:
@@ -213,7 +213,7 @@ def arrange(
     token_ids[splits[:-1]] = vocabulary.cls_id
 
     flat = {"token_ids": token_ids, "segment_ids": segment_ids}
-    if last.starts is not None and last.ends is not None:  # `inside` are the last segment's tokens
+    if last.starts is not None and last.ends is not None:  # `inside` marks the last segment now
         source = source[inside] - (shift - len(last.ids))
         most = _is_max_context(place[inside], kept[row[inside]], source, row[inside], len(last.ids))
         columns = {"starts": (last.starts[source], -1), "ends": (last.ends[source], -1)}

@@ -48,7 +48,7 @@ class Tokenizer(abc.ABC):
     kind: ClassVar[str]
     """Key of `TOKENIZERS`."""
     in_files: ClassVar[tuple[str, ...]] = ("vocabulary",)
-    """Keys of the configuration that `save` writes to separate files."""
+    """Keys of `get_config` whose values `save` writes to separate files."""
     file_name: ClassVar[str]
     """Name of the file that `load` opens."""
     keeps_spaces: ClassVar[bool] = False
@@ -113,7 +113,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def save(self, directory: str | os.PathLike) -> None:
-        """Writes the values that `in_files` names to files that other libraries can read, too."""
+        """Writes the values that `in_files` names to files. Other libraries can read the files."""
 
     @classmethod
     @abc.abstractmethod

@@ -15,7 +15,7 @@ LONGEST_WORD = 100
 """Length of the longest word to train on; the trainer is slow on longer words."""
 
 _LINES_PER_BATCH = 4096
-_REPETITIONS = 1000  # most repetitions of a word in one string: the trainer is slow on long ones
+_REPETITIONS = 1000  # most repetitions of a word in a string; the trainer is slow on long strings
 
 import_tokenizers = functools.partial(require, "tokenizers", "vocab", "Learning a vocabulary")
 """Imports Hugging Face's `tokenizers`, which does the training."""

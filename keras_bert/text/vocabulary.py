@@ -179,7 +179,7 @@ def _check(
     for number, token in enumerate(tokens, start=first):
         if not isinstance(token, str) or _NO_TEXT.search(token):
             raise InputError(f"{source} has {token!r} at {item} {number}: expected text.")
-        if not token.strip(" \t\r\n"):  # a real vocabulary has U+2028
+        if not token.strip(" \t\r\n"):  # not all white space: a real vocabulary has U+2028
             raise InputError(f"{source} has an empty token at {item} {number}: remove it.")
         if token in seen:
             raise InputError(

@@ -58,7 +58,7 @@ def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
     """
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
     text_splits = tf.pad(tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64)), [[1, 0]])
-    # The next tensors have an element for each of the C characters of all texts, and the end.
+    # The next tensors have an element for each of the C characters of all texts, and for the end.
     is_first_byte = _put(True, text_splits, tf.pad((data & 0xC0) != 0x80, [[0, 1]]))
     starts = tf.where(is_first_byte)[:, 0]
     text_begins = tf.gather(_index(is_first_byte), text_splits)
@@ -72,10 +72,10 @@ def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
 def cut_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
     """Cuts texts `[N]` at spaces into chunks `[N, (chunks)]`.
 
-    A chunk does not include the space before it. If a chunk had no space before it, it begins with
-    a mark. `split_words` always begins a word at a space, unless there is white space both before
-    and after the space. So chunks can be split one by one, and equal chunks of a batch only once. A
-    text that cannot be cut at every space stays one chunk.
+    A chunk does not include the space before it. A text's first chunk has no space before it, and
+    begins with `_BEGINS_TEXT`. `split_words` begins a word at every space, except between two white
+    characters and between white space and the end of the text. So chunks can be split one by one,
+    and equal chunks of a batch only once. A text that cannot be cut at every space stays one chunk.
     """
     marked = tf.strings.join([_BEGINS_TEXT, texts])
     uncut = tf.strings.regex_full_match(texts, _UNCUT)
@@ -172,14 +172,14 @@ def _rule(before: Kind, this: Kind, after: Kind) -> bool:
     white = (Kind.SPACE, Kind.WHITE)
     if before == Kind.NONE:
         return True
-    if this in white:  # the last one of several begins the next word
+    if this in white:  # of several white characters, the last one begins the next word
         return before not in white or after not in (*white, Kind.NONE)
     return before not in (Kind.SPACE, this)
 
 
 @functools.cache
 def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
-    """Returns R ranges of code points of one kind.
+    """Returns R ranges of code points. All code points of a range have the same kind.
 
     Returns:
         First code point of each range, sorted, and kind of each range, int32 `[R]` each. The first
@@ -197,7 +197,7 @@ def kinds_of(code_points: np.ndarray) -> np.ndarray:
 
 
 _BEGINS_WORD = np.array([_rule(*three) for three in itertools.product(Kind, repeat=3)])
-_KINDS_OF_BYTES = np.pad(kinds_of(np.arange(0x80)), (0, 0x80))  # `_kinds` finds the others
+_KINDS_OF_BYTES = np.pad(kinds_of(np.arange(0x80)), (0, 0x80))  # `_kinds` replaces the zeros
 
 
 def _write_table() -> None:

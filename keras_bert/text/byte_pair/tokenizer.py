@@ -196,7 +196,8 @@ class BytePair(Tokenizer):
         start, end = tf.maximum(start + begins, 0), end + begins
         leading = tf.gather(self._leading, piece)  # spaces
         trailing = tf.gather(self._trailing, piece)
-        # Hugging Face's offsets leave out a token's spaces (`trim_offsets`), except the prefix.
+        # Hugging Face's offsets leave out a token's spaces (`trim_offsets`). With
+        # `add_prefix_space`, they do not leave out one space at the start of a text.
         if self.add_prefix_space:
             leading = tf.where((start == 0) & (leading == 1), 0, leading)
         start = tf.minimum(start + leading, end)

@@ -234,7 +234,7 @@ def _message_class() -> Any:
 
 
 class SentencePieceOperation:
-    """Splits strings `[N]` with tf.text's operation, which it makes in the graph that needs it.
+    """Splits strings `[N]` with tf.text's operation, and makes the operation in each graph anew.
 
     The operation has a resource. If it is made inside a graph, the graph owns and saves the
     resource. If it is made in eager mode, a saved object has to track the resource. Setting a seed

@@ -223,7 +223,7 @@ class SentencePiece(Tokenizer):
         pieces, starts, ends = self._bytes.tokenize_with_offsets(texts)
         data = pieces.with_values(tf.gather(_BYTES, pieces.values - _FIRST_BYTE))
         normalized = tf.strings.reduce_join(data, axis=1)
-        if self.space_before_added:  # except at the end
+        if self.space_before_added:  # a space at the end of the text does not become `▁`
             normalized = tf.strings.regex_replace(normalized, " +$", "")
         first, after = character_spans(normalized)
         begin = tf.gather(starts.row_starts(), row_ids(first))
@@ -334,7 +334,7 @@ class SentencePiece(Tokenizer):
 
 
 def _places(words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the positions of the words `[N, (words)]` of texts that were split at spaces.
+    """Returns where the words `[N, (words)]` of texts that were split at spaces begin.
 
     Some words may be empty.
 

@@ -32,8 +32,8 @@ _REMOVED = "\0\ufffd"
 def normalize_character(character: str, *, lowercase: bool, strip_accents: bool) -> str:
     """Returns the normalized form of a character.
 
-    It is a space for white space and "" for control characters. Other characters are lowercased and
-    lose their accents, if the options say so.
+    White space becomes a space, and control characters become "". Other characters are lowercased
+    and lose their accents, if the options say so.
     """
     category = unicodedata.category(character)
     if character in _WHITE_SPACE or category == "Zs":

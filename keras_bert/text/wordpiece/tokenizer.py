@@ -157,7 +157,7 @@ class WordPiece(Tokenizer):
         the characters of each word's pieces.
         """
         continues = tf.gather(self._continues_word, ids.values)
-        word = tf.cumsum(tf.cast(~continues, tf.int32)) - 1  # of each token
+        word = tf.cumsum(tf.cast(~continues, tf.int32)) - 1  # index of each token's word
         lengths = tf.math.segment_sum(tf.gather(self._lengths, ids.values), word)
         limit = self.max_characters_per_word
 

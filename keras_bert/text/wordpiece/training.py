@@ -1,10 +1,10 @@
 """Learning a WordPiece vocabulary from text.
 
-Words are normalized and split as `WordPiece` does it, and counted, in the graph. The pieces come
-from the byte-pair trainer of Hugging Face's `tokenizers` (extra `vocab`), which is deterministic.
-The WordPiece trainer of `tokenizers` is not used, because it numbers pieces in the order of a
-randomized hash table, so two runs differ. For the byte-pair trainer, each character is written in
-two forms, one for the start of a word and one for inside a word.
+The graph normalizes texts and splits them into words, as `WordPiece` does, and counts the words.
+The pieces come from the byte-pair trainer of Hugging Face's `tokenizers` (extra `vocab`), which is
+deterministic. The WordPiece trainer of `tokenizers` is not used, because it numbers pieces in the
+order of a randomized hash table, so two runs differ. For the byte-pair trainer, each character is
+written in two forms: one for the start of a word, and one for inside a word.
 """
 
 import os

@@ -71,7 +71,7 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 @functools.cache
 def marks() -> str:
-    """Returns the ranges of all combining marks, because `re` does not count them as letters."""
+    r"""Returns ranges of all combining marks, for `[...]` in a regex, because `\w` lacks them."""
     marks = [
         code
         for code in itertools.chain(*_PLANES_WITH_MARKS)
