@@ -29,7 +29,7 @@ Patterns = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TokenizedCorpus:
-    """Documents, which have sentences, which have tokens. A line is one sentence or more.
+    """Documents of sentences of tokens. A line of the text becomes one or more sentences.
 
     Args:
         tokens: `[N]` int32, tokens of the whole text, in memory or in files.
@@ -38,8 +38,8 @@ class TokenizedCorpus:
         document_splits: `[D + 1]` int64. Document d has the sentences from `document_splits[d]` to
             `document_splits[d + 1] - 1`.
         is_continuation: bool `[V]`, whether a token continues a word.
-        separator_id: id of a token that may end documents and is not text.
-        files: files of records that hold the tokens. Their checksums are not verified yet.
+        separator_id: id of the separators that `with_document_separators` added, or None.
+        files: files of records that hold the tokens. `records.verifying` verifies the tokens.
     """
 
     tokens: np.ndarray | MappedTokens
@@ -60,7 +60,8 @@ class TokenizedCorpus:
                 the end of a file ends a document.
             tokenizer: tokenizer for the text.
             max_sentence_tokens: approximate largest number of tokens in a sentence. A longer line
-                is cut at the ends of its sentences and, if they are too far apart, between words.
+                is cut after final punctuation marks. A sentence that is still too long is cut
+                between words.
 
         Raises:
             InputError: if a file is missing, empty, binary or not UTF-8, or has no tokens.
@@ -150,7 +151,7 @@ class TokenizedCorpus:
         )
 
     def split(self, ratio: float) -> tuple[TokenizedCorpus, TokenizedCorpus]:
-        """Returns training text and held-out text, about `ratio` of the whole text.
+        """Returns training text and held-out text. `ratio` is the held-out part, approximately.
 
         Holds out every n-th document or, if there are few documents, the end of each document.
 
@@ -164,7 +165,7 @@ class TokenizedCorpus:
             held_out = self.document_of_sentence % every == every - 1
         else:
             sizes = np.diff(self.document_splits)
-            # Round the sums over all documents: for each short document, the part rounds to 0.
+            # Round running sums, because the part of each short document would round to 0.
             training = sizes - np.diff(np.round(self.document_splits * ratio)).astype(np.int64)
             held_out = (
                 sentence - self.document_splits[:-1][self.document_of_sentence]
@@ -244,7 +245,10 @@ def tokenize_lines(lines: Iterable[str], tokenizer: Tokenizer) -> Lines:
 def sentence_starts(
     lines: Lines, line_starts: np.ndarray, tokenizer: Tokenizer, max_tokens: int
 ) -> np.ndarray:
-    """Returns the indices of tokens that begin sentences: at lines and inside long lines."""
+    """Returns the indices of tokens that begin sentences.
+
+    Every line begins a sentence. In a line of more than `max_tokens` tokens, other tokens do, too.
+    """
     tokens = lines.tokens
     word_start = ~tokenizer.is_continuation[tokens]
     length = np.diff(line_starts, append=len(tokens))
@@ -266,7 +270,7 @@ def sentence_starts(
 def _after_sentence(tokens: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
     """Marks tokens that follow the end of a sentence, `[N]` bool.
 
-    The end is a final punctuation mark, with closing quotes and brackets after it.
+    The end is a final punctuation mark, or such a mark and one closing quote or bracket after it.
     """
     final = _is_one_of(tokens, SENTENCE_END, vocabulary)
     closing = _is_one_of(tokens, CLOSING, vocabulary)

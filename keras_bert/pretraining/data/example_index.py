@@ -27,8 +27,9 @@ SPECIAL = 2
 class ExampleIndex:
     """The examples of an epoch in the order of training. All columns are `[N]` int64.
 
-    Example n is `tokens[a_start : a_start + a_length]` and, in a pair, also `tokens[b_start :
-    b_start + b_length]`. `label` is the label of the pair, 0 if the second part follows the first.
+    An example is `tokens[a_start : a_start + a_length]` and, in a pair, also `tokens[b_start :
+    b_start + b_length]`. `label` is the pair's label: 0 if the second part follows the first in the
+    text.
     """
 
     a_start: np.ndarray
@@ -46,8 +47,8 @@ class PackedExampleIndex:
     """The rows of an epoch in the order of training. All columns are int64.
 
     Row n has the spans from `row_splits[n]` to `row_splits[n + 1] - 1`; `row_splits` is `[N + 1]`.
-    Span m is `tokens[start[m] : start[m] + length[m]]`. Its `[CLS]` is at position `cell[m]`,
-    counted over all rows. `start`, `length` and `cell` are `[M]`.
+    Span m is `tokens[start[m] : start[m] + length[m]]`. If all rows are padded and joined,
+    `cell[m]` is the position of its `[CLS]`. `start`, `length` and `cell` are `[M]`.
     """
 
     start: np.ndarray
@@ -68,7 +69,10 @@ def generator(seed: int, epoch: int) -> np.random.Generator:
 
 
 def follow(following: np.ndarray) -> np.ndarray:
-    """Returns the sentences that begin spans: 0, `following[0]`, `following[following[0]]`, ..."""
+    """Returns the sentences that begin spans: 0, `following[0]`, `following[following[0]]`, ...
+
+    If a span begins at sentence s, the next span begins at sentence `following[s]`.
+    """
     following = following.tolist()
     begins, sentence = [], 0
     while sentence < len(following):
@@ -100,10 +104,10 @@ def shuffled_spans(rng: np.random.Generator, start: np.ndarray, length: np.ndarr
 def segments_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
 ) -> ExampleIndex:
-    """Returns examples of one span each, of up to `max_tokens` tokens, for the objective "mlm".
+    """Returns examples of one span each, of up to `max_tokens` tokens, for objectives of one text.
 
     Spans do not cross documents. Every token is in exactly one span. The first span of a long
-    document has a random shorter length, so that each epoch cuts the text differently.
+    document has a random length, so that each epoch cuts the text differently.
     """
     rng = generator(seed, epoch)
     return shuffled_spans(rng, *spans_of_documents(corpus, max_tokens, rng))
@@ -129,12 +133,13 @@ def spans_of_documents(
 def full_sentences_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
 ) -> ExampleIndex:
-    """Returns examples of as many whole sentences as fit, which may cross documents.
+    """Returns examples of one span each. A span has whole sentences and may cross documents.
 
-    RoBERTa's "FULL-SENTENCES" (https://arxiv.org/abs/1907.11692). Every token of text is in exactly
-    one span. A sentence longer than `max_tokens` is cut. A separator at the end of a document
-    (`corpus.with_document_separators`) stays between texts. At the end of a span it is left out,
-    because `[SEP]` follows.
+    As in RoBERTa's "FULL-SENTENCES" (https://arxiv.org/abs/1907.11692), a span has as many
+    sentences as fit, but about 10 % of the spans have one sentence less. Every token of text is in
+    exactly one span. A sentence longer than `max_tokens` is cut. A separator at the end of a
+    document (`corpus.with_document_separators`) stays if text of the next document follows in the
+    span. At the end of a span, the separator is left out, because `[SEP]` follows.
 
     Args:
         corpus: tokenized text, with or without separators after its documents.
@@ -165,7 +170,7 @@ def _pieces(corpus: TokenizedCorpus, max_tokens: int) -> tuple[np.ndarray, np.nd
 def packed_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
 ) -> PackedExampleIndex:
-    """Returns rows of as many spans as fit. Each token of text is in exactly one row.
+    """Returns rows that are filled with several spans. Each token of text is in exactly one row.
 
     Packs the spans of `segments_index`, which are documents or pieces of long documents. As in
     Krell et al. 2021 (https://arxiv.org/abs/2107.02027), each span keeps its own `[CLS]` and

@@ -1,4 +1,7 @@
-"""Makes batches from an index of examples. The graph computes indices and gathers tokens once."""
+"""Makes batches from an index of examples.
+
+For each batch, the graph computes the indices of all tokens, and gathers the tokens at once.
+"""
 
 from __future__ import annotations
 
@@ -113,9 +116,9 @@ class Examples:
             start: number of the first example.
             limit: number of examples, from the beginning of the epoch. By default, all.
             example_index: `example_index(epoch)`, if it is already made.
-            parts: number of replicas among which every batch is divided, in order. Then an
-                element of the dataset is one part.
-            first_part: first part of this worker.
+            parts: number of replicas. Every batch is divided into this number of parts, in order,
+                and each element of the dataset is one part.
+            first_part: index of this worker's first part.
             local_parts: number of this worker's parts. By default, all.
 
         Returns:
@@ -237,7 +240,7 @@ def distributed_batches(
 
 
 def num_batches(examples: int, batch_size: int) -> int:
-    """Returns the number of batches for this number of examples. The last one may not be full."""
+    """Returns the number of batches for this number of examples. The last batch may not be full."""
     return -(-examples // batch_size)
 
 

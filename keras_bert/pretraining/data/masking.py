@@ -41,13 +41,15 @@ class TokenMasking:
     Every selection depends only on (seed, epoch, example, position). So the batch size, the number
     of workers and a restart do not change it.
 
-    Selects exactly `rate` of the ordinary tokens on average, because it rounds the number for an
-    example up or down at random. Selects fewer tokens only in two cases:
+    Ordinary tokens are all tokens except special tokens. On average, exactly the ratio `rate` of
+    the ordinary tokens is selected, because the number for an example is rounded up or down at
+    random. Fewer tokens are selected only in two cases:
 
-    - The number exceeds the prediction limit. `max_predictions` is enough for any example.
+    - The number exceeds the prediction limit. A limit from the function `max_predictions` is enough
+      for any example.
     - No other word fits into the remaining number, because nearly all words have several tokens.
 
-    Selects at least one token of each example, so a short example may have more than `rate`.
+    At least one token of each example is selected, so the ratio of a short example may be larger.
 
     Args:
         mask_id: id of `[MASK]`.
@@ -166,7 +168,7 @@ class TokenMasking:
 
 
 def max_predictions(rate: float, sequence_length: int) -> int:
-    """Returns the number of predictions for a full sequence: 20 for BERT's 15 % of 128."""
+    """Returns the largest number of predictions for a sequence: 20 for BERT's 15 % of 128."""
     return math.ceil(rate * sequence_length)
 
 
@@ -187,10 +189,10 @@ def select_masked_tokens(
     count: tf.Tensor,
     max_predictions_per_seq: int,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Selects `count` tokens of each example, or a few fewer if no other word fits.
+    """Selects `count` tokens of each example, or fewer tokens if no other word fits.
 
-    Takes spans in random order and cuts the last one to fit. If every word exceeds the prediction
-    limit, treats each token as a word.
+    Takes spans in random order. If a span has too many words, takes those of its words that fit. If
+    every word exceeds the prediction limit, treats each token as a word.
 
     Args:
         unit: unit of masking.
@@ -201,8 +203,8 @@ def select_masked_tokens(
         max_predictions_per_seq: number P of positions.
 
     Returns:
-        Positions, `[B, P]` int32. Whether each position is used, `[B, P]` bool. And the number of
-        the span that each position belongs to, `[B, P]`.
+        Positions, `[B, P]` int32; whether each position is used, `[B, P]` bool; and a number for
+        the span that each position belongs to, `[B, P]` int32.
     """
     length = candidate.shape[1]
     if not unit.of_words:  # the positions with the highest random scores
@@ -210,7 +212,7 @@ def select_masked_tokens(
         _, positions = tf.math.top_k(score, max_predictions_per_seq)
         return positions, tf.range(max_predictions_per_seq) < count, positions
     first = ~candidate | ~continues
-    first |= ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :length]  # a token after a special token
+    first |= ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :length]  # begins after a special token, too
     _, size = _number_words(first, candidate)
     some_fit = tf.reduce_any((size > 0) & (size <= max_predictions_per_seq), axis=1, keepdims=True)
     word, size = _number_words(first | ~some_fit, candidate)
@@ -241,8 +243,9 @@ _WORDS = 16
 def score_words(unit: MaskingUnit, is_word: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
     """Returns the score of each word, `[B, T]`, 0 where `is_word` `[B, T]` is false.
 
-    A span of random length and random score begins at every word. Its first word gets this score.
-    The next words get slightly lower scores. If spans overlap, a word gets the highest score.
+    A span of random length and random score begins at every word. The span's first word gets the
+    span's score, and the next words get slightly lower scores. If spans overlap, a word gets the
+    highest of their scores.
     """
     number = tf.range(is_word.shape[1])
     lengths = np.cumsum(unit.lengths)

@@ -31,8 +31,8 @@ from keras_bert.text.tokenizer import Tokenizer
 
 MANIFEST = "manifest.json"
 SOURCE = "source.json"
-"""File with a description of text and tokenizer. It is written first. Without the manifest, a
-directory is unfinished."""
+"""File with a description of text and tokenizer, which is written first. A directory that has
+this file, but not the manifest, is unfinished."""
 
 _AT_ONCE = 2**22
 """Number of tokens to verify before checking again for a request to stop."""
@@ -73,8 +73,8 @@ def open_corpus(
 def verifying(corpora: Iterable[TokenizedCorpus]) -> Iterator[Background]:
     """Verifies the tokens of corpora in the background, each file once.
 
-    `wait` of the yielded object raises an `InputError` that names the first damaged file. The
-    verification stops when the `with` block ends.
+    If a file is damaged, the method `wait` of the yielded object raises an `InputError` that names
+    the file. The verification stops when the `with` block ends.
     """
     files = {file.path: file for corpus in corpora for file in corpus.files}
     stop = threading.Event()

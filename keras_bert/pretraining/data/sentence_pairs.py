@@ -29,16 +29,18 @@ SHORTER = 0.1
 def next_sentence_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
 ) -> ExampleIndex:
-    """Returns pairs of texts. Half are consecutive (label 0), half are random (label 1).
+    """Returns pairs of texts. In half of the pairs, the second text is random text (label 1).
 
-    A chunk is filled with sentences of one document up to `max_tokens` or, in 10 % of the cases, up
-    to a random smaller number of tokens. It is split in two parts between sentences. In half of the
-    cases, text of another document replaces the second part. Then the next chunk begins with the
-    original second part.
+    In the other pairs, the second text follows the first (label 0). A chunk is filled with
+    sentences of one document until it has `max_tokens` tokens or, in 10 % of the cases, a random
+    smaller number of tokens. It is split between sentences into two parts. In half of the cases,
+    text of another document replaces the second part. Then the next chunk begins with the original
+    second part.
 
     Only the end of a document can be a chunk of one sentence. Such a chunk is split inside the
-    sentence. If its second part is random, it is the second half of another such sentence. So no
-    text is lost, and the position of the split does not tell which pairs are consecutive.
+    sentence. If random text replaces the second part, the text is the second part of another such
+    sentence. So no text is lost, and the position of the split does not tell which pairs are
+    consecutive.
 
     Args:
         corpus: tokenized text with at least two documents.
@@ -86,17 +88,17 @@ def next_sentence_index(
 def sentence_order_index(
     corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
 ) -> ExampleIndex:
-    """Returns consecutive texts of a document. Half are in order (label 0), half are swapped (1).
+    """Returns pairs of consecutive texts. Half of the pairs are swapped (label 1, else 0).
 
-    A span has as many sentences as fit into `max_tokens` or, in 10 % of the cases, into a random
-    smaller number of tokens. It is split between two sentences. A span of one sentence is split
-    before a word or, if it has only one word, inside the word. A sentence of one token is left out.
-    The corpus may have only one document.
+    A span has as many sentences of one document as fit into `max_tokens` or, in 10 % of the cases,
+    into a random smaller number of tokens. The span is split between two sentences into a pair. A
+    span of one sentence is split before a word or, if it has only one word, inside the word. A span
+    of one token is left out. The corpus may have only one document.
 
     A model must not be able to guess the order from lengths. In BERT's chunks, the last sentence
     exceeds the length, so second parts are longer, and lengths alone tell the order in 60 to 66 %
-    of the cases. So spans here have only whole sentences, and one half of each document is filled
-    backwards from its end.
+    of the cases. So spans here have only whole sentences. In one half of each document, spans are
+    filled backwards, from the end of this half.
 
     Args:
         corpus: tokenized text.
@@ -150,8 +152,8 @@ def chunks_at_every_sentence(
 ) -> tuple[Chunks, np.ndarray]:
     """Returns the chunk that begins at each sentence, and its target number of tokens, `[S]`.
 
-    A chunk is filled with sentences of one document up to `max_tokens` or, in 10 % of the cases, up
-    to a random smaller number of tokens. It is split in two at random, between sentences.
+    A chunk is filled with sentences of one document until it has `max_tokens` tokens or, in 10 % of
+    the cases, a random smaller number of tokens. It is split in two at random, between sentences.
     """
     sentences = corpus.num_sentences
     starts = corpus.sentence_splits
@@ -175,7 +177,7 @@ def split_between_sentences(
 def split_tokens(
     corpus: TokenizedCorpus, chunks: Chunks, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the tokens at which chunks begin, are split, and end, `[N]` each.
+    """Returns the indices of the tokens at which chunks begin, are split, and end, `[N]` each.
 
     A chunk of one sentence is split before a word. If it has only one word, it is not split, and
     the split is the end.
@@ -255,7 +257,7 @@ def _spans(
 def _filled(
     splits: np.ndarray, halves: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fills spans one after the other; returns their starts and ends. No span crosses a half."""
+    """Fills spans one after the other; returns their starts and ends. No span is in two halves."""
     sentence = np.arange(len(target))
     limit = halves[np.searchsorted(halves, sentence, side="right")]
     end = np.searchsorted(splits, splits[:-1] + target, side="right") - 1

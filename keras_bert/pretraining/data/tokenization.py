@@ -50,8 +50,8 @@ def tokenize(
     """Converts text to records, or continues an interrupted call.
 
     The text is cut between lines into shards of about `shard_size` bytes. Each shard is a file,
-    which has a temporary name until it is complete. If the directory is unfinished, shards whose
-    text is the same are kept. The number of workers does not change the records.
+    which has a temporary name until it is complete. In an unfinished directory, complete shards are
+    kept, if their text has not changed. The number of workers does not change the records.
 
     Workers are separate processes, so call this function under `if __name__ == "__main__"`.
 
@@ -59,7 +59,7 @@ def tokenize(
         corpus: names or globs of text files; see `TokenizedCorpus.from_files`.
         tokenizer: tokenizer for the text.
         output: directory for the records. It must be missing, empty, or made from the same text
-            and tokenizer.
+            with the same tokenizer and shard size.
         workers: number of processes. By default, the number of processors.
         shard_size: bytes of text in each file.
         progress: whether to show a progress bar on standard error.
@@ -69,7 +69,8 @@ def tokenize(
         (name, tokens, lines and bytes of each), and the totals `documents`, `lines` and `tokens`.
 
     Raises:
-        InputError: if the text cannot be read, or the directory holds something else.
+        InputError: if the text cannot be read, the text of a complete shard has changed, or the
+            directory holds other files or was made from something else.
         StorageError: if a file cannot be written.
     """
     directory = Path(output)
@@ -99,10 +100,13 @@ def tokenize(
 
 
 def _claim(directory: Path, source: dict[str, Any]) -> bool:
-    """Writes the source to a new directory, or compares it. Returns whether records are complete.
+    """Writes the source to a new directory, or compares it with the source in the directory.
+
+    Returns:
+        Whether the records in the directory are complete.
 
     Raises:
-        InputError: if the directory holds something else.
+        InputError: if the directory holds other files, or its source is different.
     """
     path = directory / SOURCE
     remove_scratch(directory)
@@ -191,7 +195,10 @@ def _check_same_text(path: Path, text: bytes) -> None:
 
 @contextlib.contextmanager
 def processes(tokenizer: Tokenizer, workers: int) -> Iterator[Callable[..., Future]]:
-    """Yields a function that makes a shard from a path and a text, here or in another process."""
+    """Yields a function that makes a shard from a path and a text.
+
+    With one worker, the function runs in this process, otherwise in worker processes.
+    """
     if workers == 1:
 
         def at_once(path: Path, text: bytes) -> Future:

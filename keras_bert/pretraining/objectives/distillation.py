@@ -76,10 +76,11 @@ class DistillationModel(keras.Model):
 
 
 def copy_from_teacher(student: MaskedLanguageModel, teacher: MaskedLanguageModel) -> None:
-    """Copies weights of the teacher to the student. The student's layers get evenly spaced layers.
+    """Copies weights of the teacher to the student, which may have fewer layers.
 
-    They include the first and the last layer: 6 layers get layers 0, 2, 4, 7, 9 and 11 of 12, as
-    published. Weights without a counterpart of the same shape are not changed, and are logged.
+    The student gets evenly spaced layers of the teacher, from the first to the last. For example, 6
+    layers get the layers 0, 2, 4, 7, 9 and 11 of 12, as published. If the teacher has no weight of
+    the same name and shape, a weight of the student is not changed, and its name is logged.
     """
     layers = np.linspace(
         0, teacher.config.num_distinct_layers - 1, student.config.num_distinct_layers

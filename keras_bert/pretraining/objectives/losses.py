@@ -1,7 +1,8 @@
 """Losses as sums over predictions, for any backend of Keras.
 
-The sums of all parts of a batch add up to the sum of the whole batch. Each loss function returns
-`[3]` float32: the loss, the number of right predictions, and the number of predictions.
+If a batch is divided into parts, the sums of the parts add up to the sum of the whole batch. Each
+loss function returns `[3]` float32: the loss, the number of right predictions, and the number of
+predictions.
 """
 
 import dataclasses
@@ -28,7 +29,8 @@ class LossTerm:
         weight: weight in the total loss. A term without a key has weight 0 and is only logged.
         accuracy: whether the accuracy is logged.
         perplexity: whether the perplexity is logged. Only for the loss of a language model.
-        part: part of the model that the loss trains, if the final model does not have this part.
+        part: name of the part of the model that the loss trains, such as "generator". Empty if the
+            final model has this part.
     """
 
     name: str
@@ -108,12 +110,12 @@ def _sums(losses: Any, right: Any, weights: Any) -> Any:
 
 
 def by_key(loss_terms: Sequence[LossTerm], values: Any) -> Mapping[str, Any]:
-    """Returns values by key. With one term, a model or dataset gives its values without a key."""
+    """Returns values by key. If there is only one term, a model or dataset gives no keys."""
     return values if isinstance(values, Mapping) else {loss_terms[0].key: values}
 
 
 def count_predictions(loss_terms: Sequence[LossTerm], w: Any) -> Any:
-    """Counts the predictions of each term, `[loss_terms]` float32. A term without a key has 1."""
+    """Counts each term's predictions, `[loss_terms]` float32. For a term without a key, it is 1."""
     weights = by_key(loss_terms, w)
     return ops.stack(
         [ops.sum(weights[term.key]) if term.key else ops.ones(()) for term in loss_terms]

@@ -47,7 +47,7 @@ class Objective:
         replacement: ratios of the selected tokens that become `[MASK]` and random tokens.
         samples: whether the model samples tokens, and so also takes the original tokens and noise.
         teacher: whether the objective needs a teacher.
-        averages: measures that are the mean of other measures.
+        averages: names of measures, each with the names of the measures whose mean it is.
         final_model: function of the trained model. Returns the model that the run writes.
     """
 
@@ -80,7 +80,7 @@ class Objective:
             )
 
     def measures(self, sums: Any) -> dict[str, float]:
-        """Returns the total loss, and the mean loss and accuracy of each term.
+        """Returns the total loss, the mean loss and accuracy of each term, and the `averages`.
 
         Args:
             sums: `[loss_terms, 3]`: loss, number of right predictions, number of predictions.
@@ -161,7 +161,7 @@ _REPLACED = Objective(
     averages={
         "rtd_balanced_accuracy": ("rtd_replaced_accuracy", "rtd_original_accuracy"),
     },
-    # google-research/electra, pretrain_helpers.mask: 15 % stay as they are.
+    # google-research/electra, pretrain_helpers.mask: 15 % of the selected tokens stay as they are.
     replacement=(0.85, 0.0),
     samples=True,
     model=partial(replaced_token_model, disentangled=False, size=0.25, depth=1.0),

@@ -115,10 +115,10 @@ class ReplacedTokenModel(keras.Model):
 
 
 class DisentangledEmbedding(EmbeddingSum):
-    """Embeddings whose token and position tables are the tables of a base plus a difference.
+    """Embeddings whose token and position tables are another encoder's tables plus a difference.
 
-    The base gets no gradient. The weights `token_embedding` and `position_embedding` are the
-    differences. The attributes with these names are the sums.
+    The other encoder's tables get no gradient from this layer. The weights `token_embedding` and
+    `position_embedding` are the differences. The attributes with these names are the sums.
 
     Args:
         config: configuration of the encoder.
