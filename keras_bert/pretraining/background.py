@@ -54,8 +54,8 @@ class Background:
 def stop_requests() -> Iterator[Callable[[], bool]]:
     """Yields a function that returns whether SIGINT or SIGTERM has arrived in the `with` block.
 
-    The second signal acts as usual. Outside the main thread, Python cannot handle signals, so the
-    function always returns False.
+    After the first signal, the earlier handlers are restored, so a second signal acts as usual.
+    Outside the main thread, Python cannot handle signals, so the function always returns False.
     """
     requested = threading.Event()
     previous: dict[int, Any] = {}

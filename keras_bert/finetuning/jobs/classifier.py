@@ -24,7 +24,10 @@ METRICS = {
     "multi_label": ("micro_f1", "macro_f1", "accuracy"),
     "regression": ("pearson", "spearman"),
 }
-"""Metrics by type of problem. "f1" is the F1 of the second label."""
+"""Metrics by type of problem. "two_labels" is the type "single_label" with two labels.
+
+"f1" is the F1 of the second label.
+"""
 
 
 def read(
@@ -157,7 +160,8 @@ def weights(
     """Returns the weight of each example's label, or None without class weights.
 
     Raises:
-        InputError: if all examples have the same label, or the weights do not fit the labels.
+        InputError: if each example has one label and all labels are the same, or the weights do
+            not fit the labels.
     """
     values, given = targets.values, recipe.class_weights
     if model.problem_type == "single_label" and (values == values[0]).all():

@@ -83,11 +83,10 @@ def targets(model: Any, examples: SimilarityExamples, rows: Rows) -> PerRow:
     """Returns the targets of `TextEmbedder.default_loss`.
 
     For "contrastive", the target is a number that identifies the first text. Equal first texts
-    have equal numbers, so that the loss does not take a right second text for a wrong one.
+    have equal numbers, so that the loss does not treat a right second text as a wrong one.
 
     Raises:
-        InputError: if the examples have no second texts, or not the labels that the objective
-            needs.
+        InputError: if the examples have no second texts, or their labels do not fit the objective.
     """
     if rows.group == 1:
         raise InputError(
@@ -147,8 +146,8 @@ def weights(
     """Returns None: all examples have the same weight.
 
     Raises:
-        InputError: if the recipe has class weights, all first texts are the same, or a step on a
-            device has only one example.
+        InputError: if the recipe has class weights. For "contrastive" also if all first texts are
+            the same, or a device has only one example of a micro-batch.
     """
     if model.objective == "contrastive":
         if len(np.unique(targets.values)) < 2:

@@ -1,4 +1,4 @@
-"""Class of the jobs. A job turns examples into rows, targets, predictions and metrics."""
+"""Class `Job`. A job converts a task's examples to rows, targets, predictions and metrics."""
 
 import dataclasses
 from collections.abc import Callable
@@ -95,8 +95,8 @@ class Job:
             Returns one dictionary for each example, ready for JSON.
         measure: `(model, examples, rows, outputs)`. Returns metrics by name, and `loss` if it is
             known.
-        metrics: `(model)`. Returns the names of the metrics. A larger value is better. The first
-            metric chooses the best epoch.
+        metrics: `(model)`. Returns the names of the metrics. A larger value is better. By default,
+            the first metric chooses the best epoch.
         loss: `(model, recipe)`. Returns the loss for `compile`, or None if the model has its own.
         weights: `(model, train, targets, recipe)`. Returns the weight of each element in the
             loss, float32 `[E]`, or None. If nothing can be learned, raises an InputError.

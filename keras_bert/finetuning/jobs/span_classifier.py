@@ -42,7 +42,10 @@ def read(
 def arguments(
     train: QuestionExamples, *others: Examples, null_threshold: float | None = None
 ) -> dict[str, Any]:
-    """Returns the threshold: by default 0 if some training questions have no answer, else None."""
+    """Returns `null_threshold`. The default is 0 if some training questions have no answer.
+
+    Otherwise, the default is None.
+    """
     if null_threshold is None and not all(train.answers or ()):
         null_threshold = 0.0
     return {"null_threshold": null_threshold}
@@ -56,7 +59,7 @@ def rows(model: Any, examples: QuestionExamples) -> Rows:
 def targets(model: Any, examples: QuestionExamples, rows: Rows) -> PerRow:
     """Returns, for each row, the first and the last token of the question's first answer.
 
-    Both are 0, the position of `[CLS]`, if the row does not hold the whole answer.
+    If the row does not hold the whole answer, both are 0, the position of `[CLS]`.
 
     Raises:
         InputError: if the examples have no answers.
@@ -114,8 +117,8 @@ def measure(
 ) -> dict[str, float]:
     """Returns the loss and the scores of SQuAD's official scripts.
 
-    If some questions have no answer, as in SQuAD 2.0, adds the best scores that any
-    `null_threshold` gives on these examples, and the threshold for each.
+    If some questions have no answer, as in SQuAD 2.0, adds for each score the best value that any
+    `null_threshold` gives on these examples, and this threshold.
     """
     answers = [[text for text, _ in several] for several in _answers(examples)]
     found = candidates_of(rows, outputs, examples.contexts)

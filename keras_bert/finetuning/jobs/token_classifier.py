@@ -58,10 +58,11 @@ def arguments(
     crf: bool = False,
     continue_labels: bool = False,
 ) -> dict[str, Any]:
-    """Returns the model's arguments. The labels are all tags that the file's entities can have.
+    """Returns the model's arguments.
 
-    By default, the scheme is the scheme of the tags. But tags in IOB1 are converted to IOB2: a
-    file in IOB1 has hardly any B tags, so a model could not learn them.
+    If the tags mark entities, the labels are all tags that the file's entities can have. By
+    default, the scheme is the scheme of the tags. But tags in IOB1 are converted to IOB2: a file in
+    IOB1 has hardly any B tags, so a model could not learn them.
     """
     detected = detect_scheme(train.tags or ())
     scheme = scheme or ("iob2" if detected == "iob1" else detected)
@@ -81,9 +82,9 @@ def rows(model: Any, examples: TaggedExamples) -> Rows:
 def targets(model: Any, examples: TaggedExamples, rows: Rows) -> PerToken:
     """Returns the label of each word at its first token, in the row with the most context.
 
-    If the model has `continue_labels`, the word's other tokens have the label, too, with `I-` in
-    place of `B-`. If a CRF's entity is divided between rows, its words have no label, because a
-    sequence of labels must not begin or end inside an entity.
+    If the model has `continue_labels` and no CRF, the word's other tokens have the label, too, with
+    `I-` in place of `B-`. If the model has a CRF and a scheme, words of an entity that is divided
+    between rows have no label, because a sequence of labels must not begin or end inside an entity.
 
     Raises:
         InputError: if the examples have no tags or no words, or the model does not know a tag;
@@ -140,7 +141,7 @@ def measure(
 
 
 def metrics(model: Any) -> tuple[str, ...]:
-    """Returns the names of the metrics: accuracy, and F1 and so on if labels mark entities."""
+    """Returns the names: accuracy and, if labels mark entities, F1, precision and recall."""
     return ("f1", "precision", "recall", "accuracy") if _finds_entities(model) else ("accuracy",)
 
 

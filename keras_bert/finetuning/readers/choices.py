@@ -41,14 +41,14 @@ def read_choices(
         text_column: column of the text. By default, it is found by its usual name.
         choice_column: a column for each choice, such as ending0 and ending1, or one column of a
             JSONL file that has lists of choices.
-        label_column: column of the right choice. It holds the number of the choice or its text.
-        first_index: number of the first choice.
+        label_column: column of the label, which is the number or the text of the right choice.
+        first_index: number of the first choice in labels that are numbers.
         format: "csv", "tsv" or "jsonl". By default, the ending of the file's name decides.
         header: whether the first line of a CSV or TSV file names the columns. Without a header,
-            they are "1", "2" and so on.
+            the columns have the names "1", "2" and so on.
         labeled: whether labels are needed. If not, they are read only if all examples have one.
-        on_error: "fail" at the first row that cannot be used, or "skip" such rows and log their
-            number.
+        on_error: "fail" raises an error at the first row that cannot be used. "skip" leaves such
+            rows out and logs their number.
 
     Raises:
         InputError: if the file or a column is not found, or a row has no context, too few choices

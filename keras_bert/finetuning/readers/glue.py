@@ -32,11 +32,11 @@ class GlueTask:
     """Files, columns and metrics of a task of GLUE.
 
     Args:
-        folder: usual name of its directory.
-        columns: columns of its files.
+        folder: usual name of the task's directory.
+        columns: columns of the task's files.
         features: names of the text, or of both texts, in TensorFlow Datasets.
-        labels: labels in its files, in the order of their ids in TensorFlow Datasets. Empty if
-            the labels are numbers.
+        labels: labels in the task's files, in the order of their ids in TensorFlow Datasets. Empty
+            if the labels are numbers.
         metrics: names of the official metrics in `keras_bert.metrics`. "f1" is the F1 of the
             label "1".
         files: name of the file of each split.
@@ -118,8 +118,8 @@ def read_glue(
             for validation and test: "validation_matched", "validation_mismatched" and so on.
         folder: directory of the task or of all tasks. By default, the task comes from the package
             tensorflow_datasets, which downloads it if necessary.
-        on_error: "fail" at the first row that cannot be used, or "skip" such rows and log their
-            number. Some lines of QQP's train.tsv lack columns.
+        on_error: "fail" raises an error at the first row that cannot be used. "skip" leaves such
+            rows out and logs their number. Some lines of QQP's train.tsv lack columns.
 
     Raises:
         InputError: if there is no such task or split, the package is not installed, or a row

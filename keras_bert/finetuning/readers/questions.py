@@ -91,13 +91,14 @@ def read_questions(
         columns: names of the columns of "question", "context", "answer", "answer_start", "id" and
             "is_impossible" in a table. A column that is not given is found by its usual name.
         format: "squad", "csv", "tsv" or "jsonl". By default, the ending of the file's name
-            decides; ".json" means "squad".
+            decides. Any other ending, such as ".json", means "squad".
         header: whether the first line of a CSV or TSV file names the columns. Without a header,
-            they are "1", "2" and so on.
+            the columns have the names "1", "2" and so on.
         labeled: whether answers are needed. If not, they are read only if all questions have
             them.
-        on_error: "fail" at the first question that cannot be used, for example because its answer
-            is not in its context, or "skip" such questions and log their number.
+        on_error: "fail" raises an error at the first question that cannot be used, for example
+            because its answer is not in its context. "skip" leaves such questions out and logs
+            their number.
 
     Raises:
         InputError: if the file cannot be read, or a question cannot be used; the message names
@@ -143,8 +144,9 @@ def write_predictions(values: Mapping[str, str | float], path: str | os.PathLike
     """Writes the file that the official scripts of SQuAD read.
 
     Args:
-        values: the answer for each question id, "" for no answer. For the scripts' option
-            `--na-prob-file`: a score for each id, which is larger if an answer is less likely.
+        values: the answer for each question id, "" for no answer. For a file for the scripts'
+            option `--na-prob-file`, a number for each id, which is larger if an answer is less
+            likely.
         path: name of the JSON file.
 
     Raises:

@@ -18,7 +18,7 @@ from keras_bert.text.words import split_words
 
 _FILES = {"train": "train_{}_full.json", "validation": "validate_{}.json"}
 
-Part = tuple[str, str | None]  # a text, and the name of its slot
+Part = tuple[str, str | None]  # a text, and the name of the slot if the text is a slot
 
 
 def read_intents(folder: str | os.PathLike, split: str = "train") -> TextExamples:
@@ -46,7 +46,7 @@ def read_slots(
 ) -> TaggedExamples:
     """Reads the utterances of a split, with their slots as tags of words.
 
-    A word also begins and ends at the border of a slot.
+    Text is divided into words also at the beginning and the end of each slot.
 
     Args:
         folder: folder with a directory for each intent.

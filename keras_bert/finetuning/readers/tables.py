@@ -42,7 +42,7 @@ class Table:
 
     Args:
         path: the file, for messages.
-        columns: names of the columns in order. Without a header, they are "1", "2" and so on.
+        columns: names of the columns in order. Without a header, the names are "1", "2" and so on.
         rows: one or more rows.
     """
 
@@ -69,8 +69,8 @@ def read_table(
         path: the file.
         format: "csv", "tsv" or "jsonl". By default, the ending of the file's name decides.
         header: whether the first line of a CSV or TSV file names the columns.
-        on_error: what to do with lines that have too few or too many fields or are not JSON:
-            "fail" at the first one, or "skip" them.
+        on_error: "fail" raises an error at the first line that has too few or too many fields or
+            is not JSON. "skip" leaves such lines out and logs their number.
 
     Raises:
         InputError: if the file is missing, empty, binary or not UTF-8, or a line is malformed;
@@ -96,7 +96,7 @@ def read_table(
 def find_column(table: Table, given: str | None, usual: Sequence[str]) -> str | None:
     """Returns the given column or, by default, the first column with a usual name.
 
-    Upper and lower case do not matter for usual names. If no column has one, returns None.
+    Upper and lower case do not matter for usual names. If no column has a usual name, returns None.
 
     Raises:
         InputError: if the given column does not exist.

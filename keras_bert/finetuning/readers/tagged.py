@@ -63,9 +63,9 @@ def read_tagged(
             or ".ndjson", else "conll".
         scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
         labeled: whether tags are needed. If not, they are read only if all sentences have them.
-        on_error: "fail" at the first sentence that cannot be used, or "skip" such sentences and
-            log their number. A sentence cannot be used if a word has no tag, or if an entity
-            begins or ends inside a word.
+        on_error: "fail" raises an error at the first sentence that cannot be used. "skip" leaves
+            such sentences out and logs their number. A sentence cannot be used if a word has no
+            tag, or if an entity begins or ends inside a word.
         **columns: `word_column`, `tag_column` and `comment` of a CoNLL file.
 
     Raises:
@@ -111,7 +111,8 @@ def read_conll(
         comment: beginning of comment lines, such as "# " in CoNLL-U files. Comment lines are left
             out if they stand before the first word of a sentence.
         scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
-        labeled: whether tags are needed. If not, they are read only if there is a second column.
+        labeled: whether tags are needed. If not, they are read only if the file has a second
+            column, and all words have a tag.
         on_error: "fail" raises an error at the first sentence with a missing word or tag, or with
             a line that has another number of columns than the first line. "skip" leaves such
             sentences out and logs their number.
@@ -166,12 +167,13 @@ def tags_of_entities(
 
     Args:
         words: words of the text, in order.
-        entities: position of the first character, position after the last one, and label of each.
+        entities: for each entity, the position of its first character, the position after its last
+            character, and its label.
         text: the text, for messages.
         place: file and line, for messages.
 
     Raises:
-        InputError: if an entity begins or ends inside a word, or two share a word.
+        InputError: if an entity begins or ends inside a word, or two entities share a word.
     """
     first_words = {start: index for index, (start, _) in enumerate(words)}
     last_words = {end: index for index, (_, end) in enumerate(words)}
@@ -199,7 +201,7 @@ def tagged_examples(
         path: the file, for messages.
         sentences: one or more sentences.
         scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
-        unit: unit of the sentences' line numbers.
+        unit: name for messages of what `Sentence.line` counts, such as "line".
     """
     lines, texts, words, tags, documents = zip(*sentences, strict=True)
     return TaggedExamples(

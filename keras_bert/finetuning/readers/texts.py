@@ -78,12 +78,12 @@ def read_examples(
         separator: text between the labels of an example that has several. A JSON list of labels
             needs no separator.
         labeled: whether labels are needed. If not, they are read only if every example has one.
-        on_error: "fail" at the first row that lacks a text, a label or another column, or "skip"
-            such rows and log their number.
+        on_error: "fail" raises an error at the first row that lacks a text, a label or another
+            column. "skip" leaves such rows out and logs their number.
 
     Raises:
         InputError: if the file or a column is not found, or a row lacks a text or a label; the
-            message names the file and the line. An empty text is a text.
+            message names the file and the line. An empty text is allowed.
     """
     table = read_table(path, format=format, header=header, on_error=on_error)
     found = _find_columns(table, columns or Columns(), header, labeled)

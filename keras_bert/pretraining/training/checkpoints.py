@@ -95,7 +95,9 @@ def write_checkpoint(
     best: int | None = None,
     good: int | None = None,
 ) -> None:
-    """Writes a checkpoint, then deletes others, except the last `keep`, the best and a good one.
+    """Writes a checkpoint, then deletes all others but the last `keep`, the best and a good one.
+
+    The good one is the last checkpoint before the loss rose.
 
     Args:
         directory: directory of all checkpoints of the run.
@@ -126,7 +128,10 @@ def write_checkpoint(
 
 
 def remove_passed_over(directory: Path, step: int) -> None:
-    """Removes checkpoints after the restored step. Otherwise they would count as the last ones."""
+    """Removes checkpoints after the restored step.
+
+    Otherwise the removed checkpoints would count among the last checkpoints, which are kept.
+    """
     for path in checkpoint_paths(directory):
         if path > checkpoint_path(directory, step):
             logger.warning(
@@ -173,7 +178,7 @@ def checkpoint_path(directory: Path, step: int) -> Path:
 
 
 def checkpoint_paths(directory: Path, last_step: int | None = None) -> list[Path]:
-    """Returns the checkpoints in order. If `last_step` is given, only those up to this step."""
+    """Returns the paths of the checkpoints in the order of their steps, up to `last_step`."""
     paths = sorted(directory.glob("step-*"))
     return [p for p in paths if last_step is None or p <= checkpoint_path(directory, last_step)]
 

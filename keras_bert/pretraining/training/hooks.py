@@ -143,7 +143,7 @@ class CheckpointWriter:
     snapshot: Callable[[], Snapshot] | None
 
     def __post_init__(self) -> None:
-        self._failures: list[BaseException] = []  # errors of the last writes in a row
+        self._failures: list[BaseException] = []  # errors of writes since the last successful write
 
     def save(self, step: int) -> None:
         """Starts to write a checkpoint, unless one of this step exists."""
@@ -202,9 +202,9 @@ LOOKS = 10
 class LossWatch:
     """Watches the loss of a run for divergence.
 
-    The loss diverges if its median over `LOOKS` looks is more than twice the lowest median so far,
-    and more than half of the first loss. So a single bad batch does not end a run. But a run that
-    has lost most of its progress ends, long before its loss is NaN or infinite.
+    The loss diverges if its median over the last `LOOKS` loops of steps is more than twice the
+    lowest median so far, and more than half of the first loss. So a single bad batch does not end a
+    run. But a run that has lost most of its progress ends, long before its loss is NaN or infinite.
 
     Args:
         rows: rows of the log of a run that continues.
@@ -222,7 +222,7 @@ class LossWatch:
     def trouble(self, step: int, numbers: Mapping[str, float]) -> str:
         """Returns a description of the problem at a step, or "" without a problem.
 
-        Then the attribute `good_step` is the last step without a problem.
+        After the call, the attribute `good_step` is the last step whose loss was within the limit.
 
         Args:
             step: step of the numbers.
@@ -267,7 +267,7 @@ class BatchRamp:
 
     @functools.cached_property
     def begins(self) -> dict[int, int]:
-        """First steps at which the batch size is new, in order, each with the batch size."""
+        """Each batch size, in order, by the first step that has it."""
         doublings = (self.full // self.first).bit_length() - 1
         return {
             -(-self.steps * n // max(doublings, 1)): self.first << n for n in range(doublings + 1)
@@ -282,7 +282,7 @@ class BatchRamp:
         return min((begin - step for begin in self.begins if begin > step), default=sys.maxsize)
 
     def steps_for(self, epochs: float, examples: int) -> int:
-        """Returns the number of steps for these epochs. The last batch is filled up."""
+        """Returns the number of steps for these epochs. An epoch's last batch counts as full."""
         step = 0
         while epochs > 0 and step < self.steps:
             step += self._steps_from(step, math.ceil(min(epochs, 1) * examples))

@@ -34,7 +34,7 @@ def make_preprocessor(config: PretrainingConfig) -> Preprocessor:
 
 
 def _tokenizer(config: PretrainingConfig) -> Tokenizer:
-    """Loads the tokenizer of `data.vocabulary`, or the tokenizer of the source model."""
+    """Loads the tokenizer of `data.vocabulary`, of the initial checkpoint or of the teacher."""
     data, source = config.data, config.model.init_checkpoint
     given = source or config.objective.teacher
     own = open_checkpoint(given)[1].preprocessor if given else None
@@ -105,7 +105,7 @@ def make_examples(
 
 
 def first_index(examples: Examples, name: str) -> AnyExampleIndex:
-    """Returns the index of the first epoch's examples. All held-out examples are in one epoch.
+    """Returns the index of the first epoch's examples. For held-out text, only this epoch is used.
 
     Raises:
         InputError: if the text is too short.

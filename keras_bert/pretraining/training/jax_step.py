@@ -1,8 +1,8 @@
 """The training step on Keras' JAX backend. It does not need TensorFlow.
 
-The step computes the same as `keras_bert.pretraining.training.step`. Each of several devices has
-a copy of the weights and a part of the batch. But in the code, an array is the whole batch, so
-sums, clipping and dropout do not depend on the number of devices.
+The step computes the same as `keras_bert.pretraining.training.step`. If there are several devices,
+each device has a copy of the weights and a part of the batch. But in the code, an array is the
+whole batch, so sums, clipping and dropout do not depend on the number of devices.
 """
 
 import dataclasses
@@ -31,7 +31,10 @@ from keras_bert.pretraining.objectives.registry import OBJECTIVES, Objective
 
 
 class TrainingState(NamedTuple):
-    """State of the training: lists in the order of `JaxTrainingStep.names`, and number of steps."""
+    """State of the training: `iterations` is the number of steps done.
+
+    The lists have an array for each weight, in the order of `JaxTrainingStep.names`.
+    """
 
     values: list[jax.Array]
     momentums: list[jax.Array]

@@ -16,7 +16,7 @@ from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
 from keras_bert.pretraining.data.corpus import TokenizedCorpus
 
 RUN = "pretraining.json"
-"""File that marks the directory of a run. It holds the configuration."""
+"""File that marks the directory of a run. It holds the result of `describe_run`."""
 
 _PARTS = {
     "corpus": "text or the vocabulary",
@@ -29,7 +29,8 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
     """Checks that a directory is missing, empty, or the directory of the same run.
 
     Raises:
-        InputError: if the directory holds something else, or the description of its run is damaged.
+        InputError: if the directory holds other files or a run with other options, or the
+            description of its run is damaged.
     """
     remove_scratch(directory)  # left by a run that was killed here
     if not directory.exists() or not any(directory.iterdir()):

@@ -20,7 +20,7 @@ LOG = "log.jsonl"
 class RunLog:
     """The log of a run: `log.jsonl` and `tensorboard/` in the run's directory.
 
-    If a run continues from a step, it first removes the rows after this step. So at the end, the
+    If a run continues from a step, the rows after this step are removed first. So at the end, the
     log is the same as without an interruption.
 
     Args:
@@ -65,12 +65,12 @@ class RunLog:
             self._summarize(row)
 
     def find(self, event: str, step: int | None = None) -> dict[str, Any] | None:
-        """Returns the last row of an event or, if a step is given, the row of the event then."""
+        """Returns the last row of an event or, if a step is given, the event's row at this step."""
         rows = [r for r in self.rows if r["event"] == event and step in (None, r["step"])]
         return rows[-1] if rows else None
 
     def best_step(self) -> int | None:
-        """Returns the step with the lowest held-out loss."""
+        """Returns the step with the lowest held-out loss, or None. Step 0 does not count."""
         rows = [row for row in self.rows if row["event"] == "validation" and row["step"]]
         return min(rows, key=lambda row: row["loss"])["step"] if rows else None
 

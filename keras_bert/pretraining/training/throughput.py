@@ -186,7 +186,7 @@ _TPU_TYPE = (
 
 
 def peak_teraflops(strategy: tf.distribute.Strategy) -> float | None:
-    """Returns the peak speed of a replica in TFLOP/s, or None if no table has its device."""
+    """Returns the peak speed of a replica in TFLOP/s, or None if the tables lack its device."""
     import tensorflow as tf  # peak_of_gpu also serves the JAX backend
 
     if isinstance(strategy, tf.distribute.TPUStrategy):

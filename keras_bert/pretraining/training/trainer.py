@@ -160,7 +160,7 @@ class Trainer:
             full=schedule.batch_size,
             steps=schedule.batch_ramp_steps or 0,
         )
-        # Epochs differ a little in length. The length of the first one counts.
+        # Epochs differ a little in length. The first epoch's length decides the number of steps.
         self.steps = schedule.steps or self.ramp.steps_for(
             schedule.epochs or 0, self.examples_per_epoch
         )
