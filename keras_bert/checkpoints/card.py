@@ -97,7 +97,7 @@ def write_card(
     """Writes a model's card.
 
     If a person wrote or changed the earlier card, the earlier card is kept, and a warning says so.
-    Only a `card` that is a whole text replaces it. Lone surrogates become U+FFFD.
+    Only a `card` that is a whole text replaces the earlier card. Lone surrogates become U+FFFD.
 
     Args:
         directory: directory to write to.
@@ -123,7 +123,7 @@ def write_card(
 
 
 def read_card_data(directory: Path, model: keras.Model | None = None) -> ModelCardData:
-    """Reads the data from a directory's card that cannot be derived from the directory's model.
+    """Reads from a directory's card the data that cannot be derived from the directory's model.
 
     If this package did not write the card, or no `model` is given, reads only the license and the
     language.

@@ -40,8 +40,8 @@ class Contents(NamedTuple):
         source: the tensors.
         table: links from this package's names to the tensors' names. The table has one layer more
             than the configuration, so that `check_layers` finds extra layers.
-        errors: reasons why the saved task cannot be built; other tasks can. The key is the option
-            that replaces the wrong value, or "task".
+        errors: reasons why the saved task cannot be built. Other tasks can be built. The key is the
+            option that replaces the wrong value, or "task".
         unless_asked: task to build by default; None means the saved task.
     """
 

@@ -90,8 +90,8 @@ def open_consistently(path: Path, open_files: Callable[[], Opened]) -> Opened:
 def _state(directory: Path) -> dict[str, tuple[int, ...]]:
     """Returns inode, size and times of the files that a format reads.
 
-    If a save is still moving its files into place, the result also has `SAVED`. It has no other
-    hidden name.
+    If a save is still moving its files into place, the result also has `SAVED`. Other hidden names
+    are left out.
     """
     state: dict[str, tuple[int, ...]] = {}
     with contextlib.suppress(OSError), os.scandir(directory) as entries:

@@ -139,7 +139,7 @@ class SafetensorsFiles:
         return file.array(_TYPES[kind], start, shape)
 
     def where(self, name: str) -> str:
-        """Returns the path of a tensor's file, or of the first file."""
+        """Returns the path of a tensor's file, or of the first file if there is no such tensor."""
         return str(self._places[name].file.path if name in self._places else self._files[0])
 
 

@@ -2,7 +2,7 @@
 
 A directory holds `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*`. The code of
 github.com/google-research/bert always uses the tanh approximation for `"gelu"` and 1e-12 for the
-LayerNorm's epsilon. It ignores unknown fields of `bert_config.json`, so this module adds
+LayerNorm's epsilon. That code ignores unknown fields of `bert_config.json`, so this module adds
 `do_lower_case` and, for classifiers, the labels as transformers writes them.
 
 TF Model Garden names tensors by paths of objects. Its names were taken from the converters of
@@ -135,9 +135,9 @@ def save_google(model: keras.Model, directory: str | os.PathLike) -> None:
 class _TensorFlowCheckpoint:
     """Tensors of a TensorFlow checkpoint, without the optimizer's tensors.
 
-    Tensors of TF Model Garden get short names, without the prefix `model/` and without the suffix.
-    TF Model Garden numbers the encoder's parts, from 0 (token embedding) to the last (pooler). The
-    short names have words in place of these numbers.
+    Tensors of TF Model Garden get short names, without the prefix `model/` and the suffix
+    `/.ATTRIBUTES/VARIABLE_VALUE`. TF Model Garden numbers the encoder's parts, from 0 (token
+    embedding) to the last (pooler). The short names have words in place of these numbers.
     """
 
     def __init__(self, prefix: Path):

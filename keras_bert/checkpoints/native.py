@@ -3,7 +3,8 @@
 keras_bert.json        format version, class and configuration of the model
 weights.safetensors    weights by the names of `saved_weights`
 README.md              the model card
-preprocessor.json, vocab.txt    preprocessor and tokenizer, if the model has them
+preprocessor.json      the preprocessor, if the model has one
+vocab.txt              the vocabulary of WordPiece; other tokenizers have other files
 """
 
 import functools
@@ -52,7 +53,10 @@ def save_native(model: keras.Model, directory: str | os.PathLike, card: Card = N
 
 
 def write_native(model: keras.Model, path: Path, tensors: Mapping[str, Any] | None = None) -> None:
-    """Writes a model's files into a new directory; `tensors`, if given, replace its weights."""
+    """Writes a model's files into a new directory. If `tensors` are given, writes them as weights.
+
+    Otherwise, writes the weights that the model has now.
+    """
     path.mkdir()
     save_tensors(saved_weights(model) if tensors is None else tensors, path / WEIGHTS)
     preprocessor = getattr(model, "preprocessor", None)

@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
 
     @property
     def null_difference(self) -> float:
-        """`null_score` minus the best answer's score; infinity if there is no answer."""
+        """`null_score` minus the best answer's score; infinity if `answers` is empty."""
         return self.null_score - self.answers[0].score if self.answers else np.inf
 
 
@@ -87,7 +87,7 @@ def candidates_of(
 def _best_pairs(
     start_logits: np.ndarray, end_logits: np.ndarray, count: int, max_tokens: int
 ) -> list[tuple[float, int, int]]:
-    """Returns the best spans: score, first token and last token. Logits of -inf are excluded.
+    """Returns the score, first token and last token of the best spans, without scores of -inf.
 
     Args:
         start_logits: `[T]`.
@@ -130,7 +130,7 @@ def choose(
         candidates: candidates for the answer.
         null_threshold: the question has no answer if `null_difference` is above this number. None
             means that every question has an answer unless its context is empty.
-        n_best: number of candidates to return, if more than 1.
+        n_best: number of candidates to return under the key `n_best`. 1 leaves out this key.
 
     Returns:
         A dictionary: `answer`, `start`, `end` and `score`, the answer's probability among the

@@ -19,8 +19,9 @@ PROBLEM_TYPES = ("single_label", "multi_label", "regression")
 class SequenceClassifier(Task):
     """An encoder with a linear layer on one vector per text (BERT, section 4.1).
 
-    If the encoder's configuration has a `classifier_activation`, the head has a dense layer. By
-    default, it then takes the first token instead of the pooler's output, as in RoBERTa's code.
+    If the encoder's configuration has a `classifier_activation`, the head has a dense layer, unless
+    `pooling` is "pooled". By default, a head with a dense layer takes the first token instead of
+    the pooler's output, as in RoBERTa's code.
 
     Args:
         encoder: the encoder.

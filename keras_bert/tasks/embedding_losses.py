@@ -44,20 +44,20 @@ class CosineSimilarityLoss(keras.losses.Loss):
 class ContrastiveLoss(keras.losses.Loss):
     """Cross-entropy of finding an anchor's own text among the texts of the batch.
 
-    See Henderson et al. 2017, section 4, https://arxiv.org/abs/1705.00652. This loss has the cosine
-    instead of the inner product. Other names are multiple negatives ranking and InfoNCE. The
-    candidates of every anchor are all texts of the batch that are not anchors, hard negatives
-    included. So a larger batch is harder. With several replicas or gradient accumulation,
-    candidates come from one micro-batch of one replica.
+    See Henderson et al. 2017, section 4, https://arxiv.org/abs/1705.00652. This loss compares
+    vectors by the cosine instead of the inner product. Other names of the loss are multiple
+    negatives ranking and InfoNCE. The candidates of every anchor are all texts of the batch that
+    are not anchors, hard negatives included. So a larger batch is harder. With several replicas or
+    gradient accumulation, candidates come from one micro-batch of one replica.
 
-    Targets are int32 `[B]`, a number for each anchor. If two anchors have the same number, the own
-    text of one does not count as wrong for the other. If all numbers differ, every other text is
-    wrong.
+    Targets are int32 `[B]`, a number for each anchor. If two anchors have the same number, the text
+    that belongs to one anchor does not count as wrong for the other anchor. If all numbers differ,
+    all other texts are wrong.
 
     Args:
         scale: factor of the cosines, the inverse of a temperature.
-        symmetric: whether the loss is the mean of two cross-entropies: of an anchor's own text
-            among all texts, and of a text's anchor among all anchors.
+        symmetric: whether the loss is the mean of two cross-entropies: of finding an anchor's own
+            text among all texts, and of finding a text's anchor among all anchors.
         **kwargs: `name`, `reduction` and `dtype`, as in every Keras loss.
     """
 

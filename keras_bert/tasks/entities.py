@@ -4,10 +4,11 @@ Ramshaw & Marcus 1995 (https://aclanthology.org/W95-0107), Sang & Veenstra 1999
 (https://aclanthology.org/E99-1023). The tag "O" marks a word outside of entities. Every other tag
 is a prefix, "-" and the entity's label, for example "B-PER". The scheme defines the prefixes:
 
-- "iob2": B is the first word of an entity, I every later word.
-- "iob1": I is every word of an entity, except that B is the first word of an entity that directly
-  follows another one with the same label.
-- "bioes": B, I and E are the first, inner and last words, S is the only word.
+- "iob2": B marks the first word of an entity, I marks every later word.
+- "iob1": I marks every word of an entity. But if an entity directly follows another entity with the
+  same label, B marks its first word.
+- "bioes": B, I and E mark the first, inner and last words of an entity. S marks the word of an
+  entity of one word.
 """
 
 import functools
@@ -31,8 +32,8 @@ def spans_of(tags: Sequence[str], scheme: str | None = None) -> list[Span]:
     Args:
         tags: tag of each word. A tag without a prefix, such as "PER", is read as "I-PER".
         scheme: if given, only entities whose tags follow this scheme are returned. None reads tags
-            of any scheme, as CoNLL's script and seqeval do. An entity then begins at B and at S. It
-            also begins at I and E, unless the tag before is B or I with the same label.
+            of any scheme, as CoNLL's script and seqeval do. Then an entity begins at every B and S.
+            An entity also begins at I and E, unless the tag before is B or I with the same label.
 
     Raises:
         InputError: if the scheme is unknown.
@@ -100,7 +101,8 @@ def tag_of(prefix: str, label: str) -> str:
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str | None:
     """Returns the scheme of many texts' tags, or None if the tags do not mark entities.
 
-    The scheme is "bioes" if there is an E or S, "iob2" if every entity begins with B, else "iob1".
+    The scheme is "bioes" if a tag begins with E or S, "iob2" if every entity begins with B, and
+    else "iob1".
     """
     sequences = list(sequences)
     tags = {tag for sequence in sequences for tag in sequence}
@@ -113,7 +115,7 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str | None:
 
 
 def allowed_transitions(labels: Sequence[str], scheme: str | None) -> np.ndarray:
-    """Returns which tags may follow which in a scheme.
+    """Returns for each pair of tags whether the second tag may follow the first in a scheme.
 
     Args:
         labels: L tags.

@@ -18,19 +18,18 @@ def fill_mask(
     Args:
         model: a `MaskedLanguageModel` or `PretrainingModel` with a preprocessor.
         texts: N texts with one mask or more each; a single text is a batch of one.
-        top_k: tokens per mask, the likeliest first.
+        top_k: number of tokens for each mask.
         batch_size: texts per step.
 
     Returns:
-        For every text and every mask in it, `top_k` dictionaries: `token`, as plain text, and
-        `score`, its probability. If the vocabulary's tokens include the space before a word,
-        `token` includes it, too (" sat").
+        For every text and every mask in the text, `top_k` dictionaries, the likeliest token first:
+        `token`, as plain text, and `score`, the token's probability. If the vocabulary's tokens
+        include the space before a word, `token` includes the space, too (" sat").
 
     Raises:
         InputError: if the model has no masked language model head, no preprocessor, or no mask in
-            its vocabulary.
-            Also if `top_k` is out of range, or if a text has no mask within the preprocessor's
-            `sequence_length`.
+            its vocabulary; if `top_k` is out of range; or if a text has no mask within the
+            preprocessor's `sequence_length`.
 
     Example:
         >>> fill_mask(model, ["the [MASK] sat on the mat"])[0][0][0]

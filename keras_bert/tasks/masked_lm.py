@@ -26,7 +26,7 @@ class MaskedLanguageModel(Task):
             positions: the enhanced mask decoder of DeBERTa (He et al. 2020,
             https://arxiv.org/abs/2006.03654, section 3.2).
         legacy: whether files for transformers use the older names of the head's tensors, in
-            families that have two sets of names. It has no other effect.
+            families that have two sets of names. This argument has no other effect.
         **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
 
     Raises:
@@ -88,7 +88,7 @@ class MaskedLanguageModel(Task):
     def score(self, outputs: Mapping[str, Any], masked_positions: Any = None) -> Any:
         """Returns logits for the outputs of `encode`.
 
-        They are `[B, T, V]`, or `[B, P, V]` if `masked_positions` `[B, P]` are given.
+        The logits are `[B, T, V]`, or `[B, P, V]` if `masked_positions` `[B, P]` are given.
         """
         x = outputs["decoded_output" if self.enhanced else "sequence_output"]
         return self.head(x, self.encoder.embeddings.token_embedding, masked_positions)

@@ -44,7 +44,7 @@ class PretrainingModel(Task):
 
         Args:
             inputs: the encoder's inputs. `masked_positions` `[B, P]` int32 selects the positions to
-                score; without it, all are scored.
+                score. Without `masked_positions`, all positions are scored.
 
         Returns:
             `mlm_logits` `[B, P, V]` (or `[B, T, V]`) and `nsp_logits` `[B, 2]`. Class 0 means that

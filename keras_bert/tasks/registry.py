@@ -18,7 +18,7 @@ class TaskEntry(NamedTuple):
     Args:
         class_name: name of the task's class in `keras_bert`.
         module: module of the class, below `keras_bert`; imported when the class is needed.
-        heads: names in checkpoints of the parts of the task's head.
+        heads: names that the parts of the task's head have in checkpoints.
         pooled: whether the head takes the pooler's output in every family.
         language_model: whether the model predicts masked tokens.
         windows: whether `predict_text` divides long texts into windows.

@@ -14,7 +14,7 @@ from keras_bert.tasks.task import Task
 class ReplacedTokenDetector(Task):
     """An encoder that predicts for every token whether it was replaced.
 
-    It is the discriminator of ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555).
+    This is the discriminator of ELECTRA (Clark et al. 2020, https://arxiv.org/abs/2003.10555).
 
     Args:
         encoder: the encoder.

@@ -162,7 +162,7 @@ class TokenClassifier(Task):
 
         Returns:
             N dictionaries. `tags` has a label for each word ("O" for a word without tokens).
-            `entities` are the same as in `predict_text`; `start` and `end` are positions in the
+            `entities` are dictionaries as in `predict_text`; `start` and `end` are positions in the
             sentence's words joined with spaces. An entity also has `words`: the index of its first
             word, and the index of the word after its last.
 

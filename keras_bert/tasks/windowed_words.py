@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # keras_bert.text needs TensorFlow, but a task does not
     from keras_bert.text.words import Words
 
 OUTSIDE = "O"
-LONGEST_PATH = 1024  # words in one sequence of the CRF, whose cost grows with its square
+LONGEST_PATH = 1024  # words in one sequence of the CRF; the cost grows with the square of this
 _LOGITS_AT_ONCE = 1 << 22  # in a batch of the CRF
 
 

@@ -197,9 +197,9 @@ def read_arguments(
     *,
     outputs: int | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns the valid arguments of the task's constructor, and messages about invalid ones.
+    """Returns the valid arguments of the task's constructor, and messages about invalid arguments.
 
-    Both are by the argument's name.
+    Both dictionaries have the arguments' names as keys.
 
     Args:
         path: the file, for messages.

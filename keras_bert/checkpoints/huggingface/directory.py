@@ -153,8 +153,8 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Ca
     """Writes a directory for transformers with its card, complete or not at all.
 
     As in transformers, a pooler that the task does not use is left out. To keep the pooler, save
-    `model.encoder`. DeBERTa's enhanced mask decoder is written under its authors' names. A warning
-    says that transformers ignores it.
+    `model.encoder`. The tensors of DeBERTa's enhanced mask decoder get the names that its authors
+    use. A warning says that transformers ignores this decoder.
 
     Raises:
         InputError: if transformers cannot express the model, or the directory holds something other

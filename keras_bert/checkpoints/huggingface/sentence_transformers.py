@@ -30,7 +30,7 @@ MODULES, CONFIGURATION, LENGTH = "modules.json", "config.json", "sentence_bert_c
 OPTIONS = "config_sentence_transformers.json"
 _FLAG = "pooling_mode_"
 _FLAGS = {"mean": "pooling_mode_mean_tokens", "first": "pooling_mode_cls_token"}
-_NAMES = {"mean": "mean", "cls": "first"}  # names in newer releases
+_NAMES = {"mean": "mean", "cls": "first"}  # names of the poolings in newer releases
 _SUPPORTED = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 _EARLIER = functools.partial(
     replaceable_files,
@@ -49,9 +49,9 @@ def open_sentence_transformers(directory: Path) -> Contents:
     """Returns the contents of a directory of sentence-transformers.
 
     By default, the directory opens as the `Encoder` that its `config.json` describes. With
-    `task="embedder"`, it opens as a `TextEmbedder`, unless `TextEmbedder` does not support its
-    modules or its pooling. A cross-encoder, whose only module is a Transformer, opens as the task
-    in its `config.json`.
+    `task="embedder"`, it opens as a `TextEmbedder`, unless `TextEmbedder` does not support the
+    directory's modules, pooling or `do_lower_case`. A cross-encoder, whose only module is a
+    Transformer, opens as the task in its `config.json`.
 
     Raises:
         CheckpointError: if a file is missing or damaged.

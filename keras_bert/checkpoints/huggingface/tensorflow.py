@@ -82,7 +82,7 @@ class HDF5Files:
         """Returns a tensor by its name.
 
         Raises:
-            CheckpointError: if the tensor cannot be read, or the file has two values of it.
+            CheckpointError: if the tensor cannot be read, or the file has different values of it.
         """
         path = self.where(name)
         try:
@@ -97,7 +97,7 @@ class HDF5Files:
         return first
 
     def where(self, name: str) -> str:
-        """Returns the path of a tensor's file, or of the first file."""
+        """Returns the path of a tensor's file, or of the first file if there is no such tensor."""
         return str(self._places[name][0][0] if name in self._places else self._paths[0])
 
 

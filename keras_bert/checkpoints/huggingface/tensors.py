@@ -62,7 +62,7 @@ def links_of(
 
 
 def output_layer(family: ModuleType) -> tuple[str, str]:
-    """Returns transformers' names of the masked language model's output layer and head's bias.
+    """Returns transformers' names of a masked language model's output layer and of its head's bias.
 
     If the output layer is not tied, the layer and the head both have a bias, and only the layer's
     bias is used.
@@ -85,7 +85,8 @@ class RenamedTensors:
     """Tensors of a source under the names in the family's table.
 
     Older files call a LayerNorm's weight and bias gamma and beta. Files of an encoder without a
-    head leave out the prefix. In some families, the masked language model has two sets of names.
+    head leave out the family's prefix, such as `bert.`. In some families, the masked language model
+    has two sets of names.
 
     If a file has one tensor under several names, the value that transformers would use counts. If
     the values differ, a warning lists the names.

@@ -64,7 +64,10 @@ class TextFiles:
 
     @property
     def complete(self) -> bool:
-        """Whether `tokenizer.json` describes the whole tokenizer, without a class's defaults."""
+        """Whether `tokenizer.json` describes the whole tokenizer.
+
+        This is so if the files name a generic class, which has no defaults of its own.
+        """
         return self._named_class[1] in _NO_CLASS_OF_ITS_OWN
 
     @property
@@ -213,7 +216,7 @@ class TextFiles:
         """Checks that a `complete` `tokenizer.json` puts cls before a text and separator after it.
 
         Raises:
-            OtherTokenizerError: if it adds other tokens.
+            OtherTokenizerError: if `tokenizer.json` adds other tokens.
         """
         if not (self.complete and self.tokenizer):
             return

@@ -26,7 +26,7 @@ def read(files: TextFiles) -> WordPiece:
 
     As in transformers, the vocabulary of `tokenizer.json` takes precedence over `vocab.txt`. The
     options of normalization come from `tokenizer_config.json`; by default, the model is uncased. If
-    the files name no class or a generic class, the options come from `tokenizer.json`.
+    the files name a generic class, the options come from `tokenizer.json`.
     """
     model, normalizer = files.part("model"), files.part("normalizer")
     if files.complete:
