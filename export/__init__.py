@@ -8,7 +8,7 @@
     export.check_accuracy(model, "model-dynamic.onnx", examples, max_drop=0.5, quantize="dynamic")
     print(export.verify(model, ["served/1", "model.tflite", "model.onnx"], texts))
 
-Each function is imported when it is first used, because it imports TensorFlow.
+The functions need TensorFlow, so each function is imported only when it is first used.
 """
 
 from typing import TYPE_CHECKING

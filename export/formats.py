@@ -3,8 +3,8 @@
 A format is an entry of `FORMATS` and a private package with two modules:
 
 - `convert` has a function with the format's name, which writes an artifact and returns its path. It
-  also has `check_arguments`, which takes the same arguments without the path, and raises an
-  `InputError` for bad ones.
+  also has `check_arguments`, which takes the same arguments without the path. If an argument is
+  wrong, `check_arguments` raises an `InputError`.
 - `runtime` runs an artifact. It has `PACKAGE`, the name of the runtime's package, and `prepare`,
   which `worker.py` calls.
 
@@ -48,12 +48,12 @@ class Option:
             a file of texts.
         metavar: the value's name in the help text.
         minimum: lowest value.
-        choices: allowed values. If it is empty, any value is allowed.
-        quantizations: quantizations that use the option. If it is empty, all use it.
+        choices: allowed values; empty if any value is allowed.
+        quantizations: quantizations that use the option; empty if all quantizations use it.
         required: whether these quantizations need the option.
         reason: why only these quantizations use the option, for messages.
-        for_texts: whether the option also changes how the model reads texts. Then it is allowed
-            with every format.
+        for_texts: whether the option also changes how the model reads texts. Such an option is
+            allowed with every format.
     """
 
     name: str
@@ -314,7 +314,7 @@ def check_directory(directory: Path, pages: Iterable[str]) -> None:
     """Checks that a directory holds only artifacts.
 
     Args:
-        directory: directory to write artifacts to. It need not exist.
+        directory: directory to write artifacts to, which may be missing.
         pages: names of other files that the directory may hold.
 
     Raises:

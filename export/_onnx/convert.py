@@ -36,7 +36,8 @@ def onnx(
     The inputs are `token_ids`, `segment_ids`, `padding_mask` int32 `[batch, sequence]`. The
     outputs are float32 and have the same names as in the signature `ids` of a SavedModel. If the
     model has labels, the file's metadata has their names under `labels`, as a JSON list. The file
-    uses only standard operators of ONNX. Its weights have the names of the model's weights.
+    uses only standard operators of ONNX. The weights in the file have the names of the model's
+    weights.
 
     With `text`, a classifier or an embedder takes strings, `text` `[batch]`. A classifier also
     gives `labels` `[batch, L]` and, if a text has one label, `label` `[batch]`. A regression gives
@@ -146,8 +147,8 @@ def _convert(model: Any, opset: int, quantize: str, keep_float: Sequence[str]) -
 def _share_tables(graph: Any) -> None:
     """Stores an embedding table only once if it is also an output matrix.
 
-    tf2onnx stores the transposed matrix as a second copy. Here the graph transposes the table
-    instead, which the runtime does once, while it loads the file.
+    tf2onnx stores the transposed matrix as a second copy. This function replaces the copy by a
+    node that transposes the table. The runtime runs this node once, while it loads the file.
     """
     from onnx import helper, numpy_helper
 

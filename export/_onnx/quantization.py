@@ -139,7 +139,7 @@ def _replace_product(
     (number,) = _insert(graph, node, "Cast", [total], f"{name}_Cast", to=_FLOAT32.value)
     (scales,) = _insert(graph, node, "Mul", [row_scale, scale], f"{name}_scale")
     (product,) = _insert(graph, node, "Mul", [number, scales], f"{name}_product")
-    if largest is not None:  # as part of `scales`, onnxruntime would take it for a scalar
+    if largest is not None:  # not part of `scales`, which onnxruntime would take for a scalar
         (product,) = _insert(graph, node, "Mul", [product, largest], f"{name}_rows")
     _replace(graph, node, product)
 

@@ -1,9 +1,9 @@
-"""Adds a tokenizer of onnxruntime-extensions to an ONNX file, so that it takes texts.
+"""Adds a tokenizer of onnxruntime-extensions to an ONNX file, so that the file takes texts.
 
-The tokenizers of onnxruntime-extensions differ from this package's tokenizers. Its WordPiece strips
-the accents of only a few letters and keeps control characters. If a piece of a word is not in the
-vocabulary, the library keeps the earlier pieces of the word, but BERT replaces the whole word by
-`[UNK]`. `tests/export/test_onnx_text.py` counts the differences.
+The tokenizers of onnxruntime-extensions differ from this package's tokenizers. The library's
+WordPiece strips the accents of only a few letters and keeps control characters. If a piece of a
+word is not in the vocabulary, the library keeps the earlier pieces of the word, but BERT replaces
+the whole word by `[UNK]`. `tests/export/test_onnx_text.py` counts the differences.
 
 A program that opens such a file must register the library:
 `SessionOptions.register_custom_ops_library(onnxruntime_extensions.get_library_path())`.

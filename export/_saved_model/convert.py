@@ -91,9 +91,9 @@ def saved_model(
         `NextSentencePredictor`: `logits` `[N, 2]`; `MultipleChoice`: `logits` `[N]`, one for
             each pair of a question and a choice.
 
-    Texts with entities, and contexts of questions, may have any length: long ones are divided into
-    windows, as in Keras. For all other outputs, a text is cut to `sequence_length` tokens. If a
-    signature takes text, T is the number of tokens of the longest text.
+    The entities' texts and the questions' contexts may have any length, because they are divided
+    into windows, as in Keras. For all other outputs, a text is cut to `sequence_length` tokens. If
+    a signature takes text, T is the number of tokens of the longest text.
 
     A process that loads the SavedModel needs TensorFlow and `import tensorflow_text`. TensorFlow
     Serving replays the requests of `assets.extra/tf_serving_warmup_requests` when it loads the
@@ -103,9 +103,9 @@ def saved_model(
         model: an `Encoder` or a task.
         directory: the directory to write. An earlier SavedModel of this package is replaced.
             TensorFlow Serving needs a number as the directory's name.
-        version: number of the model's version. If it is given, the model is written to a
-            subdirectory with this name. Then `directory` is TensorFlow Serving's base path, and
-            may hold other versions.
+        version: number of the model's version. With a version, the model is written to a
+            subdirectory with this number as its name. Then `directory` is TensorFlow Serving's base
+            path, and may hold other versions.
         names: names of the inputs of `ids`: "keras_bert", "huggingface" (`input_ids`,
             `token_type_ids`, `attention_mask`) or "tfhub" (`input_word_ids`, `input_type_ids`,
             `input_mask`).

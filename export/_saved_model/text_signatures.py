@@ -29,7 +29,8 @@ class TextSignature:
             function of the inputs.
         predict: function of the model, the texts of each input, and `top_k`. Returns the answers
             of the Keras model, one for each of N texts.
-        read: function of the signature's outputs as arrays. Returns them in the form of `predict`.
+        read: function of the signature's outputs as arrays. Returns the answers in the form of
+            `predict`.
         sample: function of the model. Returns texts for each input. On these texts, the signature
             is compared with the Keras model.
     """
@@ -43,7 +44,9 @@ class TextSignature:
 
 
 def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
-    """Builds all signatures of a SavedModel that take strings. They share one graph of the model.
+    """Builds all signatures of a SavedModel that take strings.
+
+    All signatures but `fill_mask` call the same function of ids.
 
     Args:
         model: a model with a preprocessor.

@@ -38,8 +38,8 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
     Args:
         preprocessor: the model's preprocessor.
         texts: texts to split, strings `[N]`.
-        first_texts: first texts of pairs, which begin every window. They are cut to at most
-            `LONGEST_FIRST` tokens and at most half of the text tokens that fit into a window.
+        first_texts: first texts of pairs. Every window of a pair begins with the first text, cut to
+            at most `LONGEST_FIRST` tokens and at most half of the text tokens in a window.
     """
     tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
     length = preprocessor.sequence_length

@@ -81,11 +81,11 @@ def tflite(
         path: the file, replaced if it exists.
         quantize: "none"; "float16" (weights in half precision); "dynamic" (weights in int8,
             activations quantized while the file runs); "int8" (both in int8, only from ids).
-        sequence_length: number of tokens L. It fixes the shape of ids to `[batch_size, L]`, for
+        sequence_length: number of tokens L. If given, ids have the shape `[batch_size, L]`, for
             delegates that need static shapes. By default, a file takes any shape `[N, T]`. But
             with `text` or `metadata`, T is always fixed: to L, or to the preprocessor's length.
         batch_size: number of texts that the file takes at once. By default, the number is 1 if ids
-            have a fixed length, and free otherwise. With `text`, it is free by default.
+            have a fixed length, and free otherwise. With `text`, the number is free by default.
         representative: for "int8", inputs to measure the ranges of values on: some hundred typical
             texts, a tuple of two lists of texts for pairs, or ids `[N, T]` by name.
         keep_float: for "int8", layers that stay float32, given by parts of their names, with `*`

@@ -17,7 +17,10 @@ from keras_bert.export.signatures import ids_of
 from keras_bert.layers.encoder import Encoder
 
 MASK_VALUE = -100.0
-"""Value for masked attention logits. It is small, because mask and logits share one int8 scale."""
+"""Value for masked attention logits. A lower value would need too much of the range of int8.
+
+The mask and the logits share one int8 scale.
+"""
 
 Rows = list[dict[str, np.ndarray]]
 

@@ -68,8 +68,8 @@ class PhoneTokenizer:
         """Returns ids int32 `[N, (tokens)]` of texts `[N]`."""
         if self._tokenizer.kind == "wordpiece":
             return self._tokenizer.tokenize(texts)
-        # The operator reads the whole text, so very long texts get wrong pieces: it adds the scores
-        # in single precision. `text/sentencepiece/tokenizer.py` explains this.
+        # The operator gets the whole text and adds scores in single precision, so it finds wrong
+        # pieces in texts of megabytes (see `text/sentencepiece/tokenizer.py`).
         pieces = self._tokenizer.fast_operation.tokenize(texts)
         return pieces.with_values(tf.gather(self._tokenizer.ids_of_pieces, pieces.values))
 
@@ -197,7 +197,7 @@ def _located(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tens
     """Returns the outputs of `_answers`, and `starts` and `ends` `[N, T]` int32.
 
     These are the tokens' positions in the last text, in characters (code points). Tokens outside
-    the last text have -1. If the tokenizer gives no positions, they are left out.
+    the last text have -1. If the tokenizer gives no positions, both outputs are left out.
     """
     if not tokenizer.has_offsets:
         return _answers(model, tokenizer, length, *texts)

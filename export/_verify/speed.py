@@ -39,7 +39,7 @@ class Speed:
 
     @property
     def spread(self) -> float:
-        """Largest spread of all latencies. It shows how noisy the machine was."""
+        """Largest spread of all latencies, which shows how noisy the machine was."""
         return max(timing.spread for timing in self.latencies.values())
 
 

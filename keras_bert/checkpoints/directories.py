@@ -62,8 +62,8 @@ def open_consistently(path: Path, open_files: Callable[[], Opened]) -> Opened:
 
     Args:
         path: the directory, or a file in it.
-        open_files: reads the small files and opens the weights. It is called again if a file was
-            replaced meanwhile.
+        open_files: function that reads the small files and opens the weights. If a file was
+            replaced meanwhile, the function is called again.
 
     Raises:
         CheckpointError: if files are replaced during each of many calls.

@@ -248,7 +248,7 @@ def write_progress(directory: Path, progress: Mapping[str, Any]) -> None:
     """Writes `progress.json` as the last file of a training state and flushes all files to disk.
 
     Args:
-        directory: directory of the training state. It still has a temporary name.
+        directory: directory of the training state, which still has a temporary name.
         progress: values that JSON can hold.
     """
     checksums = {file.name: _checksum(file) for file in sorted(directory.glob("*.safetensors"))}

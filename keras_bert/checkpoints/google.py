@@ -5,7 +5,7 @@ github.com/google-research/bert always uses the tanh approximation for `"gelu"` 
 LayerNorm's epsilon. That code ignores unknown fields of `bert_config.json`, so this module adds
 `do_lower_case` and, for classifiers, the labels as transformers writes them.
 
-TF Model Garden names tensors by paths of objects. Its names were taken from the converters of
+TF Model Garden names tensors by paths of objects. The names here come from the converters of
 transformers (convert_bert_original_tf2_checkpoint_to_pytorch.py and
 convert_bert_token_dropping_original_tf2_checkpoint_to_pytorch.py) and of KerasNLP
 (tools/checkpoint_conversion), because no file of TF Model Garden was available.

@@ -1,7 +1,8 @@
 """Converts KerasHub's BERT: models in memory and preset directories.
 
-KerasHub is an optional dependency. Its encoder has the tanh approximation of GELU and a LayerNorm
-epsilon of 1e-12. Its masked language model head has the exact GELU and an epsilon of 1e-5.
+KerasHub is an optional dependency. KerasHub's encoder has the tanh approximation of GELU and a
+LayerNorm epsilon of 1e-12. KerasHub's masked language model head has the exact GELU and an epsilon
+of 1e-5.
 """
 
 import functools

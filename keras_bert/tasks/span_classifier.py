@@ -55,9 +55,9 @@ class SpanClassifier(Task):
     def default_loss(self) -> dict[str, keras.losses.Loss]:
         """Returns the losses of start and end; targets are positions of tokens, int32 `[B]` each.
 
-        Keras adds the two losses. Each is half of a cross-entropy, so the sum is the mean of both
-        cross-entropies, as in BERT's `run_squad.py`. If a question has no answer, both positions
-        are 0, the position of `[CLS]`.
+        Keras adds the two losses. Each loss is half of a cross-entropy, so the sum is the mean of
+        both cross-entropies, as in BERT's `run_squad.py`. If a question has no answer, both
+        positions are 0, the position of `[CLS]`.
         """
         return {name: HalfCrossentropy(from_logits=True) for name in ("start_logits", "end_logits")}
 

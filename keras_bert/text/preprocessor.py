@@ -82,7 +82,7 @@ class Preprocessor:
                 one. A tuple of two batches is a batch of pairs.
             return_offsets: whether to return the characters that each token covers.
             allow_special_tokens: whether `[MASK]` and other special tokens may be written in the
-                texts. Otherwise they are split like any other text.
+                texts. Otherwise, special tokens in the texts are split like any other text.
 
         Returns:
             A dictionary with `token_ids`, `segment_ids` and `padding_mask`, all int32

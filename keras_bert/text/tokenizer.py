@@ -147,7 +147,7 @@ class Tokenizer(abc.ABC):
         Args:
             texts: strings, UTF-8.
             allow_special_tokens: whether `[MASK]` and other special tokens may be written in the
-                texts. Otherwise they are split like any other text.
+                texts. Otherwise, special tokens in the texts are split like any other text.
         """
         texts = to_strings(texts)
         if self.added_tokens or allow_special_tokens:

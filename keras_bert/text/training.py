@@ -28,7 +28,7 @@ def count_words(lines: Iterable[str], split: Callable[[tf.Tensor], tf.Tensor]) -
 
     Args:
         lines: lines of text.
-        split: returns the words `[W]` of lines `[N]`. It becomes part of a `tf.function`.
+        split: function that returns the words `[W]` of lines `[N]`, for use in a `tf.function`.
     """
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])

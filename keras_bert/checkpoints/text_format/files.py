@@ -162,8 +162,8 @@ class TextFiles:
     def _added(self) -> dict[str, dict[str, Any]]:
         """Added tokens by content, with their options and ids, as transformers 5 reads them.
 
-        `added_tokens_decoder` takes precedence over all other files. If it exists, a class of
-        transformers reads only the vocabulary from `tokenizer.json`.
+        `added_tokens_decoder` takes precedence over all other files. If a file has this field, a
+        class of transformers reads only the vocabulary from `tokenizer.json`.
         """
         decoder = self.options.get("added_tokens_decoder")
         listed = self.tokenizer.get("added_tokens")

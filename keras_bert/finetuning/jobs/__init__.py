@@ -1,6 +1,6 @@
 """Jobs: how the models of each task are fine-tuned on labeled examples.
 
-There is one module for each task. It has the name of the task and defines `JOB`.
+There is one module for each task. The module has the name of the task and defines `JOB`.
 """
 
 import importlib

@@ -182,7 +182,7 @@ JOB = Job(
 
 
 def _groups(examples: SimilarityExamples) -> list[tuple[str, ...]]:
-    """Returns the texts of each example: the first text, the right one for it, and wrong ones."""
+    """Returns the texts of each example: the first text, its right text, and its wrong texts."""
     if isinstance(examples, TextExamples):
         columns = (examples.texts,) if examples.pairs is None else (examples.texts, examples.pairs)
         return list(zip(*columns, strict=True))

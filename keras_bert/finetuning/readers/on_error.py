@@ -25,8 +25,8 @@ def read_each(
     """Returns `read(item)` for each item.
 
     Args:
-        read: function that makes an example of an item. If the item cannot be used, it raises an
-            `InputError` that names the line.
+        read: function that makes an example of an item. If the item cannot be used, the function
+            raises an `InputError` that names the line.
         items: contents of the file.
         path: the file, for messages.
         on_error: "fail" raises the first error. "skip" leaves items with errors out, and logs

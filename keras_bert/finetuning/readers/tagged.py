@@ -59,8 +59,8 @@ def read_tagged(
 
     Args:
         path: the file.
-        format: "conll" or "jsonl". By default, it is "jsonl" if the file's name ends in ".jsonl"
-            or ".ndjson", else "conll".
+        format: "conll" or "jsonl". The default is "jsonl" if the file's name ends in ".jsonl" or
+            ".ndjson", and otherwise "conll".
         scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
         labeled: whether tags are needed. If not, they are read only if all sentences have them.
         on_error: "fail" raises an error at the first sentence that cannot be used. "skip" leaves
@@ -100,8 +100,8 @@ def read_conll(
 
     If the first line has a tab, tabs separate the columns, else spaces. A line that begins with
     -DOCSTART- begins a document. Documents are the groups of the examples. In CoNLL-U files, the
-    first column numbers the words. Lines with a range such as 1-2 or an empty node such as 1.1 are
-    not words, so they are left out.
+    first column numbers the words. Lines that begin with a range such as 1-2 or an empty node such
+    as 1.1 are left out, because they are not words.
 
     Args:
         path: the file.

@@ -32,7 +32,7 @@ class DataHost:
     Args:
         port: port of the dispatcher, to which runs connect. 0 means any free port.
         worker_port: port of the worker. 0 means any free port.
-        host: name of this machine for other hosts. It does not limit who can connect.
+        host: name of this machine for other hosts. The name does not limit who can connect.
         listen_on_all_interfaces: must be true, because TensorFlow's servers always listen on all
             interfaces. Anyone who can reach the ports can read and write files as this user, so a
             firewall must protect the ports.

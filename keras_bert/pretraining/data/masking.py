@@ -38,8 +38,8 @@ MASKING_UNITS = {
 class TokenMasking:
     """Selects tokens and replaces 80 % by `[MASK]` and 10 % by a random token; keeps 10 %.
 
-    Every selection depends only on (seed, epoch, example, position). So the batch size, the number
-    of workers and a restart do not change it.
+    Every selection depends only on (seed, epoch, example, position). So the selection is the same
+    for any batch size and any number of workers, and after a restart.
 
     Ordinary tokens are all tokens except special tokens. On average, exactly the ratio `rate` of
     the ordinary tokens is selected, because the number for an example is rounded up or down at
@@ -256,7 +256,7 @@ def score_words(unit: MaskingUnit, is_word: tf.Tensor, row: tf.Tensor) -> tf.Ten
     span = tf.where(is_word, _score(row, number) * _WORDS + left, 0)
     score = span
     for _ in boundaries:
-        # Continue the spans that began a word earlier. They end where there is no word.
+        # Continue the spans that began a word earlier. A span ends where there is no word.
         span = tf.pad(span, [[0, 0], [1, 0]])[:, :-1]
         goes_on = is_word & (span % _WORDS > 1)
         span = tf.where(goes_on, span - 1, 0)

@@ -1,8 +1,9 @@
 """Records: files of token ids that `keras-bert tokenize` made from text.
 
 A directory of records has shards and `manifest.json`, which is written last. A shard is a
-safetensors file of int32 vectors for one part of the text. It is mapped into memory, so NumPy and
-the graph can read any part of it. (A TFRecord file can only be read from beginning to end.)
+safetensors file of int32 vectors for one part of the text. Shards are mapped into memory, so NumPy
+and the graph can read any part of a shard. (A TFRecord file can only be read from beginning to
+end.)
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def entry(path: Path) -> dict[str, Any]:
 
 
 def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
-    """Opens the files of a directory. It must be complete and made with the same tokenizer."""
+    """Opens the files of a directory, which must be complete and made with the same tokenizer."""
     if not (directory / MANIFEST).is_file():
         raise InputError(
             f"{directory} is not finished; start the same keras-bert tokenize command again. It "

@@ -179,8 +179,8 @@ def split_tokens(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the indices of the tokens at which chunks begin, are split, and end, `[N]` each.
 
-    A chunk of one sentence is split before a word. If it has only one word, it is not split, and
-    the split is the end.
+    A chunk of one sentence is split before a word. A chunk of only one word is not split: its split
+    is its end.
     """
     start, end = corpus.sentence_splits[chunks.sentence], corpus.sentence_splits[chunks.end]
     split, draws = corpus.sentence_splits[chunks.split], rng.random(len(start))

@@ -38,14 +38,14 @@ def start_model(
     dtype: Any,
     **head: Any,
 ) -> Any:
-    """Makes the model of a task, with the weights of `model.init_checkpoint` if it is given.
+    """Makes the model of a task, with the weights of `model.init_checkpoint` if this is set.
 
     If the checkpoint lacks a head, the head is initialized at random, and a message is logged.
 
     Args:
         task: name of the task; see `keras_bert.load`.
-        encoder_config: configuration of the encoder. It differs from the checkpoint's configuration
-            only in options without weights, or in the pooler.
+        encoder_config: configuration of the encoder. This configuration differs from the
+            checkpoint's configuration only in options without weights, or in the pooler.
         config: configuration of the run.
         preprocessor: preprocessor of the model.
         dtype: dtype of the model.

@@ -267,7 +267,7 @@ class BatchRamp:
 
     @functools.cached_property
     def begins(self) -> dict[int, int]:
-        """Each batch size, in order, by the first step that has it."""
+        """Batch sizes in order. The key of a batch size is the first step with this size."""
         doublings = (self.full // self.first).bit_length() - 1
         return {
             -(-self.steps * n // max(doublings, 1)): self.first << n for n in range(doublings + 1)

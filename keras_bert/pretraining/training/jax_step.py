@@ -1,4 +1,4 @@
-"""The training step on Keras' JAX backend. It does not need TensorFlow.
+"""The training step on Keras' JAX backend, which does not need TensorFlow.
 
 The step computes the same as `keras_bert.pretraining.training.step`. If there are several devices,
 each device has a copy of the weights and a part of the batch. But in the code, an array is the
@@ -47,8 +47,8 @@ class JaxTrainingStep:
     """Trains a model step by step on the devices of `keras.distribution`.
 
     Args:
-        model: model of the objective. If it was made under `keras.distribution.DataParallel`, it is
-            trained on all of its devices.
+        model: model of the objective. A model that was made under `keras.distribution.DataParallel`
+            is trained on all devices of this distribution.
         schedule: function of the step, from 0 on. Returns the learning rate.
         objective: objective with the losses.
         optimizer: `adamw` or `lamb` of `keras_bert.optimizers.update_rules`.
@@ -56,8 +56,8 @@ class JaxTrainingStep:
             selects.
         betas: decay rates of the moments.
         epsilon: number added to the root of the second moment.
-        gradient_accumulation_steps: number of micro-batches in a step. Each is divided equally
-            among the devices.
+        gradient_accumulation_steps: number of micro-batches in a step. Each micro-batch is divided
+            equally among the devices.
         global_clipnorm: largest norm of the gradient, or None.
         seed: seed of dropout, combined with the step and the micro-batch.
 

@@ -65,7 +65,7 @@ def describe_run(
 
 
 def claim_directory(directory: Path, run: Mapping[str, Any]) -> None:
-    """Writes the description of a run, or compares it with the one in the directory.
+    """Writes the description of a run, or compares it with the description in the directory.
 
     Args:
         directory: directory of the run.

@@ -1,4 +1,4 @@
-"""One training step, the same on one device and on many.
+"""Training step that computes the same on one device and on many.
 
 A loss is a sum over predictions, divided by the number of predictions in the whole batch, over all
 replicas and micro-batches. Gradients are added over the replicas, then clipped, then applied once.

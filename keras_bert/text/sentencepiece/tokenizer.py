@@ -67,11 +67,11 @@ class SentencePiece(Tokenizer):
         first_tokens: tokens before the pieces.
         skipped_pieces: number of pieces, from the first on, that the vocabulary leaves out.
         last_tokens: tokens after the pieces.
-        normalization: names of `STEPS` in `character_map.py`. They are applied before the model's
-            own normalization.
+        normalization: names of `STEPS` in `character_map.py`. These steps are applied before the
+            model's own normalization.
         byte_fallback: whether a character without a piece becomes its bytes, if the model has
-            pieces for bytes. By default, it becomes the unknown token, as in Hugging Face's fast
-            tokenizers.
+            pieces for bytes. By default, such a character becomes the unknown token, as in Hugging
+            Face's fast tokenizers.
         split_digit_commas: whether a comma after a digit is a separate piece, as in ALBERT.
         mask_takes_space: as in `Tokenizer`.
         added_tokens: as in `Tokenizer`.

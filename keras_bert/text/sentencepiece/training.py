@@ -51,7 +51,7 @@ def learn_sentencepiece(
         normalization: names of `STEPS` in `character_map.py`; if given, they replace `lowercase`.
         special_tokens: special tokens by role, in the order of their ids.
         character_coverage: ratio of the text's characters that the pieces must cover. Rare
-            characters beyond it get no piece.
+            characters beyond this ratio get no piece.
 
     Raises:
         InputError: if a file cannot be used, the size is too small for the text's characters, a
