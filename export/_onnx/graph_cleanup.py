@@ -49,9 +49,9 @@ def tidy(model: onnx_ir.Model) -> None:
 
 
 def _eliminate_identities(model: onnx_ir.Model) -> None:
-    """Removes `Identity` nodes.
+    """Removes `Identity` nodes, except nodes that copy one output of the graph to another.
 
-    A node stays if it copies one output of the graph to another: the graph would lose an output.
+    Without such a node, the graph would lose an output.
     """
     twins = [
         node

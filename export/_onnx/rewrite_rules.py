@@ -54,7 +54,7 @@ def _last(shape: onnx_ir.Value) -> int | None:
 
 
 def _matrix(value: onnx_ir.Value) -> tuple[int | None, int | None]:
-    """Returns the rank and the number of columns of a value. An unknown number is None."""
+    """Returns the rank and the number of columns of a value, with None for unknown numbers."""
     if value.shape is not None:
         last = value.shape[-1] if len(value.shape) else None
         return len(value.shape), last if isinstance(last, int) else None

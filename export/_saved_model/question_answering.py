@@ -96,9 +96,9 @@ def best_spans(ids: Any, names: tuple[str, ...]) -> Callable[..., Tensors]:
 
 
 class _Spans(NamedTuple):
-    """Candidates for answers; X is their number.
+    """Candidates for answers, sorted by context; X is the number of candidates.
 
-    The candidates are sorted by context. Within a context, the best candidate comes first.
+    Within a context, the best candidate comes first.
     """
 
     sample_ids: tf.Tensor

@@ -162,10 +162,7 @@ SIGNATURES: dict[str, TextSignature] = {
 
 
 def text_signature(model: Any) -> TextSignature | None:
-    """Returns the entry of `SIGNATURES` for a model, or None.
-
-    The result is None if the model has no preprocessor, or its task has no entry.
-    """
+    """Returns the entry of `SIGNATURES` for the task of a model with a preprocessor, or None."""
     if getattr(model, "preprocessor", None) is None:
         return None
     return SIGNATURES.get(task_of(model) or "")

@@ -48,8 +48,8 @@ class Reader(NamedTuple):
     Args:
         name: name of the class.
         outputs: for each name of a model's output, the output's name in the class.
-        length: number of tokens that the class always passes to the model. If it is None, the
-            exported file sets the number.
+        length: number of tokens that the class always passes to the model, or None if the exported
+            file sets the number.
     """
 
     name: str

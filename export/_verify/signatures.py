@@ -41,12 +41,12 @@ class Signature:
 
     @property
     def length(self) -> int | None:
-        """Fixed number of tokens. None if the number is free, or the artifact takes texts."""
+        """Fixed number of tokens, or None if the number is free or the artifact takes texts."""
         return self.shape[1] if self.takes == "ids" and self.shape[1] > 0 else None
 
     @property
     def batch(self) -> int | None:
-        """Fixed batch size. None if the batch size is free."""
+        """Fixed batch size, or None if the batch size is free."""
         return self.shape[0] if self.shape[0] > 0 else None
 
     def inputs(self, texts: Any, ids: Arrays) -> Arrays:

@@ -183,8 +183,8 @@ def _characters_before(texts: tf.Tensor) -> tf.Tensor:
 def row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:
     """Returns the row of each value, `[values]`, with the dtype of the splits.
 
-    `RaggedTensor.value_rowids` makes a matrix in which all rows are as long as the longest row. If
-    one of many rows is very long, this matrix does not fit into memory.
+    `RaggedTensor.value_rowids` makes a matrix and pads all rows to the length of the longest row.
+    If one of many rows is very long, this matrix does not fit into memory.
     """
     values = tf.range(ragged.row_splits[-1])
     return tf.searchsorted(ragged.row_splits[1:], values, side="right", out_type=values.dtype)

@@ -94,7 +94,7 @@ class Tokenizer(abc.ABC):
 
         Normalizing twice gives the same result as once. The second value is two tensors, int32
         `[N, (characters)]`: the start and the end in the original text of each normalized
-        character. If the tokenizer does not normalize, the second value is None.
+        character. A tokenizer without normalization returns None as the second value.
         """
         return texts, None
 

@@ -1,4 +1,4 @@
-"""Class `Job`. A job converts a task's examples to rows, targets, predictions and metrics."""
+"""Class of the jobs, which convert examples to rows, targets, predictions and metrics."""
 
 import dataclasses
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class PerRow:
 
 @dataclasses.dataclass(frozen=True)
 class PerToken:
-    """One target for each token. `batches` pads the targets to `[B, T]`, as it pads the rows.
+    """One target for each token. `batching.batches` pads targets and rows to `[B, T]`.
 
     Args:
         values: int32 `[tokens]`, in the order of `rows.flat`. A token without a target has the

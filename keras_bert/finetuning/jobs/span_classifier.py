@@ -42,10 +42,7 @@ def read(
 def arguments(
     train: QuestionExamples, *others: Examples, null_threshold: float | None = None
 ) -> dict[str, Any]:
-    """Returns `null_threshold`. The default is 0 if some training questions have no answer.
-
-    Otherwise, the default is None.
-    """
+    """Returns `null_threshold`, by default 0 if a training question has no answer, else None."""
     if null_threshold is None and not all(train.answers or ()):
         null_threshold = 0.0
     return {"null_threshold": null_threshold}

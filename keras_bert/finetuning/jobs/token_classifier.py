@@ -83,8 +83,9 @@ def targets(model: Any, examples: TaggedExamples, rows: Rows) -> PerToken:
     """Returns the label of each word at its first token, in the row with the most context.
 
     If the model has `continue_labels` and no CRF, the word's other tokens have the label, too, with
-    `I-` in place of `B-`. If the model has a CRF and a scheme, words of an entity that is divided
-    between rows have no label, because a sequence of labels must not begin or end inside an entity.
+    `I-` in place of `B-`. The labels of a CRF's row must not begin or end inside an entity. So if
+    the model has a CRF and a scheme, the words of an entity that is divided between rows have no
+    label.
 
     Raises:
         InputError: if the examples have no tags or no words, or the model does not know a tag;

@@ -113,9 +113,9 @@ def read_conll(
         scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
         labeled: whether tags are needed. If not, they are read only if the file has a second
             column, and all words have a tag.
-        on_error: "fail" raises an error at the first sentence with a missing word or tag, or with
-            a line that has another number of columns than the first line. "skip" leaves such
-            sentences out and logs their number.
+        on_error: "fail" raises an error at the first sentence that cannot be used. "skip" leaves
+            such sentences out and logs their number. A sentence cannot be used if a word or a tag
+            is missing, or a line has another number of columns than the first line.
 
     Raises:
         InputError: if the file cannot be read, has no such columns, or a sentence cannot be
@@ -201,7 +201,7 @@ def tagged_examples(
         path: the file, for messages.
         sentences: one or more sentences.
         scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
-        unit: name for messages of what `Sentence.line` counts, such as "line".
+        unit: unit of `Sentence.line` in messages, such as "line" or "train utterance".
     """
     lines, texts, words, tags, documents = zip(*sentences, strict=True)
     return TaggedExamples(

@@ -191,7 +191,7 @@ def select_masked_tokens(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Selects `count` tokens of each example, or fewer tokens if no other word fits.
 
-    Takes spans in random order. If a span has too many words, takes those of its words that fit. If
+    Takes spans in random order. If a span has too many words, takes only the words that fit. If
     every word exceeds the prediction limit, treats each token as a word.
 
     Args:
