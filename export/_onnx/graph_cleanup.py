@@ -34,7 +34,7 @@ def clean(proto: onnx.ModelProto, weights: dict[str, np.ndarray]) -> onnx_ir.Mod
     name_weights(model.graph, weights)
     fix_shapes(model.graph)
     common.RemoveUnusedNodesPass()(model)
-    while RULES.apply_to_model(model):  # after one rule, another may match
+    while RULES.apply_to_model(model):  # after one rule changed the graph, another may match
         pass
     _deduplicate(model)
     name_rest(model.graph, weights)

@@ -260,7 +260,7 @@ def _read_preprocessor(directory: Path, values: dict[str, Any], length: int) -> 
     """
     if not (directory / VOCABULARY).exists():
         return None
-    from keras_bert.text.preprocessor import Preprocessor  # brings TensorFlow
+    from keras_bert.text.preprocessor import Preprocessor  # imports TensorFlow
     from keras_bert.text.vocabulary import Vocabulary
     from keras_bert.text.wordpiece.tokenizer import WordPiece
 

@@ -229,7 +229,7 @@ def _open(model: Any, place: Path, preprocessor: Any) -> Contents:
 def _our_preprocessor(theirs: Any) -> Any:
     if theirs is None:
         return None
-    from keras_bert.text.preprocessor import Preprocessor  # brings TensorFlow
+    from keras_bert.text.preprocessor import Preprocessor  # imports TensorFlow
     from keras_bert.text.vocabulary import Vocabulary
     from keras_bert.text.wordpiece.tokenizer import WordPiece
 
@@ -252,7 +252,7 @@ def _their_preprocessor(ours: Any, task: str) -> Any:
             "set model.preprocessor = None."
         )
     vocabulary = ours.vocabulary
-    from keras_bert.text.vocabulary import Vocabulary  # brings TensorFlow
+    from keras_bert.text.vocabulary import Vocabulary  # imports TensorFlow
 
     plain = Vocabulary(vocabulary.tokens, unknown=vocabulary.unknown).special_tokens
     if vocabulary.special_tokens != plain:

@@ -102,7 +102,7 @@ def _read_preprocessor(directory: Path) -> Any:
     path = directory / PREPROCESSOR
     if not path.exists():
         return None
-    from keras_bert.text.preprocessor import Preprocessor  # brings TensorFlow
+    from keras_bert.text.preprocessor import Preprocessor  # imports TensorFlow
 
     try:
         return Preprocessor.load(directory)

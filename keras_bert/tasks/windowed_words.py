@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # keras_bert.text needs TensorFlow, but a task does not
 
 OUTSIDE = "O"
 LONGEST_PATH = 1024  # words in one sequence of the CRF; the cost grows with the square of this
-_LOGITS_AT_ONCE = 1 << 22  # in a batch of the CRF
+_LOGITS_AT_ONCE = 1 << 22  # largest number of logits in a batch of the CRF
 
 
 def tag_words(

@@ -183,7 +183,7 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Ca
         save_tensors(tensors, path / WEIGHTS, {"format": "pt"})
         write_json(write_configuration(model, task, family), path / CONFIGURATION)
         if model.preprocessor is not None:
-            from keras_bert.checkpoints.text_format import write_text_format  # brings TensorFlow
+            from keras_bert.checkpoints.text_format import write_text_format  # imports TensorFlow
 
             write_text_format(model.preprocessor, path)
         write_card(path, model, "transformers", card, earlier=Path(directory))
@@ -265,7 +265,7 @@ def _weights(directory: Path, class_name: str) -> TensorSource:
 
 def _preprocessor(directory: Path, max_positions: int) -> Any:
     """Returns the preprocessor, or None if the tokenizer's files cannot be used."""
-    from keras_bert.checkpoints.text_format import read_text_format  # brings TensorFlow
+    from keras_bert.checkpoints.text_format import read_text_format  # imports TensorFlow
 
     try:
         return read_text_format(directory, max_positions)

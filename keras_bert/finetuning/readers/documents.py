@@ -38,5 +38,5 @@ def _decoded(data: bytes) -> str:
     text = data.decode("utf-8-sig", "surrogatepass")
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-    except UnicodeDecodeError:  # half of a pair; json and the tokenizer can read it
+    except UnicodeDecodeError:  # half of a pair, which json and the tokenizer can read
         return text

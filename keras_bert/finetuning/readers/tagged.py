@@ -19,7 +19,7 @@ _ENTITY = ("start", "end", "label")
 _DOCUMENT = "-DOCSTART-"
 _NO_WORD = re.compile(r"\d+[-.]\d+\t")  # CoNLL-U: a contraction before its words, or an empty node
 
-Word = tuple[int, int]  # position of its first character, and of the character after its last
+Word = tuple[int, int]  # positions of the word's first character and of the character after it
 
 
 class Sentence(NamedTuple):

@@ -240,7 +240,7 @@ def _spans(
     last_first, last_end = _filled(
         splits[-1] - splits[::-1], sentences - halves[::-1], target[::-1]
     )
-    backwards_in = rng.integers(0, 2, len(middles))  # half of each document to fill backwards
+    backwards_in = rng.integers(0, 2, len(middles))  # index of the half to fill backwards
 
     def is_backwards(sentence: np.ndarray) -> np.ndarray:
         document = corpus.document_of_sentence[sentence]

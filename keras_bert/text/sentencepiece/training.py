@@ -81,7 +81,7 @@ def learn_sentencepiece(
             num_threads=_THREADS,
             minloglevel=2,
         )
-    except RuntimeError as error:  # its message: place in the source, failed check] sentence
+    except RuntimeError as error:  # its message: place in the source, failed check, sentence
         reason = str(error).rpartition("] ")[2].rstrip(".") or "the trainer failed"
         raise InputError(
             f"Cannot learn a SentencePiece model of {size} tokens: {reason}."
