@@ -204,7 +204,7 @@ def _normalization_before_reshape() -> _Rule:
 
 
 def _reshape_twice() -> _Rule:
-    """Removes the first of two `Reshape`s, unless the second copies a size from the first (0)."""
+    """Removes the first of two `Reshape`s, unless a 0 in the second copies a size of the first."""
 
     def pattern(op, x, first, second):
         return op.Reshape(op.Reshape(x, first), second)

@@ -25,9 +25,9 @@ class Windows(NamedTuple):
     first: tf.Tensor
     """Index of each text's first window, int32 `[N]`."""
     starts: tf.Tensor
-    """First character of each token in the (second) text, int32 `[R, T]`; -1 for other tokens."""
+    """First character of each token of the text that is split, int32 `[R, T]`; -1 elsewhere."""
     ends: tf.Tensor
-    """Character after each token, int32 `[R, T]`; -1 for other tokens."""
+    """Character after each of these tokens, int32 `[R, T]`; -1 elsewhere."""
     is_max_context: tf.Tensor
     """Whether no other window shows the token with more context, bool `[R, T]`."""
 

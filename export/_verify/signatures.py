@@ -99,5 +99,5 @@ def _read(name: str, description: Mapping[str, Any]) -> Signature | None:
 
 
 def output_names(model: Any) -> set[str]:
-    """Returns the names of a model's outputs in all formats."""
+    """Returns the names that a model's outputs have in all formats."""
     return set(ids_function(model).get_concrete_function().structured_outputs)

@@ -142,7 +142,7 @@ def save(
 
 
 def is_on_hub(path: str | os.PathLike) -> bool:
-    """Returns whether `load` looks on the Hugging Face Hub, because the path is not a local one."""
+    """Returns whether `load` looks for a path on the Hugging Face Hub, not in local files."""
     here = Path(path)
     return not here.exists() and not any(format.fits(here) for format in FORMATS.values())
 

@@ -147,7 +147,7 @@ def allowed_transitions(labels: Sequence[str], scheme: str | None) -> np.ndarray
 
 @functools.lru_cache(maxsize=4096)
 def _parts(tag: str) -> tuple[str, str]:
-    """Returns a tag's prefix and label. For the tag "O", they are "O" and ""."""
+    """Returns a tag's prefix and label. The tag "O" has the prefix "O" and the label ""."""
     if tag == "O":
         return "O", ""
     return (tag[0], tag[2:] or NAMELESS) if _is_tag(tag) else ("I", tag)

@@ -34,7 +34,7 @@ class Task(keras.Model):
     per_token: ClassVar[bool] = False
     """Whether outputs are `[B, T, ...]`, with a value for each token."""
     arguments: ClassVar[tuple[str, ...]] = ()
-    """Names of the constructor's own arguments. Each is also an attribute of the model."""
+    """Names of the constructor's own arguments. Each argument is also an attribute of the model."""
 
     def __init__(self, encoder: Encoder, *, preprocessor: Any = None, **kwargs: Any):
         super().__init__(dtype=kwargs.pop("dtype", encoder.dtype_policy), **kwargs)

@@ -195,7 +195,7 @@ class TokenClassifier(Task):
 
 
 class _CrfLoss(keras.losses.Loss):
-    """Negative log-likelihood of each text's labels; Keras weights and averages it."""
+    """Negative log-likelihood of each text's labels; Keras weights and averages the values."""
 
     def __init__(self, crf: ConditionalRandomField):
         super().__init__(name="crf")

@@ -156,7 +156,7 @@ class TokenCutter:
         return _Parts(parts.with_values(plain), parts.with_values(ids), starts, ends)
 
     def _find(self, parts: tf.Tensor) -> tf.Tensor:
-        """Returns the index of each part's token. For plain text, it is the number of tokens."""
+        """Returns the index of each part's token. Plain text has the number of tokens as index."""
         place = tf.searchsorted(self._hashes, tf.strings.to_hash_bucket_fast(parts, _BUCKETS))
         place = tf.minimum(place, len(self._ids) - 1)
         return tf.where(tf.gather(self._contents, place) == parts, place, len(self._ids))

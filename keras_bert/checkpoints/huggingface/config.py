@@ -76,7 +76,7 @@ def _architectures(path: Path, values: Mapping[str, Any]) -> list[str]:
 
 
 def _classes(family: ModuleType) -> dict[str, str]:
-    """Returns the task of each of a family's classes, by the class's name."""
+    """Maps the names of a family's classes in transformers to the classes' tasks."""
     tasks = family.HUGGING_FACE_TASKS.items()
     return {family.HUGGING_FACE_CLASS + head.ending: task for task, head in tasks}
 

@@ -177,7 +177,7 @@ def _read_modules(directory: Path) -> tuple[list[str], list[Path]]:
 
 
 def _read_poolings(path: Path) -> list[str]:
-    """Returns the requested poolings by `TextPooling`'s names, or else by the file's names."""
+    """Returns the requested poolings. Poolings that `TextPooling` lacks have the file's names."""
     values = read_json(path)
     modes = values.get("pooling_mode")
     if isinstance(modes, (str, list)):

@@ -77,7 +77,7 @@ def _theirs(rows: Iterable[Row]) -> dict[str, str]:
 
 
 def other_names(family: ModuleType) -> Mapping[str, str]:
-    """Returns prefixes of names in the family's table, each with another prefix in its place."""
+    """Maps prefixes of names in the family's table to the prefixes in the other set of names."""
     return getattr(family, "HUGGING_FACE_OTHER_NAMES", {})
 
 

@@ -95,7 +95,7 @@ class TextFiles:
         raise OtherTokenizerError(f"{self.directory / file} names the class {name!r}")
 
     def part(self, name: str) -> dict[str, Any]:
-        """Returns an object in `tokenizer.json`, or an empty one."""
+        """Returns an object in `tokenizer.json`, or an empty dictionary if there is no object."""
         value = self.tokenizer.get(name)
         return value if isinstance(value, dict) else {}
 

@@ -66,7 +66,7 @@ def arguments(
     pooling: str | None = None,
     score_range: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
-    """Returns the objective, labels and range of scores; see `embedder_arguments`."""
+    """Returns the objective, labels, range of scores and pooling; see `embedder_arguments`."""
     given = {"pooling": pooling, "score_range": score_range}
     chosen = {name: value for name, value in given.items() if value is not None}
     return embedder_arguments(*examples, objective=objective) | chosen
@@ -201,7 +201,7 @@ def _vectors(rows: Rows, outputs: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _numbered(texts: Sequence[str]) -> np.ndarray:
-    """Returns a number for each different text, int32 `[N]`."""
+    """Returns a number for each text, int32 `[N]`. Equal texts have equal numbers."""
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     return np.array([numbers[text] for text in texts], np.int32)
 

@@ -142,7 +142,7 @@ def measure(
 
 
 def metrics(model: Any) -> tuple[str, ...]:
-    """Returns the names: accuracy and, if labels mark entities, F1, precision and recall."""
+    """Returns F1, precision, recall and accuracy, or only accuracy if no labels mark entities."""
     return ("f1", "precision", "recall", "accuracy") if _finds_entities(model) else ("accuracy",)
 
 

@@ -35,7 +35,7 @@ _YES = ("1", "true", "yes")
 _SHOWN = 80  # characters of a text in a message
 
 Spans = tuple[tuple[str, int], ...]
-"""Answers: text and first character."""
+"""Text and position of the first character of each answer."""
 
 
 class Question(NamedTuple):

@@ -126,7 +126,7 @@ class TokenizedCorpus:
 
     @property
     def num_sentences(self) -> int:
-        """Number of sentences or lines."""
+        """Number of sentences."""
         return len(self.sentence_splits) - 1
 
     @property

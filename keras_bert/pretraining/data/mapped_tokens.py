@@ -46,7 +46,7 @@ class MappedFile:
         return np.memmap(self.path, "<i4", mode="r")[first:last]
 
     def in_graph(self) -> tf.Tensor:
-        """Returns the whole file as a tensor `[size]` int32. Its vectors are at `ends`."""
+        """Returns the whole file as a tensor `[size]` int32. The vectors are at `ends`."""
         return tf.raw_ops.ImmutableConst(
             dtype=tf.int32, shape=[self.size], memory_region_name=str(self.path.resolve())
         )

@@ -115,7 +115,7 @@ def by_key(loss_terms: Sequence[LossTerm], values: Any) -> Mapping[str, Any]:
 
 
 def count_predictions(loss_terms: Sequence[LossTerm], w: Any) -> Any:
-    """Counts each term's predictions, `[loss_terms]` float32. For a term without a key, it is 1."""
+    """Counts each term's predictions, `[loss_terms]` float32; 1 for a term without a key."""
     weights = by_key(loss_terms, w)
     return ops.stack(
         [ops.sum(weights[term.key]) if term.key else ops.ones(()) for term in loss_terms]

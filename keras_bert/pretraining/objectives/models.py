@@ -145,7 +145,7 @@ def distillation_model(
 
 
 def load_remaining(model: keras.Model, path: str) -> None:
-    """Loads the generator if the path is the checkpoint of a run.
+    """Loads the generator from a run's checkpoint. Logs a warning if `path` has no generator.
 
     Raises:
         CheckpointError: if the generator has other sizes.

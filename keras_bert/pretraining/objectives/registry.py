@@ -100,7 +100,7 @@ class Objective:
         return next((h.part for h in self.loss_terms if measure.startswith(f"{h.name}_")), "")
 
     def perplexities(self, measures: Mapping[str, float]) -> dict[str, float]:
-        """Returns the perplexity of each term that has one."""
+        """Returns the perplexity of each term whose perplexity is logged."""
         return {
             f"{term.name}_perplexity": math.exp(min(measures[f"{term.name}_loss"], LARGEST))
             for term in self.loss_terms

@@ -32,7 +32,7 @@ class Kind(enum.IntEnum):
 
 @functools.cache
 def kind_ranges() -> tuple[np.ndarray, np.ndarray]:
-    """Returns ranges of code points of one kind, like `byte_pair.splitting.kind_ranges`."""
+    """Returns ranges of code points and their kinds, like `byte_pair.splitting.kind_ranges`."""
     classes = {
         Kind.SPACE: r"\s",
         Kind.LETTER: rf"[^\W_{IDEOGRAPHS}]",
