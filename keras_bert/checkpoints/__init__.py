@@ -69,8 +69,9 @@ def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> ke
             a `.keras` file.
         task: task of the returned model: "encoder", "classifier", "embedder", "masked_lm",
             "multiple_choice", "next_sentence", "pretraining", "replaced_token", "span_classifier"
-            or "token_classifier". None means the saved task. Weights that the checkpoint lacks are
-            initialized at random, and a warning lists them.
+            or "token_classifier". None means the saved task. For another task, weights of the head
+            and the pooler that the checkpoint lacks are initialized at random, and a warning lists
+            them.
         **options: arguments of the model's constructor, for instance `labels=["no", "yes"]` or
             `dtype="mixed_bfloat16"`. They replace the saved arguments.
 
