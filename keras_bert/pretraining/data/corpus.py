@@ -126,7 +126,7 @@ class TokenizedCorpus:
 
     @property
     def num_sentences(self) -> int:
-        """Number of sentences."""
+        """Number of sentences, each of which is a line or a part of a line."""
         return len(self.sentence_splits) - 1
 
     @property
