@@ -88,8 +88,9 @@ def saved_model(
         `fill_mask`: `tokens` `[N, M, top_k]` string, the likeliest tokens for each mask, and
             `scores` `[N, M, top_k]`, their probabilities. M is the largest number of masks in a
             text. A text with fewer masks is padded with "" and -1.
-        `NextSentencePredictor`: `logits` `[N, 2]`; `MultipleChoice`: `logits` `[N]`, one for
-            each pair of a question and a choice.
+        `NextSentencePredictor`: `logits` `[N, 2]`.
+        `ReplacedTokenDetector`: `logits` `[N, T]`.
+        `MultipleChoice`: `logits` `[N]`, one for each pair of a text and a choice.
 
     The entities' texts and the questions' contexts may have any length, because they are divided
     into windows, as in Keras. For all other outputs, a text is cut to `sequence_length` tokens. If
