@@ -54,7 +54,7 @@ def test_both_pages_show_it(page):
     (row,) = found.rows
     assert f"| a.tflite | ids | {row.megabytes:.2f} | {row.difference:.1e} |" in markdown
     assert "| Keras | – | – | – | – | 100.00 | – |" in markdown
-    assert "accuracy: on 80 examples of dev.csv, of 100." in markdown
+    assert "accuracy: in points of 100, on 80 examples of dev.csv." in markdown
     for heading in ("## Answers", "texts x tokens, one thread", "## Throughput", "load average"):
         assert heading in markdown
     content = path.with_suffix(".html").read_text("utf-8")

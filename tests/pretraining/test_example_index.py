@@ -124,7 +124,7 @@ def test_plans_are_functions_of_seed_and_epoch(make_corpus):
 
 
 def test_one_document_is_too_few(make_corpus):
-    with pytest.raises(InputError, match="One document.*blank line.*'mlm'"):
+    with pytest.raises(InputError, match="one document.*blank line.*'mlm'"):
         next_sentence_index(make_corpus(documents=1), 61)
 
 

@@ -51,7 +51,7 @@ def test_long_lines_are_not_left_out(tmp_path):
 
 
 def test_size_too_small_for_the_characters():
-    with pytest.raises(InputError, match="A SentencePiece model of 10 tokens: Vocabulary size"):
+    with pytest.raises(InputError, match="a SentencePiece model of 10 tokens: Vocabulary size"):
         learn_sentencepiece(LICENSE, 10)
 
 

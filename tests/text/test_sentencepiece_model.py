@@ -22,7 +22,7 @@ def test_model_of_pieces_and_scores():
         read.pieces, read.scores, unknown_id=0, character_map=read.character_map
     )
     assert built == read
-    with pytest.raises(InputError, match="unknown piece is 9"):
+    with pytest.raises(InputError, match="unknown_id is 9"):
         SentencePieceModel.from_pieces(["a"], [0.0], unknown_id=9)
 
 
