@@ -21,4 +21,5 @@ for format in ("native", "huggingface"):
     assert [x["label"] for x in after] == [x["label"] for x in before]
     np.testing.assert_allclose([x["score"] for x in after], [x["score"] for x in before], 1e-6)
 recipe = read_config("fast", ["data.corpus=c", "data.vocabulary=v", "output=o"])
-print(f"keras_bert {kb.__version__}: saved, loaded and the same; recipe of {recipe.schedule.steps} steps")
+steps = recipe.schedule.steps
+print(f"keras_bert {kb.__version__}: saved, loaded and the same; recipe of {steps} steps")
