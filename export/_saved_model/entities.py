@@ -121,7 +121,7 @@ def _tag_words(
 def _likeliest_paths(crf: Any, logits: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the likeliest labels of K words and their probabilities, `[K]` each.
 
-    `path` `[K]` is the index of the sequence that each word belongs to, in increasing order.
+    `path` `[K]` holds, for each word, the index of its sequence. The values never decrease.
     """
     _, row, counts = tf.unique_with_counts(path)
     column = tf.range(tf.size(row)) - tf.gather(tf.cumsum(counts, exclusive=True), row)

@@ -36,7 +36,7 @@ class Row:
         agreement: percentage of equal discrete answers (labels, tokens), or None if the task has
             no discrete answers.
         milliseconds: median latency on the texts by batch size, on one thread.
-        points: the task's metric on labeled examples, in points of 100, if it was measured.
+        points: the task's metric on labeled examples, times 100, if it was measured.
         speed: latencies for several shapes, throughput and memory, if they were measured.
     """
 
@@ -59,7 +59,7 @@ class Report:
         rows: one row for each signature of each artifact.
         texts: number of texts that the artifacts were compared on.
         metric: name of the task's metric, if it was measured.
-        points: the Keras model's metric, in points of 100.
+        points: the Keras model's metric, times 100.
         examples: number of examples that the metric was measured on.
     """
 

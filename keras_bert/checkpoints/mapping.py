@@ -143,7 +143,10 @@ class TensorSource(Protocol):
 def links(
     rows: Iterable[Row], kinds: Kinds, num_layers: int, layers_per_group: int = 1
 ) -> list[Link]:
-    """Returns the links of rows, for every tensor and every layer that has its own weights.
+    """Expands a table of names to links.
+
+    A row with {i} in our name gives links for each layer that has its own weights. Other rows give
+    links once.
 
     In the names of a row, {i} stands for the layer's index, {group} for the index of its group, and
     {layer} for its index within the group.

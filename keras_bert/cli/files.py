@@ -33,8 +33,8 @@ def check_output(
     Args:
         path: the file, or None.
         inputs: files and directories that the command reads, or None.
-        is_ours: function that tells whether this command writes files with the given content.
-            Such files and empty files are replaced.
+        is_ours: function that takes the content of an existing file and returns whether it looks
+            like an output of this command. Such files and empty files are replaced.
         overwrite: whether other files are replaced, too.
 
     Raises:
@@ -130,7 +130,7 @@ def batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
 
     Raises:
         InputError: if a line is not UTF-8.
-        click.UsageError: if there are neither texts nor lines.
+        click.UsageError: if there are no texts, and standard input is a terminal.
     """
     if not texts and sys.stdin.isatty():
         raise click.UsageError("Give texts, or lines on standard input.")

@@ -63,7 +63,9 @@ def command(
     texts: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Predict for texts: arguments, examples of a file, or lines of standard input.
+    """Predict labels, answers or vectors of texts.
+
+    The texts are arguments, the examples of a file (--data), or lines of standard input.
 
     Prints one line of JSON for each text, as soon as it is known. Put a tab between a question and
     its context, and between a context and its choices. An existing file of predictions is replaced.

@@ -45,7 +45,7 @@ def is_tensorflow(names: Iterable[str]) -> bool:
 
 
 def pytorch_name(name: str) -> str:
-    """Returns the PyTorch class's name for a TensorFlow class's tensor.
+    """Converts the name of a tensor in a TensorFlow model to its name in the PyTorch model.
 
     For instance "mlm___cls/predictions/transform/dense/kernel:0" is
     "cls.predictions.transform.dense.weight", and "layer_._0" is "layer.0".

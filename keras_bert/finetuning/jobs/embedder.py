@@ -42,7 +42,7 @@ def read(
     labeled: bool = True,
     on_error: Any = "fail",
 ) -> SimilarityExamples:
-    """Reads pairs with labels or without, or texts with choices if `choice_column` is given.
+    """Reads pairs, whose labels are optional, or texts with choices if `choice_column` is given.
 
     Raises:
         InputError: if the file cannot be read, or only some pairs have labels.

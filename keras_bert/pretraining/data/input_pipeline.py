@@ -115,7 +115,7 @@ class Examples:
             epoch: number of the epoch, which decides pairs, order and masks.
             start: number of the first example.
             limit: number of examples, from the beginning of the epoch. By default, all.
-            example_index: `example_index(epoch)`, if it is already made.
+            example_index: result of `self.example_index(epoch)`. By default, it is computed here.
             parts: number of replicas. Every batch is divided into this number of parts, in order,
                 and each element of the dataset is one part.
             first_part: index of this worker's first part.
@@ -126,11 +126,14 @@ class Examples:
 
             - x: `token_ids`, `segment_ids`, `padding_mask` `[B, T]` int32 and `masked_positions`
               `[B, P]` int32. If rows are packed, also `document_ids` `[B, T]` int32. If the
-              objective samples, also `original_ids` `[B, T]` int32 and `noise` `[B, P]` float32.
-            - y: labels of each loss, such as `mlm_logits` `[B, P]` and `nsp_logits` `[B]` int32.
+              objective samples tokens from a generator ("rtd"), also `original_ids` `[B, T]`
+              int32 and `noise` `[B, P]` float32.
+            - y: int32 labels of each loss that has labels. A key is the name of the model's output
+              that the loss compares with them, such as `mlm_logits` `[B, P]`.
             - w: weights of each loss, float32.
 
-            If the objective has only one loss, y and w are arrays instead of dictionaries.
+            With several parts, an element has B / parts rows. If the objective has only one loss,
+            y and w are arrays instead of dictionaries.
         """
         example_index = self.example_index(epoch) if example_index is None else example_index
         local_parts = parts if local_parts is None else local_parts
@@ -218,7 +221,7 @@ def distributed_batches(
         batch_size: number of examples in a batch, over all replicas.
         epoch: number of the epoch.
         start: number of the first example.
-        example_index: `examples.example_index(epoch)`, if it is already made.
+        example_index: result of `examples.example_index(epoch)`. By default, it is computed here.
         limit: number of examples, from the beginning of the epoch. By default, all.
     """
     replicas = strategy.num_replicas_in_sync

@@ -58,8 +58,8 @@ class DistillationModel(keras.Model):
             inputs: the encoder's inputs and `masked_positions` `[B, P]` int32.
 
         Returns:
-            `mlm_logits` `[B, P, V]`; `logits` and `teacher_logits`, `[B, T, V]` or `[B, P, V]`;
-            `states` and `teacher_states` `[B, T, H]`.
+            `mlm_logits` `[B, P, V]`; `logits` and `teacher_logits`, `[B, T, V]` if `every_token`,
+            else `[B, P, V]`; `states` and `teacher_states` `[B, T, H]`.
         """
         positions = inputs["masked_positions"]
         wanted = None if self.every_token else positions

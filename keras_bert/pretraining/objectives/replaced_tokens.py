@@ -117,8 +117,9 @@ class ReplacedTokenModel(keras.Model):
 class DisentangledEmbedding(EmbeddingSum):
     """Embeddings whose token and position tables are another encoder's tables plus a difference.
 
-    The other encoder's tables get no gradient from this layer. The weights `token_embedding` and
-    `position_embedding` are the differences. The attributes with these names are the sums.
+    The other encoder's tables get no gradient from this layer. The layer's weights named
+    `token_embedding` and `position_embedding` hold only the differences. The attributes
+    `token_embedding` and `position_embedding` are the other tables plus these differences.
 
     Args:
         config: configuration of the encoder.
