@@ -1,4 +1,4 @@
-"""Configuration of Sphinx. `make docs` builds the documentation in an environment of its own."""
+"""Settings of the documentation site; `make docs` builds the site in its own environment."""
 
 import re
 import sys

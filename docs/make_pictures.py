@@ -59,7 +59,7 @@ RATES = (1e-3, 1e-4)
 
 
 def main() -> None:
-    """Makes all pictures."""
+    """Draws the pictures of docs/ with the given model."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model")
     parser.add_argument("corpus")

@@ -33,7 +33,7 @@ Load = Callable[[], tuple[Signatures, Run]]
 
 
 def send(stream: BinaryIO, arrays: dict[str, Any]) -> None:
-    """Writes one message. NULs at the end of bytes are kept."""
+    """Writes the arrays to the stream as one message. NULs at the end of bytes are kept."""
     packed = {name: _pack(np.asarray(array)) for name, array in arrays.items()}
     content = io.BytesIO()
     np.savez(content, **packed)  # type: ignore[arg-type]

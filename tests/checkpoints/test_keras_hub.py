@@ -46,7 +46,7 @@ def check_equal(model, other):
 
 
 def check_same_weights(one, two):
-    """Bit for bit."""
+    """The outputs are equal to the last bit."""
     ours = [{v.path: np.asarray(v) for v in model.weights} for model in (one, two)]
     assert ours[0].keys() == ours[1].keys()
     assert all(np.array_equal(ours[0][path], ours[1][path]) for path in ours[0])

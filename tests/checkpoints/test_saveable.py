@@ -1,4 +1,4 @@
-"""What would not be the same model once it is opened is not saved."""
+"""Models that would be different after opening are not saved."""
 
 import keras
 import numpy as np

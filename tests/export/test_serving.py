@@ -1,4 +1,4 @@
-"""What TensorFlow Serving finds beside the graph: versions, names, requests to warm up with."""
+"""Files beside the graph for TensorFlow Serving: versions, names, requests to warm up with."""
 
 import json
 

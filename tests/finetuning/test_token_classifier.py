@@ -1,4 +1,4 @@
-"""Words to tags."""
+"""A token classifier learns the tags of words."""
 
 import dataclasses
 import itertools

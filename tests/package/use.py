@@ -1,4 +1,4 @@
-"""What an installation must do, run where nothing but the wheel is."""
+"""Uses an installed wheel, in an environment without the repository."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whose a directory is, also where a process was killed as it claimed it."""
+"""A directory belongs to one run, also if a process was killed while it claimed the directory."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a worker says when the others are lost."""
+"""A worker says which others are lost."""
 
 import json
 import os

@@ -126,7 +126,7 @@ class TokenizedCorpus:
 
     @property
     def num_sentences(self) -> int:
-        """Number of sentences, each of which is a line or a part of a line."""
+        """Number of sentences. A sentence is a line or a part of a line."""
         return len(self.sentence_splits) - 1
 
     @property
