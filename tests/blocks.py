@@ -1,4 +1,4 @@
-"""What executes the code blocks of README.md and of the pages in docs/."""
+"""Execution of the code blocks in README.md and docs/."""
 
 import csv
 import importlib.util

@@ -38,7 +38,7 @@ assert "keras_bert.text" not in sys.modules
 
 
 def outputs_on_jax(model, inputs, folder):
-    """What a model that has been saved computes there."""
+    """Returns the outputs of the saved model on the JAX backend."""
     kb.save(model, folder / "model")
     np.savez(folder / "inputs.npz", **inputs)
     run_on_jax(PROGRAM, str(folder))

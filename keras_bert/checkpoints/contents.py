@@ -237,9 +237,9 @@ def check_expressible(
         fields: fields of the configuration that the library can read. Other fields must have the
             family's values.
         tasks: tasks that the library has.
-        encoder: for some fields of the configuration, the values that the library supports.
-        head: for some attributes of the task, the values that the library supports. The task may
-            lack these attributes.
+        encoder: the values that the library supports, by field of the configuration.
+        head: the values that the library supports, by attribute of the task. A task may lack the
+            attribute.
 
     Raises:
         InputError: if the library cannot express the model.

@@ -1,4 +1,4 @@
-"""What a save leaves alone in a directory, what it replaces, and what it refuses."""
+"""Files that a save keeps, replaces, or refuses to replace."""
 
 import json
 import shutil

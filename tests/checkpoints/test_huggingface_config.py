@@ -1,4 +1,4 @@
-"""What a `config.json` of transformers says, and what it leaves out."""
+"""Fields of transformers' `config.json`, present and missing."""
 
 import json
 

@@ -225,7 +225,7 @@ def test_an_interrupted_run_goes_on(run, small, monkeypatch):
 
 
 def without_hint(errors):
-    """What a model this small may well be told."""
+    """Removes the hint that a model this small may get."""
     return [line for line in errors if not line.startswith("Nothing learned yet: ")]
 
 

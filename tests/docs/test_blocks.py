@@ -47,7 +47,7 @@ def test_every_block_does_what_the_page_says(name, tmp_path, monkeypatch):
 
 
 def run(language, code, names):
-    """What a block prints, or its error; and whether it failed."""
+    """Returns what a block prints, or its error, and whether it failed."""
     if language != "python":
         done = execute(language, code, Path())
         failed = done.returncode != 0

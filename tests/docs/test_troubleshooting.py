@@ -33,13 +33,14 @@ from tests.pretraining.run import make_config
 ENTRY = re.compile(r"^### ([^\n]+)\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MESSAGES = dict(ENTRY.findall((DOCS / "troubleshooting.md").read_text(encoding="utf-8")))
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-RUN = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "run", "preset": "bert_tiny"}
+RUN = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "runs/tiny", "preset": "bert_tiny"}
 TINY = {"steps": 2, "batch_size": 2, "sequence_length": 16, "validation_ratio": 0}
 
 
 def damaged_keras_file():
-    Path("cut.keras").write_bytes(b"PK")
-    kb.load("cut.keras")
+    Path("models").mkdir(exist_ok=True)
+    Path("models/cut.keras").write_bytes(b"PK")
+    kb.load("models/cut.keras")
 
 
 def another_backend():
@@ -48,7 +49,7 @@ def another_backend():
 
 
 def two_runs():
-    with locked("run"):
+    with locked("runs/tiny"):
         pretrain(make_config(RUN | TINY))
 
 
@@ -84,9 +85,9 @@ def own_class():
 
 
 def other_model():
-    Path("gpt").mkdir()
-    Path("gpt/config.json").write_text('{"model_type": "gpt2"}')
-    kb.load("gpt")
+    Path("models/gpt2").mkdir(parents=True)
+    Path("models/gpt2/config.json").write_text('{"model_type": "gpt2"}')
+    kb.load("models/gpt2")
 
 
 def without_family():
@@ -110,9 +111,9 @@ def without_preprocessor():
 
 
 def another_run():
-    Path("run").mkdir()
+    Path("runs/tiny").mkdir(parents=True)
     config = make_config(RUN | TINY)
-    Path("run/pretraining.json").write_text(json.dumps({"config": config.to_dict()}))
+    Path("runs/tiny/pretraining.json").write_text(json.dumps({"config": config.to_dict()}))
     pretrain(make_config(RUN | TINY | {"batch_size": 4}))
 
 
@@ -141,20 +142,20 @@ def not_a_number():
 
 
 def common_name():
-    Path("repository").mkdir()
-    Path("repository/config.json").write_text("{}")
-    kb.save(kb.load("bert"), "repository", format="huggingface")
+    Path("models/clone").mkdir(parents=True)
+    Path("models/clone/config.json").write_text("{}")
+    kb.save(kb.load("bert"), "models/clone", format="huggingface")
 
 
 def two_formats():
-    kb.save(kb.load("bert"), "theirs", format="huggingface")
-    kb.save(kb.load("bert"), "theirs")
+    kb.save(kb.load("bert"), "models/film", format="huggingface")
+    kb.save(kb.load("bert"), "models/film")
 
 
 def interrupted_save():
-    kb.save(kb.load("bert"), "stopped")
-    Path("stopped", SAVED).mkdir()
-    kb.load("stopped")
+    kb.save(kb.load("bert"), "models/saved")
+    Path("models/saved", SAVED).mkdir()
+    kb.load("models/saved")
 
 
 def mixed():
@@ -162,7 +163,7 @@ def mixed():
 
 
 CASES = {
-    "A missing model": lambda: kb.load("nowhere"),
+    "A missing model": lambda: kb.load("missing_model"),
     "Another kind of model": other_model,
     "A model without a family": without_family,
     "Vocabulary and embedding": small_embedding,

@@ -1,4 +1,4 @@
-"""What starts runs on several machines: run where it can be, and read where it cannot."""
+"""Launch scripts for several machines: run where possible, otherwise read."""
 
 import os
 import re
@@ -140,7 +140,7 @@ def test_tpu_scripts_are_whole(script, environment):
 
 
 def test_a_checkpoint_whose_copy_was_cut_off_is_none(environment, tmp_path):
-    """What makes it one is copied last, so that a copy without it is known not to be whole."""
+    """The file that marks a checkpoint is copied last, so a partial copy lacks it."""
     folder, stand_in, variables = environment
     bucket, machine = tmp_path / "bucket", tmp_path / "machine"
     part, whole = (bucket / "run" / "checkpoints" / name for name in ("step-2", "step-1"))

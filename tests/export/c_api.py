@@ -146,7 +146,7 @@ def main():
         return scores([source], [strings(texts, [len(texts)])], target, status)
 
     def answer(case):
-        """Of tensors of any kind."""
+        """Returns the answer to a request of tensors of any type."""
         sources, tensors = [], []
         for name, kind, shape, values in case["inputs"]:
             sources.append(output(name))
@@ -164,7 +164,7 @@ def main():
     reply = {"scores": scores_of(texts)}
 
     def difference(number):
-        """Of the scores of the texts, beginning at another one."""
+        """Returns the largest difference of scores, if another text comes first."""
         order = [(number + index) % len(texts) for index in range(1 + number % len(texts))]
         found = scores_of([texts[index] for index in order], new_status())
         expected = [reply["scores"][index] for index in order]

@@ -59,7 +59,7 @@ def answer(path, pairs):
 
 
 def describe(path, _):
-    """What the description in a file says, read by the Task Library's code."""
+    """Returns a file's metadata as the Task Library's code reads it."""
     task_library()
     from tflite_support import metadata
 

@@ -42,7 +42,7 @@ FORMATS = {
 
 
 def keras_outputs(task, model, ids):
-    """What the model itself returns, by the names that artifacts use."""
+    """Returns the outputs of the Keras model, under the names that artifacts use."""
     if task == "multiple_choice":
         return {"logits": model({name: v[:, None] for name, v in ids.items()})[:, 0]}
     results = model(ids, training=False)

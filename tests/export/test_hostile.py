@@ -159,7 +159,7 @@ def keras_answers(model, inputs):
 
 
 def verdict(answer, expected, wanted):
-    """What is wrong with an answer or a refusal; None if nothing is."""
+    """Returns what is wrong with an answer or a refusal, or None."""
     if isinstance(answer, str):
         is_fine = wanted == REFUSAL and answer and not answer.startswith("CRASH")
         return None if is_fine else f"refused: {answer}"

@@ -1,4 +1,4 @@
-"""What is particular to ONNX files."""
+"""Properties that only ONNX files have."""
 
 import json
 import re

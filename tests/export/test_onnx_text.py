@@ -89,7 +89,10 @@ def test_what_is_not_possible(tmp_path, preprocessor):
     ],
 )
 def test_lines_that_are_read_otherwise(name, most, of_english, shared_data, tmp_path):
-    """Of 4,952 hard lines, and of the English among them; `tokenizers.py` tells the causes."""
+    """Counts them among 4,952 hard lines, and among the English ones.
+
+    `tokenizers.py` explains the causes.
+    """
     lines = (shared_data / "text" / "tokenizer_stress.jsonl").read_text().splitlines()
     sources, texts = zip(*((r["src"], r["text"]) for r in map(json.loads, lines)), strict=True)
     texts = [text.encode("utf-8", "replace").decode() for text in texts]

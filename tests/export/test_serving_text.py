@@ -1,4 +1,4 @@
-"""What the signatures on text answer is what `predict_text` answers, in a process without it."""
+"""Text signatures answer as `predict_text` does, in a process without keras_bert."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What is particular to TFLite files from ids."""
+"""Properties that only TFLite files for ids have."""
 
 import keras
 import numpy as np

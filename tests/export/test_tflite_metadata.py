@@ -1,4 +1,4 @@
-"""What is in a file for MediaPipe and the Task Library; `test_tflite_phone.py` has them read it."""
+"""Metadata for MediaPipe and the Task Library, which read it in `test_tflite_phone.py`."""
 
 import zipfile
 

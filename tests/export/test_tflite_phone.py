@@ -31,7 +31,7 @@ _KEPT, _LONGEST = 5, 32  # of starts and of ends; tokens of an answer
 
 @pytest.fixture(scope="module")
 def answers(preprocessor, tmp_path_factory):
-    """What the clients say of every file, and the models."""
+    """Returns the clients' answers for each file, and the models."""
     folder = tmp_path_factory.mktemp("phone")
     arguments = {"labels": LABELS}
     models = {
@@ -112,7 +112,7 @@ def test_scores(kind, name, largest, answers):
 
 
 def test_other_tokens_are_other_scores(answers):
-    """What the warning at export is about."""
+    """Shows why the export warns."""
     models, found = answers
     model = models["classifier"]
     expected = model.scores(model(inputs_of(model, [OTHER])))[0]

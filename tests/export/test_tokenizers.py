@@ -53,7 +53,7 @@ def test_causes_are_what_our_tokenizer_does(shared_data):
 @pytest.mark.phone
 @pytest.mark.parametrize("name", tokenizers.NAMES)
 def test_mediapipe(name, shared_data, tmp_path):
-    """Of every tenth line; the whole table is in the build notes."""
+    """Compares every tenth line; the whole table is in the build notes."""
     python = os.environ.get("PHONE_PYTHON")
     assert python, "PHONE_PYTHON names no Python with MediaPipe; run make test-phone"
     texts, count = tokenizers.lines(shared_data)

@@ -293,7 +293,7 @@ def lines(data: Path, count: int = LINES) -> tuple[list[str], int]:
 
 
 def real_tokenizer(data: Path, name: str) -> Any:
-    """Of one of the vocabularies in the data."""
+    """Returns the tokenizer of one of the vocabularies in the data."""
     folder = data / "vocabs" / name
     if (folder / "merges.txt").exists():
         return BytePair.load(folder, special_tokens=SPECIAL_TOKENS)

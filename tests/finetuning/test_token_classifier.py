@@ -31,7 +31,7 @@ def tagger(length=16, **arguments):
 
 
 def examples(sentences, tags=None):
-    """Of sentences, lists of words."""
+    """Returns the examples of some sentences, which are lists of words."""
     words = []
     for sentence in sentences:
         ends = itertools.accumulate(len(word) + 1 for word in sentence)
@@ -64,7 +64,10 @@ def people(count=48, seed=0):
 
 
 def long_sentences(count=6, seed=0):
-    """Of 20 to 120 words, with entities of up to four words and a word without tokens."""
+    """Returns sentences of 20 to 120 words.
+
+    Entities have up to four words, and one word has no tokens.
+    """
     generator = np.random.default_rng(seed)
     sentences, tags = [], []
     for _ in range(count):

@@ -13,7 +13,7 @@ ACTIVATIONS = {
 
 
 def layer_order(config):
-    """Of ALBERT: each group of layers is applied so often that there are `num_layers` of them."""
+    """Returns ALBERT's order: its groups of layers are repeated until `num_layers` is reached."""
     groups, inner = config.layer_groups or config.num_layers, config.layers_per_group
     for step in range(config.num_layers):
         group = int(step / (config.num_layers / groups))

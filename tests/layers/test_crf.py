@@ -171,7 +171,7 @@ def test_graph_of_any_shape_and_its_gradient():
 
 
 def test_long_sequences_stay_exact():
-    """Of 1,000 tokens, against the same recursion in float64."""
+    """Compares 1,000 tokens with the same recursion in float64."""
     field = random_field(5)
     logits, tags, mask = random_batch(3, 1000, seed=5)
     transitions, start, end = arrays(field)

@@ -25,7 +25,7 @@ def random_tags(generator, prefixes, count):
 
 
 def random_pair(seed, prefixes):
-    """What is there, and predictions of which some are right."""
+    """Returns random tags, and predictions that agree with some of them."""
     generator = np.random.default_rng(seed)
     count = int(generator.integers(1, 8))
     targets = random_tags(generator, prefixes, count)

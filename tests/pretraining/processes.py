@@ -63,7 +63,7 @@ def run_all(strategy, work, *arguments):
 
 
 def said(config, index=0):
-    """What a process wrote on standard error."""
+    """Returns the standard error of a process."""
     return Path(f"{config.output}.{SAID}{index}").read_text()
 
 

@@ -75,7 +75,7 @@ def built(config):
 
 
 def assert_holds(model, other, beginning=""):
-    """That the model has the weights of the other whose names begin so."""
+    """Asserts that the model has the other's weights whose names start with `beginning`."""
     ours, theirs = named_variables(model), named_variables(other)
     names = [name for name in theirs if name.startswith(beginning)]
     assert names

@@ -282,7 +282,7 @@ def test_the_tokens_of_a_span_share_their_fate():
 
 
 def test_words_of_many_tokens_leave_part_of_the_rate():
-    """What no word fits into stays; the doc string says so."""
+    """The rest of the budget that no word fits into stays unused, as the docstring says."""
     ids = np.full((4096, 128), 700, np.int32)
     ids[:, 0], ids[:, -1] = 2, 3
     ids[:, 1:-1:3] = 7  # 42 words of three tokens; 18.9 are to be chosen

@@ -79,7 +79,7 @@ def test_one_bit_of_a_key_changes_half_of_the_bits():
 
 
 def test_purposes_are_independent():
-    """What is keyed with another number is another draw."""
+    """Another key gives another draw."""
     drawn = [uniform(5, purpose, tf.range(MANY)).numpy() for purpose in range(5)]
     correlation = np.corrcoef(drawn) - np.eye(5)
     assert np.abs(correlation).max() < 5 / np.sqrt(MANY)

@@ -65,7 +65,7 @@ def make(config, disentangled=False, dtype=None):
 
 
 def gradients(model, batch, wanted):
-    """Of each head's mean loss, alone, in the variables of these names."""
+    """Returns the gradient of each head's mean loss with respect to the named variables."""
     x, y, w = batch
     variables = trainable_variables(model)
     heads = [head for head in OBJECTIVES["rtd"].loss_terms if head.key]

@@ -1,4 +1,4 @@
-"""What TPUs ask of a step: every shape is known, and nothing in it needs a string or the host."""
+"""Steps for TPUs: all shapes are static, and no operation needs a string or the host."""
 
 import pytest
 import tensorflow as tf
@@ -15,7 +15,7 @@ ON_THE_HOST = ("PyFunc", "Print", "Table", "Iterator", "Dataset", "Regex", "Uniq
 
 
 def operations(graph):
-    """Those of a graph and of the functions that it calls."""
+    """Returns the operations of a graph and of the functions that it calls."""
     yield from graph.get_operations()
     for function in graph._functions.values():
         yield from operations(function.graph)
@@ -30,7 +30,7 @@ def check_static(graph):
 
 
 def flops(operation):
-    """Of a product of matrices."""
+    """Returns the floating-point operations of a matrix product."""
     transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
     result, first = operation.outputs[0].shape, operation.inputs[0].shape
     return 2 * result.num_elements() * first[-2 if transposed else -1]

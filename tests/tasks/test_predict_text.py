@@ -79,7 +79,7 @@ def test_no_texts(task):
 
 
 def tags_by_hand(model, text, words):
-    """What the model says, text by text and word by word, where one row holds a text."""
+    """Returns the tag of each word, for texts that fit into one row."""
     logits = np.asarray(model(model.preprocessor([text])))[0]
     _, starts, ends = model.preprocessor.tokenizer.tokenize_with_offsets([text])
     known, firsts = [], []

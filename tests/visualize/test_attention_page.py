@@ -22,7 +22,7 @@ ONE_STEP = 1 / 255
 
 
 def data_of(page):
-    """What the page holds, read as a browser reads it: up to the first end of the element."""
+    """Returns the page's data as a browser reads it: up to the first end of the element."""
     (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script', page, re.S)
     data = json.loads(text)
     size = len(data["tokens"])

@@ -30,7 +30,7 @@ def explore(page, *steps, address="", **options):
 
 @pytest.fixture(scope="module")
 def attention():
-    """Of a model as deep as BERT, for two texts that fill 128 tokens."""
+    """Returns the attention of a model as deep as BERT, for two texts of 128 tokens."""
     keras.utils.set_random_seed(0)
     sizes = {"num_layers": 12, "num_heads": 12, "hidden_size": 48, "max_positions": 128}
     encoder = tiny.encoder(initializer_range=0.6, **sizes)
