@@ -33,7 +33,12 @@ from tests.pretraining.run import make_config
 ENTRY = re.compile(r"^### ([^\n]+)\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MESSAGES = dict(ENTRY.findall((DOCS / "troubleshooting.md").read_text(encoding="utf-8")))
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-RUN = {"corpus": "text/*.txt", "vocabulary": "vocab.txt", "output": "runs/tiny", "preset": "bert_tiny"}
+RUN = {
+    "corpus": "text/*.txt",
+    "vocabulary": "vocab.txt",
+    "output": "runs/tiny",
+    "preset": "bert_tiny",
+}
 TINY = {"steps": 2, "batch_size": 2, "sequence_length": 16, "validation_ratio": 0}
 
 
