@@ -8,7 +8,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/installed
 PYTEST := $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25
-QUICK := not slow and not browser and not phone
+QUICK := not slow and not sweep and not browser and not phone
 # Functions, structure, configuration, readers, small layers: chosen by measured durations.
 FAST := tests/test_config.py tests/test_structure.py tests/docs/test_pages.py \
 	tests/finetuning/test_readers_*.py tests/finetuning/test_targets.py \
@@ -58,11 +58,15 @@ test: $(INSTALLED) ## the quick tests: every behavior, with one value at least
 	$(PYTEST) -m "$(QUICK)"
 
 .PHONY: test-slow
-test-slow: $(INSTALLED) ## other values, long runs, kills, the blocks of README
-	$(PYTEST) -m slow
+test-slow: $(INSTALLED) ## other values, long runs, the blocks of README
+	$(PYTEST) -m "slow and not sweep"
 
 .PHONY: test-all
 test-all: test test-slow ## the quick tests, then the slow ones
+
+.PHONY: test-sweep
+test-sweep: $(INSTALLED) ## every command that writes files, stopped at each of its steps
+	$(PYTEST) -m sweep
 
 define environment
 $(PYTHON) -m venv $(@D)

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 CALLS = ("rename", "replace", "unlink", "remove", "rmdir")
 
 
@@ -57,6 +59,15 @@ def kills(calls: int) -> Iterator[Kill]:
         yield Kill(call, signal.SIGKILL, False)
         yield Kill(call, signal.SIGINT, True)
     yield Kill(calls - 1, signal.SIGKILL, True)
+
+
+def a_few(calls: int) -> Iterator[Kill]:
+    """Yields two kills in the second half, where the files of a save are being moved."""
+    yield Kill(calls // 2, signal.SIGKILL, False)
+    yield Kill(calls * 2 // 3, signal.SIGINT, True)
+
+
+SWEEP = pytest.param(kills, marks=pytest.mark.sweep)
 
 
 def fork(action: Callable[[], int | None], kill: Kill | None = None) -> Outcome:

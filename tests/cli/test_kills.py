@@ -1,11 +1,9 @@
 """Wherever a command is stopped, the old or the new output is whole, and the command goes on.
 
-Every rename and deletion is tried with SIGKILL and SIGINT; a quick test tries two of them. Of a
-SavedModel, every third is tried.
-`finetune` has its own file, tests/finetuning.
+Two of a command's renames and deletions are tried. `make test-sweep` tries all, with SIGKILL and
+SIGINT. `finetune` has its own file, tests/finetuning.
 """
 
-import itertools
 import shutil
 import signal
 
@@ -16,7 +14,7 @@ import keras_bert as kb
 from keras_bert.atomic import SAVED
 from keras_bert.export.process import running
 from tests.finetuning import tiny
-from tests.kills import Commands, Kill, kills
+from tests.kills import SWEEP, Commands, Kill, a_few, kills
 from tests.marks import others_slow
 from tests.trees import FOREIGN, state, tree, write
 
@@ -55,13 +53,7 @@ def outcomes(commands, folder, command, restore, which):
         yield kill
 
 
-def a_few(calls):
-    """The middle and the end, by which the files of a save are being moved."""
-    yield Kill(calls // 2, signal.SIGKILL, False)
-    yield Kill(calls * 2 // 3, signal.SIGINT, True)
-
-
-@pytest.mark.parametrize("which", others_slow([a_few, kills]))
+@pytest.mark.parametrize("which", [a_few, SWEEP])
 @pytest.mark.parametrize("format", others_slow(["huggingface", "native"]))
 def test_convert_over_a_model(which, format, commands, models, tmp_path):
     command = ("convert", models / "new", "place", "--to", format)
@@ -105,7 +97,8 @@ def test_the_next_command_finishes_a_save_and_says_so(commands, models, tmp_path
 
 
 @pytest.mark.slow
-def test_vocab_over_a_vocabulary(commands, models, tmp_path):
+@pytest.mark.parametrize("which", [a_few, SWEEP])
+def test_vocab_over_a_vocabulary(which, commands, models, tmp_path):
     command = ("vocab", models / "text.txt", "--size", "60", "--output", "vocab.txt")
     place = tmp_path / "vocab.txt"
 
@@ -114,7 +107,7 @@ def test_vocab_over_a_vocabulary(commands, models, tmp_path):
 
     assert commands.run(tmp_path, *command).code == 0
     whole = [(models / "old.txt").read_bytes(), place.read_bytes()]
-    for kill in outcomes(commands, tmp_path, command, restore, kills):
+    for kill in outcomes(commands, tmp_path, command, restore, which):
         assert place.read_bytes() in whole, kill
         assert commands.run(tmp_path, *command).code == 0, kill
         assert place.read_bytes() == whole[1]
@@ -122,7 +115,8 @@ def test_vocab_over_a_vocabulary(commands, models, tmp_path):
 
 
 @pytest.mark.slow
-def test_tokenize(commands, models, tmp_path):
+@pytest.mark.parametrize("which", [a_few, SWEEP])
+def test_tokenize(which, commands, models, tmp_path):
     options = ("--vocabulary", models / "old.txt", "--workers", "1", "--output", "records")
     command = ("tokenize", models / "text.txt", *options)
     place = tmp_path / "records"
@@ -132,7 +126,7 @@ def test_tokenize(commands, models, tmp_path):
     def restore():
         shutil.rmtree(place, ignore_errors=True)
 
-    for kill in outcomes(commands, tmp_path, command, restore, kills):
+    for kill in outcomes(commands, tmp_path, command, restore, which):
         there = {name: x for name, x in tree(tmp_path).items() if "keras_bert-" not in name}
         assert all(x == whole[name.removeprefix("records/")] for name, x in there.items() if x)
         outcome = commands.run(tmp_path, *command)
@@ -145,14 +139,15 @@ def sigkills(calls):
     return (kill for kill in kills(calls) if kill.signal == signal.SIGKILL)
 
 
-def some_sigkills(calls):
-    """Yields every third, since the files of a SavedModel are moved in a loop, and it is slow."""
-    return itertools.islice(sigkills(calls), 0, None, 3)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("format", "which"), [("tflite", kills), ("saved_model", some_sigkills), ("onnx", sigkills)]
+    ("format", "which"),
+    [
+        *((format, a_few) for format in ("tflite", "saved_model", "onnx")),
+        pytest.param("tflite", kills, marks=pytest.mark.sweep),
+        pytest.param("saved_model", sigkills, marks=pytest.mark.sweep),
+        pytest.param("onnx", sigkills, marks=pytest.mark.sweep),
+    ],
 )
 def test_export_over_artifacts(format, which, commands, models, tmp_path):
     command = ("export", models / "new", "out", "--format", format)

@@ -10,8 +10,7 @@ import pytest
 import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
 from tests.finetuning import tiny
-from tests.kills import Commands, Kill, kills
-from tests.marks import others_slow
+from tests.kills import SWEEP, Commands, a_few
 from tests.trees import state, tree
 
 COMMAND = ("finetune", "--model", "encoder", "--train", "opinions.csv", "--batch-size", "32")
@@ -48,12 +47,7 @@ def same(weights, others):
     return all(np.array_equal(value, others[name]) for name, value in weights.items())
 
 
-def one(calls):
-    """At the end of the epoch, when the files of the new model are being moved."""
-    yield Kill(calls // 2, signal.SIGKILL, False)
-
-
-@pytest.mark.parametrize("which", others_slow([one, kills]))
+@pytest.mark.parametrize("which", [a_few, SWEEP])
 def test_finetune_over_an_earlier_run(which, commands, folder):
     run = folder / "run"
 
