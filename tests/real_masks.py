@@ -1,10 +1,10 @@
-"""How often real models fill a mask correctly from text, ours beside transformers.
+"""Compares the tokens that real models fill in with the right ones and with transformers'.
 
-    python -m tests.real_masks            # prints both figures
-    python -m tests.real_masks reference  # makes the second ones; needs torch and transformers
+    python -m tests.real_masks            # prints both counts
+    python -m tests.real_masks reference  # writes the reference; needs torch and transformers
 
-Every token of reactions and antibodies is masked in turn (see fixtures/real_weights/make.py for
-the reactions and sequences). Here texts go in, with the mask written in them; the reference gets
+Every token of reactions and antibodies is masked in turn (fixtures/real_weights/make.py has the
+reactions and sequences). Our model gets texts with the mask written in them. The reference gets
 ids, looked up in the vocabulary one by one.
 """
 
@@ -21,7 +21,7 @@ FOLDERS = {"albert-reactions": "[MASK]", "roberta-antibody": "<mask>"}
 
 
 def masked(folder):
-    """Texts with one token masked, and what stood there; and the same as lists of tokens."""
+    """Yields the tokens of a text with one token masked, and the masked token."""
     texts = REACTIONS if folder == "albert-reactions" else ANTIBODIES
     for text in texts:
         tokens = SMILES.findall(text) if folder == "albert-reactions" else list(text)
@@ -30,7 +30,7 @@ def masked(folder):
 
 
 def load(folder, data):
-    """The model, with a preprocessor that splits such texts."""
+    """Returns the model, with a preprocessor that splits such texts."""
     import keras_bert as kb
     from tests.fewest_tokens import fewest_tokens
 
@@ -42,7 +42,7 @@ def load(folder, data):
 
 
 def ours(folder, data):
-    """The tokens that our model puts behind each mask."""
+    """Returns the token that our model fills into each mask."""
     from keras_bert.tasks.fill_mask import fill_mask
 
     texts = ["".join(tokens) for tokens, _ in masked(folder)]
@@ -51,7 +51,7 @@ def ours(folder, data):
 
 
 def theirs(folder, data):
-    """The same of transformers."""
+    """Returns the token that transformers' model fills into each mask."""
     import torch
     import transformers
 
@@ -83,14 +83,13 @@ def main():
         return
     reference = json.loads(REFERENCE.read_text())
     for folder in FOLDERS:
-        right = [token for _, token in masked(folder)]
-        counts = [
-            sum(a == b for a, b in zip(found, right, strict=True))
-            for found in (ours(folder, data), reference[folder])
-        ]
-        print(
-            f"{folder}: of {len(right)} masked tokens, {counts[0]} right; transformers {counts[1]}"
+        masks = [token for _, token in masked(folder)]
+        filled = ours(folder, data)
+        right, equal = (
+            sum(a == b for a, b in zip(filled, expected, strict=True))
+            for expected in (masks, reference[folder])
         )
+        print(f"{folder}: of {len(masks)} masks, {right} right, {equal} as in transformers")
 
 
 if __name__ == "__main__":
