@@ -103,7 +103,7 @@ def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
 
 
 def _long_word(tokenizer: Any) -> str:
-    """Makes a word that is longer than the lower of the two limits: the library's and BERT's."""
+    """Makes a word that is too long for ONNX Runtime's tokenizer or for ours."""
     return "x" * (1 + min(_LONGEST_WORD, getattr(tokenizer, "max_characters_per_word", 1)))
 
 

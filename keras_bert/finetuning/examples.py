@@ -167,7 +167,7 @@ class TaggedExamples(Examples):
         return list(self.texts)
 
     def in_scheme(self, scheme: str | None) -> Self:
-        """Returns the examples with tags of a scheme; see `to_scheme`."""
+        """Returns the examples with their tags converted to a scheme; see `to_scheme`."""
         if scheme is None or self.tags is None:
             return self
         return dataclasses.replace(

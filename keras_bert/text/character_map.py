@@ -29,7 +29,7 @@ _LONGEST_SEQUENCE = 5  # bytes; `tokenizers` replaces the characters of longer k
 
 
 def read_character_map(data: bytes, longest_key: int | None = None) -> dict[str, str]:
-    """Reads keys and values from a model's bytes.
+    """Reads the character map of a SentencePiece model: strings and their replacements.
 
     Args:
         data: bytes of the map.
@@ -180,7 +180,14 @@ _SEQUENCES: dict[str, Callable[[], Iterable[str]]] = {
 
 @functools.lru_cache(maxsize=8)
 def compose_character_map(steps: tuple[str, ...], data: bytes) -> bytes:
-    """Returns the bytes of a map that applies `steps`, in their order, and then a model's own map.
+    """Returns a character map that applies `steps` first and then the map `data` of a model.
+
+    Args:
+        steps: names of normalization steps in the order in which they are applied.
+        data: bytes of the character map of a SentencePiece model.
+
+    Returns:
+        The bytes of the new map.
 
     Raises:
         InputError: if a step is unknown.

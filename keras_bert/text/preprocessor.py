@@ -278,7 +278,15 @@ def layout(segments: Sequence[tf.RaggedTensor], length: int, separators_in_pair:
 
 
 def _kept_lengths(lengths: Sequence[tf.Tensor], room: int) -> list[tf.Tensor]:
-    """Returns the number of tokens `[N]` to keep of each segment, int32.
+    """Returns the number of tokens to keep of each segment.
+
+    Args:
+        lengths: number of tokens of each input in the first segment and, for pairs, in the second
+            segment: one or two arrays `[N]` int32.
+        room: largest number of tokens of all segments together.
+
+    Returns:
+        As many arrays `[N]` int32 as `lengths` has.
 
     The result is the same as if BERT's `_truncate_seq_pair` removed one token at a time from the
     end of the longer segment, or of the second one if both are equally long.

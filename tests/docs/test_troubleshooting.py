@@ -202,13 +202,13 @@ CASES = {
     "A loss that is not a number": not_a_number,
     "A damaged state": damaged_state,
     "A directory of something else": lambda: kb.save(kb.load("bert"), "text"),
-    "A file of a common name": common_name,
+    "A config.json of another program": common_name,
     "Two models in one directory": two_formats,
     "An interrupted save": interrupted_save,
     "A quantized model": quantized,
     "An encoder of your own class": own_class,
     "Mixed precision": mixed,
-    "Integers without texts": lambda: export.tflite(kb.load("bert"), "i.tflite", quantize="int8"),
+    "Full int8 without typical texts": lambda: export.tflite(kb.load("bert"), "i.tflite", quantize="int8"),
     "A missing package": lambda: require("not_there", "vocab", "Learning a vocabulary"),
 }
 SLOW = ("The loss diverges", "A loss that is not a number")

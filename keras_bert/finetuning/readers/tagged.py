@@ -99,9 +99,9 @@ def read_conll(
     """Reads sentences of tagged words.
 
     If the first line has a tab, tabs separate the columns, else spaces. A line that begins with
-    -DOCSTART- begins a document. Documents are the groups of the examples. In CoNLL-U files, the
-    first column numbers the words. Lines that begin with a range such as 1-2 or an empty node such
-    as 1.1 are left out, because they are not words.
+    -DOCSTART- begins a document. The `groups` of the examples are the numbers of the documents.
+    In CoNLL-U files, the first column numbers the words. Lines that begin with a range such as 1-2
+    or an empty node such as 1.1 are left out, because they are not words.
 
     Args:
         path: the file.
@@ -111,15 +111,15 @@ def read_conll(
         comment: beginning of comment lines, such as "# " in CoNLL-U files. Comment lines are left
             out if they stand before the first word of a sentence.
         scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
-        labeled: whether tags are needed. If not, they are read only if the file has a second
-            column, and all words have a tag.
+        labeled: whether tags are needed. With False, tags are read only if the file has a second
+            column and every word has a tag.
         on_error: "fail" raises an error at the first sentence that cannot be used. "skip" leaves
             such sentences out and logs their number. A sentence cannot be used if a word or a tag
             is missing, or a line has another number of columns than the first line.
 
     Raises:
-        InputError: if the file cannot be read, has no such columns, or a sentence cannot be
-            used; the message names the file and the line.
+        InputError: if the file cannot be read or has no such columns or, with on_error="fail", if
+            a sentence cannot be used. The message names the file and the line.
     """
     blocks = list(_blocks(path, comment))
     if not blocks:

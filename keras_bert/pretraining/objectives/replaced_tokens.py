@@ -65,12 +65,14 @@ class ReplacedTokenModel(keras.Model):
         self.built = True
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
-        """Returns the logits of both models, float32.
+        """Returns the logits of the generator and the detector, float32.
 
         Args:
-            inputs: the encoder's inputs with masked tokens; `masked_positions` `[B, P]` int32, 0
-                for an unused prediction; `original_ids` `[B, T]` int32, the tokens before masking;
-                and `noise` `[B, P]` float32 in [0, 1), which decides the samples.
+            inputs: the encoder's inputs with masked tokens, and these arrays:
+                `masked_positions` `[B, P]` int32, 0 for an unused prediction.
+                `original_ids` `[B, T]` int32, the tokens before masking.
+                `noise` `[B, P]` float32 in [0, 1), the random numbers with which the generator's
+                tokens are drawn.
 
         Returns:
             `mlm_logits` `[B, P, V]`, `rtd_logits` `[B, T]` and `replaced` `[B, T]` int32, 1 where

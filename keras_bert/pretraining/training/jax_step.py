@@ -31,9 +31,10 @@ from keras_bert.pretraining.objectives.registry import OBJECTIVES, Objective
 
 
 class TrainingState(NamedTuple):
-    """State of the training: `iterations` is the number of steps done.
+    """Weights, moments and step of the training.
 
-    The lists have an array for each weight, in the order of `JaxTrainingStep.names`.
+    `iterations` is the number of steps done. The other fields are lists with one array for each
+    weight, in the order of `JaxTrainingStep.names`.
     """
 
     values: list[jax.Array]

@@ -281,7 +281,7 @@ class SentencePiece(Tokenizer):
         return super().readable(token_id).replace(SPACE, " ")
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, with the model, as values for JSON."""
+        """Returns the constructor's arguments as values for JSON. `model` is base64 text."""
         return {
             "model": base64.b64encode(self.model).decode(),
             "special_tokens": self.vocabulary.special_tokens,

@@ -84,7 +84,7 @@ def split_normalized(
     """Returns the function that normalizes lines of text and splits them into words.
 
     Args:
-        normalizer: operation of `load_normalizer`.
+        normalizer: the normalizer that `load_normalizer` returned.
         split_cjk: whether each CJK ideograph is a word.
     """
     return lambda lines: split_words(normalizer.normalize(lines), split_cjk=split_cjk)[0].values
