@@ -208,7 +208,9 @@ CASES = {
     "A quantized model": quantized,
     "An encoder of your own class": own_class,
     "Mixed precision": mixed,
-    "Full int8 without typical texts": lambda: export.tflite(kb.load("bert"), "i.tflite", quantize="int8"),
+    "Full int8 without typical texts": lambda: export.tflite(
+        kb.load("bert"), "i.tflite", quantize="int8"
+    ),
     "A missing package": lambda: require("not_there", "vocab", "Learning a vocabulary"),
 }
 SLOW = ("The loss diverges", "A loss that is not a number")
