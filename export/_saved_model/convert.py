@@ -183,7 +183,7 @@ def _requests(model: Any) -> list[tuple[str, dict[str, list[str]]]]:
 
 
 def _renamed(ids: Any, names: Mapping[str, str]) -> Any:
-    """Wraps a function of ids so that its inputs have other names."""
+    """Wraps `ids`, a function of token ids, so that its inputs have other names."""
     specifications = [
         tf.TensorSpec(spec.shape, spec.dtype, name=names.get(spec.name, spec.name))
         for spec in ids.input_signature

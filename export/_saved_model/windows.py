@@ -68,7 +68,7 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
     begins, size = begins[:, tf.newaxis], size[:, tf.newaxis]
 
     def column(values: tf.Tensor) -> tf.Tensor:
-        """Repeats values of texts `[N]` for their windows: `[R, 1]`."""
+        """Returns for each window the value of its text, `[R, 1]`, from values of texts `[N]`."""
         return tf.gather(tf.cast(values, tf.int32), sample_ids)[:, tf.newaxis]
 
     start = column(segment_start)

@@ -162,7 +162,7 @@ def _tensors(tree: Any) -> tuple[list[str], list[str]]:
 
 
 def _with_files(content: bytes, files: Mapping[str, list[str]]) -> bytes:
-    """Appends a ZIP archive of text files. Each file has one entry on each line."""
+    """Appends a ZIP archive of text files. `files` has the lines of each file, by its name."""
     file = io.BytesIO(content)
     with zipfile.ZipFile(file, "a") as archive:
         for name, lines in files.items():

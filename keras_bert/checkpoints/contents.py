@@ -238,8 +238,8 @@ def check_expressible(
             family's values.
         tasks: tasks that the library has.
         encoder: the values that the library supports, by field of the configuration.
-        head: the values that the library supports, by attribute of the task. A task may lack the
-            attribute.
+        head: the values that the library supports, by attribute of the task. If a task
+            lacks an attribute, the attribute is not checked.
 
     Raises:
         InputError: if the library cannot express the model.

@@ -51,7 +51,7 @@ class HeadSpec(NamedTuple):
         dropout: field of `config.json` with the dropout rate before the logits; "" if the head has
             no such field.
         arguments: arguments of the task's constructor that all models of the family share.
-        fixed: fields of `config.json` with the only values that the task's head supports.
+        fixed: fields of `config.json` for which the head supports one value only, and this value.
     """
 
     ending: str

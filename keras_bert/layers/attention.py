@@ -40,8 +40,8 @@ class SelfAttention(Configured, keras.layers.Layer):
         """Lets every position attend to every other.
 
         Args:
-            x: `[B * T, H]`: all positions of all texts as one matrix, so that each product with a
-                weight is one product of matrices.
+            x: `[B * T, H]`: the positions of all texts are the rows of one matrix, which is
+                multiplied faster than `[B, T, H]`.
             bias: `[B, 1, 1, T]` or `[B, 1, T, T]` float, added to the logits. It is 0 at positions
                 (of the last axis) that are attended to, and very negative at other positions.
             relative: result of `RelativePositions`, for disentangled attention.
@@ -81,7 +81,7 @@ class SelfAttention(Configured, keras.layers.Layer):
         return 1.0 / math.sqrt(self.config.head_size * self.num_terms)
 
     def logits(self, query: Any, key: Any, relative: Any, training: bool | None) -> Any:
-        """Returns logits `[B, N, T, T]` of scaled queries and keys `[B, N, T, D]`."""
+        """Returns logits `[B, N, T, T]` of keys and scaled queries `[B, N, T, D]`."""
         return ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
 
 

@@ -114,8 +114,8 @@ def measure(
 ) -> dict[str, float]:
     """Returns the loss and the scores of SQuAD's official scripts.
 
-    If some questions have no answer, as in SQuAD 2.0, adds for each score the best value that any
-    `null_threshold` gives on these examples, and this threshold.
+    If some questions have no answer, as in SQuAD 2.0, also returns the best exact match and the
+    best F1 that any `null_threshold` gives on these examples, and the thresholds that give them.
     """
     answers = [[text for text, _ in several] for several in _answers(examples)]
     found = candidates_of(rows, outputs, examples.contexts)

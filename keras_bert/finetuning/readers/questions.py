@@ -73,9 +73,9 @@ def read_questions(
 ) -> QuestionExamples:
     """Reads a SQuAD file, or a question, a context and an answer from each row of a table.
 
-    The articles of a SQuAD file are the groups of the examples. If there is only one article, its
-    paragraphs are the groups. If an answer has no `answer_start`, its first occurrence in the
-    context counts.
+    The `groups` of the examples, which `hold_out` never divides, are the articles of a SQuAD file.
+    If there is only one article, the groups are its paragraphs. If an answer has no
+    `answer_start`, its first occurrence in the context counts.
 
     `answers` of a JSON line has one of these forms:
 

@@ -270,7 +270,10 @@ def _score(row: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
 
 
 def _sum_by_number(values: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    """Sums `values` in each row by `number`, all `[B, T]`. Element i is the sum for number i."""
+    """Sums the `values` that have the same `number`, in each row. All tensors are `[B, T]`.
+
+    Element i of a row of the result is the sum of the values with number i.
+    """
     rows, length = tf.shape(values)[0], values.shape[1]
     flat = number + length * tf.range(rows)[:, tf.newaxis]
     return tf.reshape(tf.math.unsorted_segment_sum(values, flat, rows * length), [-1, length])

@@ -29,8 +29,8 @@ class LossTerm:
         weight: weight in the total loss. A term without a key has weight 0 and is only logged.
         accuracy: whether the accuracy is logged.
         perplexity: whether the perplexity is logged. Only for the loss of a language model.
-        part: name of the part of the model that the loss trains, such as "generator". Empty if the
-            final model has this part.
+        part: "" if the loss trains the final model. Otherwise, the part that it trains and that the
+            final model does not have, such as "generator".
     """
 
     name: str

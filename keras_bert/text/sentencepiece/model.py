@@ -238,8 +238,8 @@ class SentencePieceOperation:
 
     The operation has a resource. If it is made inside a graph, the graph owns and saves the
     resource. If it is made in eager mode, a saved object has to track the resource. Setting a seed
-    clears TensorFlow's kernels, and with them the resource. So this class has its own graph for
-    eager calls.
+    clears TensorFlow's kernel cache, and with it a resource that was made in eager mode. So this
+    class has its own graph for eager calls.
 
     Args:
         model: serialized `ModelProto`.
