@@ -72,7 +72,7 @@ class TextFiles:
 
     @property
     def _named_class(self) -> tuple[str, Any]:
-        """The file that names the tokenizer's class, and the class; else `CONFIGURATION` and None."""
+        """File that names the tokenizer's class, and the class; else `CONFIGURATION` and None."""
         name = self.options.get("tokenizer_class")
         if name:
             return OPTIONS, name
