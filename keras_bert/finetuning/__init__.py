@@ -41,7 +41,6 @@ _MODULES = {
     "read_slots": "readers.snips",
     "read_tagged": "readers.tagged",
     "report": "evaluation",
-    "resolve": "defaults",
     "targets_of": "targets",
     "write_predictions": "readers.questions",
 }

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,6 @@ class Result:
         best_epoch: number of the best epoch, from 1 on. The model has the weights of this epoch.
         validation: metrics of the best epoch; empty without validation examples.
         test: metrics on the test examples, if there are any.
-        baseline: metrics of the frozen baseline under the keys "validation" and "test". Empty if
-            the recipe's `baseline` is False or there are no validation examples.
         history: one dictionary per epoch with `epoch`, `loss`, and metrics such as
             `validation_accuracy`.
     """
@@ -45,7 +43,6 @@ class Result:
     best_epoch: int = 0
     validation: dict[str, float] = dataclasses.field(default_factory=dict)
     test: dict[str, float] = dataclasses.field(default_factory=dict)
-    baseline: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
     history: list[dict[str, float]] = dataclasses.field(default_factory=list)
 
 
@@ -56,6 +53,8 @@ def write_result(
     splits: Mapping[str, Examples],
     card_data: ModelCardData,
     output: str | os.PathLike,
+    replaced: Collection[str] = (),
+    objects: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes the model, its metrics and its history. Keeps other files in the directory.
 
@@ -67,18 +66,22 @@ def write_result(
         card_data: more data for the model's card. It replaces data that this function
             makes itself.
         output: directory to write to.
+        replaced: names of the recipe's options that had no effect; the card leaves them out.
+        objects: configurations of the user's optimizer, loss and metrics.
 
     Raises:
         StorageError: if a file cannot be written.
     """
+    objects = objects or {}
     summary = {
         "best_epoch": result.best_epoch,
         "validation": result.validation,
         "test": result.test,
-        "baseline": result.baseline,
         "recipe": recipe.to_dict(),
+        **objects,
     }
-    known = _card_data(model, result, recipe, splits)
+    used = {name: value for name, value in recipe.to_dict().items() if name not in replaced}
+    known = _card_data(model, result, {**used, **objects}, recipe.epochs, splits)
     card = ModelCardData(
         {**known.metadata, **card_data.metadata}, {**known.sections, **card_data.sections}
     )
@@ -128,18 +131,22 @@ class _NothingToWriteError(Exception):
 
 
 def _card_data(
-    model: Any, result: Result, recipe: Recipe, splits: Mapping[str, Examples]
+    model: Any,
+    result: Result,
+    options: dict[str, Any],
+    epochs: int,
+    splits: Mapping[str, Examples],
 ) -> ModelCardData:
     """Returns the data files, the recipe and the metrics for the model's card."""
     data: dict[str, dict[str, Any]] = {
         split: {"file": Path(examples.path).name, "examples": len(examples)}
         for split, examples in splits.items()
     }
-    sections = {"Data": block(data), "Recipe": block(recipe.to_dict())}
+    sections = {"Data": block(data), "Recipe": block(options)}
     found = {"validation": result.validation, "test": result.test}
     found = {split: metrics for split, metrics in found.items() if metrics}
     if found:
-        when = f"After epoch {result.best_epoch} of {recipe.epochs}"
+        when = f"After epoch {result.best_epoch} of {epochs}"
         why = ", which was chosen by the validation examples" if result.validation else ""
         sections["Metrics"] = f"{when}{why}:\n\n{table(found)}"
     measured = {split: (data[split]["file"], metrics) for split, metrics in found.items()}

@@ -2,11 +2,10 @@
 
 import contextlib
 import dataclasses
-import logging
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,25 @@ from keras_bert.checkpoints.card import ModelCardData
 from keras_bert.checkpoints.contents import check_saveable
 from keras_bert.errors import InputError, closest
 from keras_bert.extras import require_tensorflow_backend
-from keras_bert.finetuning.baseline import measure_baseline
 from keras_bert.finetuning.batching import batches, plan_batches
-from keras_bert.finetuning.defaults import has_baseline, reads_baseline_vectors, resolve
 from keras_bert.finetuning.evaluation import check_model
 from keras_bert.finetuning.examples import Examples
-from keras_bert.finetuning.freezing import adapted, frozen
+from keras_bert.finetuning.freezing import frozen
 from keras_bert.finetuning.jobs import Job, Targets, job_of
-from keras_bert.finetuning.messages import advice, baseline_sentence, overview
+from keras_bert.finetuning.keras_objects import (
+    KerasObjects,
+    NamesOfKeras,
+    averaged,
+    check_direction,
+    check_first_loss,
+    check_metrics,
+    check_objects,
+    has_average,
+    inner_optimizer,
+    measure_metrics,
+    own_loss,
+    own_optimizer,
+)
 from keras_bert.finetuning.optimizer import adamw
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.regularization import r_drop
@@ -41,8 +51,6 @@ from keras_bert.finetuning.resume import (
 )
 from keras_bert.text.rows import Rows
 
-logger = logging.getLogger(__name__)
-
 
 def fine_tune(
     model: Any,
@@ -53,6 +61,10 @@ def fine_tune(
     recipe: Recipe | None = None,
     output: str | os.PathLike | None = None,
     card: ModelCardData | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    optimizer: Any = None,
+    loss: Any = None,
+    metrics: Sequence[keras.metrics.Metric] = (),
     verbose: int | str = "auto",
 ) -> Result:
     """Trains a model on examples. Afterwards the model has the weights of its best epoch.
@@ -66,26 +78,34 @@ def fine_tune(
         validation: examples to measure every epoch on. The epoch with the highest metric is the
             best. Without validation examples, the last epoch is the best.
         test: examples to measure the best epoch on.
-        recipe: options of the run. Values that are None are chosen; see `resolve`. The values
-            and their reasons are logged at the level INFO.
+        recipe: options of the run.
         output: directory for `model`, `metrics.json` and `history.jsonl`. With validation
             examples, they are written after each epoch that is the best so far, else at the end.
             If an interrupted run is started again with the same recipe, model and data, it
             continues after its last finished epoch, and the result is the same.
         card: more data for the model's card, such as license, language and base model.
+        callbacks: callbacks of Keras. In `on_epoch_end`, they get the metrics of the validation
+            examples under Keras' names, such as `val_accuracy` and `val_loss`. If an interrupted
+            run continues, callbacks start anew.
+        optimizer: a Keras optimizer, which replaces the recipe's optimizer with its learning rate,
+            warm-up, weight decay, clipping and rates by layer. Or a function that takes the
+            recipe's schedule of learning rates and returns an optimizer, such as
+            `keras.optimizers.Lion`. If the optimizer has `use_ema=True`, the averaged weights are
+            measured and saved.
+        loss: a Keras loss, or a function of targets and outputs that returns one value for each
+            example. It replaces the model's own loss, also in the metrics of the result. The
+            outputs are logits.
+        metrics: Keras metrics that are measured on training, validation and test examples, besides
+            the model's own. Only for classifiers of texts and for multiple choice.
         verbose: as in `fit`. "auto" shows a progress bar on a terminal, else a line per epoch.
 
-    The model's preprocessor gets the recipe's `sequence_length`. If the result looks wrong, a
-    warning says what to change: for example, if the training stopped too early, or the result is
-    below the frozen baseline.
-
     Returns:
-        Number of the best epoch, its metrics, the loss and metrics of every epoch, and the metrics
-        of the frozen baseline.
+        Number of the best epoch, its metrics, and the loss and metrics of every epoch.
 
     Raises:
-        InputError: if the model, the labels, the recipe, the card or the output directory is
-            unsuitable, another run writes to the directory, or the loss becomes nan.
+        InputError: if the model, the labels, the recipe, the card, an object of Keras or the
+            output directory is unsuitable, another run writes to the directory, or the loss
+            becomes nan.
         CheckpointError: if the state of an interrupted run is damaged.
 
     Example:
@@ -96,20 +116,20 @@ def fine_tune(
         0.97
     """
     require_tensorflow_backend("Fine-tuning")
+    recipe = recipe or Recipe()
     job = job_of(model)
     check_model(model)
     if not isinstance(card, ModelCardData | None):
         raise InputError(
             f"card must be ModelCardData for the model's card, not a {type(card).__name__}."
         )
-    recipe, choices = resolve(recipe or Recipe(), model, train)
-    _check_recipe(model, job, recipe, getattr(train, "pairs", None) is not None)
-    if recipe.sequence_length not in (None, getattr(model.preprocessor, "sequence_length", None)):
-        model.preprocessor = model.preprocessor.with_length(recipe.sequence_length)
-        check_model(model)
+    objects = KerasObjects(callbacks, optimizer, loss, metrics)
+    check_objects(objects, model, recipe)
+    check_metrics(metrics, model, job.metrics(model))
+    _check_recipe(model, job, recipe, metrics)
     directory = None if output is None else Path(output)
     if directory is not None:
-        check_saveable(model, adapted=recipe.lora_rank is not None)
+        check_saveable(model)
     train_split = _Split.of(job, model, train)
     # Find wrong labels in the other examples now, not after hours of training.
     validation_split, test_split = (
@@ -117,10 +137,8 @@ def fine_tune(
         for examples in (validation, test)
     )
     weights = job.weights(model, train, train_split.targets, recipe)
-    given: dict[str, Any] = {"training": train, "validation": validation, "test": test}
+    given = {"training": train, "validation": validation, "test": test}
     splits = {name: examples for name, examples in given.items() if examples is not None}
-    sizes = {name: len(examples) for name, examples in splits.items()}
-    logger.info("%s", overview(choices, sizes, len(getattr(model, "labels", ()))))
     write = partial(write_result, recipe=recipe, splits=splits, card_data=card or ModelCardData())
 
     strategy = model.distribute_strategy
@@ -137,46 +155,48 @@ def fine_tune(
     steps = plan(epochs=range(1)).steps
     with (
         contextlib.nullcontext() if directory is None else claimed(directory),
-        adapted(model, recipe.lora_rank, recipe.seed),
         frozen(model, recipe.frozen_layers),
         r_drop(model, recipe.r_drop),
+        own_loss(model, loss),
     ):
         with strategy.scope():
             updates = recipe.epochs * steps // recipe.gradient_accumulation_steps
-            model.compile(adamw(model, recipe, updates), job.loss(model, recipe), jit_compile=False)
+            make = adamw if optimizer is None else partial(own_optimizer, objects)
+            model.compile(
+                make(model, recipe, updates),
+                job.loss(model, recipe),
+                weighted_metrics=list(metrics) or None,
+                jit_compile=False,
+            )
             model.optimizer.build(model.trainable_variables)
-        epochs = _Epochs(job, validation_split, recipe, directory, write)
+        described = objects.described(model)
+        write = partial(write, replaced=objects.replaced(), objects=described)
+        epochs = _Epochs(job, validation_split, recipe, directory, write, objects, described)
         done = epochs.resume(model, [s for s in (train_split, validation_split) if s])
-        if recipe.baseline and validation_split is not None and not done:
-            best, epochs.result.baseline = measure_baseline(model, recipe, splits)
-            if recipe.baseline_head:
-                model.head.logits.kernel.assign(best.kernel)
-                model.head.logits.bias.assign(best.bias)
-            logger.info("%s", baseline_sentence(epochs.result.baseline, job.metrics(model)))
-        if done < recipe.epochs and not epochs.is_enough(done):
+        if done < recipe.epochs and not epochs.is_enough(done) and not epochs.stopped:
             whole = plan(weights=weights, epochs=range(done, recipe.epochs))
             dataset = batches(train_split.rows, train_split.targets, whole)
             _build_loss(model, dataset)
+            if loss is not None:
+                check_first_loss(model, dataset)
             model.fit(
                 dataset.prefetch(tf.data.AUTOTUNE),
                 steps_per_epoch=steps,
                 initial_epoch=done,
                 epochs=recipe.epochs,
-                callbacks=[epochs],
+                callbacks=[epochs, NamesOfKeras(callbacks), epochs.saving()],
                 shuffle=False,
                 verbose=(1 if sys.stdout.isatty() else 2) if verbose == "auto" else verbose,
             )
+        elif has_average(model):  # Keras does the same at the end of `fit`
+            inner_optimizer(model).finalize_variable_values(model.trainable_variables)
         epochs.restore(model)
         result = epochs.result
         if test_split is not None:
-            result.test = test_split.measure(job, model, recipe.batch_size)
+            result.test = test_split.measure(job, model, recipe.batch_size, metrics)
         if directory is not None:
             write(model, result, output=directory)
             discard(directory / UNFINISHED)
-    one_label = getattr(model, "problem_type", "") == "single_label"
-    labels = (getattr(validation, "labels", None) or ()) if one_label else ()
-    if sentence := advice(result, recipe, recipe.metric or job.metrics(model)[0], labels):
-        logger.warning("%s", sentence)
     return result
 
 
@@ -193,9 +213,12 @@ class _Split:
         rows = job.rows(model, examples)
         return cls(examples, rows, job.targets(model, examples, rows))
 
-    def measure(self, job: Job, model: Any, batch_size: int) -> dict[str, float]:
+    def measure(
+        self, job: Job, model: Any, batch_size: int, metrics: Sequence[Any] = ()
+    ) -> dict[str, float]:
         outputs = model.predict_rows(self.rows, batch_size)
-        return job.measure(model, self.examples, self.rows, outputs)
+        measured = job.measure(model, self.examples, self.rows, outputs)
+        return {**measured, **measure_metrics(metrics, self.targets, outputs)}
 
 
 @dataclasses.dataclass(eq=False)
@@ -207,27 +230,33 @@ class _Epochs(keras.callbacks.Callback):
     recipe: Recipe
     output: Path | None
     write: Callable[..., None]
+    objects: KerasObjects
+    described: dict[str, Any]
 
     def __post_init__(self) -> None:
         super().__init__()
         self.result = Result()
         self.run = ""
+        self.stopped = False
         self.best_weights: list[Any] | None = None  # None: the model itself has them
 
     def resume(self, model: Any, splits: list[_Split]) -> int:
         """Continues an interrupted run; returns the number of finished epochs."""
         if self.output is None:
             return 0
-        self.run = run_of(model, self.recipe, [(s.rows, s.targets) for s in splits])
+        data = [(s.rows, s.targets) for s in splits]
+        self.run = run_of(model, self.recipe, data, self.described)
         progress = load_progress(self.output, model, self.run)
         if progress is None:
             return 0
         self.result = Result(**progress["result"])
+        self.stopped = progress.get("stopped", False)
         if self.result.best_epoch < progress["epoch"]:
             self.best_weights = load_best(self.output, model)
         elif self.validation is not None:
-            self.best_weights = model.get_weights()
-            self.write(model, self.result, output=self.output)
+            with averaged(model):
+                self.best_weights = model.get_weights()
+                self.write(model, self.result, output=self.output)
         return progress["epoch"]
 
     def is_enough(self, epoch: int) -> bool:
@@ -244,34 +273,54 @@ class _Epochs(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if math.isnan((logs or {}).get("loss", 0.0)):  # the mean of the epoch so far
+            rate = f"learning_rate, which is {self.recipe.learning_rate:g}"
+            if self.objects.optimizer is not None:
+                rate = "optimizer's learning rate"
             raise InputError(
                 f"The loss is not a number from step {batch + 1} of this epoch on, so the model "
-                f"cannot learn any more. Lower the learning_rate, which is "
-                f"{self.recipe.learning_rate:g}, or compute in float32."
+                f"cannot learn any more. Lower the {rate}, or compute in float32."
             )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         logs = {} if logs is None else logs
         metrics: dict[str, float] = {}
-        if self.validation is not None:
-            metrics = self.validation.measure(self.job, self.model, self.recipe.batch_size)
+        with averaged(self.model):
+            if self.validation is not None:
+                metrics = self.validation.measure(
+                    self.job, self.model, self.recipe.batch_size, self.objects.metrics
+                )
+            best = self._is_best(metrics)
+            if best:
+                self.best_weights = self.model.get_weights() if self.validation else None
         # `fit` prints the values in `logs`.
         logs.update({f"validation_{name}": value for name, value in metrics.items()})
         result, done = self.result, epoch + 1
         result.history.append({"epoch": done, **{k: float(v) for k, v in logs.items()}})
-        best = self._is_best(metrics)
         if best:
             result.best_epoch, result.validation = done, metrics
-            self.best_weights = self.model.get_weights() if self.validation else None
-        if self.output is not None:
-            # Save the progress first: if the process dies while it writes the model, `resume`
-            # writes the model again.
-            progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
-            save_progress(self.output, self.model, progress, None if best else self.best_weights)
-            if best and self.validation is not None:
-                self.write(self.model, result, output=self.output)
         if self.validation is not None and self.is_enough(done):
             self.model.stop_training = True
+
+    def saving(self) -> keras.callbacks.Callback:
+        """Returns a callback that saves each epoch.
+
+        It comes after all others, which may change the learning rate or stop the training.
+        """
+        return keras.callbacks.LambdaCallback(on_epoch_end=self._save)
+
+    def _save(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if self.output is None:
+            return
+        result, done = self.result, epoch + 1
+        best = result.best_epoch == done
+        # Save the progress first: if the process dies while it writes the model, `resume` writes
+        # the model again.
+        progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
+        progress["stopped"] = bool(self.model.stop_training)
+        save_progress(self.output, self.model, progress, None if best else self.best_weights)
+        if best and self.validation is not None:
+            with averaged(self.model):
+                self.write(self.model, result, output=self.output)
 
     def _is_best(self, metrics: dict[str, float]) -> bool:
         best = self.result.validation
@@ -291,18 +340,9 @@ def _build_loss(model: Any, dataset: tf.data.Dataset) -> None:
             model.compute_loss(x, y, model(x), weights, training=False)
 
 
-def _check_recipe(model: Any, job: Job, recipe: Recipe, pairs: bool) -> None:
-    names = job.metrics(model)
-    if recipe.baseline and not has_baseline(model):
-        raise InputError(
-            f"baseline is True, but this {type(model).__name__} does not choose labels for texts, "
-            "so it has no frozen baseline; leave it out."
-        )
-    if recipe.baseline_head and not (recipe.baseline and reads_baseline_vectors(model, pairs)):
-        raise InputError(
-            "baseline_head is True, but only a linear layer on the mean of the tokens' vectors of "
-            "single texts can start from a baseline that is measured; leave it out."
-        )
+def _check_recipe(model: Any, job: Job, recipe: Recipe, metrics: Sequence[Any]) -> None:
+    names = (*job.metrics(model), *(metric.name for metric in metrics))
+    check_direction(metrics, recipe.metric)
     if recipe.metric is not None and recipe.metric not in names:
         raise InputError(
             f"metric is {recipe.metric!r}, but this model has no such metric."

@@ -9,19 +9,13 @@ from keras import ops
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
 from keras_bert.layers.attention import SelfAttention
-from keras_bert.layers.configured import (
-    ACTIVATION_FUNCTIONS,
-    Configured,
-    HasPreprocessor,
-    dense_gradient,
-)
+from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, Configured, dense_gradient
 from keras_bert.layers.convolution import TokenConvolution
 from keras_bert.layers.disentangled_attention import (
     DisentangledSelfAttention,
     RelativePositions,
 )
 from keras_bert.layers.documents import restarted_positions, same_document
-from keras_bert.layers.lora import LowRankAdaptation
 
 INPUTS = ("token_ids", "segment_ids", "padding_mask")
 
@@ -177,7 +171,7 @@ class FirstTokenPooler(Configured, keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class Encoder(LowRankAdaptation, Configured, HasPreprocessor, keras.Model):
+class Encoder(Configured, keras.Model):
     """The encoder of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
 
     The constructor makes all weights. The attribute `preprocessor`, which turns texts into inputs,

@@ -10,7 +10,6 @@ from keras import ops
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead, TextPooling
-from keras_bert.tasks.strings import label_ids
 from keras_bert.tasks.task import Task, padding_mask, resolve_labels
 
 PROBLEM_TYPES = ("single_label", "multi_label", "regression")
@@ -82,23 +81,6 @@ class SequenceClassifier(Task):
         """Returns logits `[B, num_labels]` float32 of the encoder's inputs."""
         outputs = self.encoder(inputs, training=training)
         return self.head(self.text_pooling(outputs, padding_mask(inputs)), training=training)
-
-    def targets_of(self, y: Any) -> Any:
-        """Returns targets for Keras, with ids in place of the names of labels.
-
-        For "multi_label", lists of names become a row of 0 and 1 for each text.
-
-        Raises:
-            InputError: if a name is not a label of the model.
-        """
-        from keras_bert.text.batches import is_strings, to_list
-
-        if self.problem_type != "multi_label" or not is_strings(y):
-            return super().targets_of(y)
-        rows = np.zeros((len(y), self.num_labels), np.float32)
-        for row, names in zip(rows, to_list(y), strict=True):
-            row[label_ids(names, self.labels)] = 1
-        return rows
 
     def default_loss(self) -> keras.losses.Loss:
         """Returns the usual loss on the logits.

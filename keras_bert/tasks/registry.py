@@ -130,7 +130,7 @@ TASKS = {
     ),
     "next_sentence": TaskEntry(
         "NextSentencePredictor",
-        "tasks.pretraining",
+        "tasks.next_sentence",
         heads=("next_sentence",),
         pooled=True,
         example=(

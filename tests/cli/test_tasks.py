@@ -254,7 +254,7 @@ def test_all_of_the_recipe(run, small, tmp_path):
     options = (
         "--epochs 2 --batch-size 8 --learning-rate 1e-3 --warmup 0.2 --weight-decay 0.1 "
         "--global-clipnorm 2 --layer-decay 0.9 --crf-rate 7 --frozen-layers -1 "
-        "--gradient-accumulation-steps 2 --lora-rank 4 "
+        "--gradient-accumulation-steps 2 "
         "--patience 1 --label-smoothing 0.1 --class-weights praise=2 --r-drop 0.5 "
         "--no-length-buckets --metric macro_f1 --seed 3 --dtype mixed_bfloat16 "
         "--sequence-length 24 --pooling mean"
@@ -276,7 +276,6 @@ def test_all_of_the_recipe(run, small, tmp_path):
             layer_decay=0.9,
             crf_rate=7.0,
             frozen_layers=-1,
-            lora_rank=4,
             gradient_accumulation_steps=2,
             patience=1,
             label_smoothing=0.1,
@@ -285,9 +284,6 @@ def test_all_of_the_recipe(run, small, tmp_path):
             length_buckets=False,
             metric="macro_f1",
             seed=3,
-            sequence_length=24,
-            baseline=True,
-            baseline_head=False,
         ).to_dict()
     )
     model = kb.load(tmp_path / "out" / "model")

@@ -82,7 +82,7 @@ def targets(model: Any, examples: TextExamples, rows: Rows) -> PerRow:
 
 
 def measure(
-    model: Any, examples: TextExamples, rows: Rows | None, outputs: list[np.ndarray]
+    model: Any, examples: TextExamples, rows: Rows, outputs: list[np.ndarray]
 ) -> dict[str, float]:
     """Returns the loss and the metrics."""
     logits = np.stack(outputs)

@@ -88,7 +88,6 @@ class Job:
         arguments: `(train, *others, **options)`. Returns arguments for the model's constructor,
             from the training examples, the other examples and the options.
         keeps_head: whether a head that was trained before is kept and trained further.
-        texts: `(examples)`. Returns the texts of the rows, as an argument of a `Preprocessor`.
         rows: `(model, examples)`. Returns `Rows` for training, evaluation and prediction.
         targets: `(model, examples, rows)`. Returns the targets of the loss. If a label is wrong,
             raises an InputError that names file and line.
@@ -109,7 +108,6 @@ class Job:
     read: Callable[..., Any]
     arguments: Callable[..., dict[str, Any]]
     keeps_head: bool = False
-    texts: Callable[[Any], Any] = lambda examples: examples.inputs
     rows: Callable[[Any, Any], Any]
     targets: Callable[[Any, Any, Any], Targets]
     predict: Callable[..., list[dict[str, Any]]]
