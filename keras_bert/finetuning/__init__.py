@@ -40,7 +40,6 @@ _MODULES = {
     "read_questions": "readers.questions",
     "read_slots": "readers.snips",
     "read_tagged": "readers.tagged",
-    "report": "evaluation",
     "targets_of": "targets",
     "write_predictions": "readers.questions",
 }

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,6 @@ def write_result(
     splits: Mapping[str, Examples],
     card_data: ModelCardData,
     output: str | os.PathLike,
-    replaced: Collection[str] = (),
-    objects: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes the model, its metrics and its history. Keeps other files in the directory.
 
@@ -66,22 +64,17 @@ def write_result(
         card_data: more data for the model's card. It replaces data that this function
             makes itself.
         output: directory to write to.
-        replaced: names of the recipe's options that had no effect; the card leaves them out.
-        objects: configurations of the user's optimizer, loss and metrics.
 
     Raises:
         StorageError: if a file cannot be written.
     """
-    objects = objects or {}
     summary = {
         "best_epoch": result.best_epoch,
         "validation": result.validation,
         "test": result.test,
         "recipe": recipe.to_dict(),
-        **objects,
     }
-    used = {name: value for name, value in recipe.to_dict().items() if name not in replaced}
-    known = _card_data(model, result, {**used, **objects}, recipe.epochs, splits)
+    known = _card_data(model, result, recipe, splits)
     card = ModelCardData(
         {**known.metadata, **card_data.metadata}, {**known.sections, **card_data.sections}
     )
@@ -131,22 +124,18 @@ class _NothingToWriteError(Exception):
 
 
 def _card_data(
-    model: Any,
-    result: Result,
-    options: dict[str, Any],
-    epochs: int,
-    splits: Mapping[str, Examples],
+    model: Any, result: Result, recipe: Recipe, splits: Mapping[str, Examples]
 ) -> ModelCardData:
     """Returns the data files, the recipe and the metrics for the model's card."""
     data: dict[str, dict[str, Any]] = {
         split: {"file": Path(examples.path).name, "examples": len(examples)}
         for split, examples in splits.items()
     }
-    sections = {"Data": block(data), "Recipe": block(options)}
+    sections = {"Data": block(data), "Recipe": block(recipe.to_dict())}
     found = {"validation": result.validation, "test": result.test}
     found = {split: metrics for split, metrics in found.items() if metrics}
     if found:
-        when = f"After epoch {result.best_epoch} of {epochs}"
+        when = f"After epoch {result.best_epoch} of {recipe.epochs}"
         why = ", which was chosen by the validation examples" if result.validation else ""
         sections["Metrics"] = f"{when}{why}:\n\n{table(found)}"
     measured = {split: (data[split]["file"], metrics) for split, metrics in found.items()}

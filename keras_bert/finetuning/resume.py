@@ -12,7 +12,6 @@ The order of examples and the seeds of dropout depend only on (seed, epoch), so 
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +67,7 @@ def save_progress(
 def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
     """Restores model and optimizer from the state of an unfinished run.
 
-    If the state belongs to a run with other data, another model, another recipe or another
-    optimizer, loss or metrics, it is not used.
+    If the state belongs to a run with other data, another model or another recipe, it is not used.
     Then a warning is logged, and the run starts from the beginning.
 
     Returns:
@@ -106,13 +104,8 @@ def load_best(output: Path, model: Any) -> list[Any]:
     return [np.array(source.read(name)) for name in named_variables(model)]
 
 
-def run_of(
-    model: Any,
-    recipe: Recipe,
-    splits: list[tuple[Rows, Targets]],
-    objects: Mapping[str, Any] | None = None,
-) -> str:
-    """Returns a hash of recipe, model, data and objects of Keras that identifies a run.
+def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> str:
+    """Returns a hash of recipe, model and data that identifies a run.
 
     The weights of heads and of the pooler are left out, because new ones are random and differ
     each time the run is started.
@@ -123,8 +116,6 @@ def run_of(
         del arguments[name]
     config = model.encoder.config.to_dict()
     described = [recipe.to_dict(), type(model).__name__, arguments, config]
-    if objects:
-        described.append(objects)
     digest.update(json.dumps(described, sort_keys=True, default=str).encode())
     for rows, targets in splits:
         arrays = [rows.splits, *rows.flat.values(), *keras.tree.flatten(targets.values)]

@@ -5,7 +5,7 @@ import dataclasses
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,20 +23,6 @@ from keras_bert.finetuning.evaluation import check_model
 from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.freezing import frozen
 from keras_bert.finetuning.jobs import Job, Targets, job_of
-from keras_bert.finetuning.keras_objects import (
-    KerasObjects,
-    NamesOfKeras,
-    averaged,
-    check_direction,
-    check_first_loss,
-    check_metrics,
-    check_objects,
-    has_average,
-    inner_optimizer,
-    measure_metrics,
-    own_loss,
-    own_optimizer,
-)
 from keras_bert.finetuning.optimizer import adamw
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.regularization import r_drop
@@ -61,10 +47,6 @@ def fine_tune(
     recipe: Recipe | None = None,
     output: str | os.PathLike | None = None,
     card: ModelCardData | None = None,
-    callbacks: Sequence[keras.callbacks.Callback] = (),
-    optimizer: Any = None,
-    loss: Any = None,
-    metrics: Sequence[keras.metrics.Metric] = (),
     verbose: int | str = "auto",
 ) -> Result:
     """Trains a model on examples. Afterwards the model has the weights of its best epoch.
@@ -84,28 +66,14 @@ def fine_tune(
             If an interrupted run is started again with the same recipe, model and data, it
             continues after its last finished epoch, and the result is the same.
         card: more data for the model's card, such as license, language and base model.
-        callbacks: callbacks of Keras. In `on_epoch_end`, they get the metrics of the validation
-            examples under Keras' names, such as `val_accuracy` and `val_loss`. If an interrupted
-            run continues, callbacks start anew.
-        optimizer: a Keras optimizer, which replaces the recipe's optimizer with its learning rate,
-            warm-up, weight decay, clipping and rates by layer. Or a function that takes the
-            recipe's schedule of learning rates and returns an optimizer, such as
-            `keras.optimizers.Lion`. If the optimizer has `use_ema=True`, the averaged weights are
-            measured and saved.
-        loss: a Keras loss, or a function of targets and outputs that returns one value for each
-            example. It replaces the model's own loss, also in the metrics of the result. The
-            outputs are logits.
-        metrics: Keras metrics that are measured on training, validation and test examples, besides
-            the model's own. Only for classifiers of texts and for multiple choice.
         verbose: as in `fit`. "auto" shows a progress bar on a terminal, else a line per epoch.
 
     Returns:
         Number of the best epoch, its metrics, and the loss and metrics of every epoch.
 
     Raises:
-        InputError: if the model, the labels, the recipe, the card, an object of Keras or the
-            output directory is unsuitable, another run writes to the directory, or the loss
-            becomes nan.
+        InputError: if the model, the labels, the recipe, the card or the output directory is
+            unsuitable, another run writes to the directory, or the loss becomes nan.
         CheckpointError: if the state of an interrupted run is damaged.
 
     Example:
@@ -123,10 +91,7 @@ def fine_tune(
         raise InputError(
             f"card must be ModelCardData for the model's card, not a {type(card).__name__}."
         )
-    objects = KerasObjects(callbacks, optimizer, loss, metrics)
-    check_objects(objects, model, recipe)
-    check_metrics(metrics, model, job.metrics(model))
-    _check_recipe(model, job, recipe, metrics)
+    _check_recipe(model, job, recipe)
     directory = None if output is None else Path(output)
     if directory is not None:
         check_saveable(model)
@@ -157,43 +122,30 @@ def fine_tune(
         contextlib.nullcontext() if directory is None else claimed(directory),
         frozen(model, recipe.frozen_layers),
         r_drop(model, recipe.r_drop),
-        own_loss(model, loss),
     ):
         with strategy.scope():
             updates = recipe.epochs * steps // recipe.gradient_accumulation_steps
-            make = adamw if optimizer is None else partial(own_optimizer, objects)
-            model.compile(
-                make(model, recipe, updates),
-                job.loss(model, recipe),
-                weighted_metrics=list(metrics) or None,
-                jit_compile=False,
-            )
+            model.compile(adamw(model, recipe, updates), job.loss(model, recipe), jit_compile=False)
             model.optimizer.build(model.trainable_variables)
-        described = objects.described(model)
-        write = partial(write, replaced=objects.replaced(), objects=described)
-        epochs = _Epochs(job, validation_split, recipe, directory, write, objects, described)
+        epochs = _Epochs(job, validation_split, recipe, directory, write)
         done = epochs.resume(model, [s for s in (train_split, validation_split) if s])
-        if done < recipe.epochs and not epochs.is_enough(done) and not epochs.stopped:
+        if done < recipe.epochs and not epochs.is_enough(done):
             whole = plan(weights=weights, epochs=range(done, recipe.epochs))
             dataset = batches(train_split.rows, train_split.targets, whole)
             _build_loss(model, dataset)
-            if loss is not None:
-                check_first_loss(model, dataset)
             model.fit(
                 dataset.prefetch(tf.data.AUTOTUNE),
                 steps_per_epoch=steps,
                 initial_epoch=done,
                 epochs=recipe.epochs,
-                callbacks=[epochs, NamesOfKeras(callbacks), epochs.saving()],
+                callbacks=[epochs],
                 shuffle=False,
                 verbose=(1 if sys.stdout.isatty() else 2) if verbose == "auto" else verbose,
             )
-        elif has_average(model):  # Keras does the same at the end of `fit`
-            inner_optimizer(model).finalize_variable_values(model.trainable_variables)
         epochs.restore(model)
         result = epochs.result
         if test_split is not None:
-            result.test = test_split.measure(job, model, recipe.batch_size, metrics)
+            result.test = test_split.measure(job, model, recipe.batch_size)
         if directory is not None:
             write(model, result, output=directory)
             discard(directory / UNFINISHED)
@@ -213,12 +165,9 @@ class _Split:
         rows = job.rows(model, examples)
         return cls(examples, rows, job.targets(model, examples, rows))
 
-    def measure(
-        self, job: Job, model: Any, batch_size: int, metrics: Sequence[Any] = ()
-    ) -> dict[str, float]:
+    def measure(self, job: Job, model: Any, batch_size: int) -> dict[str, float]:
         outputs = model.predict_rows(self.rows, batch_size)
-        measured = job.measure(model, self.examples, self.rows, outputs)
-        return {**measured, **measure_metrics(metrics, self.targets, outputs)}
+        return job.measure(model, self.examples, self.rows, outputs)
 
 
 @dataclasses.dataclass(eq=False)
@@ -230,33 +179,27 @@ class _Epochs(keras.callbacks.Callback):
     recipe: Recipe
     output: Path | None
     write: Callable[..., None]
-    objects: KerasObjects
-    described: dict[str, Any]
 
     def __post_init__(self) -> None:
         super().__init__()
         self.result = Result()
         self.run = ""
-        self.stopped = False
         self.best_weights: list[Any] | None = None  # None: the model itself has them
 
     def resume(self, model: Any, splits: list[_Split]) -> int:
         """Continues an interrupted run; returns the number of finished epochs."""
         if self.output is None:
             return 0
-        data = [(s.rows, s.targets) for s in splits]
-        self.run = run_of(model, self.recipe, data, self.described)
+        self.run = run_of(model, self.recipe, [(s.rows, s.targets) for s in splits])
         progress = load_progress(self.output, model, self.run)
         if progress is None:
             return 0
         self.result = Result(**progress["result"])
-        self.stopped = progress.get("stopped", False)
         if self.result.best_epoch < progress["epoch"]:
             self.best_weights = load_best(self.output, model)
         elif self.validation is not None:
-            with averaged(model):
-                self.best_weights = model.get_weights()
-                self.write(model, self.result, output=self.output)
+            self.best_weights = model.get_weights()
+            self.write(model, self.result, output=self.output)
         return progress["epoch"]
 
     def is_enough(self, epoch: int) -> bool:
@@ -273,54 +216,34 @@ class _Epochs(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if math.isnan((logs or {}).get("loss", 0.0)):  # the mean of the epoch so far
-            rate = f"learning_rate, which is {self.recipe.learning_rate:g}"
-            if self.objects.optimizer is not None:
-                rate = "optimizer's learning rate"
             raise InputError(
                 f"The loss is not a number from step {batch + 1} of this epoch on, so the model "
-                f"cannot learn any more. Lower the {rate}, or compute in float32."
+                f"cannot learn any more. Lower the learning_rate, which is "
+                f"{self.recipe.learning_rate:g}, or compute in float32."
             )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         logs = {} if logs is None else logs
         metrics: dict[str, float] = {}
-        with averaged(self.model):
-            if self.validation is not None:
-                metrics = self.validation.measure(
-                    self.job, self.model, self.recipe.batch_size, self.objects.metrics
-                )
-            best = self._is_best(metrics)
-            if best:
-                self.best_weights = self.model.get_weights() if self.validation else None
+        if self.validation is not None:
+            metrics = self.validation.measure(self.job, self.model, self.recipe.batch_size)
         # `fit` prints the values in `logs`.
         logs.update({f"validation_{name}": value for name, value in metrics.items()})
         result, done = self.result, epoch + 1
         result.history.append({"epoch": done, **{k: float(v) for k, v in logs.items()}})
+        best = self._is_best(metrics)
         if best:
             result.best_epoch, result.validation = done, metrics
+            self.best_weights = self.model.get_weights() if self.validation else None
+        if self.output is not None:
+            # Save the progress first: if the process dies while it writes the model, `resume`
+            # writes the model again.
+            progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
+            save_progress(self.output, self.model, progress, None if best else self.best_weights)
+            if best and self.validation is not None:
+                self.write(self.model, result, output=self.output)
         if self.validation is not None and self.is_enough(done):
             self.model.stop_training = True
-
-    def saving(self) -> keras.callbacks.Callback:
-        """Returns a callback that saves each epoch.
-
-        It comes after all others, which may change the learning rate or stop the training.
-        """
-        return keras.callbacks.LambdaCallback(on_epoch_end=self._save)
-
-    def _save(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        if self.output is None:
-            return
-        result, done = self.result, epoch + 1
-        best = result.best_epoch == done
-        # Save the progress first: if the process dies while it writes the model, `resume` writes
-        # the model again.
-        progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
-        progress["stopped"] = bool(self.model.stop_training)
-        save_progress(self.output, self.model, progress, None if best else self.best_weights)
-        if best and self.validation is not None:
-            with averaged(self.model):
-                self.write(self.model, result, output=self.output)
 
     def _is_best(self, metrics: dict[str, float]) -> bool:
         best = self.result.validation
@@ -340,9 +263,8 @@ def _build_loss(model: Any, dataset: tf.data.Dataset) -> None:
             model.compute_loss(x, y, model(x), weights, training=False)
 
 
-def _check_recipe(model: Any, job: Job, recipe: Recipe, metrics: Sequence[Any]) -> None:
-    names = (*job.metrics(model), *(metric.name for metric in metrics))
-    check_direction(metrics, recipe.metric)
+def _check_recipe(model: Any, job: Job, recipe: Recipe) -> None:
+    names = job.metrics(model)
     if recipe.metric is not None and recipe.metric not in names:
         raise InputError(
             f"metric is {recipe.metric!r}, but this model has no such metric."

@@ -259,7 +259,7 @@ class Encoder(Configured, keras.Model):
         """Returns the encoder's outputs for a batch.
 
         Args:
-            inputs: `[B, T]` int32 each, except `embeddings`; other entries are ignored.
+            inputs: `[B, T]` int32 each; other entries are ignored.
                 `token_ids`: required.
                 `segment_ids`: zeros by default.
                 `padding_mask`: 1 at tokens, 0 at padding; ones by default.
@@ -267,8 +267,6 @@ class Encoder(Configured, keras.Model):
                 `document_ids`: for rows that hold several documents, each token's document, counted
                 from 1 in each row, and 0 at padding. Documents do not attend to each other, and
                 the positions of each document start at the first position.
-                `embeddings`: `[B, T, E]` float, the output of `encoder.embeddings`, to use instead
-                of the embeddings of `token_ids`.
             training: whether dropout is active.
             return_hidden_states: whether to return every layer's output.
             return_attentions: whether to return every layer's attention probabilities.
@@ -302,15 +300,13 @@ class Encoder(Configured, keras.Model):
             restarted = restarted_positions(documents)
             if position_ids is None:
                 position_ids = restarted + self.config.position_offset
-        x = inputs.get("embeddings")
-        if x is None:
-            x = self.embeddings(
-                token_ids,
-                inputs.get("segment_ids"),
-                inputs.get("padding_mask"),
-                position_ids,
-                training=training,
-            )
+        x = self.embeddings(
+            token_ids,
+            inputs.get("segment_ids"),
+            inputs.get("padding_mask"),
+            position_ids,
+            training=training,
+        )
         if self.projection is not None:
             x = self.projection(x)
         batch, length, hidden_size = ops.shape(x)

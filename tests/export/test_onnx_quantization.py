@@ -55,13 +55,23 @@ def files(masked_lm, tmp_path_factory):
 @pytest.mark.parametrize("name", SIZES)
 def test_size_and_difference(name, files):
     assert files[name].stat().st_size < SIZES[name] * files["none"].stat().st_size
-    ids = random_ids(4, 33, vocabulary_size=3000)
-    expected, actual = (evaluate(str(files[kind]), ids)["logits"] for kind in ("none", name))
-    real = ids["padding_mask"].astype(bool)
-    assert 0 < np.abs(actual - expected)[real].max() < DIFFERENCES[name] * np.abs(expected).max()
-    # On processors without VNNI, too, where onnxruntime adds two products in 16 bits.
-    runtime = onnx_runner(files[name])(ids)["logits"]
-    np.testing.assert_allclose(runtime[real], actual[real], atol=1e-2)
+    ids = random_ids(16, 33, vocabulary_size=3000)
+    texts = [{key: rows[[i]] for key, rows in ids.items()} for i in range(16)]
+    expected, actual, runtime = (
+        np.concatenate([run(text)["logits"] for text in texts])[ids["padding_mask"].astype(bool)]
+        for run in (
+            lambda text: evaluate(str(files["none"]), text),
+            lambda text: evaluate(str(files[name]), text),
+            onnx_runner(files[name]),
+        )
+    )
+    bound = DIFFERENCES[name] * np.abs(expected).max()
+    assert 0 < np.abs(actual - expected).max() < bound
+    # On processors without VNNI, too, where onnxruntime adds two products in 16 bits. A value in
+    # the middle of two integers may be rounded to either, which changes many values of the text.
+    difference = np.abs(runtime - actual)
+    assert np.median(difference) < 1e-3
+    assert difference.max() < bound
     empty = {key: np.zeros((0, 5), "int32") for key in ids}
     assert onnx_runner(files[name])(empty)["logits"].shape == (0, 5, 3000)
 

@@ -191,17 +191,6 @@ def weights(
     return by_label[values].astype(np.float32)
 
 
-def predict(
-    model: Any,
-    examples: TextExamples,
-    rows: Rows,
-    outputs: list[np.ndarray],
-    top_k: int | None = 1,
-) -> list[dict[str, Any]]:
-    """Returns the dictionaries of `SequenceClassifier.predict_text`."""
-    return model.predictions(outputs, top_k)
-
-
 JOB = Job(
     examples=TextExamples,
     formats=FORMATS,
@@ -209,7 +198,7 @@ JOB = Job(
     arguments=arguments,
     rows=lambda model, examples: model.rows(examples.inputs),
     targets=targets,
-    predict=predict,
+    predict=lambda model, examples, rows, outputs: model.predictions(outputs),
     measure=measure,
     metrics=metrics,
     loss=loss,

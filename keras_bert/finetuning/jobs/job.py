@@ -92,8 +92,7 @@ class Job:
         targets: `(model, examples, rows)`. Returns the targets of the loss. If a label is wrong,
             raises an InputError that names file and line.
         predict: `(model, examples, rows, outputs)`, with the outputs of `model.predict_rows`.
-            Returns one dictionary for each example, ready for JSON. The job of classification
-            also takes `top_k`.
+            Returns one dictionary for each example, ready for JSON.
         measure: `(model, examples, rows, outputs)`. Returns metrics by name, and `loss` if it is
             known.
         metrics: `(model)`. Returns the names of the metrics. A larger value is better. By default,
@@ -110,7 +109,7 @@ class Job:
     keeps_head: bool = False
     rows: Callable[[Any, Any], Any]
     targets: Callable[[Any, Any, Any], Targets]
-    predict: Callable[..., list[dict[str, Any]]]
+    predict: Callable[[Any, Any, Any, Any], list[dict[str, Any]]]
     measure: Callable[[Any, Any, Any, Any], dict[str, float]]
     metrics: Callable[[Any], tuple[str, ...]]
     loss: Callable[[Any, Any], Any] = default_loss
