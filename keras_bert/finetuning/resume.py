@@ -48,8 +48,8 @@ def save_progress(
     Args:
         output: directory of the run.
         model: compiled model with a built optimizer.
-        progress: values for JSON. `run` is the result of `run_of`, by which `load_progress`
-            recognizes the run.
+        progress: values for JSON. `load_progress` compares `progress["run"]`, a result of
+            `run_of`, with the run that continues.
         best: `model.get_weights()` of the best epoch, if the model has other weights now.
 
     Raises:

@@ -40,8 +40,8 @@ class SelfAttention(Configured, keras.layers.Layer):
         """Lets every position attend to every other.
 
         Args:
-            x: `[B * T, H]`: the positions of all texts are the rows of one matrix, which is
-                multiplied faster than `[B, T, H]`.
+            x: `[B * T, H]`: the positions of all texts are the rows of one matrix. So multiplying
+                by a weight is a single product of two matrices.
             bias: `[B, 1, 1, T]` or `[B, 1, T, T]` float, added to the logits. It is 0 at positions
                 (of the last axis) that are attended to, and very negative at other positions.
             relative: result of `RelativePositions`, for disentangled attention.

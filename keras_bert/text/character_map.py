@@ -183,7 +183,7 @@ def compose_character_map(steps: tuple[str, ...], data: bytes) -> bytes:
     """Returns a character map that applies `steps` first and then the map `data` of a model.
 
     Args:
-        steps: names of normalization steps in the order in which they are applied.
+        steps: names of normalization steps, applied in this order.
         data: bytes of the character map of a SentencePiece model.
 
     Returns:

@@ -146,7 +146,7 @@ def not_a_number():
     fine_tune(model, train, validation, recipe=Recipe(epochs=1), verbose=0)
 
 
-def common_name():
+def other_config():
     Path("models/clone").mkdir(parents=True)
     Path("models/clone/config.json").write_text("{}")
     kb.save(kb.load("bert"), "models/clone", format="huggingface")
@@ -202,7 +202,7 @@ CASES = {
     "A loss that is not a number": not_a_number,
     "A damaged state": damaged_state,
     "A directory of something else": lambda: kb.save(kb.load("bert"), "text"),
-    "A config.json of another program": common_name,
+    "A config.json of another program": other_config,
     "Two models in one directory": two_formats,
     "An interrupted save": interrupted_save,
     "A quantized model": quantized,

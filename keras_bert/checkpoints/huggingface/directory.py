@@ -152,7 +152,7 @@ def open_hugging_face(directory: Path) -> Contents:
 def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Card = None) -> None:
     """Writes a model and its model card as a directory that transformers opens.
 
-    If an error occurs, no file of the directory changes.
+    The directory is written completely or not at all.
 
     As in transformers, a pooler that the task does not use is left out. To keep the pooler, save
     `model.encoder`. The tensors of DeBERTa's enhanced mask decoder get the names that its authors

@@ -115,7 +115,7 @@ def measure(
     """Returns the loss and the scores of SQuAD's official scripts.
 
     If some questions have no answer, as in SQuAD 2.0, also returns the best exact match and the
-    best F1 that any `null_threshold` gives on these examples, and the thresholds that give them.
+    best F1 of all values of `null_threshold` on these examples, each with its threshold.
     """
     answers = [[text for text, _ in several] for several in _answers(examples)]
     found = candidates_of(rows, outputs, examples.contexts)

@@ -99,9 +99,9 @@ def read_conll(
     """Reads sentences of tagged words.
 
     If the first line has a tab, tabs separate the columns, else spaces. A line that begins with
-    -DOCSTART- begins a document. The `groups` of the examples are the numbers of the documents.
-    In CoNLL-U files, the first column numbers the words. Lines that begin with a range such as 1-2
-    or an empty node such as 1.1 are left out, because they are not words.
+    -DOCSTART- begins a document. If there are several documents, their numbers are the `groups` of
+    the examples. In CoNLL-U files, the first column numbers the words. Lines that begin with a
+    range such as 1-2 or an empty node such as 1.1 are left out, because they are not words.
 
     Args:
         path: the file.

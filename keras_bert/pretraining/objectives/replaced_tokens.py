@@ -71,8 +71,8 @@ class ReplacedTokenModel(keras.Model):
             inputs: the encoder's inputs with masked tokens, and these arrays:
                 `masked_positions` `[B, P]` int32, 0 for an unused prediction.
                 `original_ids` `[B, T]` int32, the tokens before masking.
-                `noise` `[B, P]` float32 in [0, 1), the random numbers with which the generator's
-                tokens are drawn.
+                `noise` `[B, P]` float32 in [0, 1), random numbers for drawing the generator's
+                tokens.
 
         Returns:
             `mlm_logits` `[B, P, V]`, `rtd_logits` `[B, T]` and `replaced` `[B, T]` int32, 1 where

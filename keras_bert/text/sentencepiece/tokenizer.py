@@ -315,8 +315,8 @@ class SentencePiece(Tokenizer):
     ) -> SentencePiece:
         """Opens a model file; see `Tokenizer.from_file`.
 
-        If the file has no mask token and `last_tokens` is not given, the mask token becomes the
-        last token of the vocabulary.
+        If neither the file nor `first_tokens` has the mask token and `last_tokens` is not given,
+        the mask token becomes the last token of the vocabulary.
         """
         try:
             model = Path(file).read_bytes()
