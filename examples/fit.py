@@ -9,10 +9,9 @@ words.
 import argparse
 
 import keras
-import tensorflow as tf
 
 import keras_bert as kb
-from keras_bert.finetuning import hold_out, label_names, read_examples, targets_of
+from keras_bert.finetuning import hold_out, label_names, read_examples
 
 
 def main() -> None:
@@ -34,19 +33,13 @@ def main() -> None:
         encoder, preprocessor = from_nothing(train.texts, arguments.length)
     model = kb.SequenceClassifier(encoder, labels=labels, preprocessor=preprocessor)
 
-    def dataset(part):
-        targets = targets_of(part, labels, "single_label")
-        batches = tf.data.Dataset.from_tensor_slices((list(part.texts), targets))
-        batches = batches.shuffle(len(part), seed=0).batch(32)
-        # The dataset's graph tokenizes, so tokenizing runs in parallel with training.
-        return batches.map(lambda texts, y: (preprocessor(texts), y)).prefetch(2)
-
     model.compile(
         keras.optimizers.AdamW(5e-5 if arguments.encoder else 5e-4),
         model.default_loss(),
         metrics=["accuracy"],
     )
-    model.fit(dataset(train), validation_data=dataset(validation), epochs=arguments.epochs)
+    held_out = (validation.texts, validation.labels)
+    model.fit(train.texts, train.labels, epochs=arguments.epochs, validation_data=held_out)
     texts = list(validation.texts[:3])
     for text, answer in zip(texts, model.predict_text(texts), strict=True):
         print(f"{answer['label']} ({answer['score']:.2f}): {text}")

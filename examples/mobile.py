@@ -28,7 +28,8 @@ def main() -> None:
     print(export.verify(model, list(paths.values()), arguments.texts))
 
     # The app does the same: it makes ids with vocab.txt, runs the file, and reads the scores.
-    ids = model.preprocessor.with_length(arguments.length)(arguments.texts)
+    preprocessor = model.preprocessor.with_length(arguments.length, padding="max_length")
+    ids = preprocessor(arguments.texts)
     run = tflite_runner(paths["dynamic"])
     scores = run({name: array.numpy() for name, array in ids.items()})["scores"]
     for text, row in zip(arguments.texts, scores, strict=True):

@@ -229,7 +229,7 @@ def ids_of(model: Any, texts: Any, length: int | None = None) -> dict[str, np.nd
         texts: N texts; a tuple of two lists for pairs; or ids by name. `token_ids` alone are
             enough: then no token is padding.
         length: number of tokens T. Texts are cut or padded to this length; ids are padded. By
-            default, T is the preprocessor's length for texts, and ids keep their length.
+            default, the preprocessor chooses T for texts, and ids keep their length.
 
     Raises:
         InputError: if there are no texts, the model cannot take texts, or ids are longer or have
@@ -245,7 +245,7 @@ def ids_of(model: Any, texts: Any, length: int | None = None) -> dict[str, np.nd
                 "token_ids and padding_mask [N, T] in a dictionary instead."
             )
         if length is not None:
-            preprocessor = preprocessor.with_length(length)
+            preprocessor = preprocessor.with_length(length, padding="max_length")
         ids = {name: np.asarray(array) for name, array in preprocessor(texts).items()}
     if not len(ids["token_ids"]):
         raise InputError("There are no texts; give at least one.")

@@ -27,6 +27,7 @@ _MODULES = {
     "load_tokenizer": "text.tokenizer",
     "save": "checkpoints",
     "to_keras_hub": "checkpoints.keras_hub",
+    "zero_shot": "tasks.classifier",
 } | {task.class_name: task.module for task in TASKS.values()}
 
 __all__ = sorted(_MODULES)

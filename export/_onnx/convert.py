@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.variables import named_variables
+from keras_bert.checkpoints.variables import named_variables, without_adapters
 from keras_bert.errors import InputError
 from keras_bert.export._onnx import runtime
 from keras_bert.export.artifact_checks import Run, check, explaining, require
@@ -69,6 +69,7 @@ def onnx(
         PosixPath('model.onnx')
     """
     check_arguments(model, opset, quantize=quantize, keep_float=keep_float, text=text)
+    model = without_adapters(model)
     with replacing(path) as scratch:
         with explaining("Converting to ONNX"):
             proto = _convert(model, opset, quantize, keep_float)

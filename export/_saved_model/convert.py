@@ -13,6 +13,7 @@ import tensorflow as tf
 import keras_bert
 from keras_bert.atomic import replacing, written_with
 from keras_bert.checkpoints.directories import TEXT_FILES
+from keras_bert.checkpoints.variables import without_adapters
 from keras_bert.errors import InputError
 from keras_bert.export._saved_model.text_signatures import (
     SENTENCES,
@@ -126,6 +127,7 @@ def saved_model(
         PosixPath('served/1')
     """
     check_arguments(model, version=version, names=names, top_k=top_k)
+    model = without_adapters(model)
     target = Path(directory) if version is None else Path(directory) / str(version)
     with replacing(target, owned=_EARLIER) as path:
         module = Weights(model)

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.atomic import replacing
+from keras_bert.checkpoints.variables import without_adapters
 from keras_bert.errors import InputError
 from keras_bert.export import worker
 from keras_bert.export._tflite import runtime
@@ -121,6 +122,7 @@ def tflite(
         text=text,
         metadata=metadata,
     )
+    model = without_adapters(model)
     with replacing(path) as scratch:
         if text:
             _write_for_texts(model, scratch, quantize, sequence_length, batch_size)

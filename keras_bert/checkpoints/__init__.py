@@ -105,8 +105,8 @@ def save(
     `README.md`. If a person wrote or changed the card in the directory, the card stays, and a
     warning says so.
 
-    LoRA adapters of `layer.enable_lora` are merged into the saved weights. The model itself does
-    not change.
+    LoRA adapters of `model.enable_lora` are merged into the saved weights. If a model with adapters
+    has int8 kernels, they are saved as float32. The model itself does not change.
 
     Args:
         model: an `Encoder` or a task.

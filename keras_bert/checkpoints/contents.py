@@ -75,8 +75,10 @@ class Contents(NamedTuple):
         arguments, encoder = self.arguments, self.encoder
         if task not in (None, self.task):
             keep = ("tied",) if {task, self.task} <= LANGUAGE_MODELS else ()
+            if (self.task, task) == ("embedder", "classifier"):
+                keep = ("pooling",)  # the pooler, if there is one, was not trained
             arguments = {name: arguments[name] for name in keep if name in arguments}
-            pooling = options.get("pooling")
+            pooling = {**arguments, **options}.get("pooling")
             if pooling == "pooled" or (not pooling and needs_pooler(task, encoder.get("family"))):
                 encoder = encoder | {"pooler": True}
         config = encoder_config(encoder, self.place)
@@ -198,8 +200,13 @@ def needs_pooler(task: str, family: str | None) -> bool:
     return TASKS[task].pooled or (head is not None and head.pooled)
 
 
-def check_saveable(model: keras.Model) -> None:
+def check_saveable(model: keras.Model, *, adapted: bool = False) -> None:
     """Checks that the model can be rebuilt from its configuration and its weights.
+
+    Args:
+        model: the model.
+        adapted: whether the model will have LoRA adapters when it is saved. A save of adapters
+            converts int8 kernels to float32.
 
     Raises:
         InputError: if the model belongs to a subclass, or its weights do not fit its configuration,
@@ -210,7 +217,7 @@ def check_saveable(model: keras.Model) -> None:
         task_name(model.encoder)
     described = build_model(task, model.config, task_arguments(model), "the model")
     expected = {name: tuple(v.shape) for name, v in named_variables(described).items()}
-    found = {name: tuple(v.shape) for name, v in saved_weights(model).items()}
+    found = {name: tuple(v.shape) for name, v in saved_weights(model, dequantize=adapted).items()}
     if other := sorted(dict(found.items() ^ expected.items())):
         raise InputError(
             f"Cannot save this {type(model).__name__}: its weight {other[0]} does not fit its "

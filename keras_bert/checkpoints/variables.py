@@ -16,6 +16,7 @@ from keras.src.backend.common import global_state
 
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
+from keras_bert.layers.lora import FACTORS, adapted_layers, merged_kernel
 from keras_bert.tasks.registry import TASKS, class_names, task_of
 
 
@@ -63,22 +64,49 @@ def named_variables(model: keras.Model, variables: Iterable[Any] | None = None) 
     return names
 
 
-def saved_weights(model: keras.Model) -> dict[str, Any]:
+def saved_weights(model: keras.Model, *, dequantize: bool = False) -> dict[str, Any]:
     """Returns the variables or arrays to write into a model's checkpoint, by name.
 
     LoRA adapters (Hu et al. 2021, https://arxiv.org/abs/2106.09685) are merged into their kernels,
-    so that a model without adapters has the same outputs. The model itself does not change.
+    so that a model without adapters has the same outputs. If the model has adapters, its int8
+    kernels become float32. The model itself does not change.
+
+    Args:
+        model: the model.
+        dequantize: whether int8 kernels become float32 although the model has no adapters.
     """
-    adapted, merged = set(), {}
-    for layer in model._flatten_layers():
-        if getattr(layer, "lora_enabled", False):
-            adapted |= {id(layer.lora_kernel_a), id(layer.lora_kernel_b)}
-            merged[id(layer._kernel)] = layer.kernel
+    adapted = adapted_layers(model)
+    changed = {layer for layer in model._flatten_layers() if layer.quantization_mode == "int8"}
+    changed = {*adapted, *(changed if adapted or dequantize else ())}
+    names, left_out = (*FACTORS, "kernel_scale"), set[int]()
+    for layer in changed:
+        left_out |= {id(getattr(layer, name)) for name in names if hasattr(layer, name)}
+    merged = {id(layer._kernel): merged_kernel(layer) for layer in changed}
     return {
         name: merged.get(id(variable), variable)
         for name, variable in named_variables(model).items()
-        if id(variable) not in adapted
+        if id(variable) not in left_out
     }
+
+
+def without_adapters(model: Any) -> Any:
+    """Returns the model or, if it has LoRA adapters, a copy with merged float kernels.
+
+    The copy shares the model's preprocessor.
+    """
+    if not adapted_layers(model):
+        return model
+    config = model.get_config()
+    if "preprocessor" in config:
+        config["preprocessor"] = None
+    with without_weights():
+        copy = type(model).from_config(config)
+    copy.preprocessor = model.preprocessor
+    weights = saved_weights(model)
+    for name, variable in named_variables(copy).items():
+        set_weight(variable, np.array(weights[name]))
+    initialize_rest(copy)
+    return copy
 
 
 _REGISTER = "uninitialized_variables"

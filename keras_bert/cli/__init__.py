@@ -162,6 +162,7 @@ def _quiet() -> Iterator[None]:
         if descriptor == 2:
             stack.enter_context(_apart())
         handler = logging.StreamHandler()
+        handler.setLevel(logging.WARNING)
         handler.setFormatter(logging.Formatter("%(message)s"))
         logger = logging.getLogger("keras_bert")
         logger.addHandler(handler)

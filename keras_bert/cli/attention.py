@@ -10,6 +10,11 @@ from keras_bert.cli.options import MODEL
 @MODEL
 @click.option("--output", required=True, metavar="FILE.html", help="File to write.")
 @click.option("--sequence-length", type=int, help="Largest number of tokens; default: the model's.")
+@click.option(
+    "--attribution",
+    is_flag=True,
+    help="Also color the tokens that decide a classifier's label, by integrated gradients.",
+)
 @OVERWRITE
 @click.argument("text")
 @click.argument("second_text", required=False)
@@ -17,6 +22,7 @@ def command(
     model: str,
     output: str,
     sequence_length: int | None,
+    attribution: bool,
     overwrite: bool,
     text: str,
     second_text: str | None,
@@ -31,5 +37,8 @@ def command(
     from keras_bert.visualize.attention_page import attention
 
     loaded = keras_bert.load(model)
-    attention(loaded, text, second_text, sequence_length=sequence_length).save(output)
+    page = attention(
+        loaded, text, second_text, sequence_length=sequence_length, with_attribution=attribution
+    )
+    page.save(output)
     click.echo(output)

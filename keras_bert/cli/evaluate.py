@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.files import OVERWRITE, check_output, is_picture, write_json
+from keras_bert.cli.files import OVERWRITE, check_output, is_picture, write_json, write_text
 from keras_bert.cli.options import (
     AS_TASK,
     BATCH_SIZE,
@@ -23,8 +23,18 @@ from keras_bert.errors import InputError
 @MODEL
 @AS_TASK
 @click.option("--data", required=True, metavar="FILE", help="Examples with labels.")
-@click.option("--report", is_flag=True, help="Add precision, recall and F1 of every label.")
-@click.option("--confusion", metavar="FILE.png", help="Draw a table of right and predicted labels.")
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Print a table: precision, recall and F1 of every label, and the labels that the model "
+    "confuses most.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON, also with --report.")
+@click.option(
+    "--confusion",
+    metavar="FILE.png",
+    help="Draw a table of right and predicted labels: of many labels, the most confused.",
+)
 @NULL_THRESHOLD
 @add(*COLUMNS, FORMAT)
 @BATCH_SIZE
@@ -34,6 +44,7 @@ def command(
     as_task: str | None,
     data: str,
     report: bool,
+    as_json: bool,
     confusion: str | None,
     null_threshold: float | None,
     batch_size: int,
@@ -42,7 +53,7 @@ def command(
 ) -> None:
     """Measure a fine-tuned model on labeled examples.
 
-    Prints the number of examples and the metrics as one line of JSON.
+    Prints the number of examples and the metrics as one line of JSON or, with --report, as a table.
     """
     if confusion:
         from keras_bert.visualize.plotting import check_picture
@@ -67,10 +78,14 @@ def command(
     measured: dict[str, Any] = {"examples": len(examples), **without_nan(metrics)}
     if report or confusion:
         predictions = job.predict(tuned, examples, rows, outputs)
-        if report:
-            measured["labels"] = evaluation.label_report(tuned, examples, predictions)
-        if confusion:
-            from keras_bert.visualize.finetuning import plot_confusion
+    if confusion:
+        from keras_bert.visualize.finetuning import plot_confusion
 
-            plot_confusion(*evaluation.confusion(tuned, examples, predictions), confusion)
-    write_json(measured)
+        plot_confusion(*evaluation.confusion(tuned, examples, predictions), confusion)
+    if report:
+        found = evaluation.report_of(tuned, examples, metrics, predictions)
+        measured = without_nan(found.to_dict())
+    if report and not as_json:
+        write_text(f"{found}\n")
+    else:
+        write_json(measured)

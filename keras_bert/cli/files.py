@@ -139,6 +139,12 @@ def batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
         yield batch
 
 
+def write_text(text: str) -> None:
+    """Writes a text to standard output in UTF-8; half of a surrogate pair becomes `?`."""
+    click.echo(text.encode("utf-8", "replace"), nl=False)
+    sys.stdout.flush()
+
+
 def write_json(value: dict[str, Any]) -> None:
     """Writes one line of JSON to standard output, without buffering."""
     click.echo(json_line(value), nl=False)

@@ -1,8 +1,10 @@
 """Command `keras-bert finetune`: trains a model on labeled examples."""
 
+import contextlib
 import functools
-from collections import Counter
-from collections.abc import Sequence
+import logging
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +47,9 @@ _HEAD = (
     click.option(
         "--pooling",
         type=click.Choice(["pooled", "first", "mean", "attention"]),
-        help="classify, similarity: how the vectors of all tokens become one. The default for "
-        "classify is the encoder's pooler, if it has one. For similarity, it is the pooling saved "
-        "with the model, or else mean.",
+        help="classify, similarity: how the vectors of all tokens become one. By default, the "
+        "pooling of an embedder, such as a directory of sentence-transformers. For other models, "
+        "it is the encoder's pooler, if there is one, for classify, and mean for similarity.",
     ),
     click.option("--crf", is_flag=True, help="tag: choose all tags of a text together, by a CRF."),
     click.option(
@@ -122,9 +124,6 @@ class FinetuneCommand(click.Command):
 @click.option("--curves", metavar="FILE.png", help="Draw the loss and the metrics by epoch.")
 @add(*_HEAD, *COLUMNS, FORMAT)
 @click.option(
-    "--sequence-length", type=int, help="Largest number of tokens; by default the model's."
-)
-@click.option(
     "--dtype",
     type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
     default="float32",
@@ -149,7 +148,6 @@ def command(
     output: str,
     curves: str | None,
     cross_encoder: bool,
-    sequence_length: int | None,
     dtype: str,
     strategy: str,
     overwrite: bool,
@@ -203,13 +201,13 @@ def command(
         examples, held_out = hold_out(examples, validation_ratio, recipe.seed)
     with make_strategy(strategy).scope():
         keras.utils.set_random_seed(recipe.seed)
-        sizes = {"sequence_length": sequence_length, "dtype": dtype}
-        tuned = new_model(task, model, *all_examples, **sizes, **head)
+        tuned = new_model(task, model, *all_examples, dtype=dtype, **head)
     parts = [
         part and usable(part, tuned, options["on_error"]) for part in (examples, held_out, tested)
     ]
     card = ModelCardData({"base_model": model}) if is_on_hub(model) else None
-    result = fine_tune(tuned, *parts, recipe=recipe, output=output, card=card)
+    with _news_on_stdout():
+        result = fine_tune(tuned, *parts, recipe=recipe, output=output, card=card)
     if curves:
         from keras_bert.visualize.finetuning import plot_curves
 
@@ -219,18 +217,19 @@ def command(
         metrics = getattr(result, split)
         if metrics:
             click.echo(f"{split}: " + ", ".join(f"{k} {v:.4f}" for k, v in metrics.items()))
-    if getattr(tuned, "problem_type", "") == "single_label" and result.validation:
-        _compare_with_chance(held_out.labels, result.validation["accuracy"])
     click.echo(f"{output}/model: the model")
 
 
-def _compare_with_chance(labels: Sequence[str], accuracy: float) -> None:
-    """Warns if always predicting the most frequent label is as accurate as the model."""
-    label, count = Counter(labels).most_common(1)[0]
-    if accuracy <= count / len(labels):
-        click.echo(
-            f"Nothing learned yet: always predicting {label!r} has an accuracy of "
-            f"{count / len(labels):.4f}. Try more --epochs, or a higher --learning-rate: "
-            "1e-3 suits an encoder that is small or hardly pretrained.",
-            err=True,
-        )
+@contextlib.contextmanager
+def _news_on_stdout() -> Iterator[None]:
+    """Prints the messages of `fine_tune` that are no warnings, such as the chosen options."""
+    logger, handler = logging.getLogger("keras_bert.finetuning"), logging.StreamHandler(sys.stdout)
+    handler.addFilter(lambda record: record.levelno < logging.WARNING)
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)

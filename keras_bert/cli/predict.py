@@ -34,6 +34,17 @@ from keras_bert.tasks.registry import TASKS
 _BATCHES_AT_ONCE = 16  # read from a file together, so that texts of similar length share a batch
 
 
+class _Count(click.ParamType):
+    """A number, 1 or more, or the word "all", which becomes None."""
+
+    name = "NUMBER|all"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | None:
+        if value == "all":
+            return None
+        return click.IntRange(1).convert(value, param, ctx)
+
+
 @click.command("predict")
 @MODEL
 @AS_TASK
@@ -46,6 +57,13 @@ _BATCHES_AT_ONCE = 16  # read from a file together, so that texts of similar len
     help="Also write the answers in the format of SQuAD's official scripts.",
 )
 @NULL_THRESHOLD
+@click.option(
+    "--top-k",
+    type=_Count(),
+    default=1,
+    show_default=True,
+    help="classify: number of labels with scores, the best first, or all.",
+)
 @add(*COLUMNS, FORMAT)
 @BATCH_SIZE
 @OVERWRITE
@@ -58,6 +76,7 @@ def command(
     output: str | None,
     squad_predictions: str | None,
     null_threshold: float | None,
+    top_k: int | None,
     batch_size: int,
     overwrite: bool,
     texts: tuple[str, ...],
@@ -78,7 +97,7 @@ def command(
         raise click.UsageError("Give --output and --squad-predictions two different files.")
     check_output(output, (data, model), is_predictions, overwrite)
     check_output(squad_predictions, (data, model), is_squad_predictions, overwrite)
-    from keras_bert.finetuning.evaluation import predict
+    from keras_bert.finetuning.evaluation import check_top_k, predict
     from keras_bert.finetuning.jobs import job_of_task
     from keras_bert.finetuning.readers.questions import write_predictions
 
@@ -87,6 +106,7 @@ def command(
         raise InputError(
             f"{model} does not answer questions, but --squad-predictions needs a model that does."
         )
+    check_top_k(tuned, top_k)
     kind = job_of_task(task).examples
     if pairs and kind.texts_per_line[1] < 2:
         raise click.UsageError(f"--pairs is not for the task {TASKS[task].command}.")
@@ -105,7 +125,8 @@ def command(
     answers: dict[str, str] = {}
     with _writer(output) as write:
         for examples in inputs():
-            for index, prediction in enumerate(predict(tuned, examples, batch_size=batch_size)):
+            found = predict(tuned, examples, batch_size=batch_size, top_k=top_k)
+            for index, prediction in enumerate(found):
                 write({**examples.shown(index), **prediction})
                 if squad_predictions:
                     answers[examples.ids[index]] = prediction["answer"]

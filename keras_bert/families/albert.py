@@ -53,6 +53,8 @@ OBJECTIVES = ("mlm+sop", "mlm")
 
 PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking": "ngram"}
 
+FINE_TUNING_RATES = {768: 3e-5, 1024: 2e-5, 2048: 1e-5, 4096: 1e-5}  # 1e-5 to 5e-5 (table 14)
+
 HUGGING_FACE_CLASS = "Albert"
 HUGGING_FACE_PREFIX = "albert."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {

@@ -54,6 +54,10 @@ OBJECTIVES = ("mlm+nsp", "mlm")
 # Options of the authors' pretraining, which are the defaults of a `PretrainingConfig`.
 PRETRAINING: dict[str, Any] = {"masking": "token", "across_documents": False}
 
+# Learning rates for fine-tuning, by hidden size: the paper's largest for the base model (section
+# A.3), and its smallest for the large model, whose training sometimes fails at larger ones.
+FINE_TUNING_RATES = {768: 5e-5, 1024: 2e-5}
+
 # Names in Hugging Face's transformers: of classes, of the configuration's fields and of the
 # encoder's tensors. A field without a name here has the value in `TRAITS` or its default.
 HUGGING_FACE_CLASS = "Bert"

@@ -15,6 +15,8 @@ TEXT: dict[str, Any] = roberta.TEXT | {"tokenizer": "sentencepiece"}
 
 PRETRAINING: dict[str, Any] = roberta.PRETRAINING | {"masking": "word"}
 
+FINE_TUNING_RATES = roberta.FINE_TUNING_RATES
+
 HUGGING_FACE_CLASS = "Camembert"
 HUGGING_FACE_DEFAULTS = roberta.HUGGING_FACE_DEFAULTS | {"vocab_size": 30522}
 

@@ -36,6 +36,8 @@ OBJECTIVES = ("mlm",)
 
 PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking": "ngram"}  # appendix A.3
 
+FINE_TUNING_RATES = {768: 2e-5, 1024: 1e-5, 1536: 5e-6}  # within the papers' ranges
+
 HUGGING_FACE_CLASS = "Deberta"
 HUGGING_FACE_PREFIX = "deberta."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {

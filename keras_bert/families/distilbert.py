@@ -33,6 +33,8 @@ OBJECTIVES = ("distillation", "mlm")
 
 PRETRAINING: dict[str, Any] = bert.PRETRAINING
 
+FINE_TUNING_RATES = bert.FINE_TUNING_RATES
+
 HUGGING_FACE_CLASS = "DistilBert"
 HUGGING_FACE_PREFIX = "distilbert."
 HUGGING_FACE_CONFIG = {

@@ -39,6 +39,8 @@ OBJECTIVES = ("rtd", "mlm")
 
 PRETRAINING: dict[str, Any] = bert.PRETRAINING
 
+FINE_TUNING_RATES = {256: 3e-4, 768: 1e-4, 1024: 5e-5}  # of the paper (appendix B)
+
 HUGGING_FACE_CLASS = "Electra"
 HUGGING_FACE_PREFIX = "electra."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {"embedding_size": "embedding_size"}

@@ -42,6 +42,8 @@ OBJECTIVES = ("mlm",)
 
 PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"across_documents": True}
 
+FINE_TUNING_RATES = {768: 3e-5, 1024: 2e-5}  # the paper tries 1e-5 to 3e-5 (table 10)
+
 HUGGING_FACE_CLASS = "Roberta"
 HUGGING_FACE_PREFIX = "roberta."
 HUGGING_FACE_CONFIG = bert.HUGGING_FACE_CONFIG | {"position_offset": "pad_token_id"}

@@ -40,6 +40,8 @@ _MODULES = {
     "read_questions": "readers.questions",
     "read_slots": "readers.snips",
     "read_tagged": "readers.tagged",
+    "report": "evaluation",
+    "resolve": "defaults",
     "targets_of": "targets",
     "write_predictions": "readers.questions",
 }

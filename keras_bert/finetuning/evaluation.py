@@ -6,7 +6,8 @@ from typing import Any
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Examples, labels_of
 from keras_bert.finetuning.jobs import Job, job_of
-from keras_bert.metrics.entities import entity_report
+from keras_bert.metrics.entities import Span, entity_averages, entity_report
+from keras_bert.metrics.report import Report, confused_pairs
 from keras_bert.tasks.entities import spans_of
 from keras_bert.tasks.registry import task_of
 from keras_bert.text.rows import Rows
@@ -41,22 +42,48 @@ def evaluate(
     return job.measure(model, examples, rows, outputs)
 
 
-def predict(model: Any, examples: Examples, *, batch_size: int = 32) -> list[dict[str, Any]]:
+def predict(
+    model: Any, examples: Examples, *, batch_size: int = 32, top_k: int | None = 1
+) -> list[dict[str, Any]]:
     """Returns a model's predictions for examples, with labels or without.
+
+    Args:
+        model: a task with a preprocessor.
+        examples: examples of the task's kind.
+        batch_size: rows per step.
+        top_k: number of labels with scores; only for a `SequenceClassifier`, see its
+            `predict_text`.
 
     Returns:
         One dictionary per example, ready for JSON. It has the same keys as the result
         of the model's `predict_text` or, for a `TokenClassifier`, `predict_words`.
 
     Raises:
-        InputError: if the model cannot take texts.
+        InputError: if the model cannot take texts, or `top_k` is unsuitable.
 
     Example:
         >>> predict(model, TextExamples.from_lines(["a fine film"]))
         [{'label': 'good', 'score': 0.98}]
     """
+    check_top_k(model, top_k)
     job, rows, outputs = outputs_of(model, examples, batch_size)
-    return job.predict(model, examples, rows, outputs)
+    options = {} if top_k == 1 else {"top_k": top_k}
+    return job.predict(model, examples, rows, outputs, **options)
+
+
+def check_top_k(model: Any, top_k: int | None) -> None:
+    """Checks that a model can give the scores of several labels.
+
+    Raises:
+        InputError: if the model is not a classifier, or `top_k` is unsuitable for it.
+    """
+    if task_of(model) == "classifier":
+        model.check_top_k(top_k)
+    elif top_k != 1:
+        raise InputError(
+            f"top_k is {top_k}, but a {type(model).__name__} does not rank labels; leave top_k at "
+            "1, or give a SequenceClassifier."
+        )
 
 
 def outputs_of(
@@ -112,6 +139,74 @@ def labels_given(model: Any) -> str:
     return kinds.get(getattr(model, "problem_type", ""), "single")
 
 
+def report(
+    model: Any, examples: Examples, *, batch_size: int = 32, most_confused: int = 10
+) -> Report:
+    """Measures a model that gives labels, and reports the scores of every label.
+
+    Args:
+        model: a `SequenceClassifier` or `TokenClassifier` with a preprocessor.
+        examples: examples with labels.
+        batch_size: rows per step.
+        most_confused: largest number of confused pairs of labels in the report.
+
+    Returns:
+        The scores. `print` shows them as a table.
+
+    Raises:
+        InputError: if the model predicts no labels, or labels are missing or unknown.
+
+    Example:
+        >>> print(report(model, read("classifier", "test.csv")))
+        100 examples: loss 0.2104, accuracy 0.9300, macro_f1 0.9299
+        <BLANKLINE>
+        label             precision     recall         F1    support
+        bad                   0.920      0.939      0.929         49
+        ...
+    """
+    check_labels_given(model)
+    job, rows, outputs = outputs_of(model, examples, batch_size, labeled=True)
+    metrics = job.measure(model, examples, rows, outputs)
+    predictions = job.predict(model, examples, rows, outputs)
+    return report_of(model, examples, metrics, predictions, most_confused)
+
+
+def report_of(
+    model: Any,
+    examples: Examples,
+    metrics: dict[str, float],
+    predictions: Sequence[dict[str, Any]],
+    most_confused: int = 10,
+) -> Report:
+    """Returns the report of a model's predictions for examples; see `report`.
+
+    Args:
+        model: a `SequenceClassifier` or `TokenClassifier`.
+        examples: examples with labels.
+        metrics: metrics of the predictions; see `evaluate`.
+        predictions: predictions for the examples; see `predict`.
+        most_confused: largest number of confused pairs of labels.
+    """
+    items = _items(model, examples, predictions)
+    confused = None
+    if labels_given(model) == "single":
+        confused = confused_pairs(*confusion(model, examples, predictions)[:2], most_confused)
+    return Report(len(examples), metrics, entity_report(*items), entity_averages(*items), confused)
+
+
+def check_labels_given(model: Any) -> None:
+    """Checks that a model gives labels to texts or words.
+
+    Raises:
+        InputError: if the model predicts something else.
+    """
+    if not labels_given(model):
+        raise InputError(
+            "A report is for models that give labels to texts or words, but this "
+            f"{type(model).__name__} predicts something else; leave the report out."
+        )
+
+
 def label_report(
     model: Any, examples: Examples, predictions: Sequence[dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
@@ -129,8 +224,15 @@ def label_report(
         >>> label_report(model, examples, predict(model, examples))["good"]
         {'precision': 0.94, 'recall': 0.92, 'f1': 0.93, 'support': 50}
     """
+    return entity_report(*_items(model, examples, predictions))
 
-    def items(labels: Sequence[str]) -> list[tuple[str, int, int]]:
+
+def _items(
+    model: Any, examples: Examples, predictions: Sequence[dict[str, Any]]
+) -> tuple[list[list[Span]], list[list[Span]]]:
+    """Returns the right and the predicted entities or labels of each example, as spans."""
+
+    def items(labels: Sequence[str]) -> list[Span]:
         if _marks_entities(model):
             return spans_of(labels)
         # The labels of words must agree word by word. The labels of a text have no order.
@@ -138,7 +240,7 @@ def label_report(
         return [(label, place, place) for label, place in zip(labels, places, strict=True)]
 
     right, predicted = labels_of(examples), _predicted(predictions)
-    return entity_report(list(map(items, right)), list(map(items, predicted)))
+    return list(map(items, right)), list(map(items, predicted))
 
 
 def confusion(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from numbers import Real
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -43,32 +43,68 @@ def _to_weight(text: str) -> tuple[str, float]:
     return label, number
 
 
+CHOSEN: Any = None
+"""Default of an option that `resolve` chooses."""
+
+if TYPE_CHECKING:  # other code gets the recipe after `resolve`, and sees numbers
+    ChosenCount: TypeAlias = int
+    ChosenNumber: TypeAlias = float
+else:
+    ChosenCount, ChosenNumber = OptionalCount, OptionalNumber
+
 ClassWeights = Annotated[str | dict[str, float] | None, BeforeValidator(_to_weights)]
 
 
 class Recipe(Options):
-    """Options of a fine-tuning run; the defaults are in the ranges of the BERT paper (section A.3).
+    """Options of a fine-tuning run.
 
-    `keras-bert finetune` has the same options, for example `--learning-rate` for `learning_rate`.
+    If an option is None, `fine_tune` chooses its value from the model and the training examples.
+    `resolve` returns the values and the reasons. `keras-bert finetune` has the same options, for
+    example `--learning-rate` for `learning_rate`.
 
     Raises:
         InputError: if an option is unknown, of another type or out of its range.
 
     Example:
-        >>> Recipe(epochs=2, learning_rate=1e-4).batch_size
-        32
+        >>> Recipe(epochs=2, learning_rate=1e-4).warmup
+        0.1
     """
 
-    epochs: Count = Field(default=3, description="Passes through the training examples.")
-    batch_size: Count = Field(
-        default=32, description="Examples per update, over all devices and micro-batches."
+    epochs: ChosenCount = Field(
+        default=CHOSEN,
+        description="Passes through the training examples. By default, chosen by the numbers of "
+        "examples and labels: the fewer examples, the more epochs.",
     )
-    learning_rate: Number = Field(
-        default=5e-5,
+    batch_size: ChosenCount = Field(
+        default=CHOSEN,
+        description="Examples per update, over all devices and micro-batches. By default, chosen "
+        "by the number of examples and the length.",
+    )
+    learning_rate: ChosenNumber = Field(
+        default=CHOSEN,
         gt=0,
         le=10,
         description="Learning rate at the end of the warm-up, usually from 1e-5 to 1e-3. Then it "
-        "falls to 0.",
+        "falls to 0. By default, chosen by the model's family and width, and by the task.",
+    )
+    sequence_length: OptionalCount = Field(
+        default=None,
+        description="Largest number of tokens in a text. By default, the preprocessor's length, if "
+        "it is less than the model's number of positions. Otherwise, at least 99 % of the training "
+        "texts fit.",
+    )
+    baseline: bool | None = Field(
+        default=None,
+        description="Whether to measure, for comparison, a logistic regression on the vectors of "
+        "the model before training. Classifiers with validation examples only. By default, yes "
+        "if there are at most 20,000 training examples.",
+    )
+    baseline_head: bool | None = Field(
+        default=None,
+        description="Whether the classifier's linear layer starts with the weights of the frozen "
+        "baseline (Kumar et al. 2022, https://arxiv.org/abs/2202.10054). By default, yes if the "
+        "baseline is measured, the layer reads the mean of the tokens' vectors of single texts, "
+        "and the learning rate is not given.",
     )
     warmup: Number = Field(
         default=0.1,
@@ -105,6 +141,12 @@ class Recipe(Options):
         ge=-1,
         description="Number of layers to freeze, from the lowest on, together with the "
         "embeddings. 0 freezes nothing, -1 only the embeddings.",
+    )
+    lora_rank: OptionalCount = Field(
+        default=None,
+        description="Rank of LoRA adapters (Hu et al. 2021, https://arxiv.org/abs/2106.09685). "
+        "Only the adapters of the query and value projections and the head are trained, usually "
+        "with ten times the learning rate. By default, all weights are trained.",
     )
     gradient_accumulation_steps: Count = Field(
         default=1,
@@ -146,7 +188,7 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _check_parts(self) -> Self:
-        if self.gradient_accumulation_steps > self.batch_size:
+        if self.batch_size and self.gradient_accumulation_steps > self.batch_size:
             raise InputError(
                 f"gradient_accumulation_steps is {self.gradient_accumulation_steps}, but a batch "
                 f"of {self.batch_size} has only {self.batch_size} micro-batches; lower it or raise "

@@ -36,6 +36,8 @@ class Result:
         best_epoch: number of the best epoch, from 1 on. The model has the weights of this epoch.
         validation: metrics of the best epoch; empty without validation examples.
         test: metrics on the test examples, if there are any.
+        baseline: metrics of the frozen baseline under the keys "validation" and "test". Empty if
+            the recipe's `baseline` is False or there are no validation examples.
         history: one dictionary per epoch with `epoch`, `loss`, and metrics such as
             `validation_accuracy`.
     """
@@ -43,6 +45,7 @@ class Result:
     best_epoch: int = 0
     validation: dict[str, float] = dataclasses.field(default_factory=dict)
     test: dict[str, float] = dataclasses.field(default_factory=dict)
+    baseline: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
     history: list[dict[str, float]] = dataclasses.field(default_factory=list)
 
 
@@ -72,6 +75,7 @@ def write_result(
         "best_epoch": result.best_epoch,
         "validation": result.validation,
         "test": result.test,
+        "baseline": result.baseline,
         "recipe": recipe.to_dict(),
     }
     known = _card_data(model, result, recipe, splits)

@@ -12,6 +12,7 @@ The order of examples and the seeds of dropout depend only on (seed, epoch), so 
 import hashlib
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,15 @@ from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
 from keras_bert.finetuning.jobs import Targets
 from keras_bert.finetuning.recipe import Recipe
+from keras_bert.layers.lora import FACTORS, adapted_layers
 from keras_bert.text.rows import Rows
 
 UNFINISHED = "unfinished"
 WEIGHTS, OPTIMIZER, BEST = "weights.safetensors", "optimizer.safetensors", "best.safetensors"
 _EARLIER = written_with(PROGRESS, WEIGHTS, OPTIMIZER, BEST)
+
+_is_new = re.compile(rf"encoder/pooler/|.*/({'|'.join(FACTORS)})$").match
+"""Matches the names of an encoder's weights that are new and random in each run."""
 
 logger = logging.getLogger(__name__)
 
@@ -107,22 +112,23 @@ def load_best(output: Path, model: Any) -> list[Any]:
 def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> str:
     """Returns a hash of recipe, model and data that identifies a run.
 
-    The weights of heads and of the pooler are left out, because new ones are random and differ
-    each time the run is started.
+    The weights of heads, of the pooler and of LoRA adapters are left out, because new ones are
+    random and differ each time the run is started.
     """
     digest = hashlib.sha256()
     arguments = model.get_config()
     for name in ("name", "encoder", "preprocessor"):
         del arguments[name]
     config = model.encoder.config.to_dict()
-    described = [recipe.to_dict(), type(model).__name__, arguments, config]
+    adapted = {layer.path: (layer.lora_rank, layer.lora_alpha) for layer in adapted_layers(model)}
+    described = [recipe.to_dict(), type(model).__name__, arguments, config, adapted]
     digest.update(json.dumps(described, sort_keys=True, default=str).encode())
     for rows, targets in splits:
         arrays = [rows.splits, *rows.flat.values(), *keras.tree.flatten(targets.values)]
         for array in arrays:
             digest.update(np.asarray(array).tobytes())
     for name, variable in named_variables(model).items():
-        if name.startswith("encoder/") and not name.startswith("encoder/pooler/"):
+        if name.startswith("encoder/") and not _is_new(name):
             digest.update(variable.numpy().tobytes())
     return digest.hexdigest()
 

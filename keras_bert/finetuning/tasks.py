@@ -12,7 +12,7 @@ from keras_bert.finetuning.examples import AnyExamples, Examples, TextExamples, 
 from keras_bert.finetuning.jobs import job_of_task
 from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.targets import embedder_arguments
-from keras_bert.tasks.registry import TASKS
+from keras_bert.tasks.registry import TASKS, task_of
 
 
 def read(task: str, path: str | os.PathLike, **options: Any) -> Any:
@@ -55,7 +55,8 @@ def new_model(
     """Makes a model to fine-tune. Its labels come from the examples.
 
     The model keeps the given encoder. If a directory or hub name has a head for the same task that
-    does not depend on labels, the model keeps this head, too. Otherwise it gets a new head.
+    does not depend on labels, the model keeps this head, too. Otherwise it gets a new head. A
+    classifier of an embedder's encoder keeps the embedder's pooling by default.
 
     Args:
         task: name of the task, such as "classifier"; see `keras_bert.load`.
@@ -82,6 +83,8 @@ def new_model(
     job, task_class = job_of_task(task), TASKS[task].model_class
     _check_options(task, options, job.arguments)
     arguments = job.arguments(train, *others, **options)
+    if arguments.get("pooling", "") is None:
+        arguments["pooling"] = _trained_pooling(model)
     if not isinstance(model, (str, os.PathLike)):
         encoder = getattr(model, "encoder", model)
         made = task_class(encoder, preprocessor=model.preprocessor, **arguments)
@@ -99,6 +102,18 @@ def new_model(
 def saved_task(path: str | os.PathLike) -> str:
     """Returns the name of the task whose head a directory has, or "" for a `.keras` file."""
     return "" if str(path).endswith(".keras") else open_checkpoint(path)[1].task
+
+
+def _trained_pooling(model: Any) -> str | None:
+    """Returns the pooling of an embedder, or None for another model.
+
+    An embedder's encoder may have a pooler, but the pooler was not trained together with it.
+    """
+    if not isinstance(model, (str, os.PathLike)):
+        return model.pooling if task_of(model) == "embedder" else None
+    if saved_task(model) != "embedder":
+        return None
+    return open_checkpoint(model)[1].arguments.get("pooling")
 
 
 def usable(examples: AnyExamples, model: Any, on_error: OnError) -> AnyExamples:

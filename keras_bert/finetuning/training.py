@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import logging
 import math
 import os
 import sys
@@ -18,11 +19,14 @@ from keras_bert.checkpoints.card import ModelCardData
 from keras_bert.checkpoints.contents import check_saveable
 from keras_bert.errors import InputError, closest
 from keras_bert.extras import require_tensorflow_backend
+from keras_bert.finetuning.baseline import measure_baseline
 from keras_bert.finetuning.batching import batches, plan_batches
+from keras_bert.finetuning.defaults import has_baseline, reads_baseline_vectors, resolve
 from keras_bert.finetuning.evaluation import check_model
 from keras_bert.finetuning.examples import Examples
-from keras_bert.finetuning.freezing import frozen
+from keras_bert.finetuning.freezing import adapted, frozen
 from keras_bert.finetuning.jobs import Job, Targets, job_of
+from keras_bert.finetuning.messages import advice, baseline_sentence, overview
 from keras_bert.finetuning.optimizer import adamw
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.regularization import r_drop
@@ -36,6 +40,8 @@ from keras_bert.finetuning.resume import (
     set_dropout_seeds,
 )
 from keras_bert.text.rows import Rows
+
+logger = logging.getLogger(__name__)
 
 
 def fine_tune(
@@ -60,7 +66,8 @@ def fine_tune(
         validation: examples to measure every epoch on. The epoch with the highest metric is the
             best. Without validation examples, the last epoch is the best.
         test: examples to measure the best epoch on.
-        recipe: options of the run.
+        recipe: options of the run. Values that are None are chosen; see `resolve`. The values
+            and their reasons are logged at the level INFO.
         output: directory for `model`, `metrics.json` and `history.jsonl`. With validation
             examples, they are written after each epoch that is the best so far, else at the end.
             If an interrupted run is started again with the same recipe, model and data, it
@@ -68,8 +75,13 @@ def fine_tune(
         card: more data for the model's card, such as license, language and base model.
         verbose: as in `fit`. "auto" shows a progress bar on a terminal, else a line per epoch.
 
+    The model's preprocessor gets the recipe's `sequence_length`. If the result looks wrong, a
+    warning says what to change: for example, if the training stopped too early, or the result is
+    below the frozen baseline.
+
     Returns:
-        Number of the best epoch, its metrics, and the loss and metrics of every epoch.
+        Number of the best epoch, its metrics, the loss and metrics of every epoch, and the metrics
+        of the frozen baseline.
 
     Raises:
         InputError: if the model, the labels, the recipe, the card or the output directory is
@@ -84,17 +96,20 @@ def fine_tune(
         0.97
     """
     require_tensorflow_backend("Fine-tuning")
-    recipe = recipe or Recipe()
     job = job_of(model)
     check_model(model)
     if not isinstance(card, ModelCardData | None):
         raise InputError(
             f"card must be ModelCardData for the model's card, not a {type(card).__name__}."
         )
-    _check_recipe(model, job, recipe)
+    recipe, choices = resolve(recipe or Recipe(), model, train)
+    _check_recipe(model, job, recipe, getattr(train, "pairs", None) is not None)
+    if recipe.sequence_length not in (None, getattr(model.preprocessor, "sequence_length", None)):
+        model.preprocessor = model.preprocessor.with_length(recipe.sequence_length)
+        check_model(model)
     directory = None if output is None else Path(output)
     if directory is not None:
-        check_saveable(model)
+        check_saveable(model, adapted=recipe.lora_rank is not None)
     train_split = _Split.of(job, model, train)
     # Find wrong labels in the other examples now, not after hours of training.
     validation_split, test_split = (
@@ -102,8 +117,10 @@ def fine_tune(
         for examples in (validation, test)
     )
     weights = job.weights(model, train, train_split.targets, recipe)
-    given = {"training": train, "validation": validation, "test": test}
+    given: dict[str, Any] = {"training": train, "validation": validation, "test": test}
     splits = {name: examples for name, examples in given.items() if examples is not None}
+    sizes = {name: len(examples) for name, examples in splits.items()}
+    logger.info("%s", overview(choices, sizes, len(getattr(model, "labels", ()))))
     write = partial(write_result, recipe=recipe, splits=splits, card_data=card or ModelCardData())
 
     strategy = model.distribute_strategy
@@ -120,6 +137,7 @@ def fine_tune(
     steps = plan(epochs=range(1)).steps
     with (
         contextlib.nullcontext() if directory is None else claimed(directory),
+        adapted(model, recipe.lora_rank, recipe.seed),
         frozen(model, recipe.frozen_layers),
         r_drop(model, recipe.r_drop),
     ):
@@ -129,6 +147,12 @@ def fine_tune(
             model.optimizer.build(model.trainable_variables)
         epochs = _Epochs(job, validation_split, recipe, directory, write)
         done = epochs.resume(model, [s for s in (train_split, validation_split) if s])
+        if recipe.baseline and validation_split is not None and not done:
+            best, epochs.result.baseline = measure_baseline(model, recipe, splits)
+            if recipe.baseline_head:
+                model.head.logits.kernel.assign(best.kernel)
+                model.head.logits.bias.assign(best.bias)
+            logger.info("%s", baseline_sentence(epochs.result.baseline, job.metrics(model)))
         if done < recipe.epochs and not epochs.is_enough(done):
             whole = plan(weights=weights, epochs=range(done, recipe.epochs))
             dataset = batches(train_split.rows, train_split.targets, whole)
@@ -149,6 +173,10 @@ def fine_tune(
         if directory is not None:
             write(model, result, output=directory)
             discard(directory / UNFINISHED)
+    one_label = getattr(model, "problem_type", "") == "single_label"
+    labels = (getattr(validation, "labels", None) or ()) if one_label else ()
+    if sentence := advice(result, recipe, recipe.metric or job.metrics(model)[0], labels):
+        logger.warning("%s", sentence)
     return result
 
 
@@ -263,8 +291,18 @@ def _build_loss(model: Any, dataset: tf.data.Dataset) -> None:
             model.compute_loss(x, y, model(x), weights, training=False)
 
 
-def _check_recipe(model: Any, job: Job, recipe: Recipe) -> None:
+def _check_recipe(model: Any, job: Job, recipe: Recipe, pairs: bool) -> None:
     names = job.metrics(model)
+    if recipe.baseline and not has_baseline(model):
+        raise InputError(
+            f"baseline is True, but this {type(model).__name__} does not choose labels for texts, "
+            "so it has no frozen baseline; leave it out."
+        )
+    if recipe.baseline_head and not (recipe.baseline and reads_baseline_vectors(model, pairs)):
+        raise InputError(
+            "baseline_head is True, but only a linear layer on the mean of the tokens' vectors of "
+            "single texts can start from a baseline that is measured; leave it out."
+        )
     if recipe.metric is not None and recipe.metric not in names:
         raise InputError(
             f"metric is {recipe.metric!r}, but this model has no such metric."

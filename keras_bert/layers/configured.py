@@ -49,6 +49,19 @@ def arguments_of(part: Any) -> dict[str, Any]:
     return {name: list(x) if isinstance(x, tuple) else x for name, x in values}
 
 
+class HasPreprocessor:
+    """Mixin for models with a `preprocessor`, which Keras does not track as a part of the model.
+
+    So replacing the preprocessor leaves no trace, and XLA, which has no strings, compiles the rest.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "preprocessor":
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
+
 class Configured:
     """Mixin for Keras layers and models whose constructor takes an `EncoderConfig`.
 

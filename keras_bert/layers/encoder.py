@@ -9,13 +9,19 @@ from keras import ops
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
 from keras_bert.layers.attention import SelfAttention
-from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, Configured, dense_gradient
+from keras_bert.layers.configured import (
+    ACTIVATION_FUNCTIONS,
+    Configured,
+    HasPreprocessor,
+    dense_gradient,
+)
 from keras_bert.layers.convolution import TokenConvolution
 from keras_bert.layers.disentangled_attention import (
     DisentangledSelfAttention,
     RelativePositions,
 )
 from keras_bert.layers.documents import restarted_positions, same_document
+from keras_bert.layers.lora import LowRankAdaptation
 
 INPUTS = ("token_ids", "segment_ids", "padding_mask")
 
@@ -171,7 +177,7 @@ class FirstTokenPooler(Configured, keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class Encoder(Configured, keras.Model):
+class Encoder(LowRankAdaptation, Configured, HasPreprocessor, keras.Model):
     """The encoder of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
 
     The constructor makes all weights. The attribute `preprocessor`, which turns texts into inputs,
@@ -259,7 +265,7 @@ class Encoder(Configured, keras.Model):
         """Returns the encoder's outputs for a batch.
 
         Args:
-            inputs: `[B, T]` int32 each; other entries are ignored.
+            inputs: `[B, T]` int32 each, except `embeddings`; other entries are ignored.
                 `token_ids`: required.
                 `segment_ids`: zeros by default.
                 `padding_mask`: 1 at tokens, 0 at padding; ones by default.
@@ -267,6 +273,8 @@ class Encoder(Configured, keras.Model):
                 `document_ids`: for rows that hold several documents, each token's document, counted
                 from 1 in each row, and 0 at padding. Documents do not attend to each other, and
                 the positions of each document start at the first position.
+                `embeddings`: `[B, T, E]` float, the output of `encoder.embeddings`, to use instead
+                of the embeddings of `token_ids`.
             training: whether dropout is active.
             return_hidden_states: whether to return every layer's output.
             return_attentions: whether to return every layer's attention probabilities.
@@ -300,13 +308,15 @@ class Encoder(Configured, keras.Model):
             restarted = restarted_positions(documents)
             if position_ids is None:
                 position_ids = restarted + self.config.position_offset
-        x = self.embeddings(
-            token_ids,
-            inputs.get("segment_ids"),
-            inputs.get("padding_mask"),
-            position_ids,
-            training=training,
-        )
+        x = inputs.get("embeddings")
+        if x is None:
+            x = self.embeddings(
+                token_ids,
+                inputs.get("segment_ids"),
+                inputs.get("padding_mask"),
+                position_ids,
+                training=training,
+            )
         if self.projection is not None:
             x = self.projection(x)
         batch, length, hidden_size = ops.shape(x)

@@ -47,6 +47,33 @@ def entity_report(
     }
 
 
+def entity_averages(
+    targets: Sequence[Iterable[Span]], predictions: Sequence[Iterable[Span]]
+) -> dict[str, dict[str, Any]]:
+    """Returns the scores of `entity_report` for all labels together, as three averages.
+
+    "micro" counts all entities together, as `entity_scores`. "macro" is the mean of the labels'
+    scores. "weighted" is their mean weighted by support; it is 0 if there are no entities.
+    """
+    rows = list(entity_report(targets, predictions).values())
+    supports = [row["support"] for row in rows]
+    total = sum(supports)
+
+    def mean(weights: Sequence[int]) -> dict[str, float]:
+        return {
+            name: sum(w * row[name] for w, row in zip(weights, rows, strict=True))
+            / max(sum(weights), 1)
+            for name in ("precision", "recall", "f1")
+        }
+
+    averages = {
+        "micro": entity_scores(targets, predictions),
+        "macro": mean([1] * len(rows)),
+        "weighted": mean(supports),
+    }
+    return {name: {**scores, "support": total} for name, scores in averages.items()}
+
+
 def _counts(
     targets: Sequence[Iterable[Span]], predictions: Sequence[Iterable[Span]]
 ) -> tuple[Counter[str], Counter[str], Counter[str]]:

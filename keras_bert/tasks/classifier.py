@@ -10,6 +10,7 @@ from keras import ops
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead, TextPooling
+from keras_bert.tasks.strings import label_ids
 from keras_bert.tasks.task import Task, padding_mask, resolve_labels
 
 PROBLEM_TYPES = ("single_label", "multi_label", "regression")
@@ -82,6 +83,23 @@ class SequenceClassifier(Task):
         outputs = self.encoder(inputs, training=training)
         return self.head(self.text_pooling(outputs, padding_mask(inputs)), training=training)
 
+    def targets_of(self, y: Any) -> Any:
+        """Returns targets for Keras, with ids in place of the names of labels.
+
+        For "multi_label", lists of names become a row of 0 and 1 for each text.
+
+        Raises:
+            InputError: if a name is not a label of the model.
+        """
+        from keras_bert.text.batches import is_strings, to_list
+
+        if self.problem_type != "multi_label" or not is_strings(y):
+            return super().targets_of(y)
+        rows = np.zeros((len(y), self.num_labels), np.float32)
+        for row, names in zip(rows, to_list(y), strict=True):
+            row[label_ids(names, self.labels)] = 1
+        return rows
+
     def default_loss(self) -> keras.losses.Loss:
         """Returns the usual loss on the logits.
 
@@ -99,35 +117,166 @@ class SequenceClassifier(Task):
             return ops.softmax(logits, axis=-1)
         return ops.sigmoid(logits) if self.problem_type == "multi_label" else logits
 
-    def predict_text(self, texts: Any, batch_size: int = 32) -> list[dict[str, Any]]:
+    def predict_text(
+        self, texts: Any, batch_size: int = 32, *, top_k: int | None = 1
+    ) -> list[dict[str, Any]]:
         """Predicts labels or numbers of texts.
 
         Args:
             texts: a list of N strings, or a tuple of two such lists for pairs.
             batch_size: texts per step.
+            top_k: number of labels in `scores`; None means all labels. With 1, "single_label" has
+                no `scores`, and "multi_label" has the scores of all labels in the order of their
+                ids.
 
         Returns:
             N dictionaries.
-            "single_label": `label` and its probability, `score`.
+            "single_label": `label` and its probability, `score`. If `top_k` is not 1, also
+            `scores`: the probabilities of the `top_k` best labels, the best label first.
             "multi_label": `scores`, the probability of every label, and `labels`, the list of the
-            labels whose probability is 0.5 or more.
+            labels whose probability is 0.5 or more. If `top_k` is not 1, `scores` has the `top_k`
+            best labels, the best label first.
             "regression": `score`, one number, or a list of `num_labels` numbers.
 
         Raises:
-            InputError: if the model has no preprocessor.
-        """
-        return self.predictions(self.predict_rows(self.rows(texts), batch_size))
+            InputError: if the model has no preprocessor, or `top_k` is unsuitable.
 
-    def predictions(self, logits: Sequence[np.ndarray]) -> list[dict[str, Any]]:
+        Example:
+            >>> classifier.predict_text(["a fine film"], top_k=None)
+            [{'label': 'good', 'score': 0.98, 'scores': {'good': 0.98, 'bad': 0.02}}]
+        """
+        self.check_top_k(top_k)
+        return self.predictions(self.predict_rows(self.rows(texts), batch_size), top_k)
+
+    def check_top_k(self, top_k: int | None) -> None:
+        """Checks the argument `top_k` of `predict_text`.
+
+        Raises:
+            InputError: if the number is not 1 or more, or the model predicts numbers and `top_k` is
+                not 1.
+        """
+        if top_k is not None and (type(top_k) is not int or top_k < 1):
+            raise InputError(f"top_k is {top_k!r}, but must be 1 or more, or None for all labels.")
+        if top_k != 1 and self.problem_type == "regression":
+            raise InputError(
+                f"top_k is {top_k}, but this model predicts numbers and has no labels to rank; "
+                "leave top_k at 1."
+            )
+
+    def predictions(
+        self, logits: Sequence[np.ndarray], top_k: int | None = 1
+    ) -> list[dict[str, Any]]:
         """Returns the dictionaries of `predict_text` from N rows' logits, each `[num_labels]`."""
         scores = ops.convert_to_numpy(self.scores(np.reshape(logits, (-1, self.num_labels))))
-        return [self._prediction(row.tolist()) for row in scores]
+        return [self._prediction(row.tolist(), top_k) for row in scores]
 
-    def _prediction(self, row: list[float]) -> dict[str, Any]:
+    def _prediction(self, row: list[float], top_k: int | None) -> dict[str, Any]:
         if self.problem_type == "regression":
             return {"score": row[0] if self.num_labels == 1 else row}
-        scores = dict(zip(self.labels, row, strict=True))
-        if self.problem_type == "multi_label":
-            return {"labels": [label for label in scores if scores[label] >= 0.5], "scores": scores}
-        label = max(scores, key=scores.__getitem__)
-        return {"label": label, "score": scores[label]}
+        return prediction_of(self.labels, row, self.problem_type == "multi_label", top_k)
+
+
+def prediction_of(
+    labels: Sequence[str], probabilities: Sequence[float], multi_label: bool, top_k: int | None
+) -> dict[str, Any]:
+    """Returns a dictionary of `SequenceClassifier.predict_text` from each label's probability."""
+    scores = dict(zip(labels, probabilities, strict=True))
+    ranked = dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k])
+    if multi_label:
+        found = [label for label in scores if scores[label] >= 0.5]
+        return {"labels": found, "scores": scores if top_k == 1 else ranked}
+    label = next(iter(ranked))
+    answer = {"label": label, "score": scores[label]}
+    return answer if top_k == 1 else {**answer, "scores": ranked}
+
+
+def zero_shot(
+    model: Any,
+    texts: str | Sequence[str],
+    labels: Sequence[str],
+    hypothesis: str = "This example is {}.",
+    *,
+    multi_label: bool = False,
+    batch_size: int = 32,
+) -> list[dict[str, Any]]:
+    """Classifies texts with labels that the model was not trained on.
+
+    The model decides whether a text entails a sentence about each label (Yin et al. 2019,
+    https://arxiv.org/abs/1909.00161). The scores follow the formula of transformers'
+    `ZeroShotClassificationPipeline`.
+
+    Args:
+        model: a `SequenceClassifier` with a preprocessor, trained on natural language inference.
+            The label of entailment is found by its name, which begins with "entail".
+        texts: N texts; a single text is a batch of one.
+        labels: L different labels.
+        hypothesis: sentence about a label, with "{}" in place of the label.
+        multi_label: whether several labels, or none, may be right. If not, the scores are the
+            softmax of all labels' logits of entailment, so they add up to 1. If so, a label's score
+            is the softmax of its logits of entailment and contradiction. The label of contradiction
+            begins with "contradict"; without such a name, it is the model's first label or, if
+            that is the label of entailment, the last.
+        batch_size: pairs of a text and a label per step.
+
+    Returns:
+        N dictionaries as from `predict_text(top_k=None)`. If not `multi_label`: `label`, `score`
+        and `scores`, the score of each label, the best label first. If `multi_label`: `labels`, the
+        labels whose score is 0.5 or more, and `scores`.
+
+    Raises:
+        InputError: if the model has no label for entailment, fewer than two labels or no
+            preprocessor; if the labels are not valid; or if the hypothesis has no "{}".
+
+    Example:
+        >>> zero_shot(model, "The goalkeeper was injured.", ["sports", "politics"])
+        [{'label': 'sports', 'score': 0.98, 'scores': {'sports': 0.98, 'politics': 0.02}}]
+    """
+    entailment, contradiction = _inference_ids(model)
+    if isinstance(labels, str):
+        raise InputError(f"The labels are {labels!r}, but must be a list of strings.")
+    names = resolve_labels(None, labels)
+    if "{}" not in hypothesis:
+        raise InputError(
+            f"The hypothesis is {hypothesis!r}, but must have {{}} in place of the label."
+        )
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    hypotheses = [hypothesis.replace("{}", name) for name in names]
+    pairs = ([text for text in texts for _ in names], hypotheses * len(texts))
+    logits = np.reshape(
+        model.predict_rows(model.rows(pairs), batch_size), (-1, len(names), model.num_labels)
+    )
+    if multi_label or len(names) == 1:
+        both = ops.softmax(logits[..., [contradiction, entailment]], axis=-1)
+        scores = ops.convert_to_numpy(both)[..., 1]
+    else:
+        scores = ops.convert_to_numpy(ops.softmax(logits[..., entailment], axis=-1))
+    return [prediction_of(names, row.tolist(), multi_label, None) for row in scores]
+
+
+def _inference_ids(model: Any) -> tuple[int, int]:
+    """Returns the ids of entailment and contradiction among the labels of a model.
+
+    Raises:
+        InputError: if the model is not a classifier with a label for entailment.
+    """
+    single = isinstance(model, SequenceClassifier) and model.problem_type == "single_label"
+    if not single or model.num_labels < 2:
+        raise InputError(
+            f"A {type(model).__name__} cannot classify without training; give a SequenceClassifier "
+            "that predicts one of two or more labels and was trained on natural language inference."
+        )
+    starts = ("entail", "contradict")
+    ids: list[int | None] = [
+        next((i for i, name in enumerate(model.labels) if name.lower().startswith(start)), None)
+        for start in starts
+    ]
+    entailment, contradiction = ids
+    if entailment is None:
+        raise InputError(
+            f"No label of the model begins with 'entail'; its labels are {list(model.labels)}. "
+            "Give a model of natural language inference. If it is one, name its labels: "
+            "keras_bert.load(path, labels=[...])."
+        )
+    if contradiction is None:
+        contradiction = model.num_labels - 1 if entailment == 0 else 0
+    return entailment, contradiction

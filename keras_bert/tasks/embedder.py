@@ -125,6 +125,14 @@ class TextEmbedder(Task):
             x = unit_length(x)
         return ops.reshape(x, (-1, texts, self.config.hidden_size)) if grouped else x
 
+    def inputs_of_texts(self, columns: tuple[Any, ...]) -> dict[str, Any]:
+        """Returns inputs `[B, T]` of one column of texts, or `[B, C, T]` of C columns."""
+        if len(columns) == 1:
+            return super().inputs_of_texts(columns)
+        from keras_bert.text.batches import grouped
+
+        return grouped([ops.stack(columns, axis=1)], super().inputs_of_texts)
+
     def default_loss(self) -> keras.losses.Loss:
         """Returns the objective's loss on vectors of groups `[B, C, H]`.
 

@@ -42,6 +42,8 @@ class MaskedLanguageModel(Task):
         TensorShape([2, 2, 30522])
     """
 
+    per_token = True
+    reads_special_tokens = True
     arguments = ("tied", "activation", "layer_norm_epsilon", "enhanced", "legacy")
 
     def __init__(

@@ -62,6 +62,15 @@ class MultipleChoice(Task):
         pooled = self.text_pooling(outputs, padding_mask(flat))
         return ops.reshape(self.head(pooled, training=training), (-1, choices))
 
+    def inputs_of_texts(self, columns: tuple[Any, ...]) -> dict[str, Any]:
+        """Returns inputs `[B, C, T]` of a column of texts `[B]` and their choices `[B, C]`."""
+        if len(columns) != 2:
+            raise InputError("Give a tuple of the texts and, for each, a list of choices.")
+        from keras_bert.text.batches import grouped
+
+        texts, choices = columns
+        return grouped([texts[:, None], choices], super().inputs_of_texts)
+
     def inputs_of(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns the inputs of `call` for rows `[B, T]`: each row is the only choice of a text."""
         return {name: values[:, np.newaxis] for name, values in batch.items()}

@@ -1,4 +1,4 @@
-"""Both objectives of BERT: masked tokens and next sentence."""
+"""Tasks of BERT's pretraining: masked tokens with next sentence, and next sentence alone."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,10 @@ class PretrainingModel(Task):
         (TensorShape([2, 8, 30522]), TensorShape([2, 2]))
     """
 
+    per_token = True
+    reads_special_tokens = True
     arguments = ("tied",)
+    pooling = "pooled"
 
     def __init__(self, encoder: Encoder, *, tied: bool = True, **kwargs: Any):
         super().__init__(encoder, **kwargs)
@@ -57,3 +60,36 @@ class PretrainingModel(Task):
             "mlm_logits": self.masked_lm(outputs["sequence_output"], table, positions),
             "nsp_logits": self.next_sentence(outputs["pooled_output"], training=training),
         }
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class NextSentencePredictor(Task):
+    """An encoder with the next sentence head of BERT (section 3.1, task 2).
+
+    Args:
+        encoder: an encoder with a pooler.
+        **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+
+    Raises:
+        InputError: if the encoder has no pooler.
+
+    Example:
+        >>> encoder = keras_bert.Encoder(keras_bert.EncoderConfig.preset("bert_tiny"))
+        >>> NextSentencePredictor(encoder)({"token_ids": np.ones((2, 8), "int32")}).shape
+        TensorShape([2, 2])
+    """
+
+    pooling = "pooled"
+
+    def __init__(self, encoder: Encoder, **kwargs: Any):
+        super().__init__(encoder, **kwargs)
+        check_pooler(encoder, type(self).__name__)
+        self.head = self.part(ClassificationHead, 2, 0.0, name="next_sentence")
+
+    def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
+        """Returns logits `[B, 2]` float32 for the encoder's inputs.
+
+        Class 0 means that the second text follows the first, class 1 that it does not.
+        """
+        outputs = self.encoder(inputs, training=training)
+        return self.head(outputs["pooled_output"], training=training)

@@ -130,7 +130,7 @@ TASKS = {
     ),
     "next_sentence": TaskEntry(
         "NextSentencePredictor",
-        "tasks.next_sentence",
+        "tasks.pretraining",
         heads=("next_sentence",),
         pooled=True,
         example=(

@@ -27,6 +27,7 @@ class ReplacedTokenDetector(Task):
         TensorShape([2, 8])
     """
 
+    per_token = True
     arguments = ("context",)
 
     def __init__(self, encoder: Encoder, *, context: bool = False, **kwargs: Any):

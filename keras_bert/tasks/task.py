@@ -10,9 +10,11 @@ import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError
-from keras_bert.layers.configured import arguments_of
+from keras_bert.layers.configured import HasPreprocessor, arguments_of
 from keras_bert.layers.encoder import Encoder
+from keras_bert.layers.lora import LowRankAdaptation
 from keras_bert.surrogates import without_surrogates
+from keras_bert.tasks.strings import TakesStrings
 
 if TYPE_CHECKING:  # keras_bert.text needs TensorFlow, but a task does not
     from keras_bert.text.rows import Overlap, Rows
@@ -20,7 +22,7 @@ if TYPE_CHECKING:  # keras_bert.text needs TensorFlow, but a task does not
 _SHORTEST = 16  # length of the shortest padded batch; all padded lengths are multiples of it
 
 
-class Task(keras.Model):
+class Task(TakesStrings, LowRankAdaptation, HasPreprocessor, keras.Model):
     """Model made of an encoder, a head and, if it takes texts, a preprocessor.
 
     The constructor makes all weights.
@@ -79,12 +81,7 @@ class Task(keras.Model):
         Raises:
             InputError: if the model has no preprocessor.
         """
-        if self.preprocessor is None:
-            raise InputError(
-                f"This {type(self).__name__} has no preprocessor, so it cannot take texts; "
-                "give it one: model.preprocessor = keras_bert.Preprocessor(...)."
-            )
-        return self.preprocessor.rows(texts, overlap=overlap, offsets=offsets)
+        return self.required_preprocessor().rows(texts, overlap=overlap, offsets=offsets)
 
     def predict_rows(
         self,

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
-from keras_bert.text.rows import Overlap, Rows, Segment, arrange, room_for_text
+from keras_bert.text.rows import PADDED_LENGTHS, Overlap, Rows, Segment, arrange, room_for_text
 from keras_bert.text.tokenizer import Texts, Tokenizer, to_strings, tokenizer_class
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -22,18 +22,28 @@ CONFIG_NAME = "preprocessor.json"
 _TEXTS_AT_ONCE = 1024
 _FIRST_KIND = "wordpiece"  # kind of tokenizer in old files, which do not name the kind
 
+Padding: TypeAlias = Literal["longest", "max_length"]
+"""Number of tokens of a batch: its longest text's, or always `sequence_length`."""
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class Preprocessor:
+class Preprocessor(keras.layers.Layer):
     """Packs texts as `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, eagerly or in a graph.
+
+    A preprocessor is a Keras layer without weights. It takes `keras.Input(shape=(),
+    dtype="string")` in a functional model.
 
     Args:
         tokenizer: splits the texts into tokens.
-        sequence_length: number of tokens that every text has after packing. Shorter texts are
-            padded. Longer texts are cut; in a pair, the longer text is cut first.
+        sequence_length: largest number of tokens that a text has after packing. Longer texts are
+            cut; in a pair, the longer text is cut first.
+        padding: "longest" pads the texts of a batch to the longest one, rounded up so that few
+            different lengths occur; see `PADDED_LENGTHS`. "max_length" pads all texts to
+            `sequence_length`.
         separators_in_pair: number of separators between the texts of a pair; RoBERTa has two.
         num_segments: number of segment ids. If it is less than 2, both texts of a pair have
             segment 0.
+        name: name of the layer.
 
     Raises:
         InputError: if `sequence_length` leaves no room for text, or an option is out of range.
@@ -41,7 +51,7 @@ class Preprocessor:
     Example:
         >>> preprocessor = Preprocessor(tokenizer, sequence_length=128)
         >>> preprocessor(["a text", "another"])["token_ids"].shape
-        TensorShape([2, 128])
+        TensorShape([2, 16])
         >>> pairs = preprocessor((["a question"], ["an answer"]))
         >>> dataset = dataset.batch(32).map(lambda text, label: (preprocessor(text), label))
     """
@@ -53,22 +63,35 @@ class Preprocessor:
         *,
         separators_in_pair: int = 1,
         num_segments: int = 2,
+        padding: Padding = "longest",
+        name: str = "preprocessor",
     ) -> None:
+        super().__init__(name=name)
         if sequence_length < 3:
             raise InputError(f"sequence_length must be at least 3, not {sequence_length}.")
+        if padding not in get_args(Padding):
+            raise InputError(f"padding must be 'longest' or 'max_length', not {padding!r}.")
         if separators_in_pair not in (1, 2):
             raise InputError(f"separators_in_pair must be 1 or 2, not {separators_in_pair}.")
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
         self.separators_in_pair = separators_in_pair
         self.num_segments = num_segments
+        self.padding = padding
+        self.supports_jit = False  # XLA has no strings
+        self.built = True
 
     @property
     def vocabulary(self) -> Vocabulary:
         """Vocabulary of the tokenizer."""
         return self.tokenizer.vocabulary
 
-    def __call__(
+    def __call__(self, texts: Any, *, training: bool | None = None, **options: Any) -> Any:
+        """Calls `call`. Only symbolic tensors go through Keras, which would convert strings."""
+        symbolic = any(isinstance(x, keras.KerasTensor) for x in keras.tree.flatten(texts))
+        return super().__call__(texts, **options) if symbolic else self.call(texts, **options)
+
+    def call(
         self,
         texts: Texts | tuple[Texts, Texts],
         *,
@@ -85,9 +108,9 @@ class Preprocessor:
                 texts. Otherwise, special tokens in the texts are split like any other text.
 
         Returns:
-            A dictionary with `token_ids`, `segment_ids` and `padding_mask`, all int32
-            `[N, sequence_length]`. With `return_offsets`, also `starts` and `ends`: the token is
-            `text[start:end]`. For special tokens and padding, both are 0.
+            A dictionary with `token_ids`, `segment_ids` and `padding_mask`, all int32 `[N, T]`.
+            With `return_offsets`, also `starts` and `ends`: the token is `text[start:end]`. For
+            special tokens and padding, both are 0.
 
         Raises:
             InputError: if the texts are not strings, or the batches of a pair differ in size.
@@ -98,11 +121,21 @@ class Preprocessor:
         ]
         ids, *offsets = zip(*tokenized, strict=True)
 
-        packed = layout(ids, self.sequence_length, self.separators_in_pair)
+        fixed = self.padding == "max_length"
+        packed = layout(ids, self.sequence_length, self.separators_in_pair, fixed=fixed)
         outputs = packed.inputs(ids, self.vocabulary, self.num_segments)
         for name, values in zip(("starts", "ends"), offsets, strict=False):
             outputs[name] = packed.gather(values, (0, 0, 0))
         return outputs
+
+    def compute_output_spec(
+        self, texts: Any, *, return_offsets: bool = False, allow_special_tokens: bool = False
+    ) -> dict[str, keras.KerasTensor]:
+        """Returns symbolic outputs of `call` for symbolic texts."""
+        size = keras.tree.flatten(texts)[0].shape[0]
+        length = self.sequence_length if self.padding == "max_length" else None
+        names = ["token_ids", "segment_ids", "padding_mask", *["starts", "ends"] * return_offsets]
+        return {name: keras.KerasTensor((size, length), "int32", name=name) for name in names}
 
     def rows(
         self,
@@ -153,20 +186,26 @@ class Preprocessor:
             )
         return (self.tokenizer.tokenize(texts, allow_special_tokens=allow_special_tokens),)
 
-    def with_length(self, sequence_length: int) -> Preprocessor:
-        """Returns the same preprocessor with another sequence length."""
-        return Preprocessor(self.tokenizer, sequence_length, **self._options())
+    def with_length(self, sequence_length: int, padding: Padding | None = None) -> Preprocessor:
+        """Returns the same preprocessor with another sequence length and, if given, padding."""
+        padding = padding or self.padding
+        return Preprocessor(self.tokenizer, sequence_length, padding=padding, **self._options())
 
-    def _options(self) -> dict[str, int]:
+    def _options(self) -> dict[str, Any]:
         return {"separators_in_pair": self.separators_in_pair, "num_segments": self.num_segments}
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, with the vocabulary, as values for JSON."""
         return {
+            "name": self.name,
             "tokenizer": {"kind": self.tokenizer.kind, **self.tokenizer.get_config()},
             "sequence_length": self.sequence_length,
+            "padding": self.padding,
             **self._options(),
         }
+
+    def get_build_config(self) -> None:
+        """Returns None: the constructor builds the layer."""
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Preprocessor:
@@ -182,6 +221,7 @@ class Preprocessor:
         `merges.txt`, or `spiece.model`.
         """
         config = self.get_config()
+        del config["name"]
         for name in self.tokenizer.in_files:
             del config["tokenizer"][name]
         self.tokenizer.save(directory)
@@ -212,7 +252,7 @@ class Preprocessor:
 
 
 class Layout(NamedTuple):
-    """Token to put at each position of a packed batch; all tensors are int32 `[N, length]`."""
+    """Token to put at each position of a packed batch; all tensors are int32 `[N, T]`."""
 
     source: tf.Tensor
     """Index of each position's token in a list: the tokens of all segments, cls, separator, pad."""
@@ -220,7 +260,7 @@ class Layout(NamedTuple):
     padding_mask: tf.Tensor
 
     def gather(self, segments: Sequence[tf.RaggedTensor], special: Sequence[int]) -> tf.Tensor:
-        """Returns one value for each position, int32 `[N, length]`, such as the id of its token.
+        """Returns one value for each position, int32 `[N, T]`, such as the id of its token.
 
         Args:
             segments: values of the tokens, `[N, (tokens)]`.
@@ -232,7 +272,7 @@ class Layout(NamedTuple):
     def inputs(
         self, segments: Sequence[tf.RaggedTensor], vocabulary: Vocabulary, num_segments: int = 2
     ) -> dict[str, tf.Tensor]:
-        """Returns `token_ids`, `segment_ids` and `padding_mask`, int32 `[N, length]`."""
+        """Returns `token_ids`, `segment_ids` and `padding_mask`, int32 `[N, T]`."""
         special = (vocabulary.cls_id, vocabulary.separator_id, vocabulary.pad_id)
         return {
             "token_ids": self.gather(segments, special),
@@ -241,15 +281,23 @@ class Layout(NamedTuple):
         }
 
 
-def layout(segments: Sequence[tf.RaggedTensor], length: int, separators_in_pair: int = 1) -> Layout:
-    """Lays out one or two segments at a fixed length, by index arithmetic on the whole batch.
+def layout(
+    segments: Sequence[tf.RaggedTensor],
+    length: int,
+    separators_in_pair: int = 1,
+    *,
+    fixed: bool = True,
+) -> Layout:
+    """Lays out one or two segments, by index arithmetic on the whole batch.
 
     If the segments are too long, the longer one is cut first.
 
     Args:
         segments: token ids, or other values of the tokens, `[N, (tokens)]`.
-        length: length of the result.
+        length: largest length T of the result.
         separators_in_pair: number of separators between two segments.
+        fixed: whether T is always `length`. If not, T is the longest row's length, rounded up to
+            one of `PADDED_LENGTHS`.
 
     Raises:
         InputError: if there are more than two segments, or `length` has no room for one token of
@@ -260,11 +308,15 @@ def layout(segments: Sequence[tf.RaggedTensor], length: int, separators_in_pair:
     cls = tf.add_n(sizes)
     separator, pad = cls + 1, cls + 2
 
+    kept = _kept_lengths([tf.cast(s.row_lengths(), tf.int32) for s in segments], room)
+    if not fixed:
+        longest = tf.reduce_max(tf.pad(tf.add_n(kept), [[0, 1]])) + (length - room)
+        index = tf.searchsorted(PADDED_LENGTHS, longest[tf.newaxis])[0]
+        length = tf.minimum(tf.gather(PADDED_LENGTHS, index), length)
     position = tf.range(length)[tf.newaxis]  # [1, T]
     source = tf.where(position == 0, cls, pad)
     segment_ids = tf.zeros_like(position)
     start, first = tf.ones([1, 1], tf.int32), tf.constant(0)
-    kept = _kept_lengths([tf.cast(s.row_lengths(), tf.int32) for s in segments], room)
     for number, segment in enumerate(segments):
         rows = tf.cast(segment.row_starts(), tf.int32)[:, tf.newaxis] + first  # [N, 1]
         end = start + kept[number][:, tf.newaxis]  # the position of the first separator

@@ -21,6 +21,12 @@ Overlap: TypeAlias = int | Literal["auto"] | None
 None means no windows.
 """
 
+PADDED_LENGTHS = np.array([16, 32, *(2**n * k for n in range(4, 24) for k in (3, 4))], np.int32)
+"""Lengths of padded batches: 16, 32, 48, 64, 96, 128, 192, 256, ...
+
+Each new length may have to be compiled, so at most two lie between one power of two and the next.
+"""
+
 LONGEST_FIRST = 64
 """Largest number of tokens of a pair's first text, if the second text has windows."""
 

@@ -1,4 +1,4 @@
-"""Shows a model's attention, a map of its vectors, and the curves of its training.
+"""Shows a model's attention and answers, a map of its vectors, and the curves of its training.
 
 Each name of this package is imported when it is first used.
 """
@@ -7,7 +7,9 @@ from keras_bert.extras import lazy_names
 
 _MODULES = {
     "Attention": "attention_page",
+    "Attribution": "attribution_page",
     "attention": "attention_page",
+    "attribution": "attribution_page",
     "embedding_map": "maps",
     "plot_confusion": "finetuning",
     "plot_curves": "finetuning",

@@ -4,38 +4,21 @@ import base64
 import html
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from keras import ops
 
 from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
-from keras_bert.layers.encoder import INPUTS, Encoder
+from keras_bert.layers.encoder import Encoder
+from keras_bert.visualize.attribution_page import Attribution, attribution
+from keras_bert.visualize.tokens import Token, tokens_of
 
 _LEVELS = 255  # a weight is stored as a byte in the page
-
-
-class Token(NamedTuple):
-    """A token on the page.
-
-    Args:
-        text: the token's text (`##ing`, ` the`).
-        segment: 0 for the first text, 1 for the second.
-        special: whether the token is not part of a text (`[CLS]`, `[SEP]`).
-        start: position of the token's first character in its text; 0 for a special token.
-        end: position after the token's last character; 0 for a special token.
-    """
-
-    text: str
-    segment: int
-    special: bool
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +32,7 @@ class Attention:
         weights: attention `[L, N, T, T]` float32 of L layers and N heads. Rows are the attending
             tokens, and each row sums to 1.
         num_cut: number of tokens that were cut off, because the text was too long.
+        attribution: attribution of a classifier's answer to the tokens, which the page shows, too.
     """
 
     title: str
@@ -56,6 +40,7 @@ class Attention:
     tokens: tuple[Token, ...]
     weights: np.ndarray = field(repr=False)
     num_cut: int = 0
+    attribution: Attribution | None = None
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the page as one file.
@@ -86,7 +71,9 @@ class Attention:
             page = page.replace(link, f"<style>\n{_file(name)}</style>")
         script = f"<script>\n{_file('attention.js')}</script>"
         page = page.replace('<script src="attention.js"></script>', script)
-        return page.replace(">null</script>", f">{data_text}</script>")
+        page = page.replace(">null</script>", f">{data_text}</script>")
+        colored = "" if self.attribution is None else self.attribution.to_html()
+        return page.replace('<div id="texts"></div>', f'<div id="texts"></div>{colored}', 1)
 
     def _repr_html_(self) -> str:
         # The page is a separate document that cannot access the notebook.
@@ -98,7 +85,12 @@ class Attention:
 
 
 def attention(
-    model: Any, text: str, second_text: str | None = None, *, sequence_length: int | None = None
+    model: Any,
+    text: str,
+    second_text: str | None = None,
+    *,
+    sequence_length: int | None = None,
+    with_attribution: bool = False,
 ) -> Attention:
     """Computes the attention of every head of a model for a text.
 
@@ -108,13 +100,16 @@ def attention(
         second_text: the second text of a pair, which follows the separator.
         sequence_length: number of tokens that longer texts are cut to. By default, the
             preprocessor's.
+        with_attribution: whether the page also shows `attribution` for the best label of a
+            `SequenceClassifier`.
 
     Returns:
         The attention weights, and the page.
 
     Raises:
         InputError: if the model has no attention or no preprocessor, a text is empty, the length
-            exceeds the model's positions, or the weights are not finite.
+            exceeds the model's positions, the weights are not finite, or the attribution is for
+            another kind of model.
 
     Example:
         >>> page = visualize.attention(model, "She sat by the river bank.")
@@ -128,18 +123,8 @@ def attention(
             f"A {type(model).__name__} has no attention to show; give an Encoder or a task of "
             "keras_bert."
         )
-    preprocessor = model.preprocessor or encoder.preprocessor
-    if preprocessor is None:
-        raise InputError(
-            f"This {type(model).__name__} has no preprocessor, so it cannot take texts; give it "
-            "one: model.preprocessor = keras_bert.Preprocessor(...)."
-        )
     texts = (text,) if second_text is None else (text, second_text)
-    for each in texts:
-        if not isinstance(each, str):
-            raise InputError(f"A text must be a string, not a {type(each).__name__}.")
-    length = preprocessor.sequence_length if sequence_length is None else sequence_length
-    tokens, inputs, num_cut = _prepare(preprocessor, texts, length)
+    tokens, inputs, num_cut = tokens_of(model, texts, sequence_length)
     outputs = encoder(inputs, training=False, return_attentions=True)
     weights = np.stack(
         [ops.convert_to_numpy(ops.cast(x[0], "float32")) for x in outputs["attentions"]]
@@ -149,38 +134,10 @@ def attention(
     layers, heads = weights.shape[:2]
     size = f"{layers} layer{'s' * (layers > 1)} of {heads} head{'s' * (heads > 1)}"
     title = f"{type(model).__name__} ({encoder.config.family}), {size}"
-    return Attention(title, texts, tokens, weights, num_cut)
-
-
-def _prepare(
-    preprocessor: Any, texts: Sequence[str], sequence_length: int
-) -> tuple[tuple[Token, ...], dict[str, np.ndarray], int]:
-    """Returns the tokens, the model's inputs `[1, T]`, and the number of tokens cut off."""
-    batch = tuple([each] for each in texts)
-    tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
-    sizes = [
-        int(tokenizer.tokenize(each, allow_special_tokens=True).row_lengths()[0]) for each in batch
-    ]
-    for size, each, name in zip(sizes, texts, ("text", "second text"), strict=False):
-        if not size:
-            raise InputError(f"The {name}, {each[:50]!r}, has no token; write a word or more.")
-
-    # Some families give both texts one segment id, but the page distinguishes the texts.
-    apart = type(preprocessor)(
-        tokenizer, sequence_length, separators_in_pair=preprocessor.separators_in_pair
-    )
-    packed = apart(batch, allow_special_tokens=True, return_offsets=True)
-    packed = {name: ops.convert_to_numpy(x)[0] for name, x in packed.items()}
-    length = int(packed["padding_mask"].sum())
-    around = (vocabulary.cls_id, vocabulary.separator_id)
-    columns = (packed[n][:length].tolist() for n in ("token_ids", "segment_ids", "starts", "ends"))
-    tokens = tuple(
-        Token(tokenizer.readable(token), segment, token in around and not end, start, end)
-        for token, segment, start, end in zip(*columns, strict=True)
-    )
-    packed["segment_ids"] = np.minimum(packed["segment_ids"], max(preprocessor.num_segments - 1, 0))
-    inputs = {name: packed[name][np.newaxis, :length] for name in INPUTS}
-    return tokens, inputs, sum(sizes) + sum(token.special for token in tokens) - length
+    parts = None
+    if with_attribution:
+        parts = attribution(model, text, second_text, sequence_length=sequence_length)
+    return Attention(title, texts, tokens, weights, num_cut, parts)
 
 
 def _packed(weights: np.ndarray) -> str:

@@ -158,12 +158,32 @@ def test_report_and_confusion(run, small, tuned):
         ("tuned/model", "opinions.csv", {"praise", "blame"}),
     ):
         options = ["--model", model, "--data", data, "--report", "--confusion", "matrix.png"]
-        (found,) = json_lines(run("evaluate", *options))
+        (found,) = json_lines(run("evaluate", *options, "--json"))
         assert found["labels"].keys() == labels
         assert (small / "matrix.png").read_bytes().startswith(b"\x89PNG")
         (small / "matrix.png").unlink()
+        table = run("evaluate", *options[:5]).out.splitlines()
+        assert max(map(len, table)) <= 80
+        for label, scores in found["labels"].items():
+            line = next(line for line in table if line.startswith(f"{label} "))
+            assert f"{scores['f1']:.3f}" in line
     right = sum(label["recall"] * label["support"] for label in found["labels"].values())
     assert right == pytest.approx(found["accuracy"] * found["examples"])
+
+
+def test_scores_of_several_labels(run):
+    (found,) = json_lines(run("predict", "--model", "tuned/model", "--top-k", "all", "a film"))
+    assert found["scores"].keys() == {"praise", "blame"}
+    assert found["score"] == max(found["scores"].values())
+    (one,) = json_lines(run("predict", "--model", "tuned/model", "a film"))
+    assert one.keys() == {"text", "label", "score"}
+    result = run("predict", "--model", "tuned/model", "--top-k", "0", "a film")
+    assert (result.code, len(result.errors)) == (2, 1)
+    result = run("predict", "--model", "pairs/model", "--top-k", "2", "a film")
+    assert result.errors == [
+        "keras-bert: top_k is 2, but this model predicts numbers and has no labels to rank; leave "
+        "top_k at 1."
+    ]
 
 
 def test_what_is_no_number_is_null(run, tmp_path):
@@ -180,7 +200,7 @@ def test_several_labels_of_a_text(run, tmp_path):
     options = ["--train", tmp_path / "many.csv", "--output", tmp_path / "out", "--epochs", "1"]
     assert run("finetune", *data, "run/model", *options).code == 0
     model = tmp_path / "out" / "model"
-    options = ["--data", tmp_path / "many.csv", "--report"]
+    options = ["--data", tmp_path / "many.csv", "--report", "--json"]
     (found,) = json_lines(run("evaluate", *data, model, *options))
     assert {label: values["support"] for label, values in found["labels"].items()} == {
         "good": 5,
@@ -234,7 +254,7 @@ def test_all_of_the_recipe(run, small, tmp_path):
     options = (
         "--epochs 2 --batch-size 8 --learning-rate 1e-3 --warmup 0.2 --weight-decay 0.1 "
         "--global-clipnorm 2 --layer-decay 0.9 --crf-rate 7 --frozen-layers -1 "
-        "--gradient-accumulation-steps 2 "
+        "--gradient-accumulation-steps 2 --lora-rank 4 "
         "--patience 1 --label-smoothing 0.1 --class-weights praise=2 --r-drop 0.5 "
         "--no-length-buckets --metric macro_f1 --seed 3 --dtype mixed_bfloat16 "
         "--sequence-length 24 --pooling mean"
@@ -256,6 +276,7 @@ def test_all_of_the_recipe(run, small, tmp_path):
             layer_decay=0.9,
             crf_rate=7.0,
             frozen_layers=-1,
+            lora_rank=4,
             gradient_accumulation_steps=2,
             patience=1,
             label_smoothing=0.1,
@@ -264,6 +285,9 @@ def test_all_of_the_recipe(run, small, tmp_path):
             length_buckets=False,
             metric="macro_f1",
             seed=3,
+            sequence_length=24,
+            baseline=True,
+            baseline_head=False,
         ).to_dict()
     )
     model = kb.load(tmp_path / "out" / "model")

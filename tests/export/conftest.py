@@ -80,7 +80,7 @@ def random_ids(batch, length, vocabulary_size=66, seed=1):
 
 @pytest.fixture(scope="session")
 def preprocessor():
-    return kb.Preprocessor(kb.WordPiece(kb.Vocabulary(TOKENS)), sequence_length=32)
+    return kb.Preprocessor(kb.WordPiece(kb.Vocabulary(TOKENS)), 32, padding="max_length")
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,7 @@ def answers(preprocessor, tmp_path_factory):
 
 def answering(model):
     """Lets the tokens of the context score best, as training does."""
-    inputs = model.preprocessor.with_length(384)(([QUESTION], [CONTEXT]))
+    inputs = model.preprocessor.with_length(384, padding="max_length")(([QUESTION], [CONTEXT]))
     hidden = np.asarray(model.encoder(inputs)["sequence_output"])[0]
     context = np.asarray(inputs["segment_ids"])[0] == 1
     direction = hidden[context].mean(0) - hidden[~context].mean(0)
@@ -128,7 +128,7 @@ def test_embeddings(answers):
 
 def test_answers(answers):
     models, found = answers
-    preprocessor = models["span_classifier"].preprocessor.with_length(384)
+    preprocessor = models["span_classifier"].preprocessor.with_length(384, padding="max_length")
     inputs = preprocessor(([QUESTION], [CONTEXT]), return_offsets=True)
     place = {name: np.asarray(inputs.pop(name))[0] for name in ("starts", "ends")}
     separator = np.asarray(inputs["token_ids"])[0] == preprocessor.vocabulary.separator_id

@@ -148,7 +148,7 @@ def test_families(family, tmp_path):
     traits = FAMILIES[family].TRAITS | SMALL | {"vocabulary_size": len(tokenizer.vocabulary)}
     config = kb.EncoderConfig(**traits)
     options = {"num_segments": config.num_segments}
-    preprocessor = kb.Preprocessor(tokenizer, 24, **options)
+    preprocessor = kb.Preprocessor(tokenizer, 24, padding="max_length", **options)
     model = make_model("classifier", preprocessor=preprocessor, **traits)
     if tokenizer.kind == "byte_pair":
         with pytest.raises(InputError, match="BytePair tokenizer has no operators in TFLite"):

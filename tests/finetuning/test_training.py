@@ -27,7 +27,9 @@ def test_one_label(tmp_path):
     assert [prediction["label"] for prediction in predictions] == list(data.labels)
     summary = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert summary["best_epoch"] == result.best_epoch
-    assert summary["recipe"] == QUICK.to_dict()
+    chosen = {"sequence_length": 16, "baseline": True, "baseline_head": False}
+    assert summary["recipe"] == QUICK.to_dict() | chosen
+    assert summary["baseline"] == result.baseline
     assert len((tmp_path / "out" / "history.jsonl").read_text().splitlines()) == QUICK.epochs
 
 

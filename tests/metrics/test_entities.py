@@ -8,7 +8,7 @@ import seqeval.metrics
 from seqeval.scheme import IOB2, IOBES
 
 from keras_bert import InputError
-from keras_bert.metrics.entities import entity_report, entity_scores
+from keras_bert.metrics.entities import entity_averages, entity_report, entity_scores
 from keras_bert.tasks.entities import spans_of
 
 SCHEMES = {"iob2": IOB2, "bioes": IOBES}
@@ -62,6 +62,9 @@ def test_equal_to_seqeval(scheme, strict):
             for name, key in (("precision", "precision"), ("recall", "recall"), ("f1", "f1-score"))
         }
         assert entity_scores(*spans) == pytest.approx(expected, abs=1e-12)
+        for found, average in zip(entity_averages(*spans).values(), averages, strict=True):
+            values = average.values() or [0, 0, 0, 0]
+            assert list(found.values()) == pytest.approx(list(values), abs=1e-12)
         found = entity_report(*spans)
         assert list(found) == list(report)
         for label, row in found.items():

@@ -138,7 +138,11 @@ def test_with_length():
     longer = PREPROCESSOR.with_length(40)
     assert longer.sequence_length == 40
     assert longer.tokenizer is PREPROCESSOR.tokenizer
-    assert longer(["a"])["token_ids"].shape == (1, 40)
+    assert longer(["a"])["token_ids"].shape == (1, 16)
+    assert longer(["a " * 100])["token_ids"].shape == (1, 40)
+    fixed = longer.with_length(40, padding="max_length")
+    assert fixed(["a"])["token_ids"].shape == (1, 40)
+    assert fixed.with_length(30).padding == "max_length"
 
 
 def test_config_and_files_round_trip(tmp_path):
@@ -174,10 +178,11 @@ def test_bad_directories(tmp_path):
 
 
 def test_in_a_dataset_shapes_are_static():
+    fixed = PREPROCESSOR.with_length(12, padding="max_length")
     dataset = tf.data.Dataset.from_tensor_slices((["ab c", "d", ""], ["e", "f g", "h"]))
-    mapped = dataset.batch(2).map(lambda a, b: PREPROCESSOR((a, b), return_offsets=True))
+    mapped = dataset.batch(2).map(lambda a, b: fixed((a, b), return_offsets=True))
     assert {spec.shape.as_list()[1] for spec in mapped.element_spec.values()} == {12}
-    expected = PREPROCESSOR((["ab c", "d", ""], ["e", "f g", "h"]), return_offsets=True)
+    expected = fixed((["ab c", "d", ""], ["e", "f g", "h"]), return_offsets=True)
     for name, value in expected.items():
         assert np.array_equal(np.concatenate([batch[name] for batch in mapped]), value)
 
@@ -198,7 +203,8 @@ def test_in_tflite():
 
     spec = tf.TensorSpec([1], tf.string, "text")
     module = tf.Module()
-    module.run = tf.function(lambda text: PREPROCESSOR(text), input_signature=[spec])
+    fixed = PREPROCESSOR.with_length(12, padding="max_length")  # TFLite cannot search a length
+    module.run = tf.function(lambda text: fixed(text), input_signature=[spec])
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [module.run.get_concrete_function()], module
     )
@@ -209,5 +215,5 @@ def test_in_tflite():
     )
     runner = interpreter.get_signature_runner()
     for text in ("ab c", "", "É\u0301 ß", "z" * 101 + " a", "é" * 99, "a\0b", "a" * 100_000, "🙂"):
-        outputs, expected = runner(text=np.array([text.encode()], object)), PREPROCESSOR(text)
+        outputs, expected = runner(text=np.array([text.encode()], object)), fixed(text)
         assert all(np.array_equal(outputs[name], expected[name]) for name in expected), text

@@ -110,9 +110,10 @@ def test_a_long_text_is_cut_and_the_page_says_so(model):
     ],
 )
 def test_texts_cannot_leave_their_element(model, text):
-    page = visualize.attention(model, text, text)
+    page = visualize.attention(model, text, text, with_attribution=True)
     plain = visualize.attention(model, "film", "film").to_html()
     written = page.to_html()
+    assert visualize.attribution(model, text, text).to_html() in written
     assert data_of(written)["texts"] == [text, text]
     for sign in ("<script", "</script", "<img", "<!--"):
         assert written.lower().count(sign) == plain.lower().count(sign)
@@ -178,6 +179,9 @@ def test_command(model, tmp_path, capsys):
     short = tmp_path / "short.html"
     assert main([*command, "--output", str(short), "--sequence-length", "5"]) == 0
     assert len(data_of(short.read_text("utf-8"))["tokens"]) == 5
+    assert 'class="attribution"' not in short.read_text("utf-8")
+    assert main([*command, "--output", str(path), "--attribution"]) == 0
+    assert 'class="attribution"' in path.read_text("utf-8")
     capsys.readouterr()
     assert main([*command, "--output", str(tmp_path / "nowhere" / "page.html")]) == 2
     assert "there is no folder" in capsys.readouterr().err

@@ -82,7 +82,7 @@ def targets(model: Any, examples: TextExamples, rows: Rows) -> PerRow:
 
 
 def measure(
-    model: Any, examples: TextExamples, rows: Rows, outputs: list[np.ndarray]
+    model: Any, examples: TextExamples, rows: Rows | None, outputs: list[np.ndarray]
 ) -> dict[str, float]:
     """Returns the loss and the metrics."""
     logits = np.stack(outputs)
@@ -191,6 +191,17 @@ def weights(
     return by_label[values].astype(np.float32)
 
 
+def predict(
+    model: Any,
+    examples: TextExamples,
+    rows: Rows,
+    outputs: list[np.ndarray],
+    top_k: int | None = 1,
+) -> list[dict[str, Any]]:
+    """Returns the dictionaries of `SequenceClassifier.predict_text`."""
+    return model.predictions(outputs, top_k)
+
+
 JOB = Job(
     examples=TextExamples,
     formats=FORMATS,
@@ -198,7 +209,7 @@ JOB = Job(
     arguments=arguments,
     rows=lambda model, examples: model.rows(examples.inputs),
     targets=targets,
-    predict=lambda model, examples, rows, outputs: model.predictions(outputs),
+    predict=predict,
     measure=measure,
     metrics=metrics,
     loss=loss,

@@ -72,11 +72,15 @@ def arguments(
     return embedder_arguments(*examples, objective=objective) | chosen
 
 
+def texts(examples: SimilarityExamples) -> list[str]:
+    """Returns the texts of all examples; the texts of an example follow one another."""
+    return [text for group in _groups(examples) for text in group]
+
+
 def rows(model: Any, examples: SimilarityExamples) -> Rows:
     """Returns one row per text; the texts of an example follow one another."""
     groups = _groups(examples)
-    flat = model.rows([text for group in groups for text in group])
-    return dataclasses.replace(flat, group=len(groups[0]) if groups else 1)
+    return dataclasses.replace(model.rows(texts(examples)), group=len(groups[0]) if groups else 1)
 
 
 def targets(model: Any, examples: SimilarityExamples, rows: Rows) -> PerRow:
@@ -172,6 +176,7 @@ JOB = Job(
     read=read,
     arguments=arguments,
     keeps_head=True,
+    texts=texts,
     rows=rows,
     targets=targets,
     predict=lambda model, examples, rows, outputs: model.predictions(_vectors(rows, outputs)),

@@ -88,11 +88,13 @@ class Job:
         arguments: `(train, *others, **options)`. Returns arguments for the model's constructor,
             from the training examples, the other examples and the options.
         keeps_head: whether a head that was trained before is kept and trained further.
+        texts: `(examples)`. Returns the texts of the rows, as an argument of a `Preprocessor`.
         rows: `(model, examples)`. Returns `Rows` for training, evaluation and prediction.
         targets: `(model, examples, rows)`. Returns the targets of the loss. If a label is wrong,
             raises an InputError that names file and line.
         predict: `(model, examples, rows, outputs)`, with the outputs of `model.predict_rows`.
-            Returns one dictionary for each example, ready for JSON.
+            Returns one dictionary for each example, ready for JSON. The job of classification
+            also takes `top_k`.
         measure: `(model, examples, rows, outputs)`. Returns metrics by name, and `loss` if it is
             known.
         metrics: `(model)`. Returns the names of the metrics. A larger value is better. By default,
@@ -107,9 +109,10 @@ class Job:
     read: Callable[..., Any]
     arguments: Callable[..., dict[str, Any]]
     keeps_head: bool = False
+    texts: Callable[[Any], Any] = lambda examples: examples.inputs
     rows: Callable[[Any, Any], Any]
     targets: Callable[[Any, Any, Any], Targets]
-    predict: Callable[[Any, Any, Any, Any], list[dict[str, Any]]]
+    predict: Callable[..., list[dict[str, Any]]]
     measure: Callable[[Any, Any, Any, Any], dict[str, float]]
     metrics: Callable[[Any], tuple[str, ...]]
     loss: Callable[[Any, Any], Any] = default_loss

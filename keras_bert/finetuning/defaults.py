@@ -1,0 +1,203 @@
+"""Chooses the options of a recipe that are None, from the model and the training examples."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_bert.families import FAMILIES, bert
+from keras_bert.finetuning.examples import Examples
+from keras_bert.finetuning.jobs import job_of
+from keras_bert.finetuning.recipe import Recipe
+from keras_bert.tasks.registry import TASKS, task_of
+
+_UNCUT = 2**30  # a length that cuts no text
+_SHORTEST, _LENGTH_STEP = 32, 16
+_LONG = 256  # length from which on a batch has half as many examples
+
+LEAST_UPDATES = 500
+UPDATES_PER_LABEL = 10
+FEWEST_EPOCHS, MOST_EPOCHS = 3, 30
+HIGHEST_RATE = 1e-3
+TASK_RATES = {"token_classifier": 1.5, "embedder": 0.5}
+"""Factor of the learning rate for a task; 1 for the others."""
+ADAPTER_FACTOR = 5
+"""Factor of the learning rate if only low-rank adapters are trained."""
+MOST_FOR_BASELINE = 20_000
+"""Largest number of training examples for which the baseline is measured by default."""
+
+_POOLINGS = {
+    "pooled": "the encoder's pooler",
+    "first": "the vector of the first token",
+    "mean": "mean of the tokens' vectors",
+    "attention": "weighted mean of the tokens' vectors",
+}
+
+
+class Choice(NamedTuple):
+    """Value of an option of a run, and the reason for this value."""
+
+    name: str
+    value: Any
+    reason: str
+
+
+class _Facts(NamedTuple):
+    """What the choices depend on."""
+
+    model: Any
+    task: str
+    recipe: Recipe
+    chosen: dict[str, Any]
+    examples: int
+    labels: int
+    pairs: bool
+    lengths: np.ndarray
+
+
+def resolve(recipe: Recipe, model: Any, train: Examples) -> tuple[Recipe, list[Choice]]:
+    """Chooses a value for each option of a recipe that is None and that `CHOICES` names.
+
+    Nothing is changed: neither the recipe nor the model.
+
+    Args:
+        recipe: options of the run. Values that are not None stay.
+        model: a task; its preprocessor counts the tokens.
+        train: training examples.
+
+    Returns:
+        The recipe with all values, and the reason for each value.
+
+    Raises:
+        InputError: if the model's task cannot be fine-tuned, or options contradict each other.
+
+    Example:
+        >>> recipe, choices = resolve(Recipe(epochs=2), model, train)
+        >>> choices[1]
+        Choice(name='batch_size', value=32, reason='as in the BERT paper')
+    """
+    lengths = np.zeros(0, np.int64)
+    if model.preprocessor is not None:
+        texts = job_of(model).texts(train)
+        lengths = model.preprocessor.with_length(_UNCUT).rows(texts).lengths
+    labels = len(getattr(model, "labels", ()))
+    task = str(task_of(model))
+    pairs = getattr(train, "pairs", None) is not None
+    facts = _Facts(model, task, recipe, {}, len(train), labels, pairs, lengths)
+    choices = []
+    for name, choose in CHOICES.items():
+        value, reason = getattr(recipe, name), "given"
+        if value is None:
+            value, reason = choose(facts)
+        facts.chosen[name] = value
+        choices.append(Choice(name, value, reason))
+    if facts.chosen["sequence_length"] is not None:
+        choices[0] = choices[0]._replace(reason=f"{choices[0].reason}; {_cut_texts(facts)}")
+    if hasattr(model, "pooling"):
+        choices.append(Choice("pooling", model.pooling, _POOLINGS[model.pooling]))
+    return Recipe(**dict(recipe) | facts.chosen), choices
+
+
+def _sequence_length(facts: _Facts) -> tuple[int | None, str]:
+    if not len(facts.lengths):
+        return None, "the model has no preprocessor"
+    most, count = facts.model.preprocessor.sequence_length, len(facts.lengths)
+    if most < facts.model.config.max_positions:
+        return most, "the preprocessor's length"
+    usual = math.ceil(np.percentile(facts.lengths, 99, method="inverted_cdf"))
+    length = max(_SHORTEST, -(-usual // _LENGTH_STEP) * _LENGTH_STEP)
+    if length >= most:
+        return most, "the model has no more positions"
+    return length, f"99 % of {count:,} texts have at most {usual} tokens"
+
+
+def _cut_texts(facts: _Facts) -> str:
+    longer = int((facts.lengths > facts.chosen["sequence_length"]).sum())
+    if not longer:
+        return "no text is longer"
+    done = "read in windows" if TASKS[facts.task].windows else "cut"
+    return f"{longer:,} of {len(facts.lengths):,} are longer and are {done}"
+
+
+def _batch_size(facts: _Facts) -> tuple[int, str]:
+    devices = facts.model.distribute_strategy.num_replicas_in_sync
+    least = devices * facts.recipe.gradient_accumulation_steps
+    size, reason = 32, "as in the BERT paper"
+    if (facts.chosen["sequence_length"] or 0) > _LONG:
+        size, reason = 16, f"as in the BERT paper, for more than {_LONG} tokens"
+    if size < least:
+        return least, "one example for each micro-batch of each device"
+    return size, reason
+
+
+def _epochs(facts: _Facts) -> tuple[int, str]:
+    each = -(-facts.examples // facts.chosen["batch_size"])
+    least = LEAST_UPDATES + UPDATES_PER_LABEL * facts.labels
+    epochs = max(FEWEST_EPOCHS, -(-least // each))
+    if epochs > MOST_EPOCHS:
+        return MOST_EPOCHS, f"{each:,} updates each; no more epochs than that"
+    if epochs > FEWEST_EPOCHS:
+        return epochs, f"{each:,} updates each, at least {least:,} together"
+    return epochs, f"{each:,} updates each"
+
+
+def _learning_rate(facts: _Facts) -> tuple[float, str]:
+    config = facts.model.config
+    factor = TASK_RATES.get(facts.task, 1.0)
+    rates = getattr(FAMILIES[config.family], "FINE_TUNING_RATES", bert.FINE_TUNING_RATES)
+    rate = min(factor * rate_of(rates, config.hidden_size), HIGHEST_RATE)
+    reason = f"for the family {config.family} and {config.hidden_size} units"
+    if facts.recipe.lora_rank:
+        rate, reason = ADAPTER_FACTOR * rate, f"{reason}, times {ADAPTER_FACTOR} for adapters"
+    return float(f"{rate:.1e}"), reason
+
+
+def rate_of(rates: dict[int, float], hidden_size: int) -> float:
+    """Returns the learning rate of a hidden size, given the rates of some hidden sizes.
+
+    From the size with the nearest ratio on, the rate falls with the square of the size.
+    """
+    nearest = min(rates, key=lambda size: abs(math.log(size / hidden_size)))
+    return rates[nearest] * (nearest / hidden_size) ** 2
+
+
+def _baseline(facts: _Facts) -> tuple[bool, str]:
+    if not has_baseline(facts.model):
+        return False, "only for classifiers that choose labels"
+    if facts.examples > MOST_FOR_BASELINE:
+        return False, f"more than {MOST_FOR_BASELINE:,} examples"
+    return True, f"cheap for {facts.examples:,} examples"
+
+
+def has_baseline(model: Any) -> bool:
+    """Returns whether a model has a frozen baseline: whether it chooses labels for texts."""
+    return task_of(model) == "classifier" and model.problem_type != "regression"
+
+
+def _baseline_head(facts: _Facts) -> tuple[bool, str]:
+    if not facts.chosen["baseline"]:
+        return False, "there is no baseline"
+    if not reads_baseline_vectors(facts.model, facts.pairs):
+        return False, "the classifier's layer does not read the baseline's vectors"
+    if facts.recipe.learning_rate is not None:
+        return False, "the learning rate is given"
+    return True, "starts as good as the baseline"
+
+
+def reads_baseline_vectors(model: Any, pairs: bool) -> bool:
+    """Returns whether a classifier is a linear layer on the vectors of the frozen baseline."""
+    return (
+        has_baseline(model) and model.pooling == "mean" and model.head.hidden is None and not pairs
+    )
+
+
+CHOICES: dict[str, Callable[[_Facts], tuple[Any, str]]] = {
+    "sequence_length": _sequence_length,
+    "batch_size": _batch_size,
+    "epochs": _epochs,
+    "learning_rate": _learning_rate,
+    "baseline": _baseline,
+    "baseline_head": _baseline_head,
+}
+"""Functions that choose values, by option. A function may use the values chosen before it."""

@@ -1,0 +1,79 @@
+"""Messages before and after the training: the chosen options, and advice on the result."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_bert.finetuning.defaults import Choice
+from keras_bert.finetuning.recipe import Recipe
+from keras_bert.finetuning.result import Result
+
+_CLEARLY = 0.1  # ratio by which the loss falls in an epoch if more epochs would help
+
+
+def overview(choices: Sequence[Choice], sizes: Mapping[str, int], labels: int) -> str:
+    """Returns the numbers of examples and labels, and a line for each option that was chosen.
+
+    Args:
+        choices: values and reasons; see `resolve`.
+        sizes: number of examples under the keys "training", "validation" and "test".
+        labels: number of the model's labels; 0 if it has none.
+    """
+    counted = ", ".join(f"{size:,} for {name}" for name, size in sizes.items())
+    lines = [f"Examples: {counted}{f'; {labels} labels' if labels else ''}"]
+    for name, value, reason in choices:
+        shown = f"{value:g}" if isinstance(value, float) else str(value)
+        lines.append(f"  {name:<15}  {shown:<6}  {reason}")
+    return "\n".join(lines)
+
+
+def baseline_sentence(baseline: Mapping[str, Mapping[str, float]], metrics: Sequence[str]) -> str:
+    """Returns the scores of the frozen baseline, given its metrics and the names to show."""
+    scores = ", ".join(f"{name} {baseline['validation'][name]:.4f}" for name in metrics)
+    return f"Frozen baseline, a logistic regression on the untrained model's vectors: {scores}"
+
+
+def advice(
+    result: Result, recipe: Recipe, metric: str, validation_labels: Sequence[Any] = ()
+) -> str | None:
+    """Returns a sentence that says what to change, or None if nothing looks wrong.
+
+    Args:
+        result: result of the run.
+        recipe: recipe of the run, with all values.
+        metric: name of the metric that chose the best epoch.
+        validation_labels: the label of each validation example if each has one label, else empty.
+    """
+    found = result.validation.get(metric)
+    if validation_labels and "accuracy" in result.validation:
+        label, count = Counter(validation_labels).most_common(1)[0]
+        share = count / len(validation_labels)
+        if result.validation["accuracy"] <= share:
+            return (
+                f"Nothing learned yet: always predicting {label!r} has an accuracy of "
+                f"{share:.4f}. Try more epochs than {recipe.epochs}, or a higher learning_rate "
+                f"than {recipe.learning_rate:g}: 1e-3 suits an encoder that is small or hardly "
+                "pretrained."
+            )
+    frozen = result.baseline.get("validation", {}).get(metric)
+    longer = (
+        f"try more epochs than {recipe.epochs}, or a higher learning_rate than "
+        f"{recipe.learning_rate:g}."
+    )
+    if found is not None and frozen is not None and found < frozen:
+        below = (
+            f"The validation {metric} is {found:.4f}, below {frozen:.4f} of a logistic regression "
+            "on the vectors of the model before training: "
+        )
+        # A low loss means that the examples were learned by heart.
+        learned = result.history[-1]["loss"] < result.baseline["validation"]["loss"] / 2
+        if learned and result.best_epoch < len(result.history):
+            return f"{below}try a lower learning_rate than {recipe.learning_rate:g}."
+        return below + longer
+    if len(result.history) > 1 and result.best_epoch == len(result.history):
+        before, last = (entry["loss"] for entry in result.history[-2:])
+        if last < before * (1 - _CLEARLY):
+            return (
+                f"The loss still fell from {before:.3f} to {last:.3f} in the last epoch: {longer}"
+            )
+    return None

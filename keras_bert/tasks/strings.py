@@ -1,0 +1,211 @@
+"""Texts and names of labels in Keras' own methods, such as `fit`, `evaluate` and `predict`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import keras
+import numpy as np
+
+from keras_bert.errors import InputError, closest
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _like(other: Callable[..., Any]) -> Callable[[Method], Method]:
+    """Gives a method the signature of another, for `help` and editors."""
+
+    def decorated(method: Method) -> Method:
+        method.__signature__ = inspect.signature(other)  # type: ignore[attr-defined]
+        return method
+
+    return decorated
+
+
+class TakesStrings:
+    """Mixin for tasks with a preprocessor: Keras' methods also take texts.
+
+    `x` may be texts: a list, an array, a pandas Series or another column of N strings; a tuple of
+    columns, for example pairs; or a `tf.data.Dataset` of batches of strings. The names of labels
+    may be targets. Tokenization runs in a `tf.data` pipeline, beside the model's steps. All other
+    inputs and targets go to Keras as they are.
+    """
+
+    preprocessor: Any
+    per_token: ClassVar[bool]
+    reads_special_tokens: ClassVar[bool] = False
+    """Whether special tokens may be written in texts, as `[MASK]` for a language model."""
+
+    @_like(keras.Model.fit)
+    def fit(self, *args: Any, **kwargs: Any) -> Any:
+        """Trains the model as `keras.Model.fit` does."""
+        given = _arguments(keras.Model.fit, args, kwargs)
+        self._hold_out(given)
+        if given.get("validation_data") is not None:
+            given["validation_data"] = self._validation(given)
+        return super().fit(**self._batches(given, training=True))
+
+    @_like(keras.Model.evaluate)
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the loss and the metrics as `keras.Model.evaluate` does."""
+        given = _arguments(keras.Model.evaluate, args, kwargs)
+        return super().evaluate(**self._batches(given))
+
+    @_like(keras.Model.predict)
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the outputs as `keras.Model.predict` does."""
+        given = _arguments(keras.Model.predict, args, kwargs)
+        return super().predict(**self._batches(given))
+
+    @_like(keras.Model.train_on_batch)
+    def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        """Does one training step as `keras.Model.train_on_batch` does."""
+        given = _arguments(keras.Model.train_on_batch, args, kwargs)
+        return super().train_on_batch(**self._batch(given))
+
+    @_like(keras.Model.test_on_batch)
+    def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the loss and the metrics of a batch as `keras.Model.test_on_batch` does."""
+        given = _arguments(keras.Model.test_on_batch, args, kwargs)
+        return super().test_on_batch(**self._batch(given))
+
+    @_like(keras.Model.predict_on_batch)
+    def predict_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the outputs of a batch as `keras.Model.predict_on_batch` does."""
+        given = _arguments(keras.Model.predict_on_batch, args, kwargs)
+        return super().predict_on_batch(**self._batch(given))
+
+    def inputs_of_texts(self, columns: tuple[Any, ...]) -> dict[str, Any]:
+        """Returns the inputs of `call` for columns of strings `[B]`, eagerly or in a graph.
+
+        If outputs have a value for each token, all batches have the preprocessor's length, so that
+        targets can have this length and `predict` can join the batches.
+
+        Raises:
+            InputError: if the model has no preprocessor.
+        """
+        preprocessor = self.required_preprocessor()
+        if self.per_token:
+            preprocessor = preprocessor.with_length(preprocessor.sequence_length, "max_length")
+        texts = columns if len(columns) > 1 else columns[0]
+        return preprocessor(texts, allow_special_tokens=self.reads_special_tokens)
+
+    def required_preprocessor(self) -> Any:
+        """Returns the preprocessor.
+
+        Raises:
+            InputError: if the model has no preprocessor.
+        """
+        if self.preprocessor is None:
+            raise InputError(
+                f"This {type(self).__name__} has no preprocessor, so it cannot take texts; "
+                "give it one: model.preprocessor = keras_bert.Preprocessor(...)."
+            )
+        return self.preprocessor
+
+    def targets_of(self, y: Any) -> Any:
+        """Returns targets for Keras, with ids in place of the names of labels.
+
+        Raises:
+            InputError: if a name is not a label of the model.
+        """
+        from keras_bert.text.batches import is_strings, to_list
+
+        return label_ids(to_list(y), self.label_names) if is_strings(y) else y
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        """Names of the labels by id; empty for a task without labels."""
+        return getattr(self, "labels", ())
+
+    def _hold_out(self, given: dict[str, Any]) -> None:
+        """Moves the last texts to `validation_data`, as Keras does for `validation_split`."""
+        from keras_bert.text.batches import text_columns, to_arrays
+
+        columns, ratio = text_columns(given.get("x")), given.get("validation_split")
+        if columns is None or not ratio or given.get("validation_data") is not None:
+            return
+        names = [name for name in ("x", "y", "sample_weight") if given.get(name) is not None]
+        given |= {"x": columns, "y": self.targets_of(given.get("y"))}
+        kept = int(len(columns[0]) * (1 - ratio))
+        arrays = [columns, *(to_arrays(given[name]) for name in names[1:])]
+        for part, value in zip(names, arrays, strict=True):
+            given[part] = keras.tree.map_structure(lambda column: column[:kept], value)
+        given["validation_data"] = keras.tree.map_structure(lambda x: x[kept:], tuple(arrays))
+        del given["validation_split"]
+
+    def _batches(self, given: dict[str, Any], *, training: bool = False) -> dict[str, Any]:
+        """Returns Keras' arguments with inputs in place of texts, and ids for names of labels."""
+        from keras_bert.text.batches import holds_texts, text_columns, text_dataset, with_inputs
+
+        x, rest = given.get("x"), dict(given)
+        unshuffled = {"shuffle": False} if training else {}  # Keras cannot shuffle datasets
+        if holds_texts(x):
+            x = with_inputs(x, self.inputs_of_texts, self.label_names)
+            return {**rest, **unshuffled, "x": x}
+        if given.get("y") is not None:
+            rest["y"] = self.targets_of(given["y"])
+        columns = text_columns(x)
+        if columns is None:
+            return rest
+        self.required_preprocessor()  # a pipeline would give its error a long traceback
+        if given.get("sample_weight") is not None and given.get("y") is None:
+            raise InputError("There are sample weights, but no targets y; give both.")
+        targets = [rest.pop(name, None) for name in ("y", "sample_weight")]
+        dataset = text_dataset(
+            columns,
+            [part for part in targets if part is not None],
+            batch_size=rest.pop("batch_size", None),
+            shuffle=training and bool(rest.get("shuffle", True)),
+            repeat=training and bool(rest.get("steps_per_epoch")),
+        )
+        return {**rest, **unshuffled, "x": with_inputs(dataset, self.inputs_of_texts)}
+
+    def _validation(self, given: dict[str, Any]) -> Any:
+        """Returns `validation_data` for Keras."""
+        data, names = given["validation_data"], ("x", "y", "sample_weight")
+        parts = dict(zip(names, data, strict=False)) if isinstance(data, tuple) else {"x": data}
+        size = given.get("validation_batch_size") or given.get("batch_size")
+        found = self._batches({**parts, "batch_size": size})
+        return tuple(found[name] for name in names if name in found) if "y" in found else found["x"]
+
+    def _batch(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Returns the arguments of a method for one batch; see `_batches`."""
+        from keras_bert.text.batches import text_columns, to_arrays
+
+        columns = text_columns(given["x"])
+        if columns is not None:
+            given["x"] = self.inputs_of_texts(columns)
+        if given.get("y") is not None:
+            given["y"] = to_arrays(self.targets_of(given["y"]))
+        return given
+
+
+def label_ids(names: Sequence[str], labels: Sequence[str]) -> np.ndarray:
+    """Returns the ids int32 `[N]` of the names of labels.
+
+    Raises:
+        InputError: if a name is not a label.
+    """
+    ids = {label: number for number, label in enumerate(labels)}
+    names = [name.decode() if isinstance(name, bytes) else name for name in names]
+    unknown = next((name for name in names if name not in ids), None)
+    if unknown is not None:
+        raise InputError(
+            f"The target {unknown!r} is not a label of the model.{closest(str(unknown), labels)} "
+            f"Its labels are {', '.join(labels) or 'none'}; name all labels when you make the "
+            "model: labels=[...]."
+        )
+    return np.array([ids[name] for name in names], np.int32)
+
+
+def _arguments(
+    method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the arguments of a method of `keras.Model` by name."""
+    given = inspect.signature(method).bind(None, *args, **kwargs).arguments
+    return {name: value for name, value in list(given.items())[1:] if name != "kwargs"} | given.get(
+        "kwargs", {}
+    )
