@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert.columns import is_strings, to_list
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead, TextPooling
@@ -91,8 +92,6 @@ class SequenceClassifier(Task):
         Raises:
             InputError: if a name is not a label of the model.
         """
-        from keras_bert.text.batches import is_strings, to_list
-
         if self.problem_type != "multi_label" or not is_strings(y):
             return super().targets_of(y)
         rows = np.zeros((len(y), self.num_labels), np.float32)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import keras
 import numpy as np
 
+from keras_bert.columns import is_strings, to_arrays, to_list
 from keras_bert.errors import InputError, closest
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -111,8 +112,6 @@ class TakesStrings:
         Raises:
             InputError: if a name is not a label of the model.
         """
-        from keras_bert.text.batches import is_strings, to_list
-
         return label_ids(to_list(y), self.label_names) if is_strings(y) else y
 
     @property
@@ -122,9 +121,7 @@ class TakesStrings:
 
     def _hold_out(self, given: dict[str, Any]) -> None:
         """Moves the last texts to `validation_data`, as Keras does for `validation_split`."""
-        from keras_bert.text.batches import text_columns, to_arrays
-
-        columns, ratio = text_columns(given.get("x")), given.get("validation_split")
+        columns, ratio = _text_columns(given.get("x")), given.get("validation_split")
         if columns is None or not ratio or given.get("validation_data") is not None:
             return
         names = [name for name in ("x", "y", "sample_weight") if given.get(name) is not None]
@@ -138,18 +135,20 @@ class TakesStrings:
 
     def _batches(self, given: dict[str, Any], *, training: bool = False) -> dict[str, Any]:
         """Returns Keras' arguments with inputs in place of texts, and ids for names of labels."""
-        from keras_bert.text.batches import holds_texts, text_columns, text_dataset, with_inputs
-
         x, rest = given.get("x"), dict(given)
         unshuffled = {"shuffle": False} if training else {}  # Keras cannot shuffle datasets
-        if holds_texts(x):
+        if _holds_texts(x):
+            from keras_bert.text.batches import with_inputs
+
             x = with_inputs(x, self.inputs_of_texts, self.label_names)
             return {**rest, **unshuffled, "x": x}
         if given.get("y") is not None:
             rest["y"] = self.targets_of(given["y"])
-        columns = text_columns(x)
+        columns = _text_columns(x)
         if columns is None:
             return rest
+        from keras_bert.text.batches import text_dataset, with_inputs
+
         self.required_preprocessor()  # a pipeline would give its error a long traceback
         if given.get("sample_weight") is not None and given.get("y") is None:
             raise InputError("There are sample weights, but no targets y; give both.")
@@ -173,9 +172,7 @@ class TakesStrings:
 
     def _batch(self, given: dict[str, Any]) -> dict[str, Any]:
         """Returns the arguments of a method for one batch; see `_batches`."""
-        from keras_bert.text.batches import text_columns, to_arrays
-
-        columns = text_columns(given["x"])
+        columns = _text_columns(given["x"])
         if columns is not None:
             given["x"] = self.inputs_of_texts(columns)
         if given.get("y") is not None:
@@ -199,6 +196,26 @@ def label_ids(names: Sequence[str], labels: Sequence[str]) -> np.ndarray:
             "model: labels=[...]."
         )
     return np.array([ids[name] for name in names], np.int32)
+
+
+# Inputs without texts must not import TensorFlow, because tasks run without it on JAX.
+
+
+def _text_columns(x: Any) -> tuple[Any, ...] | None:
+    """Returns columns of strings, or None if `x` has no texts; see `text_columns`."""
+    if not is_strings(x):
+        return None
+    from keras_bert.text.batches import text_columns
+
+    return text_columns(x)
+
+
+def _holds_texts(x: Any) -> bool:
+    if not hasattr(x, "element_spec"):  # of a `tf.data.Dataset`
+        return False
+    from keras_bert.text.batches import holds_texts
+
+    return holds_texts(x)
 
 
 def _arguments(

@@ -3,46 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
+from keras_bert.columns import is_strings, to_arrays, to_list
 from keras_bert.errors import InputError
 from keras_bert.text.tokenizer import to_strings
 
 BATCH_SIZE = 32
 """Default number of texts in a batch, as in Keras."""
-
-
-def is_strings(values: Any) -> bool:
-    """Returns whether a list, array, tensor, pandas Series or other column has strings."""
-    if tf.is_tensor(values):
-        return values.dtype == tf.string
-    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
-        return values.dtype.kind in "US"
-    if not (isinstance(values, (Sequence, np.ndarray)) or hasattr(values, "to_numpy")):
-        return False
-    if _is_string(values):
-        return False
-    return any(_is_string(value) or is_strings(value) for value in to_list(values))
-
-
-def to_list(values: Any) -> list[Any]:
-    """Returns the elements of a column. An array or tensor becomes nested lists."""
-    if tf.is_tensor(values):
-        values = values.numpy()
-    if hasattr(values, "to_numpy"):  # pandas, whose index need not begin with 0
-        values = values.to_numpy()
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)
-
-
-def to_arrays(values: Any) -> Any:
-    """Returns a column as an array, and a dictionary of columns as a dictionary of arrays."""
-    if isinstance(values, Mapping):
-        return {name: to_arrays(each) for name, each in values.items()}
-    return values if values is None or tf.is_tensor(values) else np.asarray(to_list(values))
 
 
 def text_columns(x: Any) -> tuple[tf.Tensor, ...] | None:
@@ -157,10 +128,6 @@ def grouped(columns: Sequence[tf.Tensor], inputs_of: Callable[..., Any]) -> dict
         )
         for name, values in inputs_of(tuple(flat)).items()
     }
-
-
-def _is_string(value: Any) -> bool:
-    return isinstance(value, (str, bytes))
 
 
 def _parts(spec: Any) -> tuple[Any, ...]:
