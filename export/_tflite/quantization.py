@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tqdm import tqdm
 
 from keras_bert.errors import InputError
 from keras_bert.export.artifact_checks import require
@@ -81,7 +82,7 @@ def quantized(converter: Any, rows: Rows, keep_float: Sequence[str] = ()) -> byt
     """
 
     def data() -> Iterator[dict[str, np.ndarray]]:
-        yield from rows
+        yield from tqdm(rows, "Measuring ranges", disable=None)
 
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
     converter.representative_dataset = data

@@ -1,11 +1,11 @@
-"""Accuracy check: a file is written only if the task's metric stays within the limit."""
+"""Accuracy check: a file is written unless the task's metric drops by more than chance allows."""
 
 import dataclasses
 import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -17,9 +17,13 @@ from keras_bert.export.artifact_checks import ExportError
 from keras_bert.export.formats import FORMATS
 from keras_bert.export.process import Process, running
 from keras_bert.export.signatures import filled_up
-from keras_bert.finetuning.evaluation import evaluate
-from keras_bert.finetuning.jobs import job_of
+from keras_bert.finetuning.evaluation import labels_given, outputs_of, right_examples
+from keras_bert.finetuning.jobs import Job, job_of
 from keras_bert.tasks.registry import FINE_TUNED, class_names, task_of
+from keras_bert.text.rows import Rows
+
+SIGNIFICANCE = 0.05
+"""Largest probability of a drop by chance at which a file is refused."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,23 +35,48 @@ class AccuracyCheck:
         model: the Keras model's metric, in points of 100.
         artifact: the file's metric, in points of 100.
         examples: number of examples that the metric was measured on.
+        lost: number of examples whose labels are right in the model and wrong in the file. None
+            if the task gives no labels.
+        gained: number of examples whose labels are wrong in the model and right in the file.
     """
 
     metric: str
     model: float
     artifact: float
     examples: int
+    lost: int | None = None
+    gained: int | None = None
 
     @property
     def drop(self) -> float:
         """Number of points that the file lost; negative if the file is better than the model."""
         return self.model - self.artifact
 
+    @property
+    def p_value(self) -> float | None:
+        """Probability that a file which is as good as the model loses as many labels by chance.
+
+        This is the exact one-sided test of McNemar (1947), on the examples in which model and file
+        differ. None if the task gives no labels.
+        """
+        if self.lost is None or self.gained is None:
+            return None
+        differ = self.lost + self.gained
+        as_many = sum(math.comb(differ, lost) for lost in range(self.lost, differ + 1))
+        return as_many / 2**differ
+
+    def is_within(self, max_drop: float) -> bool:
+        """Returns whether the drop is at most `max_drop`, or may be chance."""
+        return self.drop <= max_drop or (self.p_value or 0.0) > SIGNIFICANCE
+
     def __str__(self) -> str:
-        return (
-            f"{self.metric} {self.artifact:.2f} of 100, Keras {self.model:.2f}, on {self.examples} "
-            "examples"
+        found = (
+            f"{self.metric} {self.artifact:.2f} of 100, Keras {self.model:.2f}, on "
+            f"{self.examples:,} examples"
         )
+        if self.p_value is None:
+            return found
+        return f"{found} ({self.lost} lost, {self.gained} gained, p = {self.p_value:.2g})"
 
 
 def check_accuracy(
@@ -58,6 +87,10 @@ def check_accuracy(
     **options: Any,
 ) -> AccuracyCheck:
     """Writes a file, usually a quantized one, if the task's metric stays within a limit.
+
+    If the task gives labels, a larger drop is refused only if it is significant: the file loses
+    more labels than it gains, and chance explains this with a probability of at most 5 %. So three
+    of 500 examples are no reason to refuse a file.
 
     The file runs in its own runtime, in a separate process. `keras_bert.finetuning.evaluate`
     computes both metrics, from the outputs of the file and of the model.
@@ -74,13 +107,14 @@ def check_accuracy(
 
     Raises:
         InputError: if an argument is not possible, or the model has no metric.
-        ExportError: if the drop is larger, or the file does not run. Then nothing is written.
+        ExportError: if the drop is larger and significant, or the file does not run. Then nothing
+            is written.
 
     Example:
         >>> examples = finetuning.read("classifier", "test.csv")
         >>> check = export.check_accuracy(model, "model.onnx", examples, quantize="dynamic")
         >>> print(check)
-        accuracy 91.20 of 100, Keras 91.40, on 500 examples
+        accuracy 91.20 of 100, Keras 91.40, on 500 examples (3 lost, 2 gained, p = 0.5)
     """
     path, metric = Path(path), official_metric(model)
     formats = {format.ending: format for format in FORMATS.values() if format.ending}
@@ -91,8 +125,8 @@ def check_accuracy(
         )
     if not max_drop >= 0:
         raise InputError(f"max_drop is {max_drop}, but must be 0 points or more.")
-    expected = points(model, examples)
-    if math.isnan(expected):
+    expected = measured(model, examples)
+    if math.isnan(expected.points):
         raise InputError(
             f"On {examples.path}, {metric} of the model is not a number, so no file can be "
             "compared with it; give more examples, with different labels."
@@ -101,9 +135,13 @@ def check_accuracy(
         candidate = scratch.with_name(f"candidate{path.suffix}")
         formats[path.suffix].write(model, candidate, **options)
         with running(candidate) as process:
-            found = points(model, examples, process)
-        check = AccuracyCheck(metric, expected, found, len(examples))
-        if not check.drop <= max_drop:
+            found = measured(model, examples, process)
+        check = AccuracyCheck(metric, expected.points, found.points, len(examples))
+        if expected.right is not None and found.right is not None:
+            lost = int((expected.right & ~found.right).sum())
+            gained = int((found.right & ~expected.right).sum())
+            check = dataclasses.replace(check, lost=lost, gained=gained)
+        if not check.is_within(max_drop):
             raise ExportError(
                 f"{path.name} is refused: {check} of {examples.path}, a drop of "
                 f"{check.drop:.2f} where {max_drop:g} is allowed; nothing was written."
@@ -138,8 +176,17 @@ def official_metric(model: Any) -> str:
     return job_of(model).metrics(model)[0]
 
 
-def points(model: Any, examples: Any, process: Process | None = None) -> float:
-    """Measures the `official_metric` of a model or of its artifact, in points of 100.
+class Measured(NamedTuple):
+    """The `official_metric` of a model or artifact, and the examples that it gets right."""
+
+    points: float
+    """The metric in points of 100."""
+    right: np.ndarray | None
+    """Whether all labels of an example are right, bool `[N]`. None if the task gives no labels."""
+
+
+def measured(model: Any, examples: Any, process: Process | None = None) -> Measured:
+    """Measures a model or its artifact on labeled examples.
 
     The model's code converts the outputs of an artifact to predictions, with windows and the CRF.
 
@@ -155,18 +202,27 @@ def points(model: Any, examples: Any, process: Process | None = None) -> float:
     """
     name = official_metric(model)
     if process is None:
-        return 100 * evaluate(model, examples)[name]
-    names = {name for names in _OUTPUTS for name in names}
-    signatures = signatures_for(process, names, examples.inputs)
-    for signature in signatures:
-        if signature.takes == "ids":
-            return 100 * _from_ids(model, examples, process, signature)[name]
-    return 100 * _from_texts(model, examples, process, signatures[0])[name]
+        job, rows, outputs = outputs_of(model, examples, _BATCH_SIZE, labeled=True)
+    else:
+        names = {name for names in _OUTPUTS for name in names}
+        signatures = signatures_for(process, names, examples.inputs)
+        of_ids = next((each for each in signatures if each.takes == "ids"), None)
+        job, rows, outputs = (
+            _from_texts(model, examples, process, signatures[0])
+            if of_ids is None
+            else _from_ids(model, examples, process, of_ids)
+        )
+    points = 100 * job.measure(model, examples, rows, outputs)[name]
+    if not labels_given(model):
+        return Measured(points, None)
+    return Measured(
+        points, right_examples(model, examples, job.predict(model, examples, rows, outputs))
+    )
 
 
 def _from_ids(
     model: Any, examples: Any, process: Process, signature: Signature
-) -> dict[str, float]:
+) -> tuple[Job, Rows, Any]:
     def run(batch: dict[str, np.ndarray]) -> Any:
         inputs = signature.inputs(None, filled_up(batch, signature.length))
         return _model_outputs(model, process.run(signature.name, inputs))
@@ -175,15 +231,15 @@ def _from_ids(
     if signature.length is not None and signature.length < preprocessor.sequence_length:
         model.preprocessor = preprocessor.with_length(signature.length)
     try:
-        return evaluate(model, examples, batch_size=_BATCH_SIZE, run=run)
+        return outputs_of(model, examples, _BATCH_SIZE, labeled=True, run=run)
     finally:
         model.preprocessor = preprocessor
 
 
 def _from_texts(
     model: Any, examples: Any, process: Process, signature: Signature
-) -> dict[str, float]:
-    """Measures an artifact of a classifier that takes texts."""
+) -> tuple[Job, Rows, Any]:
+    """Runs an artifact of a classifier that takes texts."""
     if task_of(model) != "classifier":
         raise InputError(
             f"{process.path} takes texts, but the metric of a {type(model).__name__} can be "
@@ -194,7 +250,7 @@ def _from_texts(
         part = examples.take(range(start, min(start + _BATCH_SIZE, len(examples))))
         inputs = signature.inputs(part.inputs, {})
         outputs += [*_model_outputs(model, process.run(signature.name, inputs))]
-    return job.measure(model, examples, job.rows(model, examples), outputs)
+    return job, job.rows(model, examples), outputs
 
 
 def _model_outputs(model: Any, outputs: dict[str, np.ndarray]) -> Any:

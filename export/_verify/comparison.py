@@ -11,7 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert.errors import InputError
-from keras_bert.export._verify.accuracy import official_metric, points
+from keras_bert.export._verify.accuracy import measured, official_metric
 from keras_bert.export._verify.signatures import Signature, output_names, signatures_for
 from keras_bert.export._verify.speed import Speed, measure_speed
 from keras_bert.export.artifact_checks import difference, reference, zero_padding
@@ -162,7 +162,7 @@ def verify(
         _compare(model, cases)
         rows = [_row(case, seconds) for case in cases]
         if metric is not None:
-            found = {process: points(model, examples, process) for process in processes}
+            found = {process: measured(model, examples, process).points for process in processes}
             rows = [
                 dataclasses.replace(row, points=found[case.process])
                 for row, case in zip(rows, cases, strict=True)
@@ -178,7 +178,7 @@ def verify(
     count = len(cases[0].ids["token_ids"])
     if metric is None:
         return Report(tuple(rows), count)
-    return Report(tuple(rows), count, metric, points(model, examples), len(examples))
+    return Report(tuple(rows), count, metric, measured(model, examples).points, len(examples))
 
 
 def _texts_of(model: Any, examples: Any) -> Any:
@@ -239,8 +239,15 @@ def _compare(model: Any, cases: Sequence[_Case]) -> None:
 
 def _row(case: _Case, seconds: float) -> Row:
     def milliseconds(size: int) -> float:
-        inputs = {k: np.resize(v, (size, *v.shape[1:])) for k, v in case.inputs.items()}
+        inputs = first(case.inputs, size)
+        if case.signature.takes == "ids" and case.signature.length is None:
+            # As many tokens as a signature that takes these texts makes of them.
+            trimmed = without_padding(first(case.ids, size))
+            inputs = case.signature.inputs(None, {k: np.asarray(v) for k, v in trimmed.items()})
         return case.process.time(case.signature.name, inputs, seconds).milliseconds
+
+    def first(arrays: Arrays, size: int) -> Arrays:
+        return {k: np.resize(v, (size, *v.shape[1:])) for k, v in arrays.items()}
 
     return Row(
         artifact=str(case.process.path),

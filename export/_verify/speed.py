@@ -86,11 +86,11 @@ def measure_speed(
 
 def _lengths(model: Any, signature: Signature) -> tuple[int, ...]:
     """Returns the numbers of tokens to measure."""
-    if signature.takes != "ids":
-        return (model.preprocessor.sequence_length,)
     if signature.length is not None:
         return (signature.length,)
     longest = model.config.max_positions
+    if signature.takes != "ids":
+        longest = model.preprocessor.sequence_length
     return tuple(length for length in LENGTHS if length <= longest) or (longest,)
 
 

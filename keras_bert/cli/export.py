@@ -62,7 +62,7 @@ def _format_options(function: Callable) -> Callable:
     "--validation",
     metavar="FILE",
     help="Examples with labels. A quantized file is not written if the task's metric drops by "
-    "more than --max-drop on them.",
+    "more than --max-drop on them, and by more than chance explains.",
 )
 @click.option(
     "--max-drop",
@@ -117,6 +117,8 @@ def command(
         arguments |= {name: _read_texts(files[name]) for name in files if name in arguments}
     texts = _read_texts(verify) if verify else None
 
+    from tqdm import tqdm
+
     import keras_bert
     from keras_bert import export
     from keras_bert.export._verify.accuracy import official_metric
@@ -136,7 +138,7 @@ def command(
     set_length(loaded, exporting.get("sequence_length"))
     for format, arguments in jobs.items():  # check all before the first artifact is written
         format.check_arguments(loaded, **arguments)
-    for format, arguments in jobs.items():
+    for format, arguments in tqdm(jobs.items(), "Exporting", disable=None, leave=False):
         if examples is not None and "quantize" in arguments:
             drop = 0.5 if max_drop is None else max_drop
             found = export.check_accuracy(loaded, paths[format], examples, drop, **arguments)

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Examples, labels_of
 from keras_bert.finetuning.jobs import Job, job_of
@@ -225,6 +227,17 @@ def label_report(
         {'precision': 0.94, 'recall': 0.92, 'f1': 0.93, 'support': 50}
     """
     return entity_report(*_items(model, examples, predictions))
+
+
+def right_examples(
+    model: Any, examples: Examples, predictions: Sequence[dict[str, Any]]
+) -> np.ndarray:
+    """Returns for each example whether all of its labels or entities are right: bool `[N]`.
+
+    The arguments are the same as for `label_report`.
+    """
+    pairs = zip(*_items(model, examples, predictions), strict=True)
+    return np.array([sorted(right) == sorted(predicted) for right, predicted in pairs], bool)
 
 
 def _items(

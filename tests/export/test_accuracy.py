@@ -8,7 +8,7 @@ import pytest
 
 from keras_bert import InputError, export
 from keras_bert.export._tflite import convert
-from keras_bert.export._verify.accuracy import official_metric, points
+from keras_bert.export._verify.accuracy import AccuracyCheck, measured, official_metric
 from keras_bert.export.artifact_checks import ExportError
 from keras_bert.export.process import running
 from keras_bert.finetuning import (
@@ -104,8 +104,10 @@ def test_an_artifact_is_measured_as_the_model(name, preprocessor, tmp_path):
     expected = evaluate(model, examples)
     export.onnx(model, tmp_path / "a.onnx")
     with running(tmp_path / "a.onnx") as process:
-        assert points(model, examples, process) == pytest.approx(100 * expected[metric], abs=1e-3)
-    assert points(model, examples) == 100 * expected[metric]
+        assert measured(model, examples, process).points == pytest.approx(
+            100 * expected[metric], abs=1e-3
+        )
+    assert measured(model, examples).points == 100 * expected[metric]
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +134,9 @@ def test_accepted_and_refused(judged, tmp_path, monkeypatch):
     write = export.tflite
     monkeypatch.setattr(convert, "tflite", lambda model, path: write(other, path))
     message = (
-        r"small.tflite is refused: accuracy \d+\.\d\d of 100, Keras 100.00, on 80 examples of "
-        r"dev.csv, a drop of \d+\.\d\d where 0.5 is allowed; nothing was written"
+        r"small.tflite is refused: accuracy \d+\.\d\d of 100, Keras 100.00, on 80 examples "
+        r"\(\d+ lost, 0 gained, p = [\d.e-]+\) of dev.csv, a drop of \d+\.\d\d where 0.5 is "
+        r"allowed; nothing was written"
     )
     with pytest.raises(ExportError, match=message) as error:
         export.check_accuracy(classifier, path, right)
@@ -142,17 +145,57 @@ def test_accepted_and_refused(judged, tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["small.tflite"]
 
 
+@pytest.mark.parametrize(
+    ("lost", "gained", "p_value"),
+    [(3, 0, 1 / 8), (4, 1, 6 / 32), (5, 0, 1 / 32), (0, 0, 1), (1, 9, 1023 / 1024)],
+)
+def test_the_exact_test_of_mcnemar(lost, gained, p_value):
+    """The probabilities are sums of binomial coefficients, counted by hand."""
+    check = AccuracyCheck("accuracy", 92, 92 - (lost - gained) / 5, 500, lost, gained)
+    assert check.p_value == pytest.approx(p_value)
+    assert check.is_within(0.5) == (p_value > 0.05)
+    assert check.is_within(2)
+    assert str(check).endswith(f"on 500 examples ({lost} lost, {gained} gained, p = {p_value:.2g})")
+
+
+def test_a_task_without_labels_has_the_limit_alone():
+    check = AccuracyCheck("pearson", 90, 89.4, 10_000)
+    assert check.p_value is None
+    assert check.is_within(0.7)
+    assert not check.is_within(0.5)
+    assert str(check) == "pearson 89.40 of 100, Keras 90.00, on 10,000 examples"
+
+
+def test_a_few_lost_labels_may_be_chance(judged, tmp_path, monkeypatch):
+    """The file of another model loses three labels and gains two: more than 0.5 points."""
+    classifier, _ = judged
+    other = scramble(make_model(arguments={"labels": classifier.labels}), seed=9)
+    other.preprocessor = classifier.preprocessor
+    mine, theirs = ([a["label"] for a in m.predict_text(list(TEXTS))] for m in (classifier, other))
+    differ = [i for i in range(len(TEXTS)) if mine[i] != theirs[i]]
+    same = [i for i in range(len(TEXTS)) if mine[i] == theirs[i]]
+    labels = [theirs[i] if i in differ[3:] else mine[i] for i in range(len(TEXTS))]
+    examples = texts(labels).take(same + differ[:5])
+    write = export.tflite
+    monkeypatch.setattr(convert, "tflite", lambda model, path: write(other, path))
+    check = export.check_accuracy(classifier, tmp_path / "a.tflite", examples)
+    assert (check.lost, check.gained, check.p_value) == (3, 2, 0.5)
+    assert check.drop == pytest.approx(100 / len(examples))
+    assert check.drop > 0.5
+    assert (tmp_path / "a.tflite").exists()
+
+
 def test_a_file_of_one_length_is_measured_at_that_length(judged, preprocessor, tmp_path):
     classifier, right = judged
     export.tflite(classifier, tmp_path / "short.tflite", sequence_length=6)
     with running(tmp_path / "short.tflite") as process:
-        found = points(classifier, right, process)
+        found = measured(classifier, right, process).points
     assert classifier.preprocessor is preprocessor
     short = make_model(
         preprocessor=preprocessor.with_length(6), arguments={"labels": classifier.labels}
     )
     short.set_weights(classifier.get_weights())
-    assert found == pytest.approx(points(short, right), abs=1e-6)
+    assert found == pytest.approx(measured(short, right).points, abs=1e-6)
     assert found < 100
 
 
@@ -167,7 +210,7 @@ def test_scores_alone_are_enough(judged):
         return {"scores": np.where(scores < 0.1, 0, scores)}
 
     process = SimpleNamespace(run=run, signatures={"serving_default": signature})
-    assert points(classifier, right, process) == pytest.approx(100)
+    assert measured(classifier, right, process).points == pytest.approx(100)
 
 
 def test_bad_arguments(judged, tmp_path):
@@ -214,4 +257,4 @@ def test_texts_alone_judge_no_tagger(preprocessor, tmp_path):
         running(tmp_path / "text.tflite") as process,
         pytest.raises(InputError, match="the metric of a TokenClassifier can be measured only"),
     ):
-        points(model, examples, process)
+        measured(model, examples, process)
