@@ -13,7 +13,7 @@ from keras_bert.tasks.registry import TASKS, task_of
 
 COMMANDS = {entry.command: task for task, entry in TASKS.items() if entry.command}
 """Names of tasks in Python, by their names on the command line."""
-FORMATS = ("csv", "tsv", "jsonl", "conll", "squad")
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "conll", "squad")
 GLUE_TASKS = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")
 
 MODEL = click.option(

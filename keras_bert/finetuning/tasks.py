@@ -15,12 +15,14 @@ from keras_bert.finetuning.targets import embedder_arguments
 from keras_bert.tasks.registry import TASKS, task_of
 
 
-def read(task: str, path: str | os.PathLike, **options: Any) -> Any:
-    """Reads the examples of a task from a file.
+def read(task: str, path: Any, **options: Any) -> Any:
+    """Reads the examples of a task from a file or from a table in memory.
 
     Args:
         task: name of the task, such as "classifier"; see `keras_bert.load`.
-        path: the file.
+        path: the file, or a table in memory: a pandas or Polars DataFrame, a `datasets.Dataset`, a
+            `tf.data.Dataset` of dictionaries, a dictionary of columns, or an iterable of
+            dictionaries.
         **options: `format`, `labeled`, `on_error`, and the options of the task's reader, which
             are the options of `keras-bert finetune`: `text_column`, `pair_column`,
             `label_column`, `header` and so on.
@@ -34,13 +36,14 @@ def read(task: str, path: str | os.PathLike, **options: Any) -> Any:
 
     Example:
         >>> train = read("classifier", "tickets.csv", text_column="What they wrote")
+        >>> test = read("classifier", pandas.DataFrame({"text": ["fine"], "label": ["good"]}))
     """
     reader = job_of_task(task).read
     _check_options(task, options, reader)
     for name in ("label_column", "choice_column"):
         if isinstance(options.get(name), str):
             options[name] = (options[name],)
-    return reader(os.fspath(path), **options)
+    return reader(os.fspath(path) if isinstance(path, os.PathLike) else path, **options)
 
 
 def new_model(

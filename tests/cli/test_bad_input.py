@@ -180,7 +180,7 @@ CASES = {
     ),
     "a format of another task": (
         [*FINETUNE, "opinions.csv", "--format", "conll"],
-        "--format conll is not for the task classify; it reads csv, tsv, jsonl",
+        "--format conll is not for the task classify; it reads csv, tsv, jsonl, parquet",
     ),
     "files of another task": ([*FINETUNE, "tags.conll"], "tags.conll has no known ending"),
     "an unknown class for a weight": (

@@ -231,7 +231,7 @@ def _loss(model: Any, rows: Rows, outputs: list[np.ndarray], values: np.ndarray)
 
 JOB = Job(
     examples=TaggedExamples,
-    formats=("conll", "jsonl"),
+    formats=("conll", "jsonl", "parquet"),
     read=read,
     arguments=arguments,
     rows=rows,

@@ -3,9 +3,9 @@
 Zellers et al. (2018), arXiv:1808.05326.
 """
 
-import os
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import ChoiceExamples
@@ -20,7 +20,7 @@ _NUMBERED = re.compile(r"(ending|choice|option|answer|sol|solution|hypothesis)[ 
 
 
 def read_choices(
-    path: str | os.PathLike,
+    path: Any,
     *,
     text_column: str | None = None,
     choice_column: Sequence[str] = (),
@@ -37,13 +37,14 @@ def read_choices(
     sentence followed by one of the endings.
 
     Args:
-        path: a CSV, TSV or JSONL file.
+        path: a CSV, TSV, JSONL or Parquet file, or a table in memory; see `rows_of_table`.
         text_column: column of the text. By default, it is found by its usual name.
         choice_column: a column for each choice, such as ending0 and ending1, or one column of a
             JSONL file that has lists of choices.
         label_column: column of the label, which is the number or the text of the right choice.
         first_index: number of the first choice in labels that are numbers.
-        format: "csv", "tsv" or "jsonl". By default, the ending of the file's name decides.
+        format: "csv", "tsv", "jsonl" or "parquet". By default, the ending of the file's name
+            decides.
         header: whether the first line of a CSV or TSV file names the columns. Without a header,
             the columns have the names "1", "2" and so on.
         labeled: whether labels are needed. If not, they are read only if all examples have one.
@@ -66,7 +67,7 @@ def read_choices(
         label = require_column(table, "label", given, _LABELS)
 
     def read(row: Row) -> tuple[int, str, tuple[str, ...], str]:
-        place = f"{path}, line {row.line}"
+        place = table.place(row.line)
         texts = _choices(row, choices, place)
         if beginning is not None:
             texts = tuple(f"{_text(row, beginning, place)} {text}" for text in texts)
@@ -76,14 +77,14 @@ def read_choices(
             raise InputError(f"{place}: the label is missing (column {label!r}).")
         return row.line, _text(row, context, place), texts, name
 
-    examples = read_each(read, table.rows, path, on_error)
+    examples = read_each(read, table.rows, table.path, on_error)
     known = all(name for *_, name in examples)
     as_texts = all(name in texts for _, _, texts, name in examples)
     count = len(examples[0][2])
 
     def resolve(example: tuple[int, str, tuple[str, ...], str]) -> tuple:
         line, text, texts, name = example
-        place = f"{path}, line {line}"
+        place = table.place(line)
         if len(texts) != count:
             raise InputError(
                 f"{place}: {len(texts)} choices, but the first example has {count}; give all "
@@ -92,11 +93,12 @@ def read_choices(
         index = _index(name, texts, first_index, as_texts, place) if known else 0
         return line, text, texts, index
 
-    resolved = read_each(resolve, examples, path, on_error)
+    resolved = read_each(resolve, examples, table.path, on_error)
     lines, contexts, all_choices, labels = zip(*resolved, strict=True)
     return ChoiceExamples(
-        path=str(path),
+        path=table.path,
         lines=lines,
+        unit=table.unit,
         contexts=contexts,
         choices=all_choices,
         labels=labels if known else None,

@@ -63,7 +63,7 @@ class Question(NamedTuple):
 
 
 def read_questions(
-    path: str | os.PathLike,
+    path: Any,
     columns: Mapping[str, str] | None = None,
     *,
     format: str | None = None,
@@ -87,11 +87,11 @@ def read_questions(
     question.
 
     Args:
-        path: the file.
+        path: the file, or a table in memory; see `rows_of_table`.
         columns: names of the columns of "question", "context", "answer", "answer_start", "id" and
             "is_impossible" in a table. A column that is not given is found by its usual name.
-        format: "squad", "csv", "tsv" or "jsonl". By default, the ending of the file's name
-            decides. Any other ending, such as ".json", means "squad".
+        format: "squad", "csv", "tsv", "jsonl" or "parquet". By default, the ending of the file's
+            name decides. Any other ending, such as ".json", means "squad".
         header: whether the first line of a CSV or TSV file names the columns. Without a header,
             the columns have the names "1", "2" and so on.
         labeled: whether answers are needed. If not, they are read only if all questions have
@@ -105,16 +105,17 @@ def read_questions(
             the file, the question and the answer.
     """
     format = format or format_of(path) or "squad"
+    name, unit = str(path), "question"
     if format == "squad":
         items = list(_squad_questions(path))
-    elif format in FORMATS:
-        items = list(
-            _rows(read_table(path, format=format, header=header, on_error=on_error), columns or {})
-        )
+    elif format in (*FORMATS, "table"):
+        table = read_table(path, format=format, header=header, on_error=on_error)
+        name, unit = table.path, table.unit
+        items = list(_rows(table, columns or {}))
     else:
         raise InputError(f"There is no format {format!r}: give squad, {', '.join(FORMATS)}.")
     if not items:
-        raise InputError(f"{path} has no questions: expected at least one.")
+        raise InputError(f"{name} has no questions: expected at least one.")
     ids: set[str] = set()
 
     def read(item: Question) -> tuple[Question, Spans | None]:
@@ -124,14 +125,14 @@ def read_questions(
         ids.add(item.id)
         return item, answers
 
-    questions, answers = zip(*read_each(read, items, path, on_error), strict=True)
+    questions, answers = zip(*read_each(read, items, name, on_error), strict=True)
     contexts = tuple(item.context for item in questions)
     articles = tuple(item.article for item in questions)
     groups = articles if len(set(articles)) > 1 else contexts
     return QuestionExamples(
-        path=str(path),
+        path=name,
         lines=tuple(item.number for item in questions),
-        unit="question" if format == "squad" else "line",
+        unit=unit,
         groups=groups if len(set(groups)) > 1 else None,
         ids=tuple(item.id for item in questions),
         questions=tuple(item.question for item in questions),
@@ -213,7 +214,7 @@ def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
         id = row.line if cells["id"] is None else cells["id"]
         yield Question(
             row.line,
-            f"{table.path}, line {row.line}",
+            table.place(row.line),
             str(id),
             cells["question"],
             cells["context"],

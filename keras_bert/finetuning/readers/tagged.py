@@ -1,4 +1,4 @@
-"""Readers of words with tags, from CoNLL files or JSON lines."""
+"""Readers of words with tags, from CoNLL files, JSON lines and other tables."""
 
 import os
 import re
@@ -15,6 +15,7 @@ from keras_bert.text.words import spaced, split_words
 
 _WORDS = ("tokens", "words")
 _TAGS = ("tags", "ner_tags", "pos_tags", "labels")
+_TABLES = ("jsonl", "parquet", "table")
 _ENTITY = ("start", "end", "label")
 _DOCUMENT = "-DOCSTART-"
 _NO_WORD = re.compile(r"\d+[-.]\d+\t")  # CoNLL-U: a contraction before its words, or an empty node
@@ -40,7 +41,7 @@ class _Block(NamedTuple):
 
 
 def read_tagged(
-    path: str | os.PathLike,
+    path: Any,
     *,
     format: str | None = None,
     scheme: str | None = None,
@@ -48,9 +49,9 @@ def read_tagged(
     on_error: OnError = "fail",
     **columns: Any,
 ) -> TaggedExamples:
-    """Reads tagged words from a CoNLL file (see `read_conll`) or from JSON lines.
+    """Reads tagged words from a CoNLL file (see `read_conll`), JSON lines or another table.
 
-    A JSON line has one of these forms:
+    A JSON line, or a row of another table, has one of these forms:
 
     - `{"tokens": [...], "tags": [...]}`
     - `{"text": "...", "entities": [{"start": 0, "end": 5, "label": "PER"}, ...]}`, with positions
@@ -58,9 +59,9 @@ def read_tagged(
       tags of the words.
 
     Args:
-        path: the file.
-        format: "conll" or "jsonl". The default is "jsonl" if the file's name ends in ".jsonl" or
-            ".ndjson", and otherwise "conll".
+        path: the file, or a table in memory; see `rows_of_table`.
+        format: "conll", "jsonl" or "parquet". The default is "jsonl" if the file's name ends in
+            ".jsonl" or ".ndjson", "parquet" if it ends in ".parquet", and otherwise "conll".
         scheme: "iob1", "iob2" or "bioes" converts the tags. By default, they stay as they are.
         labeled: whether tags are needed. If not, they are read only if all sentences have them.
         on_error: "fail" raises an error at the first sentence that cannot be used. "skip" leaves
@@ -72,18 +73,25 @@ def read_tagged(
         InputError: if the file cannot be read, or a sentence cannot be used; the message names
             the file and the line.
     """
-    format = format or ("jsonl" if format_of(path) == "jsonl" else "conll")
+    known = format_of(path)
+    format = format or (known if known in _TABLES else "conll")
     if format == "conll":
         return read_conll(path, scheme=scheme, labeled=labeled, on_error=on_error, **columns)
-    if format != "jsonl":
-        raise InputError(f"There is no format {format!r} of tagged words: give conll or jsonl.")
+    if format not in _TABLES:
+        raise InputError(
+            f"There is no format {format!r} of tagged words: give conll, jsonl or parquet."
+        )
+    table = read_table(path, format=format, on_error=on_error)
     if columns:
         raise InputError(
-            f"{path}: {', '.join(columns)} are for CoNLL files, not for JSON lines; leave them out."
+            f"{table.path}: {', '.join(columns)} are for CoNLL files only; leave them out."
         )
-    rows = read_table(path, format=format, on_error=on_error).rows
-    sentences = read_each(lambda row: _sentence(path, row, labeled), rows, path, on_error)
-    return tagged_examples(path, sentences, scheme)
+
+    def read(row: Row) -> Sentence:
+        return _sentence(table.place(row.line), row, labeled)
+
+    sentences = read_each(read, table.rows, table.path, on_error)
+    return tagged_examples(table.path, sentences, scheme, table.unit)
 
 
 def read_conll(
@@ -235,8 +243,7 @@ def _cells(text: str, separator: str) -> list[str]:
     return cells if separator == "\t" else [cell for cell in cells if cell]
 
 
-def _sentence(path: str | os.PathLike, row: Row, labeled: bool) -> Sentence:
-    place = f"{path}, line {row.line}"
+def _sentence(place: str, row: Row, labeled: bool) -> Sentence:
     tokens = _first(row, _WORDS)
     if tokens is None:
         text, words, tags = _of_entities(row, place)

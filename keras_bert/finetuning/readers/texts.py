@@ -1,7 +1,6 @@
-"""Reader of labeled texts, or pairs of texts, from CSV, TSV and JSONL files."""
+"""Reader of labeled texts, or pairs of texts, from files and tables."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,7 +54,7 @@ _YES, _NO = ("1", "true", "yes"), ("0", "false", "no", "")
 
 
 def read_examples(
-    path: str | os.PathLike,
+    path: Any,
     columns: Columns | None = None,
     *,
     format: str | None = None,
@@ -64,16 +63,18 @@ def read_examples(
     labeled: bool = True,
     on_error: OnError = "fail",
 ) -> TextExamples:
-    """Reads labeled texts from a CSV, TSV or JSONL file.
+    """Reads labeled texts from a file or from a table in memory.
 
     Without a header, the columns have the names "1", "2" and so on. Then two columns are taken as
     text and label, three columns as text, second text and label.
 
     Args:
-        path: the file.
+        path: a CSV, TSV, JSONL or Parquet file, or a table in memory, such as a pandas DataFrame;
+            see `rows_of_table`.
         columns: columns to read. A column that is not named is found by its usual name, such as
             `text` or `sentence`, `sentence1` and `sentence2`, `label` or `score`.
-        format: "csv", "tsv" or "jsonl". By default, the ending of the file's name decides.
+        format: "csv", "tsv", "jsonl" or "parquet". By default, the ending of the file's name
+            decides.
         header: whether the first line of a CSV or TSV file names the columns.
         separator: text between the labels of an example that has several. A JSON list of labels
             needs no separator.
@@ -94,17 +95,22 @@ def read_examples(
         label = _label(table, row, found.labels, separator) if found.labels else None
         if label is None and labeled:
             raise InputError(
-                f"{table.path}, line {row.line}: the label is missing (column "
+                f"{table.place(row.line)}: the label is missing (column "
                 f"{found.labels[0]!r}); label the example or remove it."
             )
         return row.line, text, pair, label
 
-    lines, texts, pairs, labels = zip(*read_each(read, table.rows, path, on_error), strict=True)
+    lines, texts, pairs, labels = zip(
+        *read_each(read, table.rows, table.path, on_error), strict=True
+    )
     if None not in labels and len({isinstance(label, tuple) for label in labels}) > 1:
-        raise InputError(f"{path}: some labels are lists and some are not; make all of them lists.")
+        raise InputError(
+            f"{table.path}: some labels are lists and some are not; make all of them lists."
+        )
     return TextExamples(
-        path=str(path),
+        path=table.path,
         lines=lines,
+        unit=table.unit,
         texts=texts,
         pairs=None if found.pair is None else pairs,
         labels=None if None in labels else labels,
@@ -167,7 +173,7 @@ def _text(table: Table, row: Row, column: str | None) -> str:
     text = row.values.get(column or "")
     if not isinstance(text, str):
         missing = "has no" if text is None else f"has {text!r}, not text, as"
-        raise InputError(f"{table.path}, line {row.line}: the example {missing} {column!r}.")
+        raise InputError(f"{table.place(row.line)}: the example {missing} {column!r}.")
     return text
 
 
@@ -192,7 +198,7 @@ def _yes(table: Table, row: Row, column: str) -> bool:
     value = _name(row.values.get(column, "")).lower()
     if value not in _YES + _NO:
         raise InputError(
-            f"{table.path}, line {row.line}: {column!r} is {value!r}, but must be 1 or 0, because "
+            f"{table.place(row.line)}: {column!r} is {value!r}, but must be 1 or 0, because "
             "each label has a column of its own."
         )
     return value in _YES
