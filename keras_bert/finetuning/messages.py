@@ -34,7 +34,11 @@ def baseline_sentence(baseline: Mapping[str, Mapping[str, float]], metrics: Sequ
 
 
 def advice(
-    result: Result, recipe: Recipe, metric: str, validation_labels: Sequence[Any] = ()
+    result: Result,
+    recipe: Recipe,
+    metric: str,
+    validation_size: int = 0,
+    validation_labels: Sequence[Any] = (),
 ) -> str | None:
     """Returns a sentence that says what to change, or None if nothing looks wrong.
 
@@ -42,13 +46,14 @@ def advice(
         result: result of the run.
         recipe: recipe of the run, with all values.
         metric: name of the metric that chose the best epoch.
+        validation_size: number of validation examples.
         validation_labels: the label of each validation example if each has one label, else empty.
     """
     found = result.validation.get(metric)
     if validation_labels and "accuracy" in result.validation:
         label, count = Counter(validation_labels).most_common(1)[0]
         share = count / len(validation_labels)
-        if result.validation["accuracy"] <= share:
+        if result.validation["accuracy"] <= share < 1:
             return (
                 f"Nothing learned yet: always predicting {label!r} has an accuracy of "
                 f"{share:.4f}. Try more epochs than {recipe.epochs}, or a higher learning_rate "
@@ -60,7 +65,8 @@ def advice(
         f"try more epochs than {recipe.epochs}, or a higher learning_rate than "
         f"{recipe.learning_rate:g}."
     )
-    if found is not None and frozen is not None and found < frozen:
+    by_chance = 1.01 / max(validation_size, 1)  # one example, also after rounding
+    if found is not None and frozen is not None and found < frozen - by_chance:
         below = (
             f"The validation {metric} is {found:.4f}, below {frozen:.4f} of a logistic regression "
             "on the vectors of the model before training: "

@@ -175,7 +175,8 @@ def fine_tune(
             discard(directory / UNFINISHED)
     one_label = getattr(model, "problem_type", "") == "single_label"
     labels = (getattr(validation, "labels", None) or ()) if one_label else ()
-    if sentence := advice(result, recipe, recipe.metric or job.metrics(model)[0], labels):
+    metric, count = recipe.metric or job.metrics(model)[0], len(validation or ())
+    if sentence := advice(result, recipe, metric, count, labels):
         logger.warning("%s", sentence)
     return result
 

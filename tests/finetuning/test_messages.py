@@ -27,6 +27,7 @@ LABELS = ["a"] * 6 + ["b"] * 4
         (result([1.0, 0.96], 0.8, baseline=0.8), LABELS, None),
         (result([1.0, 0.5], 0.8, best=1), LABELS, None),  # validation no longer follows
         (result([1.0], 0.8), LABELS, None),
+        (result([1.0, 0.96], 1.0), ["a"] * 2, None),  # all validation examples have one label
         (
             result([1.0, 0.96], 0.6),
             LABELS,
@@ -56,7 +57,13 @@ LABELS = ["a"] * 6 + ["b"] * 4
     ],
 )
 def test_advice(found, labels, sentence):
-    assert advice(found, RECIPE, "accuracy", labels) == sentence
+    assert advice(found, RECIPE, "accuracy", 1000, labels) == sentence
+
+
+def test_one_example_less_than_the_baseline_is_chance():
+    found = result([1.0, 0.96], 0.8, baseline=0.9)
+    assert advice(found, RECIPE, "accuracy", 10) is None
+    assert "below 0.9000" in advice(found, RECIPE, "accuracy", 11)
 
 
 def test_no_advice_without_validation():
