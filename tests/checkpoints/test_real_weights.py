@@ -89,7 +89,8 @@ def test_albert_and_roberta_are_transformers(name, folder, least, shared_data, t
         vocabulary = json.loads((directory / "vocab.json").read_text())
         inputs, mask_id = antibody_inputs(vocabulary), vocabulary["<mask>"]
     logits = model({"token_ids": inputs[0], "padding_mask": inputs[1]})[:, ::7]
-    np.testing.assert_allclose(logits, OTHERS[f"{name}.logits"], rtol=1e-6, atol=2e-5)
+    # Logits up to 17: a processor with other vector units differed by 2.8e-5 in one of 26,595.
+    np.testing.assert_allclose(logits, OTHERS[f"{name}.logits"], rtol=1e-6, atol=5e-5)
     ids, mask, positions, tokens = masked_one_by_one(*inputs, mask_id)
     masked = {"token_ids": ids, "padding_mask": mask, "masked_positions": positions[:, None]}
     filled = np.argmax(model(masked)[:, 0], -1)
