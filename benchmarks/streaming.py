@@ -69,8 +69,8 @@ def train(path: Path, rows: int) -> None:
     history = model.fit(data, verbose=0)
     seconds = time.monotonic() - began
     print(
-        f"{rows / seconds:,.0f} rows/s, accuracy {history.history['accuracy'][-1]:.4f}, peak memory "
-        f"{peak_megabytes():,.0f} MB, before the training {before:,.0f} MB"
+        f"{rows / seconds:,.0f} rows/s, accuracy {history.history['accuracy'][-1]:.4f}, "
+        f"peak memory {peak_megabytes():,.0f} MB, before the training {before:,.0f} MB"
     )
 
 
