@@ -1,4 +1,6 @@
-"""Fill the reference pages: replace a line `::: keras_bert.NAME` by the docstring of that name.
+"""Fill the reference pages: replace an item for a public name by the docstring of that name.
+
+In the repository, an item has the first sentence of the docstring. A test compares them.
 
 griffe parses the source, so TensorFlow is not imported. A docstring has Google's sections with
 Markdown inside. It becomes Markdown that Sphinx reads with the page.
@@ -17,8 +19,8 @@ import griffe
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
-LINE = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
-OPTIONS = re.compile(r"^::: options of ([\w.]+)$", re.MULTILINE)
+LINE = re.compile(r"^- `(keras_bert[\w.]+)`: .*$", re.MULTILINE)
+OPTIONS = re.compile(r"^- Options of `(keras_bert[\w.]+)`$", re.MULTILINE)
 LISTED = ("parameters", "attributes", "returns", "raises", "yields")
 OF_KERAS = ("build", "from_config", "get_build_config", "get_config")  # as in any Keras layer
 

@@ -1,5 +1,7 @@
 """Links lead somewhere, every page is in the menu, every public name in the reference."""
 
+import inspect
+import pkgutil
 import re
 import tomllib
 
@@ -58,8 +60,11 @@ def index():
 
 def test_every_public_name_is_in_the_reference():
     pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES.values())
-    described = re.findall(r"^::: ([\w.]+)$", pages, re.MULTILINE)
-    assert len(described) == len(set(described))
+    described = dict(re.findall(r"^- `(keras_bert[\w.]+)`: (.*)$", pages, re.MULTILINE))
+    for name, sentence in described.items():
+        found = pkgutil.resolve_name(name)
+        if callable(found):
+            assert sentence == " ".join(inspect.getdoc(found).split("\n\n")[0].split()), name
     packages = {"keras_bert": keras_bert, "keras_bert.export": export}
     packages |= {"keras_bert.finetuning": finetuning, "keras_bert.visualize": visualize}
     public = {f"{package}.{name}" for package, of in packages.items() for name in of.__all__}

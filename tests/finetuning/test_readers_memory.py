@@ -99,7 +99,8 @@ def test_questions_as_on_the_hub():
 
 
 def test_choices():
-    frame = pd.DataFrame({"question": ["1 + 1?"], "choices": [np.array(["one", "two"])], "answer": [1]})
+    choices = [np.array(["one", "two"])]
+    frame = pd.DataFrame({"question": ["1 + 1?"], "choices": choices, "answer": [1]})
     examples = read("multiple_choice", frame)
     assert (examples.choices, examples.labels) == ((("one", "two"),), (1,))
 
