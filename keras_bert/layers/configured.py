@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -73,8 +74,8 @@ class HasPreprocessor:
             super().__setattr__(name, value)
 
 
-class SavedModelExport:
-    """Mixin for models: `export` works without a signature, also before the first call."""
+class KerasMethods:
+    """Mixin for models: methods of `keras.Model` that need to know the encoder."""
 
     config: EncoderConfig
     ids_shape: ClassVar[tuple[None, ...]] = (None, None)
@@ -102,14 +103,35 @@ class SavedModelExport:
             **kwargs: other arguments of Keras for the format.
         """
         if input_signature is None:
-            input_signature = [
-                {
-                    name: keras.InputSpec(dtype="int32", shape=self.ids_shape, name=name)
-                    for name in used_inputs(self.config)
+            shape, names = self.ids_shape, used_inputs(self.config)
+            specs = [keras.InputSpec(dtype="int32", shape=shape, name=name) for name in names]
+            input_signature = [dict(zip(names, specs, strict=True))]
+            if keras.backend.backend() == "jax" and format == "tf_saved_model":
+                # Keras would give each size of each input a name of its own.
+                sizes = "(batch, choices, length)" if len(shape) == 3 else "(batch, length)"
+                options = {
+                    "polymorphic_shapes": [dict.fromkeys(names, sizes)],
+                    "polymorphic_constraints": (f"length <= {self.config.max_positions}",),
+                    "with_gradient": False,  # its shapes would need more constraints
                 }
-            ]
+                kwargs["jax2tf_kwargs"] = options | kwargs.get("jax2tf_kwargs", {})
         model: Any = super()
         model.export(filepath, format, verbose, input_signature, **kwargs)
+
+    def quantize(self, mode: str | None = None, *args: Any, **kwargs: Any) -> None:
+        """Quantizes the kernels of dense layers as `keras.Model.quantize` does.
+
+        Keras' warnings that other layers have no quantization are left out.
+
+        Args:
+            mode: mode of quantization, for example "int8".
+            *args: other arguments of Keras.
+            **kwargs: other arguments of Keras.
+        """
+        model: Any = super()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Layer .* does not have a `quantize` method")
+            model.quantize(mode, *args, **kwargs)
 
 
 class Configured(RematerializedByEncoder):

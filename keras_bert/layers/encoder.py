@@ -15,7 +15,7 @@ from keras_bert.layers.configured import (
     Configured,
     ConfiguredLayer,
     HasPreprocessor,
-    SavedModelExport,
+    KerasMethods,
     dense_gradient,
     used_inputs,
 )
@@ -191,7 +191,7 @@ class FirstTokenPooler(ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class Encoder(LowRankAdaptation, SavedModelExport, Configured, HasPreprocessor, keras.Model):
+class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, keras.Model):
     """The encoder of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
 
     The constructor makes all weights. The attribute `preprocessor`, which turns texts into inputs,

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError
-from keras_bert.layers.configured import HasPreprocessor, SavedModelExport, arguments_of
+from keras_bert.layers.configured import HasPreprocessor, KerasMethods, arguments_of
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.lora import LowRankAdaptation
 from keras_bert.layers.quantization import KEY, add_policies, quantize_layers
@@ -27,7 +27,7 @@ _SHORTEST = 16  # length of the shortest padded batch; all padded lengths are mu
 class Task(
     TakesStrings,
     LowRankAdaptation,
-    SavedModelExport,
+    KerasMethods,
     RematerializedByEncoder,
     HasPreprocessor,
     keras.Model,

@@ -88,7 +88,6 @@ def test_attention_probabilities_on_request():
     assert [x.shape for x in outputs["attentions"]] == [(3, 4, 9, 9)] * 3
 
 
-@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 @pytest.mark.parametrize("quantize", [False, True])
 def test_with_adapters(quantize):
     """Frozen kernels, also of int8, have no gradient."""

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert.families import FAMILIES as ALL_FAMILIES
+from tests.jax_backend import run_on_jax
 from tests.tasks import keras_matrix as matrix
 from tests.tasks.keras_matrix import CHECKS, FAMILIES, TASKS, check_equal, ids, make, saved
 
@@ -52,7 +53,6 @@ class ScaledEncoder(kb.Encoder):
         return {**outputs, "extra": self.extra(outputs["sequence_output"])}
 
 
-@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 @pytest.mark.parametrize("quantized", [False, True])
 def test_a_subclass_of_the_encoder(quantized, tmp_path):
     """By itself, and in a task."""
@@ -68,7 +68,6 @@ def test_a_subclass_of_the_encoder(quantized, tmp_path):
     assert (loaded.encoder.extra.quantization_mode == "int8") == quantized
 
 
-@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 def test_chosen_layers_of_int4(tmp_path):
     """Other layers stay float, and other modes than int8 round trip, too."""
     model = make("classifier", "bert")
@@ -92,3 +91,29 @@ def test_export_after_fit_and_with_a_signature(tmp_path):
     artifact = tf.saved_model.load(str(tmp_path / "given"))
     alone = {"token_ids": inputs["token_ids"]}
     check_equal(artifact.serve(alone), model(alone), 1e-6)
+
+
+ON_JAX = """
+import sys
+import keras, numpy as np
+import tensorflow as tf
+import keras_bert as kb
+
+config = kb.EncoderConfig(vocabulary_size=50, hidden_size=24, num_layers=1, num_heads=3,
+                          intermediate_size=32, max_positions=16, activation="relu")
+for task, shapes in ((kb.SequenceClassifier, [(2, 7), (3, 16)]), (kb.MultipleChoice, [(2, 3, 7)])):
+    arguments = {"num_labels": 2} if task is kb.SequenceClassifier else {}
+    model = task(kb.Encoder(config), **arguments)
+    path = sys.argv[1] + "/" + model.name
+    model.export(path, verbose=False)
+    artifact = tf.saved_model.load(path)
+    for shape in shapes:
+        ids = np.random.default_rng(0).integers(0, 50, shape).astype("int32")
+        inputs = {"token_ids": ids, "segment_ids": ids % 2, "padding_mask": np.ones_like(ids)}
+        np.testing.assert_allclose(artifact.serve(inputs), model(inputs), atol=1e-6)
+"""
+
+
+@pytest.mark.slow
+def test_export_on_jax(tmp_path):
+    run_on_jax(ON_JAX, str(tmp_path))
