@@ -264,6 +264,7 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
         if config.pooler:
             self.pooler = FirstTokenPooler(config, name="pooler", dtype=self.dtype_policy)
         self.build(dict.fromkeys(used_inputs(config), self.ids_shape))
+        self._tracker.unlock()  # so that the constructor of a subclass can add layers
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor and, if there are any, the quantized layers."""

@@ -24,7 +24,7 @@ class RematerializedByEncoder:
     _remat_mode: Any
 
     def rematerialized_call(self, layer_call: Any, *args: Any, **kwargs: Any) -> Any:
-        """Returns `layer_call` unchanged."""
+        """Returns `layer_call`, a layer's method, without rematerialization."""
         return layer_call
 
     def keras_layer(self, layer: type, *args: Any, **kwargs: Any) -> Any:
@@ -92,7 +92,7 @@ def rematerialized(layer: Any, *arguments: Any, **options: Any) -> Any:
 
 
 class _SeedScope(keras.StatelessScope):
-    """Scope in which seed generators start at given states, and no other variable differs.
+    """Gives seed generators a state. All other variables keep their values.
 
     Args:
         states: pairs of a seed generator's variable and its value.

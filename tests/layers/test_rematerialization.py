@@ -1,5 +1,6 @@
 """Gradients with rematerialization equal gradients without, with the same dropout masks."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -26,10 +27,11 @@ CONFIGURATIONS = {
 }
 
 
-def trained(scope=None, remat=False, dtype="float32", steps=2, **changes):
-    """Returns a classifier's weights after training steps, and how often layers were called."""
+def trained(scope=None, remat=False, steps=2, **changes):
+    """Returns a classifier's weights after training steps, and the name of each call's layer."""
     calls, call = [], kb.layers.encoder.EncoderLayer.call
 
+    @functools.wraps(call)
     def counted(self, *args, **kwargs):
         calls.append(self.name)
         return call(self, *args, **kwargs)
@@ -37,7 +39,7 @@ def trained(scope=None, remat=False, dtype="float32", steps=2, **changes):
     keras.utils.set_random_seed(0)
     with pytest.MonkeyPatch.context() as patch, scope or keras.RematScope(None):
         patch.setattr(kb.layers.encoder.EncoderLayer, "call", counted)
-        encoder = kb.Encoder(kb.EncoderConfig(**SMALL | changes), remat=remat, dtype=dtype)
+        encoder = kb.Encoder(kb.EncoderConfig(**SMALL | changes), remat=remat)
         model = kb.SequenceClassifier(encoder, 2)
         model.compile(keras.optimizers.SGD(0.1), model.default_loss(), jit_compile=False)
         for _ in range(steps):  # the second step has other masks
