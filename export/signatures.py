@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.layers.encoder import INPUTS
+from keras_bert.layers.configured import used_inputs
 from keras_bert.tasks.registry import class_names, task_of
 
 Arrays = Mapping[str, np.ndarray]
@@ -174,8 +174,7 @@ def outputs_of(model: keras.Model) -> TaskOutputs:
 
 def input_names(model: keras.Model) -> tuple[str, ...]:
     """Returns the names of the model's inputs, `[N, T]` int32 each."""
-    unused = {"segment_ids"} if model.config.num_segments <= 1 else set()
-    return tuple(name for name in INPUTS if name not in unused)
+    return used_inputs(model.config)
 
 
 def ids_function(

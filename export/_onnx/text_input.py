@@ -24,7 +24,7 @@ from keras_bert.export._onnx import runtime
 from keras_bert.export.artifact_checks import ExportError, Run, explaining
 from keras_bert.export.process import running
 from keras_bert.export.signatures import WITHOUT_TEXT, input_names
-from keras_bert.layers.encoder import INPUTS
+from keras_bert.layers.configured import INPUTS
 from keras_bert.tasks.registry import task_of
 
 logger = logging.getLogger(__name__)

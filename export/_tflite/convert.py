@@ -38,7 +38,7 @@ from keras_bert.export.artifact_checks import (
 from keras_bert.export.formats import TFLITE
 from keras_bert.export.quantization import TOLERANCES, check_quantization
 from keras_bert.export.signatures import Arrays, Weights, ids_function, ids_of, outputs_of
-from keras_bert.layers.encoder import INPUTS
+from keras_bert.layers.configured import INPUTS
 
 _ROWS_CHECKED = 8
 _TEXTS = ["Text in, answers out.", "", "Ein Café, \u4e2d\u6587!"]

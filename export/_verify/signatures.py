@@ -8,7 +8,7 @@ from keras_bert.errors import InputError
 from keras_bert.export.formats import INPUT_NAMES
 from keras_bert.export.process import Process
 from keras_bert.export.signatures import Arrays, ids_function
-from keras_bert.layers.encoder import INPUTS
+from keras_bert.layers.configured import INPUTS
 from keras_bert.text.tokenizer import to_strings
 
 _OURS = dict(zip(INPUTS, INPUTS, strict=True))

@@ -73,7 +73,8 @@ def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> ke
             and the pooler that the checkpoint lacks are initialized at random, and a warning lists
             them.
         **options: arguments of the model's constructor, for instance `labels=["no", "yes"]` or
-            `dtype="mixed_bfloat16"`. They replace the saved arguments.
+            `dtype="mixed_bfloat16"`. They replace the saved arguments. `remat=True` is the
+            encoder's option to save memory in training.
 
     Returns:
         An `Encoder` or a task. Its `preprocessor` is set if the checkpoint has a vocabulary.

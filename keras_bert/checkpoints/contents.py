@@ -152,7 +152,7 @@ def build_model(
     Args:
         task: a key of `TASKS`.
         encoder: the encoder's configuration.
-        arguments: arguments of the task's constructor; `dtype` goes to the encoder.
+        arguments: arguments of the task's constructor; `dtype` and `remat` go to the encoder.
         place: the checkpoint, for messages.
 
     Raises:
@@ -161,7 +161,10 @@ def build_model(
     arguments = dict(arguments)
     try:
         with without_weights():
-            model = Encoder(encoder, dtype=arguments.pop("dtype", None))
+            options = {
+                name: arguments.pop(name) for name in ("dtype", "remat") if name in arguments
+            }
+            model = Encoder(encoder, **options)
             if task != "encoder":
                 return TASKS[task].model_class(model, **arguments)
         model.preprocessor = arguments.pop("preprocessor", None)

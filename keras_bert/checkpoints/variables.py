@@ -17,6 +17,7 @@ from keras.src.backend.common import global_state
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.lora import FACTORS, adapted_layers, merged_kernel
+from keras_bert.layers.quantization import KEY, without_policies
 from keras_bert.tasks.registry import TASKS, class_names, task_of
 
 
@@ -37,7 +38,7 @@ def task_name(model: keras.Model) -> str:
 
 def task_arguments(model: keras.Model) -> dict[str, Any]:
     """Returns the arguments of a task's constructor, without its encoder, as values for JSON."""
-    elsewhere = ("name", "dtype", "trainable", "encoder", "preprocessor", "config")
+    elsewhere = ("name", "dtype", "trainable", "encoder", "preprocessor", "config", "remat", KEY)
     return {name: x for name, x in model.get_config().items() if name not in elsewhere}
 
 
@@ -96,7 +97,7 @@ def without_adapters(model: Any) -> Any:
     """
     if not adapted_layers(model):
         return model
-    config = model.get_config()
+    config = without_policies(model.get_config())
     if "preprocessor" in config:
         config["preprocessor"] = None
     with without_weights():

@@ -6,11 +6,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.layers.configured import Configured
+from keras_bert.layers.configured import ConfiguredLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class SelfAttention(Configured, keras.layers.Layer):
+class SelfAttention(ConfiguredLayer):
     """softmax(QKᵀ/√d + bias) V in `config.num_heads` heads, projected back to the hidden size.
 
     See Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762), section 3.2. There is no causal
@@ -46,8 +46,8 @@ class SelfAttention(Configured, keras.layers.Layer):
                 (of the last axis) that are attended to, and very negative at other positions.
             relative: result of `RelativePositions`, for disentangled attention.
             queries: `[B * T, H]`, vectors that attend to `x`; None means `x` itself.
-            need_probabilities: whether to return probabilities. If they are not needed, and there
-                is no dropout, a fused kernel is used on backends that have one.
+            need_probabilities: whether to return probabilities. If not, and if there is no dropout,
+                a fused kernel is used on backends that have one.
 
         Returns:
             The output `[B * T, H]`, and the attention probabilities `[B, N, T, T]` with a row for
@@ -73,7 +73,7 @@ class SelfAttention(Configured, keras.layers.Layer):
         dropped = self.dropout_layer(probabilities, training=training)
         context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, T, N, D]
         context = ops.reshape(context, ops.shape(x))
-        return self.output_projection(context), probabilities
+        return self.output_projection(context), probabilities if need_probabilities else None
 
     @property
     def scale(self) -> float:

@@ -1,6 +1,8 @@
 """Base class of layers and models that take an `EncoderConfig`, and the activation functions."""
 
 import math
+import os
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -8,6 +10,7 @@ import keras
 from keras import ops
 
 from keras_bert.config import EncoderConfig
+from keras_bert.layers.rematerialization import RematerializedByEncoder
 
 
 def gelu(x: Any) -> Any:
@@ -21,6 +24,15 @@ def gelu(x: Any) -> Any:
 def gelu_tanh(x: Any) -> Any:
     """Returns the tanh approximation of GELU, which Google's original BERT uses."""
     return ops.gelu(x, approximate=True)
+
+
+INPUTS = ("token_ids", "segment_ids", "padding_mask")
+"""Names of the encoder's inputs, `[B, T]` int32 each, without those for special uses."""
+
+
+def used_inputs(config: EncoderConfig) -> tuple[str, ...]:
+    """Returns the `INPUTS` that an encoder uses."""
+    return tuple(name for name in INPUTS if name != "segment_ids" or config.num_segments > 1)
 
 
 ACTIVATION_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -62,7 +74,67 @@ class HasPreprocessor:
             super().__setattr__(name, value)
 
 
-class Configured:
+class KerasMethods:
+    """Mixin for models: methods of `keras.Model` that need to know the encoder."""
+
+    config: EncoderConfig
+    ids_shape: ClassVar[tuple[None, ...]] = (None, None)
+    """Shape of the inputs in which every size is free."""
+
+    def export(
+        self,
+        filepath: str | os.PathLike,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Writes the model as `keras.Model.export` does: inputs are ids, outputs those of `call`.
+
+        `keras_bert.export` writes files that also take texts, and that give labels and scores.
+
+        Args:
+            filepath: path to write.
+            format: "tf_saved_model" or another format of Keras.
+            verbose: whether to print a message.
+            input_signature: as in Keras. By default, the artifact takes a dictionary of the
+                encoder's inputs `token_ids`, `segment_ids` (if the encoder has segments) and
+                `padding_mask`, int32 with a free number of texts and tokens.
+            **kwargs: other arguments of Keras for the format.
+        """
+        if input_signature is None:
+            shape, names = self.ids_shape, used_inputs(self.config)
+            specs = [keras.InputSpec(dtype="int32", shape=shape, name=name) for name in names]
+            input_signature = [dict(zip(names, specs, strict=True))]
+            if keras.backend.backend() == "jax" and format == "tf_saved_model":
+                # Keras would give each size of each input a name of its own.
+                sizes = "(batch, choices, length)" if len(shape) == 3 else "(batch, length)"
+                options = {
+                    "polymorphic_shapes": [dict.fromkeys(names, sizes)],
+                    "polymorphic_constraints": (f"length <= {self.config.max_positions}",),
+                    "with_gradient": False,  # its shapes would need more constraints
+                }
+                kwargs["jax2tf_kwargs"] = options | kwargs.get("jax2tf_kwargs", {})
+        model: Any = super()
+        model.export(filepath, format, verbose, input_signature, **kwargs)
+
+    def quantize(self, mode: str | None = None, *args: Any, **kwargs: Any) -> None:
+        """Quantizes the kernels of dense layers as `keras.Model.quantize` does.
+
+        Keras' warnings that other layers have no quantization are left out.
+
+        Args:
+            mode: mode of quantization, for example "int8".
+            *args: other arguments of Keras.
+            **kwargs: other arguments of Keras.
+        """
+        model: Any = super()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Layer .* does not have a `quantize` method")
+            model.quantize(mode, *args, **kwargs)
+
+
+class Configured(RematerializedByEncoder):
     """Mixin for Keras layers and models whose constructor takes an `EncoderConfig`.
 
     Args:
@@ -72,7 +144,6 @@ class Configured:
 
     arguments: ClassVar[tuple[str, ...]] = ()
     """Names of the constructor's other arguments. Each is also an attribute of the layer."""
-    dtype_policy: Any
 
     def __init__(self, config: EncoderConfig, **kwargs: Any):
         super().__init__(**kwargs)
@@ -98,8 +169,9 @@ class Configured:
             name: name of the layer.
             **kwargs: other arguments of `keras.layers.Dense`.
         """
-        options = {"kernel_initializer": self.initializer(), "dtype": self.dtype_policy}
-        layer = keras.layers.Dense(units, name=name, **options, **kwargs)
+        layer = self.keras_layer(
+            keras.layers.Dense, units, kernel_initializer=self.initializer(), name=name, **kwargs
+        )
         if inputs is not None:
             layer.build((None, None, inputs))
         return layer
@@ -111,16 +183,25 @@ class Configured:
 
     def layer_norm(self, size: int, name: str) -> keras.layers.LayerNormalization:
         """Makes a layer normalization of vectors `[..., size]` with the configured epsilon."""
-        layer = keras.layers.LayerNormalization(
-            epsilon=self.config.layer_norm_epsilon, name=name, dtype=self.dtype_policy
+        layer = self.keras_layer(
+            keras.layers.LayerNormalization, epsilon=self.config.layer_norm_epsilon, name=name
         )
         layer.build((None, None, size))
         return layer
 
     def dropout(self, rate: float, name: str) -> keras.layers.Dropout:
         """Makes a dropout layer with this layer's dtype."""
-        return keras.layers.Dropout(rate, name=name, dtype=self.dtype_policy)
+        return self.keras_layer(keras.layers.Dropout, rate, name=name)
 
     def initializer(self) -> keras.initializers.Initializer:
         """Makes BERT's initializer: a truncated normal with the configured standard deviation."""
         return keras.initializers.TruncatedNormal(stddev=self.config.initializer_range)
+
+
+class ConfiguredLayer(Configured, keras.layers.Layer):
+    """Base class of the layers that take an `EncoderConfig`."""
+
+    @property
+    def output_shape(self) -> tuple[Any, ...]:
+        """Shape of the output in `summary`, `[B, T, H]` by default; None is any size."""
+        return (None, None, self.config.hidden_size)

@@ -5,12 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, Configured
+from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, ConfiguredLayer
 from keras_bert.layers.documents import neighbors
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TokenConvolution(Configured, keras.layers.Layer):
+class TokenConvolution(ConfiguredLayer):
     """x → LayerNorm(y + activation(dropout(convolution(x)))), where y is the first layer's output.
 
     See the code of https://github.com/microsoft/DeBERTa. The layer combines each token with its
@@ -20,13 +20,13 @@ class TokenConvolution(Configured, keras.layers.Layer):
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; the shape of the input does not matter."""
         config = self.config
-        self.convolution = keras.layers.Conv1D(
+        self.convolution = self.keras_layer(
+            keras.layers.Conv1D,
             config.hidden_size,
             config.convolution_size,
             padding="same",
             kernel_initializer=self.initializer(),
             name="convolution",
-            dtype=self.dtype_policy,
         )
         self.convolution.build((None, None, config.hidden_size))
         self.normalization = self.layer_norm(config.hidden_size, "layer_norm")

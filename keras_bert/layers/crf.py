@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError
+from keras_bert.layers.rematerialization import RematerializedByEncoder
 
 IGNORED = -1  # id in place of a label at tokens that have no label
 FORBIDDEN = -1e4  # score of a transition that is not allowed
@@ -16,7 +17,7 @@ IMPOSSIBLE = -1e9  # lower than the score of any label sequence
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class ConditionalRandomField(keras.layers.Layer):
+class ConditionalRandomField(RematerializedByEncoder, keras.layers.Layer):
     """Scores a label sequence: the sum of its tokens' scores and its transitions' scores.
 
     See Lafferty et al. 2001 (https://repository.upenn.edu/handle/20.500.14332/6188) and, on top of
@@ -62,7 +63,7 @@ class ConditionalRandomField(keras.layers.Layer):
         self.transitions = self.add_weight((num_labels, num_labels), name="transitions", **options)
         self.start = self.add_weight((num_labels,), name="start", **options)
         self.end = self.add_weight((num_labels,), name="end", **options)
-        self.built = True
+        self.build((None, None, num_labels))
         self._predict: Callable[..., Any] | None = None
 
     def get_config(self) -> dict[str, Any]:
@@ -72,6 +73,11 @@ class ConditionalRandomField(keras.layers.Layer):
 
     def get_build_config(self) -> None:
         """Returns None: the constructor builds the layer."""
+
+    @property
+    def output_shape(self) -> tuple[Any, ...]:
+        """`[B, T]` and `[B, T, L]`."""
+        return (None, None), (None, None, self.num_labels)
 
     def call(self, logits: Any, mask: Any) -> tuple[Any, Any]:
         """Returns the results of `decode` and of `marginals`."""

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_bert.config import EncoderConfig
 from keras_bert.layers.attention import SelfAttention, split_heads
-from keras_bert.layers.configured import Configured, dense_gradient
+from keras_bert.layers.configured import ConfiguredLayer, dense_gradient
 
 
 def rows_of_distances(config: EncoderConfig) -> np.ndarray:
@@ -35,7 +35,7 @@ def rows_of_distances(config: EncoderConfig) -> np.ndarray:
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class RelativePositions(Configured, keras.layers.Layer):
+class RelativePositions(ConfiguredLayer):
     """Embedding of relative positions `[2k, H]`.
 
     If `config.relative_layer_norm`, the table is layer-normalized.
@@ -50,6 +50,11 @@ class RelativePositions(Configured, keras.layers.Layer):
         self.normalization = None
         if config.relative_layer_norm:
             self.normalization = self.layer_norm(config.hidden_size, "layer_norm")
+
+    @property
+    def output_shape(self) -> tuple[Any, ...]:
+        """Two shapes `[2T, H]`."""
+        return ((None, self.config.hidden_size),) * 2
 
     def call(self, token_ids: Any) -> tuple[Any, Any]:
         """Returns the embeddings of all distances between two tokens of texts `[B, T]`.

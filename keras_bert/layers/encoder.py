@@ -1,5 +1,6 @@
 """Bidirectional encoder: embeddings, layers and pooler."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +13,11 @@ from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.configured import (
     ACTIVATION_FUNCTIONS,
     Configured,
+    ConfiguredLayer,
     HasPreprocessor,
+    KerasMethods,
     dense_gradient,
+    used_inputs,
 )
 from keras_bert.layers.convolution import TokenConvolution
 from keras_bert.layers.disentangled_attention import (
@@ -22,12 +26,12 @@ from keras_bert.layers.disentangled_attention import (
 )
 from keras_bert.layers.documents import restarted_positions, same_document
 from keras_bert.layers.lora import LowRankAdaptation
-
-INPUTS = ("token_ids", "segment_ids", "padding_mask")
+from keras_bert.layers.quantization import KEY, add_policies, quantize_layers
+from keras_bert.layers.rematerialization import in_scope, rematerialized
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class EmbeddingSum(Configured, keras.layers.Layer):
+class EmbeddingSum(ConfiguredLayer):
     """LayerNorm(token + segment + learned position), then dropout (BERT, section 3).
 
     If a masked language model is tied, `token_embedding` `[V, E]` is also its output matrix.
@@ -50,6 +54,11 @@ class EmbeddingSum(Configured, keras.layers.Layer):
             self.projection = self.dense(size, self.width, "projection", use_bias=False)
         self.normalization = self.layer_norm(self.width, "layer_norm")
         self.dropout_layer = self.dropout(config.hidden_dropout, "dropout")
+
+    @property
+    def output_shape(self) -> tuple[Any, ...]:
+        """`[B, T, E]`, or `[B, T, H]` if `config.projection_first`."""
+        return (None, None, self.width)
 
     @property
     def width(self) -> int:
@@ -121,7 +130,7 @@ class EmbeddingSum(Configured, keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class EncoderLayer(Configured, keras.layers.Layer):
+class EncoderLayer(ConfiguredLayer):
     """Attention and feed-forward blocks, each x → LayerNorm(x + dropout(block(x))) (post-LN)."""
 
     def build(self, input_shape: Any = None) -> None:
@@ -163,7 +172,7 @@ class EncoderLayer(Configured, keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class FirstTokenPooler(Configured, keras.layers.Layer):
+class FirstTokenPooler(ConfiguredLayer):
     """BERT's pooler: tanh(W h + b), where h is the output at the first token, `[CLS]`."""
 
     def build(self, input_shape: Any = None) -> None:
@@ -171,13 +180,18 @@ class FirstTokenPooler(Configured, keras.layers.Layer):
         size = self.config.hidden_size
         self.projection = self.dense(size, size, "dense", activation="tanh")
 
+    @property
+    def output_shape(self) -> tuple[Any, ...]:
+        """`[B, H]`."""
+        return (None, self.config.hidden_size)
+
     def call(self, sequence_output: Any) -> Any:
         """Returns vectors `[B, H]` from the encoder's output `[B, T, H]`."""
         return self.projection(sequence_output[:, 0])
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class Encoder(LowRankAdaptation, Configured, HasPreprocessor, keras.Model):
+class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, keras.Model):
     """The encoder of BERT (Devlin et al. 2018, https://arxiv.org/abs/1810.04805).
 
     The constructor makes all weights. The attribute `preprocessor`, which turns texts into inputs,
@@ -191,6 +205,12 @@ class Encoder(LowRankAdaptation, Configured, HasPreprocessor, keras.Model):
     Args:
         config: the encoder's configuration.
         embeddings: another encoder's embedding layer, to share its weights. None makes a new layer.
+        remat: whether training saves memory by rematerialization (Chen et al. 2016,
+            https://arxiv.org/abs/1604.06174): only the input of each layer is kept for the backward
+            pass, which computes the other activations again. `keras.RematScope` around the
+            constructor does the same: in mode "full" for all layers, in mode "list_of_layers" for
+            the layers with these names ("layer_0", ...), and in mode "larger_than" if the layers'
+            output is larger.
         **kwargs: `name` and `dtype`, as in every Keras model.
 
     Raises:
@@ -204,14 +224,19 @@ class Encoder(LowRankAdaptation, Configured, HasPreprocessor, keras.Model):
         (TensorShape([1, 4, 128]), TensorShape([1, 128]))
     """
 
+    arguments = ("remat",)
+
     def __init__(
         self,
         config: EncoderConfig,
         embeddings: EmbeddingSum | None = None,
         name: str = "encoder",
+        *,
+        remat: bool = False,
         **kwargs: Any,
     ):
         super().__init__(config, name=name, **kwargs)
+        self.remat = remat
         self.preprocessor: Any = None
         if embeddings is None:
             embeddings = EmbeddingSum(config, name="embeddings", dtype=self.dtype_policy)
@@ -238,21 +263,49 @@ class Encoder(LowRankAdaptation, Configured, HasPreprocessor, keras.Model):
         self.pooler = None
         if config.pooler:
             self.pooler = FirstTokenPooler(config, name="pooler", dtype=self.dtype_policy)
-        self.build()
+        self.build(dict.fromkeys(used_inputs(config), self.ids_shape))
+        self._tracker.unlock()  # so that the constructor of a subclass can add layers
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor and, if there are any, the quantized layers."""
+        return add_policies(super().get_config(), self._flatten_layers())
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Makes an encoder from `get_config`'s dictionary."""
+        values = dict(config)
+        policies = values.pop(KEY, None)
+        encoder = super().from_config(values)
+        quantize_layers(encoder._flatten_layers(), policies)
+        return encoder
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights of all parts. The constructor calls this method."""
         if not self.embeddings.built:
-            self.embeddings.build()
+            self.embeddings.build((None, None))
         if self.projection is not None:
             self.projection.build((None, None, self.embeddings.width))
         parts = (self.relative_positions, *self.encoder_layers, self.convolution, self.pooler)
         for part in parts:
             if part is not None:
-                part.build()
+                part.build((None, None, self.config.hidden_size))
 
     def get_build_config(self) -> None:
         """Returns None: the constructor builds the model."""
+
+    def compute_output_shape(self, input_shape: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+        """Returns the shapes of the outputs for the shapes of the inputs."""
+        batch, length = input_shape["token_ids"]
+        shapes: dict[str, tuple[Any, ...]] = {
+            "sequence_output": (batch, length, self.config.hidden_size)
+        }
+        if self.pooler is not None:
+            shapes["pooled_output"] = (batch, self.config.hidden_size)
+        return shapes
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the outputs' shapes and dtypes by a symbolic call, also of outputs on request."""
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def call(
         self,
@@ -326,9 +379,10 @@ class Encoder(LowRankAdaptation, Configured, HasPreprocessor, keras.Model):
         hidden_states, attentions = [x], list[Any]()
         for index in self.config.layer_order:
             before = ops.reshape(x, matrix)
-            x, probabilities = self.encoder_layers[index](
-                before, bias, relative, need_probabilities=return_attentions, training=training
-            )
+            layer = functools.partial(self.encoder_layers[index], training=training)
+            if training and (self.remat or in_scope(self.encoder_layers[index], x)):
+                layer = functools.partial(rematerialized, layer.func, training=training)
+            x, probabilities = layer(before, bias, relative, need_probabilities=return_attentions)
             x = ops.reshape(x, (batch, length, hidden_size))
             if self.convolution is not None and not attentions:
                 x = self.convolution(
@@ -351,9 +405,7 @@ class Encoder(LowRankAdaptation, Configured, HasPreprocessor, keras.Model):
                 absolute = ops.take(dense_gradient(decoder_positions), restarted, axis=0)
             queries = ops.reshape(hidden_states[-2] + absolute, matrix)
             for _ in range(2):
-                queries, _ = self.encoder_layers[index](
-                    before, bias, relative, queries, need_probabilities=False, training=training
-                )
+                queries, _ = layer(before, bias, relative, queries, need_probabilities=False)
             outputs["decoded_output"] = ops.reshape(queries, (batch, length, hidden_size))
         if return_hidden_states:
             outputs["hidden_states"] = hidden_states

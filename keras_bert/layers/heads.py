@@ -7,14 +7,14 @@ from keras import ops
 
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError, closest
-from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, Configured
+from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, ConfiguredLayer
 from keras_bert.layers.documents import first_of_document
 
 POOLINGS = ("pooled", "first", "mean", "attention")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TextPooling(Configured, keras.layers.Layer):
+class TextPooling(ConfiguredLayer):
     """Pools the encoder's outputs to one vector per text.
 
     Args:
@@ -45,6 +45,11 @@ class TextPooling(Configured, keras.layers.Layer):
         if self.mode == "attention":
             self.score = self.dense(self.config.hidden_size, 1, "score", use_bias=False)
 
+    @property
+    def output_shape(self) -> tuple[Any, ...]:
+        """`[B, H]`."""
+        return (None, self.config.hidden_size)
+
     def call(self, outputs: dict[str, Any], padding_mask: Any) -> Any:
         """Returns vectors `[B, H]` from the encoder's outputs and the mask `[B, T]` int32."""
         x = outputs["sequence_output"]
@@ -62,7 +67,7 @@ class TextPooling(Configured, keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class MaskedLMHead(Configured, keras.layers.Layer):
+class MaskedLMHead(ConfiguredLayer):
     """Dense, activation, LayerNorm, product with an output matrix `[V, E]`, plus a bias per token.
 
     See BERT, section 3.1, task 1. If the head is `tied`, the output matrix is the token embedding,
@@ -99,6 +104,11 @@ class MaskedLMHead(Configured, keras.layers.Layer):
                 config.max_positions, config.hidden_size, "position_embedding"
             )
 
+    @property
+    def output_shape(self) -> tuple[Any, ...]:
+        """`[B, T, V]`."""
+        return (None, None, self.config.vocabulary_size)
+
     def call(self, sequence_output: Any, token_embedding: Any, masked_positions: Any = None) -> Any:
         """Scores every token of the vocabulary.
 
@@ -122,7 +132,7 @@ class MaskedLMHead(Configured, keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class ClassificationHead(Configured, keras.layers.Layer):
+class ClassificationHead(ConfiguredLayer):
     """Dropout, then one linear layer. If there is an activation, a dense layer comes before both.
 
     Args:
@@ -151,13 +161,18 @@ class ClassificationHead(Configured, keras.layers.Layer):
         self.input_dropout = input_dropout
 
     def build(self, input_shape: Any = None) -> None:
-        """Makes the weights; the shape of the input does not matter."""
+        """Makes the weights; the shape of the input matters for `output_shape` only."""
         self.dropout_layer = self.dropout(self.rate, "dropout")
         size, self.hidden = self.config.hidden_size, None
         if self.activation:
             activation = ACTIVATION_FUNCTIONS[self.activation]
             self.hidden = self.dense(size, size, "hidden", activation=activation)
         self.logits = self.dense(size, self.num_labels, "logits")
+
+    @property
+    def output_shape(self) -> tuple[Any, ...]:
+        """`[..., num_labels]` for inputs `[..., H]`."""
+        return (*self.get_build_config()["input_shape"][:-1], self.num_labels)
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         """Returns logits `[..., num_labels]` float32 for vectors `[..., H]`."""
@@ -167,7 +182,7 @@ class ClassificationHead(Configured, keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class ReplacedTokenHead(Configured, keras.layers.Layer):
+class ReplacedTokenHead(ConfiguredLayer):
     """Dense, activation, one logit per token (ELECTRA, Clark et al. 2020, section 3.1).
 
     https://arxiv.org/abs/2003.10555
@@ -192,6 +207,11 @@ class ReplacedTokenHead(Configured, keras.layers.Layer):
             self.normalization = self.layer_norm(size, "layer_norm")
         self.hidden = self.dense(size, size, "hidden", activation=activation)
         self.logits = self.dense(size, 1, "logits")
+
+    @property
+    def output_shape(self) -> tuple[Any, ...]:
+        """`[B, T]`."""
+        return (None, None)
 
     def call(self, sequence_output: Any, document_ids: Any = None) -> Any:
         """Returns a logit for every token.

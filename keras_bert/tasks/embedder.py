@@ -92,8 +92,8 @@ class TextEmbedder(Task):
         self.text_pooling = self.part(TextPooling, pooling, name="pooling")
         self.pair_classifier = None
         if self.labels:
-            self.pair_classifier = keras.layers.Dense(
-                len(self.labels), name="pair_classifier", dtype="float32"
+            self.pair_classifier = self.keras_layer(
+                keras.layers.Dense, len(self.labels), name="pair_classifier", dtype="float32"
             )
             self.pair_classifier.build((None, 3 * self.config.hidden_size))
 

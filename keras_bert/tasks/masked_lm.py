@@ -72,7 +72,7 @@ class MaskedLanguageModel(Task):
             activation=self.activation, layer_norm_epsilon=self.layer_norm_epsilon
         )
         self.head = MaskedLMHead(config, tied, enhanced, name="masked_lm", dtype=self.dtype_policy)
-        self.head.build()
+        self.head.build((None, None, config.hidden_size))
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """Returns logits `[B, T, V]` float32 of the encoder's inputs.

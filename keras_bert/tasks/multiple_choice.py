@@ -34,6 +34,7 @@ class MultipleChoice(Task):
     """
 
     arguments = ("dropout",)
+    ids_shape = (None, None, None)
 
     def __init__(self, encoder: Encoder, *, dropout: float | None = None, **kwargs: Any):
         super().__init__(encoder, **kwargs)

@@ -40,7 +40,9 @@ class PretrainingModel(Task):
         self.tied = tied
         self.masked_lm = self.part(MaskedLMHead, tied, name="masked_lm")
         # As in BERT's code, there is no dropout between the pooler and these logits.
-        self.next_sentence = self.part(ClassificationHead, 2, 0.0, name="next_sentence")
+        self.next_sentence = self.part(
+            ClassificationHead, 2, 0.0, name="next_sentence", per_token=False
+        )
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
         """Returns the logits of both heads, float32.

@@ -10,9 +10,11 @@ import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError
-from keras_bert.layers.configured import HasPreprocessor, arguments_of
+from keras_bert.layers.configured import HasPreprocessor, KerasMethods, arguments_of
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.lora import LowRankAdaptation
+from keras_bert.layers.quantization import KEY, add_policies, quantize_layers
+from keras_bert.layers.rematerialization import RematerializedByEncoder
 from keras_bert.surrogates import without_surrogates
 from keras_bert.tasks.strings import TakesStrings
 
@@ -22,7 +24,14 @@ if TYPE_CHECKING:  # keras_bert.text needs TensorFlow, but a task does not
 _SHORTEST = 16  # length of the shortest padded batch; all padded lengths are multiples of it
 
 
-class Task(TakesStrings, LowRankAdaptation, HasPreprocessor, keras.Model):
+class Task(
+    TakesStrings,
+    LowRankAdaptation,
+    KerasMethods,
+    RematerializedByEncoder,
+    HasPreprocessor,
+    keras.Model,
+):
     """Model made of an encoder, a head and, if it takes texts, a preprocessor.
 
     The constructor makes all weights.
@@ -45,21 +54,34 @@ class Task(TakesStrings, LowRankAdaptation, HasPreprocessor, keras.Model):
         self.preprocessor = preprocessor
         self.built = True
 
-    def part(self, layer: type, *args: Any, name: str) -> Any:
-        """Makes and builds a layer of the head, with the encoder's configuration."""
+    def part(self, layer: type, *args: Any, name: str, per_token: bool | None = None) -> Any:
+        """Makes and builds a layer of the head, with the encoder's configuration.
+
+        Args:
+            layer: class of the layer.
+            *args: arguments of the layer after the configuration.
+            name: name of the layer.
+            per_token: whether the input has a vector for each token; by default, as the outputs of
+                the model.
+        """
         part = layer(self.config, *args, name=name, dtype=self.dtype_policy)
-        part.build()
+        per_token = self.per_token if per_token is None else per_token
+        part.build((None, *[None] * per_token, self.config.hidden_size))
         return part
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments; encoder and preprocessor are serialized."""
+        """Returns the constructor's arguments and, if there are any, the quantized layers.
+
+        Encoder and preprocessor are serialized.
+        """
         serialize = keras.saving.serialize_keras_object
-        return {
+        config = {
             **super().get_config(),
             "encoder": serialize(self.encoder),
             "preprocessor": serialize(self.preprocessor),
             **arguments_of(self),
         }
+        return add_policies(config, self._head_layers())
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
@@ -70,7 +92,15 @@ class Task(TakesStrings, LowRankAdaptation, HasPreprocessor, keras.Model):
             else value
             for key, value in config.items()
         }
-        return cls(**values)
+        policies = values.pop(KEY, None)
+        model = cls(**values)
+        quantize_layers(model._head_layers(), policies)
+        return model
+
+    def _head_layers(self) -> list[Any]:
+        """Returns all layers that are not in the encoder."""
+        layers = set(self.encoder._flatten_layers())
+        return [layer for layer in self._flatten_layers() if layer not in layers]
 
     def get_build_config(self) -> None:
         """Returns None: the constructor builds the model."""

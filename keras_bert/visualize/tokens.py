@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError
-from keras_bert.layers.encoder import INPUTS
+from keras_bert.layers.configured import INPUTS
 
 
 class Token(NamedTuple):

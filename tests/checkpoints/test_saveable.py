@@ -92,7 +92,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 @pytest.mark.parametrize(("make", "message"), REFUSED.values(), ids=REFUSED)
 def test_another_model_is_refused_before_anything_is_written(make, message, tmp_path):
     model = make()

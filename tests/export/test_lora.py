@@ -12,7 +12,6 @@ from .conftest import make_model, random_ids
 from .test_formats import FORMATS
 
 FACTOR = "lora_kernel"
-pytestmark = pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 
 
 def adapted(preprocessor, quantize=None):

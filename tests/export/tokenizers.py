@@ -30,7 +30,7 @@ import keras_bert as kb
 from keras_bert.export._onnx import text_input as onnx_text
 from keras_bert.export._tflite.metadata import READERS, with_metadata
 from keras_bert.export.process import running
-from keras_bert.layers.encoder import INPUTS
+from keras_bert.layers.configured import INPUTS
 from keras_bert.tasks.embedder import TextEmbedder
 from keras_bert.text.byte_pair.tokenizer import BytePair
 from keras_bert.text.byte_pair.training import SPECIAL_TOKENS

@@ -15,7 +15,6 @@ from tests.marks import others_slow
 
 RECIPE = Recipe(epochs=4, batch_size=8, learning_rate=2e-2, lora_rank=2)
 FACTORS = ("lora_kernel_a", "lora_kernel_b")
-pytestmark = pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 
 
 def values(model):

@@ -1,7 +1,6 @@
 import json
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 
@@ -174,22 +173,6 @@ def test_gradients_of_repeated_tokens_equal_the_dense_ones():
             encoder.embeddings.token_embedding.assign(moved)
         numeric = (losses[0] - losses[1]) / (2 * step)
         assert float(gradient[row, column]) == pytest.approx(numeric, rel=2e-2, abs=2e-2)
-
-
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_mixed_precision_stays_near_float32(policy):
-    encoder, inputs = random_encoder(), padded_batch()
-    for variable in encoder.weights:  # of the size that training gives
-        variable.assign(np.asarray(variable) * 0.2)
-    mixed = kb.Encoder(encoder.config, dtype=policy)
-    for target, source in zip(mixed.weights, encoder.weights, strict=True):
-        target.assign(source)
-    output = mixed(inputs)["sequence_output"]
-    assert keras.backend.standardize_dtype(output.dtype) == policy.removeprefix("mixed_")
-    difference = np.asarray(output, "float32") - np.asarray(encoder(inputs)["sequence_output"])
-    mask = inputs["padding_mask"][..., None]
-    assert np.isfinite(difference).all()
-    assert np.abs(difference * mask).max() < (0.02 if policy == "mixed_float16" else 0.15)
 
 
 def test_too_long_a_sequence_is_refused():

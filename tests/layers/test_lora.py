@@ -538,9 +538,6 @@ def test_mixed_precision_does_not_round_what_is_saved(tmp_path):
 # Kernels of int8
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
-
-
 def quantized(**changes):
     model = classifier(**changes)
     model.quantize("int8")

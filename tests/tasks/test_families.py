@@ -25,31 +25,6 @@ def batch(model):
     return {"token_ids": ids.astype("int32"), "padding_mask": mask.astype("int32")}
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_keras_file(folder, tmp_path):
-    model = classifier(folder)
-    model.save(tmp_path / "m.keras")
-    loaded = keras.models.load_model(tmp_path / "m.keras")
-    assert loaded.config == model.config
-    assert np.array_equal(loaded(batch(model)), model(batch(model)))
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-@pytest.mark.parametrize(
-    ("policy", "tolerance"),
-    [
-        ("mixed_float16", 5e-3),
-        pytest.param("mixed_bfloat16", 5e-2, marks=pytest.mark.slow),
-    ],
-)
-def test_mixed_precision(folder, policy, tolerance):
-    exact, mixed = classifier(folder), classifier(folder, dtype=policy)
-    mixed.set_weights(exact.get_weights())
-    inputs = batch(exact)
-    assert mixed(inputs).dtype == "float32"
-    np.testing.assert_allclose(mixed(inputs), exact(inputs), rtol=0, atol=tolerance)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_compiled_training(folder):

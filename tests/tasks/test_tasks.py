@@ -30,9 +30,10 @@ def leaves(outputs):
     return [np.asarray(value) for value in keras.tree.flatten(outputs)]
 
 
-@pytest.mark.parametrize("make", TASKS.values(), ids=TASKS)
-def test_keras_file_round_trip(make, tmp_path):
-    model, inputs = make(random_encoder()), padded_batch()
+@pytest.mark.parametrize("name", ["multi label, mean", "regression, attention", "span, dropout"])
+def test_keras_file_holds_arguments(name, tmp_path):
+    """`keras_matrix` checks the tasks with their default arguments."""
+    model, inputs = TASKS[name](random_encoder()), padded_batch()
     model.save(tmp_path / "m.keras")
     loaded = keras.models.load_model(tmp_path / "m.keras")
     for one, two in zip(leaves(model(inputs)), leaves(loaded(inputs)), strict=True):
@@ -123,14 +124,6 @@ def test_masked_lm_head_is_the_papers():
     x = x * np.asarray(norm.gamma) + np.asarray(norm.beta)
     logits = x @ np.asarray(model.encoder.embeddings.token_embedding).T
     np.testing.assert_allclose(model(inputs), logits + np.asarray(model.head.bias), atol=3e-5)
-
-
-def test_logits_are_float32_under_mixed_precision():
-    config = random_encoder().config
-    model = kb.PretrainingModel(kb.Encoder(config, dtype="mixed_bfloat16"))
-    assert model.masked_lm.compute_dtype == "bfloat16"
-    for logits in model(padded_batch()).values():
-        assert keras.backend.standardize_dtype(logits.dtype) == "float32"
 
 
 def test_multiple_choice_scores_each_choice_by_itself(tmp_path):
