@@ -57,9 +57,8 @@ def divide(inputs: Mapping[str, Any], window_length: int) -> tuple[dict[str, Any
     """
     token_ids = inputs["token_ids"]
     stride, size = _stride(window_length), ops.shape(token_ids)[1]
-    beyond = size - window_length
-    beyond = max(beyond, 0) if isinstance(size, int) else ops.maximum(beyond, 0)
-    length, count = size - beyond, 1 + (beyond + stride - 1) // stride
+    length = ops.shape(token_ids[:, :window_length])[1]
+    count = 1 + (size - length + stride - 1) // stride
 
     position = ops.arange(length, dtype="int32")  # [L]
     begin = stride * ops.expand_dims(ops.arange(count, dtype="int32"), 1)  # [W, 1]
@@ -70,17 +69,18 @@ def divide(inputs: Mapping[str, Any], window_length: int) -> tuple[dict[str, Any
     mask = ops.ones_like(token_ids) if mask is None else ops.cast(mask, "int32")
     last = ops.sum(mask, axis=1, keepdims=True) - 1  # [B, 1]
     at_last = ops.arange(size, dtype="int32") == last
-    separator = ops.sum(ops.where(at_last, token_ids, 0), axis=1)[:, None, None]
+    separator = ops.sum(ops.where(at_last, token_ids, 0), axis=1, keepdims=True)  # [B, 1]
     # Number of the text's tokens in each window and in the windows after it, [B, W].
     rest = last - 1 - ops.transpose(begin)
     is_window = (ops.transpose(begin) == 0) | (rest > window_length - 2 - stride)
-    end = 1 + ops.minimum(rest, length - 2)[..., None]  # position of the separator, [B, W, 1]
-    inside = is_window[..., None] & (position <= end)  # [B, W, L]
+    # The converter to TFLite knows `expand_dims`, but not an index with None.
+    end = ops.expand_dims(1 + ops.minimum(rest, length - 2), -1)  # of the separator, [B, W, 1]
+    inside = ops.expand_dims(is_window, -1) & (position <= end)  # [B, W, L]
 
     def framed(ids: Any) -> Any:
         return ops.take(ids, source, axis=1)
 
-    parts = {"token_ids": ops.where(position == end, separator, framed(token_ids))}
+    parts = {"token_ids": ops.where(position == end, ops.expand_dims(separator, -1), framed(token_ids))}
     if inputs.get("segment_ids") is not None:
         parts["segment_ids"] = framed(inputs["segment_ids"])
     parts = {name: ops.where(inside, ids, 0) for name, ids in parts.items()}

@@ -138,13 +138,16 @@ class Task(TakesStrings, LowRankAdaptation, HasPreprocessor, keras.Model):
         return 1
 
     def warn_of_cut_texts(self, *rows: Rows) -> None:
-        """Logs one warning if texts or pairs of some rows were cut: how many of how many."""
+        """Logs one warning if texts or pairs of some rows were cut."""
         cut, count = sum(part.cut for part in rows), sum(len(part) for part in rows)
+        self.warn_of_cut(cut, count, pairs=rows[0].pairs)
+
+    def warn_of_cut(self, cut: int, count: int, *, pairs: bool = False) -> None:
+        """Logs a warning that `cut` of `count` texts or pairs were cut, unless `cut` is 0."""
         if not cut:
             return
-        what = "pairs" if rows[0].pairs else "texts"
-        are = "is" if cut == 1 else "are"
-        limit, advice = self._limit_of_texts(rows[0].pairs)
+        what, are = "pairs" if pairs else "texts", "is" if cut == 1 else "are"
+        limit, advice = self._limit_of_texts(pairs)
         logger.warning(
             "%d of %d %s %s longer than %s and %s cut%s", cut, count, what, are, limit, are, advice
         )
