@@ -195,6 +195,11 @@ class TextTask(Task):
         self.windows = windows
         self.max_windows = max_windows
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in ("preprocessor", "windows"):  # compiled steps have the earlier windows
+            self.train_function = self.test_function = self.predict_function = None
+
     @property
     def window_length(self) -> int:
         """Largest number of tokens that the encoder reads at once."""
