@@ -80,7 +80,9 @@ def divide(inputs: Mapping[str, Any], window_length: int) -> tuple[dict[str, Any
     def framed(ids: Any) -> Any:
         return ops.take(ids, source, axis=1)
 
-    parts = {"token_ids": ops.where(position == end, ops.expand_dims(separator, -1), framed(token_ids))}
+    parts = {
+        "token_ids": ops.where(position == end, ops.expand_dims(separator, -1), framed(token_ids))
+    }
     if inputs.get("segment_ids") is not None:
         parts["segment_ids"] = framed(inputs["segment_ids"])
     parts = {name: ops.where(inside, ids, 0) for name, ids in parts.items()}

@@ -254,9 +254,7 @@ def zero_shot(
     pairs = ([text for text in texts for _ in names], hypotheses * len(texts))
     rows = model.rows(pairs)
     model.warn_of_cut_texts(rows)
-    logits = np.reshape(
-        model.predict_rows(rows, batch_size), (-1, len(names), model.num_labels)
-    )
+    logits = np.reshape(model.predict_rows(rows, batch_size), (-1, len(names), model.num_labels))
     if multi_label or len(names) == 1:
         both = ops.softmax(logits[..., [contradiction, entailment]], axis=-1)
         scores = ops.convert_to_numpy(both)[..., 1]

@@ -11,8 +11,8 @@ import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError
-from keras_bert.layers.configured import HasPreprocessor, arguments_of
 from keras_bert.layers import windows as text_windows
+from keras_bert.layers.configured import HasPreprocessor, arguments_of
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import TextPooling
 from keras_bert.layers.lora import LowRankAdaptation
@@ -222,12 +222,16 @@ class TextTask(Task):
 
     def vectors(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """Returns the vectors `[B, H]` of texts from the encoder's inputs `[B, T]`."""
-        size, is_window = inputs["token_ids"].shape[1], None
-        if self.windows is not None and (size is None or size > self.window_length):
-            inputs, is_window = text_windows.divide(inputs, self.window_length)
-        outputs = self.encoder(inputs, training=training)
-        x = self.text_pooling(outputs, padding_mask(inputs))
-        return x if is_window is None else text_windows.pool(x, is_window, self.windows)
+
+        def pooled(inputs: Mapping[str, Any]) -> Any:
+            outputs = self.encoder(inputs, training=training)
+            return self.text_pooling(outputs, padding_mask(inputs))
+
+        size = inputs["token_ids"].shape[1]
+        if self.windows is None or (size is not None and size <= self.window_length):
+            return pooled(inputs)
+        parts, is_window = text_windows.divide(inputs, self.window_length)
+        return text_windows.pool(pooled(parts), is_window, self.windows)
 
     def windows_of(self, length: int) -> int:
         """Returns the number of windows into which the model divides a row of `length` tokens."""
@@ -270,7 +274,6 @@ class TextTask(Task):
             return limit, f"; set windows='mean'{longer}."
         length = f"{self.window_length} tokens"
         return f"{self.max_windows} windows of {length}", "; set a larger max_windows."
-
 
 
 def check_pooler(encoder: Encoder, task: str) -> None:

@@ -55,7 +55,9 @@ def test_an_onnx_file_reads_texts_in_windows(tmp_path):
     model = windowed("mean")
     export.onnx(model, tmp_path / "a.onnx", text=True)
     with running(tmp_path / "a.onnx") as process:
-        found = process.run("serving_default", {"text": np.array([t.encode() for t in TEXTS], object)})
+        found = process.run(
+            "serving_default", {"text": np.array([t.encode() for t in TEXTS], object)}
+        )
     np.testing.assert_allclose(found["logits"], model.predict(TEXTS, verbose=0), rtol=0, atol=1e-4)
 
 

@@ -140,8 +140,7 @@ def test_fit_learns_from_the_end_of_long_texts():
     assert accuracy(None) < 0.8
 
 
-def test_jax_and_tensorflow_divide_alike():
-    """With static shapes, as on JAX, under XLA."""
+def test_xla_computes_windows():
     model, texts = classifier("max"), texts_of()
     inputs = dict(model.text_preprocessor(texts))
     compiled = tf.function(model, jit_compile=True)
