@@ -53,7 +53,8 @@ def accuracy(windows: str | None, seed: int, train: int, test: int) -> float:
     rng = np.random.default_rng(seed)
     examples = documents(rng, train + test)
     keras.utils.set_random_seed(seed)
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *FILLERS, *sum(SIGNALS.values(), [])]
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *FILLERS]
+    tokens += [word for words in SIGNALS.values() for word in words]
     encoder = kb.Encoder(
         kb.EncoderConfig(
             vocabulary_size=len(tokens),

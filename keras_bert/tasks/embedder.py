@@ -199,7 +199,8 @@ class TextEmbedder(TextTask):
                 f"There are {' and '.join(str(len(column)) for column in columns)} texts, but "
                 "pairs need as many second texts as first ones."
             )
-        vectors = self.encode([text for group in zip(*columns) for text in group], batch_size)
+        groups = zip(*columns, strict=True)
+        vectors = self.encode([text for group in groups for text in group], batch_size)
         return self.predictions(vectors.reshape(-1, len(columns), vectors.shape[1]))
 
     def predictions(self, vectors: np.ndarray) -> list[dict[str, Any]]:

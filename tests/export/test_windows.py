@@ -23,8 +23,10 @@ def windowed(windows="max", **arguments):
     return make_model(arguments=arguments, preprocessor=preprocessor())
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("windows", others_slow(["max", "mean"]))
+@pytest.mark.parametrize(
+    ("kind", "windows"),
+    others_slow([(kind, windows) for kind in FORMATS for windows in ("max", "mean")]),
+)
 def test_ids_of_any_length(kind, windows, tmp_path):
     write, load = FORMATS[kind]
     model = windowed(windows)
@@ -48,6 +50,7 @@ def test_a_saved_model_reads_texts_in_windows(tmp_path):
     np.testing.assert_allclose(found["scores"], scores, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_onnx_file_reads_texts_in_windows(tmp_path):
     pytest.importorskip("onnxruntime_extensions")
     from keras_bert.export.process import running
@@ -68,6 +71,7 @@ def test_tflite_refuses_to_cut_texts(option, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_tflite_file_of_fixed_length(tmp_path):
     model = windowed(max_windows=4)
     with pytest.raises(kb.InputError, match="takes 1 to 46 tokens"):
