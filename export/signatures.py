@@ -237,7 +237,7 @@ def ids_of(model: Any, texts: Any, length: int | None = None) -> dict[str, np.nd
     if isinstance(texts, Mapping):
         ids = filled_up(_given(texts), length)
     else:
-        preprocessor = getattr(model, "preprocessor", None)
+        preprocessor = getattr(model, "text_preprocessor", None)
         if preprocessor is None:
             raise InputError(
                 f"This {type(model).__name__} has no preprocessor, so it cannot take texts; give "
@@ -249,6 +249,12 @@ def ids_of(model: Any, texts: Any, length: int | None = None) -> dict[str, np.nd
     if not len(ids["token_ids"]):
         raise InputError("There are no texts; give at least one.")
     return ids
+
+
+def longest_input(model: Any) -> int:
+    """Returns the largest number of tokens T that the model's inputs `[N, T]` can have."""
+    reads_windows = getattr(model, "windows", None) is not None
+    return model.text_length if reads_windows else model.config.max_positions
 
 
 def set_length(model: Any, length: int | None) -> None:

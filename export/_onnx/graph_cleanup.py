@@ -167,6 +167,8 @@ def with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
     logging.getLogger(symbolic_shape_infer.__name__).setLevel(logging.ERROR)
     # `infer_shapes` would leave a file in the working directory if a shape is unknown.
     inference = symbolic_shape_infer.SymbolicShapeInference(_LARGEST, True, False, 0)
+    # The library does not know the operator `ReduceMax`, whose shapes are like `ReduceMean`'s.
+    inference.dispatcher_["ReduceMax"] = inference._infer_ReduceMean
     inference._preprocess(known)
     while inference.run_:
         inference._infer_impl()

@@ -84,7 +84,7 @@ def compare_texts(model: Any, from_ids: Run, path: str | os.PathLike) -> None:
     """
     tried = [*_TEXTS, _long_word(model.preprocessor.tokenizer)]
     texts = np.array([text.encode() for text in tried], object)
-    ids = {name: np.asarray(value) for name, value in model.preprocessor(tried).items()}
+    ids = {name: np.asarray(value) for name, value in model.text_preprocessor(tried).items()}
     with explaining("Running the ONNX file on texts"), running(path) as process:
         read = process.run(runtime.SIGNATURE, {"text": texts})["token_ids"]
         same = (read == ids["token_ids"][:, : read.shape[1]]).all(axis=1)
@@ -198,7 +198,7 @@ def check_text(model: Any) -> None:
 
 def reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
     """Makes nodes that convert `text` `[batch]` to ids, int32 `[batch, T]`, and their constants."""
-    preprocessor = model.preprocessor
+    preprocessor = model.text_preprocessor
     vocabulary, length = preprocessor.vocabulary, preprocessor.sequence_length
     node = helper.make_node
     body = helper.make_graph(

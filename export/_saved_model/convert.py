@@ -18,6 +18,7 @@ from keras_bert.errors import InputError
 from keras_bert.export._saved_model.text_signatures import (
     SENTENCES,
     same,
+    takes_pairs,
     text_functions,
     text_signature,
 )
@@ -69,7 +70,8 @@ def saved_model(
         `question_answer` of a `SpanClassifier`: `question` and `context`, `[N]` string each;
         `fill_mask` of a `MaskedLanguageModel` or `PretrainingModel`: `text` `[N]` string.
 
-    A model without preprocessor has only `ids`. Outputs are float32 unless another type is named:
+    A model without preprocessor has only `ids`, and a model with `windows` has no `text_pair`.
+    Outputs are float32 unless another type is named:
         `SequenceClassifier`: `logits`, `scores` `[N, L]`; `labels` `[N, L]` string, the label of
             each score; for single labels also `label` `[N]` string, the best label. Only
             signatures that take text have string outputs. A regression has no string output.
@@ -94,8 +96,9 @@ def saved_model(
         `MultipleChoice`: `logits` `[N]`, one for each pair of a text and a choice.
 
     The entities' texts and the questions' contexts may have any length, because they are divided
-    into windows, as in Keras. For all other outputs, a text is cut to `sequence_length` tokens. If
-    a signature takes text, T is the number of tokens of the longest text.
+    into windows, as in Keras. So may the texts of a model with `windows`, up to `max_windows`
+    windows. For all other outputs, a text is cut to `sequence_length` tokens. If a signature takes
+    text, T is the number of tokens of the longest text.
 
     A process that loads the SavedModel needs TensorFlow and `import tensorflow_text`. TensorFlow
     Serving replays the requests of `assets.extra/tf_serving_warmup_requests` when it loads the
@@ -174,10 +177,9 @@ def check_arguments(
 
 def _requests(model: Any) -> list[tuple[str, dict[str, list[str]]]]:
     """Makes a request for each signature that takes texts."""
-    requests = [
-        ("serving_default", {"text": SENTENCES}),
-        ("text_pair", {"text": SENTENCES, "text_pair": SENTENCES}),
-    ]
+    requests = [("serving_default", {"text": SENTENCES})]
+    if takes_pairs(model):
+        requests.append(("text_pair", {"text": SENTENCES, "text_pair": SENTENCES}))
     own = text_signature(model)
     if own is not None and own.name != "serving_default":
         requests.append((own.name, dict(zip(own.inputs, own.sample(model), strict=True))))
@@ -208,7 +210,7 @@ def _check(model: Any, path: Path, names: Mapping[str, str], top_k: int) -> None
 
     check(model, "SavedModel", run_ids, FLOAT32_TOLERANCE)
     if "serving_default" in signatures:
-        ids = without_padding(model.preprocessor(SENTENCES))
+        ids = without_padding(model.text_preprocessor(SENTENCES))
         expected, mask = reference(model, ids), ids["padding_mask"].numpy()
         with explaining("Running the SavedModel on text"):
             actual = run("serving_default", {"text": SENTENCES})

@@ -56,18 +56,23 @@ def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
     names, task = input_names(model), outputs_of(model)
 
     def answer(*texts: tf.Tensor) -> Tensors:
-        inputs = without_padding(model.preprocessor(texts if len(texts) > 1 else texts[0]))
+        texts_of_model = texts if len(texts) > 1 else texts[0]
+        inputs = without_padding(model.text_preprocessor(texts_of_model))
         outputs = ids(*(inputs[name] for name in names))
         return outputs | task.strings(model, outputs)
 
-    functions = {
-        "serving_default": text_function(answer, ("text",)),
-        "text_pair": text_function(answer, ("text", "text_pair")),
-    }
+    functions = {"serving_default": text_function(answer, ("text",))}
+    if takes_pairs(model):
+        functions["text_pair"] = text_function(answer, ("text", "text_pair"))
     own = text_signature(model)
     if own is not None:
         functions[own.name] = text_function(own.graph(model, ids, top_k), own.inputs)
     return functions
+
+
+def takes_pairs(model: Any) -> bool:
+    """Returns whether a model has the signature `text_pair`: whether it reads no windows."""
+    return getattr(model, "windows", None) is None
 
 
 def text_function(graph: Callable[..., Tensors], names: Sequence[str]) -> Any:

@@ -37,7 +37,14 @@ from keras_bert.export.artifact_checks import (
 )
 from keras_bert.export.formats import TFLITE
 from keras_bert.export.quantization import TOLERANCES, check_quantization
-from keras_bert.export.signatures import Arrays, Weights, ids_function, ids_of, outputs_of
+from keras_bert.export.signatures import (
+    Arrays,
+    Weights,
+    ids_function,
+    ids_of,
+    longest_input,
+    outputs_of,
+)
 from keras_bert.layers.configured import INPUTS
 
 _ROWS_CHECKED = 8
@@ -172,7 +179,14 @@ def check_arguments(
             "metadata is for programs that tokenize texts and give the file ids, so the file "
             "cannot take texts itself; leave out `text` or `metadata`."
         )
-    longest = model.config.max_positions
+    option = "text" if text else "metadata" if metadata else None
+    if option and getattr(model, "windows", None) is not None:
+        raise InputError(
+            f"This {type(model).__name__} reads long texts in windows, but a TFLite file with "
+            f"`{option}` would cut them; leave out `{option}` and give the file ids, or take the "
+            "SavedModel."
+        )
+    longest = longest_input(model)
     if sequence_length is not None and not 1 <= sequence_length <= longest:
         raise InputError(
             f"sequence_length is {sequence_length}, but this model takes 1 to {longest} tokens."

@@ -309,15 +309,17 @@ def _own_limits(model: keras.Model, task: str) -> list[str]:
     limits = []
     preprocessor = model.preprocessor
     if preprocessor is not None:
-        length = preprocessor.sequence_length
-        windows = TASKS[task].windows
-        limits.append(
-            f"Texts of more than {length} tokens, special tokens included, are "
-            + ("divided into windows of that length." if windows else "cut.")
-        )
+        length, pooling = preprocessor.sequence_length, getattr(model, "windows", None)
+        done = "divided into windows of that length." if TASKS[task].windows else "cut."
+        if pooling is not None:
+            done = (
+                f"divided into at most {model.max_windows} windows of that length; the {pooling} "
+                "of the windows' vectors stands for the text."
+            )
+        limits.append(f"Texts of more than {length} tokens, special tokens included, are {done}")
         if getattr(preprocessor.tokenizer, "lowercase", False):
             limits.append("Texts are lowercased, so `Turkey` and `turkey` are the same word.")
-    if model.config.position_input:
+    if model.config.position_input and getattr(model, "windows", None) is None:
         limits.append(
             f"The encoder has {model.config.max_positions} positions; texts cannot be longer."
         )

@@ -266,7 +266,7 @@ def check_expressible(
     if "embedding_size" in fixed:
         fixed["embedding_size"] = (config.hidden_size,)
     pooling = "pooled" if needs_pooler(task, config.family) else "first"
-    head = {"pooling": (pooling,)} | dict(head)
+    head = {"pooling": (pooling,), "windows": (None,)} | dict(head)
     for owner, allowed in ((config, fixed | dict(encoder)), (model, head)):
         for name, values in allowed.items():
             value = getattr(owner, name, values[0])

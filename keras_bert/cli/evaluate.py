@@ -74,6 +74,7 @@ def command(
     use_scores(tuned, examples)
     examples = usable(examples, tuned, options["on_error"])
     job, rows, outputs = evaluation.outputs_of(tuned, examples, batch_size, labeled=True)
+    tuned.warn_of_cut_texts(rows)
     metrics = job.measure(tuned, examples, rows, outputs)
     measured: dict[str, Any] = {"examples": len(examples), **without_nan(metrics)}
     if report or confusion:

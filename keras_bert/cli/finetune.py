@@ -51,6 +51,18 @@ _HEAD = (
         "pooling of an embedder, such as a directory of sentence-transformers. For other models, "
         "it is the encoder's pooler, if there is one, for classify, and mean for similarity.",
     ),
+    click.option(
+        "--windows",
+        type=click.Choice(["mean", "max"]),
+        help="classify, similarity: divide long texts into windows of --sequence-length tokens, "
+        "and take the mean or the maximum of their vectors. By default, long texts are cut.",
+    ),
+    click.option(
+        "--max-windows",
+        type=click.IntRange(1),
+        metavar="NUMBER",
+        help="classify, similarity: largest number of windows of a text; by default 32.",
+    ),
     click.option("--crf", is_flag=True, help="tag: choose all tags of a text together, by a CRF."),
     click.option(
         "--continue-labels",

@@ -44,7 +44,9 @@ def _description(model: Any) -> Iterable[tuple[str, str]]:
         yield "labels", ", ".join(model.labels)
     for name, value in config.items():
         yield name, str(value)
-    yield "text format", _text_format(model.preprocessor)
+    if getattr(model, "windows", None) is not None:
+        yield "windows", f"{model.windows} of at most {model.max_windows}"
+    yield "text format", _text_format(model.text_preprocessor)
 
 
 def _text_format(preprocessor: Any) -> str:

@@ -97,7 +97,7 @@ def command(
         raise click.UsageError("Give --output and --squad-predictions two different files.")
     check_output(output, (data, model), is_predictions, overwrite)
     check_output(squad_predictions, (data, model), is_squad_predictions, overwrite)
-    from keras_bert.finetuning.evaluation import check_top_k, predict
+    from keras_bert.finetuning.evaluation import check_top_k, predictions_of
     from keras_bert.finetuning.jobs import job_of_task
     from keras_bert.finetuning.readers.questions import write_predictions
 
@@ -123,13 +123,17 @@ def command(
             yield examples.take(range(start, min(start + step, len(examples))))
 
     answers: dict[str, str] = {}
+    cut = count = 0
     with _writer(output) as write:
         for examples in inputs():
-            found = predict(tuned, examples, batch_size=batch_size, top_k=top_k)
+            found, rows = predictions_of(tuned, examples, batch_size=batch_size, top_k=top_k)
+            cut, count = cut + rows.cut, count + len(rows)
             for index, prediction in enumerate(found):
                 write({**examples.shown(index), **prediction})
                 if squad_predictions:
                     answers[examples.ids[index]] = prediction["answer"]
+    if cut:
+        tuned.warn_of_cut(cut, count, pairs=rows.pairs)
     if squad_predictions:
         write_predictions(answers, squad_predictions)
 

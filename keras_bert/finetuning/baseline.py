@@ -76,11 +76,19 @@ def frozen_vectors(model: Any, examples: TextExamples, batch_size: int = 32) -> 
     """
     with model.distribute_strategy.scope():
         embedder = TextEmbedder(
-            model.encoder, pooling="mean", normalize=False, preprocessor=model.preprocessor
+            model.encoder,
+            pooling="mean",
+            normalize=False,
+            windows=model.windows,
+            max_windows=model.max_windows,
+            preprocessor=model.preprocessor,
         )
         embedder.compile(jit_compile=False)  # compiling costs more than these few steps
     columns = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
-    vectors = [embedder.encode(column, batch_size) for column in columns]
+    vectors = [
+        np.stack(embedder.predict_rows(embedder.rows(list(column)), batch_size))
+        for column in columns
+    ]
     return vectors[0] if len(vectors) == 1 else np.asarray(pair_features(np.stack(vectors, axis=1)))
 
 

@@ -10,6 +10,7 @@ from keras_bert.families import FAMILIES, bert
 from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.jobs import job_of
 from keras_bert.finetuning.recipe import Recipe
+from keras_bert.layers.windows import text_length
 from keras_bert.tasks.registry import TASKS, task_of
 
 _UNCUT = 2**30  # a length that cuts no text
@@ -93,9 +94,12 @@ def resolve(recipe: Recipe, model: Any, train: Examples) -> tuple[Recipe, list[C
         facts.chosen[name] = value
         choices.append(Choice(name, value, reason))
     if facts.chosen["sequence_length"] is not None:
-        choices[0] = choices[0]._replace(reason=f"{choices[0].reason}; {_cut_texts(facts)}")
+        choices[0] = choices[0]._replace(reason=f"{choices[0].reason}; {_longer_texts(facts)}")
     if hasattr(model, "pooling"):
         choices.append(Choice("pooling", model.pooling, _POOLINGS[model.pooling]))
+    if getattr(model, "windows", None) is not None:
+        reason = f"the {model.windows} of the vectors of at most {model.max_windows} windows"
+        choices.append(Choice("windows", model.windows, reason))
     return Recipe(**dict(recipe) | facts.chosen), choices
 
 
@@ -112,23 +116,39 @@ def _sequence_length(facts: _Facts) -> tuple[int | None, str]:
     return length, f"99 % of {count:,} texts have at most {usual} tokens"
 
 
-def _cut_texts(facts: _Facts) -> str:
-    longer = int((facts.lengths > facts.chosen["sequence_length"]).sum())
+def _longer_texts(facts: _Facts) -> str:
+    length, model = facts.chosen["sequence_length"], facts.model
+    longer = int((facts.lengths > length).sum())
     if not longer:
         return "no text is longer"
-    done = "read in windows" if TASKS[facts.task].windows else "cut"
-    return f"{longer:,} of {len(facts.lengths):,} are longer and are {done}"
+    sentence = f"{longer:,} of {len(facts.lengths):,} are longer and are"
+    if TASKS[facts.task].windows:
+        return f"{sentence} read in windows"
+    if getattr(model, "windows", None) is None:
+        return f"{sentence} cut"
+    cut = int((facts.lengths > text_length(length, model.max_windows)).sum())
+    rest = f", {cut:,} of them cut to {model.max_windows} windows" if cut else ""
+    return f"{sentence} read in windows{rest}"
 
 
 def _batch_size(facts: _Facts) -> tuple[int, str]:
     devices = facts.model.distribute_strategy.num_replicas_in_sync
     least = devices * facts.recipe.gradient_accumulation_steps
     size, reason = 32, "as in the BERT paper"
-    if (facts.chosen["sequence_length"] or 0) > _LONG:
+    if _usual_length(facts) > _LONG:
         size, reason = 16, f"as in the BERT paper, for more than {_LONG} tokens"
     if size < least:
         return least, "one example for each micro-batch of each device"
     return size, reason
+
+
+def _usual_length(facts: _Facts) -> int:
+    """Returns the number of tokens in an example, except for the longest 1 % with windows."""
+    length = facts.chosen["sequence_length"] or 0
+    if getattr(facts.model, "windows", None) is None or not length:
+        return length
+    usual = int(np.percentile(facts.lengths, 99, method="inverted_cdf"))
+    return max(length, min(usual, text_length(length, facts.model.max_windows)))
 
 
 def _epochs(facts: _Facts) -> tuple[int, str]:

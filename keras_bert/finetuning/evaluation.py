@@ -41,6 +41,7 @@ def evaluate(
         0.93
     """
     job, rows, outputs = outputs_of(model, examples, batch_size, labeled=True, run=run)
+    model.warn_of_cut_texts(rows)
     return job.measure(model, examples, rows, outputs)
 
 
@@ -67,10 +68,19 @@ def predict(
         >>> predict(model, TextExamples.from_lines(["a fine film"]))
         [{'label': 'good', 'score': 0.98}]
     """
+    predictions, rows = predictions_of(model, examples, batch_size=batch_size, top_k=top_k)
+    model.warn_of_cut_texts(rows)
+    return predictions
+
+
+def predictions_of(
+    model: Any, examples: Examples, *, batch_size: int = 32, top_k: int | None = 1
+) -> tuple[list[dict[str, Any]], Rows]:
+    """Returns the result of `predict`, and the rows that the examples became."""
     check_top_k(model, top_k)
     job, rows, outputs = outputs_of(model, examples, batch_size)
     options = {} if top_k == 1 else {"top_k": top_k}
-    return job.predict(model, examples, rows, outputs, **options)
+    return job.predict(model, examples, rows, outputs, **options), rows
 
 
 def check_top_k(model: Any, top_k: int | None) -> None:
@@ -168,6 +178,7 @@ def report(
     """
     check_labels_given(model)
     job, rows, outputs = outputs_of(model, examples, batch_size, labeled=True)
+    model.warn_of_cut_texts(rows)
     metrics = job.measure(model, examples, rows, outputs)
     predictions = job.predict(model, examples, rows, outputs)
     return report_of(model, examples, metrics, predictions, most_confused)

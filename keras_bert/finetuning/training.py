@@ -77,7 +77,7 @@ def fine_tune(
 
     The model's preprocessor gets the recipe's `sequence_length`. If the result looks wrong, a
     warning says what to change: for example, if the training stopped too early, or the result is
-    below the frozen baseline.
+    below the frozen baseline. If texts are cut, a warning says how many of how many.
 
     Returns:
         Number of the best epoch, its metrics, the loss and metrics of every epoch, and the metrics
@@ -116,6 +116,8 @@ def fine_tune(
         None if examples is None else _Split.of(job, model, examples)
         for examples in (validation, test)
     )
+    all_splits = (train_split, validation_split, test_split)
+    model.warn_of_cut_texts(*(split.rows for split in all_splits if split is not None))
     weights = job.weights(model, train, train_split.targets, recipe)
     given: dict[str, Any] = {"training": train, "validation": validation, "test": test}
     splits = {name: examples for name, examples in given.items() if examples is not None}

@@ -67,6 +67,13 @@ class HasPreprocessor:
     So replacing the preprocessor leaves no trace, and XLA, which has no strings, compiles the rest.
     """
 
+    preprocessor: Any
+
+    @property
+    def text_preprocessor(self) -> Any:
+        """The preprocessor that makes the model's inputs of texts, or None."""
+        return self.preprocessor
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "preprocessor":
             object.__setattr__(self, name, value)

@@ -12,13 +12,13 @@ from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead, TextPooling
 from keras_bert.tasks.strings import label_ids
-from keras_bert.tasks.task import Task, padding_mask, resolve_labels
+from keras_bert.tasks.task import TextTask, resolve_labels
 
 PROBLEM_TYPES = ("single_label", "multi_label", "regression")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class SequenceClassifier(Task):
+class SequenceClassifier(TextTask):
     """An encoder with a linear layer on one vector per text (BERT, section 4.1).
 
     If the encoder's configuration has a `classifier_activation`, the head has a dense layer, unless
@@ -35,7 +35,8 @@ class SequenceClassifier(Task):
             "pooled", or "first" if the encoder has no pooler or has a `classifier_activation`.
         dropout: dropout rate before the linear layer; None means the encoder's
             `classifier_dropout`.
-        **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+        **kwargs: `windows` and `max_windows`, for long texts, see `TextTask`; `preprocessor`,
+            `name` and `dtype`, see `Task`.
 
     Raises:
         InputError: if `problem_type` or `pooling` is unknown, or the labels are not valid.
@@ -48,7 +49,15 @@ class SequenceClassifier(Task):
         TensorShape([2, 2])
     """
 
-    arguments = ("num_labels", "labels", "problem_type", "pooling", "dropout")
+    arguments = (
+        "num_labels",
+        "labels",
+        "problem_type",
+        "pooling",
+        "dropout",
+        "windows",
+        "max_windows",
+    )
 
     def __init__(
         self,
@@ -81,8 +90,7 @@ class SequenceClassifier(Task):
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """Returns logits `[B, num_labels]` float32 of the encoder's inputs."""
-        outputs = self.encoder(inputs, training=training)
-        return self.head(self.text_pooling(outputs, padding_mask(inputs)), training=training)
+        return self.head(self.vectors(inputs, training), training=training)
 
     def targets_of(self, y: Any) -> Any:
         """Returns targets for Keras, with ids in place of the names of labels.
@@ -123,7 +131,7 @@ class SequenceClassifier(Task):
 
         Args:
             texts: a list of N strings, or a tuple of two such lists for pairs.
-            batch_size: texts per step.
+            batch_size: texts per step or, with `windows`, windows per step.
             top_k: number of labels in `scores`; None means all labels. With 1, "single_label" has
                 no `scores`, and "multi_label" has the scores of all labels in the order of their
                 ids.
@@ -145,7 +153,9 @@ class SequenceClassifier(Task):
             [{'label': 'good', 'score': 0.98, 'scores': {'good': 0.98, 'bad': 0.02}}]
         """
         self.check_top_k(top_k)
-        return self.predictions(self.predict_rows(self.rows(texts), batch_size), top_k)
+        rows = self.rows(texts)
+        self.warn_of_cut_texts(rows)
+        return self.predictions(self.predict_rows(rows, batch_size), top_k)
 
     def check_top_k(self, top_k: int | None) -> None:
         """Checks the argument `top_k` of `predict_text`.
@@ -241,9 +251,9 @@ def zero_shot(
     texts = [texts] if isinstance(texts, str) else list(texts)
     hypotheses = [hypothesis.replace("{}", name) for name in names]
     pairs = ([text for text in texts for _ in names], hypotheses * len(texts))
-    logits = np.reshape(
-        model.predict_rows(model.rows(pairs), batch_size), (-1, len(names), model.num_labels)
-    )
+    rows = model.rows(pairs)
+    model.warn_of_cut_texts(rows)
+    logits = np.reshape(model.predict_rows(rows, batch_size), (-1, len(names), model.num_labels))
     if multi_label or len(names) == 1:
         both = ops.softmax(logits[..., [contradiction, entailment]], axis=-1)
         scores = ops.convert_to_numpy(both)[..., 1]

@@ -17,7 +17,7 @@ from keras_bert.tasks.embedding_losses import (
     pair_features,
     unit_length,
 )
-from keras_bert.tasks.task import Task, padding_mask, resolve_labels
+from keras_bert.tasks.task import TextTask, resolve_labels
 
 LOSSES = {
     "contrastive": ContrastiveLoss,
@@ -28,7 +28,7 @@ LOSSES = {
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TextEmbedder(Task):
+class TextEmbedder(TextTask):
     """An encoder that turns each text into one vector: Sentence-BERT's bi-encoder.
 
     Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084.
@@ -47,7 +47,8 @@ class TextEmbedder(Task):
         labels: names of the pairs' labels, by id; only for "softmax".
         score_range: lowest and highest possible similarity score; only for "cosine". Fine-tuning
             scales scores linearly: the lowest becomes a cosine of 0, the highest a cosine of 1.
-        **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+        **kwargs: `windows` and `max_windows`, for long texts, see `TextTask`; `preprocessor`,
+            `name` and `dtype`, see `Task`.
 
     Raises:
         InputError: if the pooling or the objective is unknown, or arguments contradict each
@@ -106,6 +107,8 @@ class TextEmbedder(Task):
             "objective": self.objective,
             "labels": list(self.labels) or None,
             "score_range": list(self.score_range),
+            "windows": self.windows,
+            "max_windows": self.max_windows,
         }
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
@@ -119,8 +122,7 @@ class TextEmbedder(Task):
         if grouped:
             texts, length = ops.shape(inputs["token_ids"])[1:]
             flat = {name: ops.reshape(value, (-1, length)) for name, value in inputs.items()}
-        outputs = self.encoder(flat, training=training)
-        x = ops.cast(self.text_pooling(outputs, padding_mask(flat)), "float32")
+        x = ops.cast(self.vectors(flat, training), "float32")
         if self.normalize:
             x = unit_length(x)
         return ops.reshape(x, (-1, texts, self.config.hidden_size)) if grouped else x
@@ -163,15 +165,17 @@ class TextEmbedder(Task):
         """Returns the float32 vectors `[N, H]` of N texts. Texts of similar length share a batch.
 
         Args:
-            texts: a list of N strings. A text with more tokens than the preprocessor's
-                `sequence_length` is truncated.
-            batch_size: texts per step.
+            texts: a list of N strings. A text of more than `text_length` tokens is cut, and a
+                warning says how many texts are.
+            batch_size: texts per step or, with `windows`, windows per step.
 
         Raises:
             InputError: if the model has no preprocessor.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)  # a tuple is not a pair here
-        vectors = self.predict_rows(self.rows(texts), batch_size)
+        rows = self.rows(texts)
+        self.warn_of_cut_texts(rows)
+        vectors = self.predict_rows(rows, batch_size)
         return np.reshape(vectors, (-1, self.config.hidden_size)).astype("float32")
 
     def predict_text(self, texts: Any, batch_size: int = 32) -> list[dict[str, Any]]:
@@ -189,13 +193,15 @@ class TextEmbedder(Task):
             InputError: if the model has no preprocessor, or the lists differ in length.
         """
         columns = texts if isinstance(texts, tuple) else (texts,)
+        columns = tuple([column] if isinstance(column, str) else list(column) for column in columns)
         if len({len(column) for column in columns}) > 1:
             raise InputError(
                 f"There are {' and '.join(str(len(column)) for column in columns)} texts, but "
                 "pairs need as many second texts as first ones."
             )
-        vectors = [self.encode(column, batch_size) for column in columns]
-        return self.predictions(np.stack(vectors, axis=1))
+        groups = zip(*columns, strict=True)
+        vectors = self.encode([text for group in groups for text in group], batch_size)
+        return self.predictions(vectors.reshape(-1, len(columns), vectors.shape[1]))
 
     def predictions(self, vectors: np.ndarray) -> list[dict[str, Any]]:
         """Returns the dictionaries of `predict_text` from the vectors `[N, C, H]` of N groups.

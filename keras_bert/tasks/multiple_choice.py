@@ -100,6 +100,7 @@ class MultipleChoice(Task):
         contexts, choices = _choices(texts)
         firsts = [text for text, own in zip(contexts, choices, strict=True) for _ in own]
         rows = self.rows((firsts, [choice for own in choices for choice in own]))
+        self.warn_of_cut_texts(rows)
         return self.predictions(choices, self.predict_rows(rows, batch_size))
 
     def predictions(

@@ -35,6 +35,7 @@ class TakesStrings:
     """
 
     preprocessor: Any
+    text_preprocessor: Any
     per_token: ClassVar[bool]
     reads_special_tokens: ClassVar[bool] = False
     """Whether special tokens may be written in texts, as `[MASK]` for a language model."""
@@ -94,7 +95,7 @@ class TakesStrings:
         return preprocessor(texts, allow_special_tokens=self.reads_special_tokens)
 
     def required_preprocessor(self) -> Any:
-        """Returns the preprocessor.
+        """Returns the preprocessor that makes the model's inputs of texts.
 
         Raises:
             InputError: if the model has no preprocessor.
@@ -104,7 +105,7 @@ class TakesStrings:
                 f"This {type(self).__name__} has no preprocessor, so it cannot take texts; "
                 "give it one: model.preprocessor = keras_bert.Preprocessor(...)."
             )
-        return self.preprocessor
+        return self.text_preprocessor
 
     def targets_of(self, y: Any) -> Any:
         """Returns targets for Keras, with ids in place of the names of labels.

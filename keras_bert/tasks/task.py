@@ -1,7 +1,8 @@
-"""The base class of all tasks, and checks that several tasks share."""
+"""The base classes of tasks, and checks that several tasks share."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,8 +11,10 @@ import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError
+from keras_bert.layers import windows as text_windows
 from keras_bert.layers.configured import HasPreprocessor, KerasMethods, arguments_of
 from keras_bert.layers.encoder import Encoder
+from keras_bert.layers.heads import TextPooling
 from keras_bert.layers.lora import LowRankAdaptation
 from keras_bert.layers.quantization import KEY, add_policies, quantize_layers
 from keras_bert.layers.rematerialization import RematerializedByEncoder
@@ -20,6 +23,8 @@ from keras_bert.tasks.strings import TakesStrings
 
 if TYPE_CHECKING:  # keras_bert.text needs TensorFlow, but a task does not
     from keras_bert.text.rows import Overlap, Rows
+
+logger = logging.getLogger(__name__)
 
 _SHORTEST = 16  # length of the shortest padded batch; all padded lengths are multiples of it
 
@@ -123,7 +128,7 @@ class Task(
 
         Args:
             rows: R rows.
-            batch_size: rows per step.
+            batch_size: rows per step or, if the model divides rows into windows, windows per step.
             run: function to call instead of the model, for example an exported artifact. The
                 function takes a batch of rows, `[B, T]` int32 each, and returns outputs like the
                 model's.
@@ -135,12 +140,15 @@ class Task(
         order, lengths = rows.order_by_length(), rows.lengths
         results: list[list[Any]] = []
         run = run or (lambda batch: self.predict_on_batch(self.inputs_of(batch)))
-        for first in range(0, max(len(order), 1), batch_size):
-            indices = order[first : first + batch_size]
+        first, end = 0, max(len(order), 1)
+        while first < end:
+            longest = int(lengths[order[first : first + 1]].max(initial=1))
+            size = max(batch_size // self.windows_of(longest), 1)
+            indices = order[first : first + size]
             # Each new shape may have to be compiled. So the last of several batches is filled up to
-            # `batch_size`, and at most two lengths lie between one power of two and the next.
-            missing = batch_size - len(indices) if first else 0
-            longest = int(lengths[indices].max(initial=1))
+            # `size`, and at most two lengths lie between one power of two and the next.
+            missing = size - len(indices) if first else 0
+            first += size
             multiple = max(_SHORTEST, 1 << (longest - 1).bit_length() >> 2)
             batch = rows.padded(np.pad(indices, (0, missing), "edge"), multiple)
             outputs = run(batch)
@@ -154,6 +162,148 @@ class Task(
     def inputs_of(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns the inputs of `call` for a batch of rows, `[B, T]` int32 each."""
         return batch
+
+    def windows_of(self, length: int) -> int:
+        """Returns the number of windows into which the model divides a row of `length` tokens."""
+        return 1
+
+    def warn_of_cut_texts(self, *rows: Rows) -> None:
+        """Logs one warning if texts or pairs of some rows were cut."""
+        cut, count = sum(part.cut for part in rows), sum(len(part) for part in rows)
+        self.warn_of_cut(cut, count, pairs=rows[0].pairs)
+
+    def warn_of_cut(self, cut: int, count: int, *, pairs: bool = False) -> None:
+        """Logs a warning that `cut` of `count` texts or pairs were cut, unless `cut` is 0."""
+        if not cut:
+            return
+        what, are = "pairs" if pairs else "texts", "is" if cut == 1 else "are"
+        limit, advice = self._limit_of_texts(pairs)
+        logger.warning(
+            "%d of %d %s %s longer than %s and %s cut%s", cut, count, what, are, limit, are, advice
+        )
+
+    def _limit_of_texts(self, pairs: bool) -> tuple[str, str]:
+        """Returns the length of the longest text that is not cut, and advice on longer texts."""
+        length = self.preprocessor.sequence_length
+        if length < self.config.max_positions:
+            return f"{length} tokens", "; set a larger sequence_length."
+        return f"{length} tokens", ": the encoder has no more positions."
+
+
+class TextTask(Task):
+    """Task on one vector per text. The task can read a long text in windows.
+
+    A text of more than `preprocessor.sequence_length` tokens is divided into overlapping windows of
+    this length; see `layers.windows.divide`. The text's vector is the mean or the maximum of the
+    windows' vectors. Windows need single texts, not pairs: it is not clear which text of a pair
+    should be divided.
+
+    Args:
+        encoder: the encoder.
+        windows: "mean" or "max"; or None for no windows: long texts are cut.
+        max_windows: largest number of windows of a text. A longer text is cut. None means 32.
+        **kwargs: `preprocessor`, `name` and `dtype`; see `Task`.
+
+    Raises:
+        InputError: if `windows` or `max_windows` is not valid.
+    """
+
+    text_pooling: TextPooling
+    """Layer that makes one vector of the tokens of a window; made by the subclass."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        windows: str | None = None,
+        max_windows: int | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(encoder, **kwargs)
+        max_windows = text_windows.MAX_WINDOWS if max_windows is None else max_windows
+        text_windows.check_windows(windows, max_windows)
+        self.windows = windows
+        self.max_windows = max_windows
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in ("preprocessor", "windows"):  # compiled steps have the earlier windows
+            self.train_function = self.test_function = self.predict_function = None
+
+    @property
+    def window_length(self) -> int:
+        """Largest number of tokens that the encoder reads at once."""
+        if self.preprocessor is None:
+            return self.config.max_positions
+        return self.preprocessor.sequence_length
+
+    @property
+    def text_length(self) -> int:
+        """Largest number of tokens in a text. Longer texts are cut."""
+        count = 1 if self.windows is None else self.max_windows
+        return text_windows.text_length(self.window_length, count)
+
+    @property
+    def text_preprocessor(self) -> Any:
+        """The preprocessor, with room for all windows of a text; or None."""
+        if self.preprocessor is None or self.windows is None:
+            return self.preprocessor
+        return self.preprocessor.with_length(self.text_length)
+
+    def vectors(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
+        """Returns the vectors `[B, H]` of texts from the encoder's inputs `[B, T]`."""
+
+        def pooled(inputs: Mapping[str, Any]) -> Any:
+            outputs = self.encoder(inputs, training=training)
+            return self.text_pooling(outputs, padding_mask(inputs))
+
+        size = inputs["token_ids"].shape[1]
+        if self.windows is None or (size is not None and size <= self.window_length):
+            return pooled(inputs)
+        parts, is_window = text_windows.divide(inputs, self.window_length)
+        return text_windows.pool(pooled(parts), is_window, self.windows)
+
+    def windows_of(self, length: int) -> int:
+        """Returns the number of windows into which the model divides a row of `length` tokens."""
+        if self.windows is None:
+            return 1
+        return text_windows.window_count(length, self.window_length)
+
+    def rows(self, texts: Any, *, overlap: Overlap = None, offsets: bool = False) -> Rows:
+        """Turns texts into rows, as `Task.rows`. The model divides the rows into windows.
+
+        Raises:
+            InputError: if the model has no preprocessor, or texts are pairs and the model reads
+                windows.
+        """
+        self._check_windows_of_pairs(isinstance(texts, tuple))
+        return super().rows(texts, overlap=overlap, offsets=offsets)
+
+    def inputs_of_texts(self, columns: tuple[Any, ...]) -> dict[str, Any]:
+        """Returns the inputs of `call` for columns of strings, as `TakesStrings.inputs_of_texts`.
+
+        Raises:
+            InputError: if texts are pairs and the model reads windows.
+        """
+        self._check_windows_of_pairs(len(columns) > 1)
+        return super().inputs_of_texts(columns)
+
+    def _check_windows_of_pairs(self, pairs: bool) -> None:
+        if pairs and self.windows is not None:
+            raise InputError(
+                f"windows is {self.windows!r}, but only single texts can be read in windows, not "
+                "pairs; set windows=None."
+            )
+
+    def _limit_of_texts(self, pairs: bool) -> tuple[str, str]:
+        if self.windows is None:
+            limit, advice = super()._limit_of_texts(pairs)
+            if pairs:
+                return limit, advice
+            longer = " or a larger sequence_length" if advice.startswith(";") else ""
+            return limit, f"; set windows='mean'{longer}."
+        length = f"{self.window_length} tokens"
+        return f"{self.max_windows} windows of {length}", "; set a larger max_windows."
 
 
 def check_pooler(encoder: Encoder, task: str) -> None:

@@ -49,6 +49,9 @@ class Rows:
         pad_id: token id of padding.
         longest: largest length of a row. `padded` does not pad rows beyond this length.
         group: number of consecutive rows that belong to one example (the choices of a question).
+        pairs: whether the texts are pairs.
+        cut: number of texts, or pairs, that are longer than a row and are cut, because they have no
+            windows.
     """
 
     flat: Mapping[str, np.ndarray]
@@ -57,6 +60,8 @@ class Rows:
     pad_id: int
     longest: int
     group: int = 1
+    pairs: bool = False
+    cut: int = 0
 
     def __len__(self) -> int:
         return len(self.sample_ids)
@@ -109,6 +114,7 @@ class Rows:
             flat={name: np.concatenate([part.flat[name] for part in parts]) for name in first.flat},
             splits=splits_of(np.concatenate([part.lengths for part in parts])),
             sample_ids=np.concatenate([part.sample_ids for part in parts]),
+            cut=sum(part.cut for part in parts),
         )
 
 
@@ -185,7 +191,10 @@ def arrange(
     # For every row: the index of its text, and the part of the last segment that the row shows.
     sample_ids = np.arange(len(last.splits) - 1)
     begins, kept_first = np.zeros_like(sample_ids), np.zeros_like(sample_ids)
+    cut = 0
     if overlap is None:
+        whole = np.sum([segment.lengths for segment in segments], axis=0)
+        cut = int((whole > room).sum())
         if len(segments) == 2:
             kept_first, sizes = _kept_lengths(segments[0].lengths, last.lengths, room)
         else:
@@ -227,7 +236,8 @@ def arrange(
             flat[name] = np.full(len(row), fill, values.dtype)
             flat[name][inside] = values
     sample_ids = (sample_ids + first_sample).astype(np.int32)
-    return Rows(flat, splits, sample_ids, vocabulary.pad_id, length)
+    pairs = len(segments) == 2
+    return Rows(flat, splits, sample_ids, vocabulary.pad_id, length, pairs=pairs, cut=cut)
 
 
 def _kept_lengths(

@@ -345,3 +345,29 @@ def test_masks_of_other_families(run, tmp_path, kind, family):
     result = run("fill-mask", *options, "no")
     assert result.code == 2
     assert f"There is no {mask} within the first 16 tokens" in result.errors[0]
+
+
+def test_long_texts_in_windows(run, small, tmp_path):
+    text = (
+        "text,label\n"
+        + "".join(
+            f"{'the film ' * 20}{word},{label}\n"
+            for word, label in (("good", "praise"), ("bad", "blame"))
+        )
+        * 8
+    )
+    (tmp_path / "long.csv").write_text(text)
+    options = ["--train", tmp_path / "long.csv", "--epochs", "1", "--sequence-length", "16"]
+    options += ["--windows", "max", "--max-windows", "4", "--output", tmp_path / "out"]
+    result = run("finetune", "--model", "run/model", *options)
+    assert result.code == 0, result.errors
+    model = tmp_path / "out" / "model"
+    loaded = kb.load(model)
+    assert (loaded.windows, loaded.max_windows) == ("max", 4)
+    result = run("predict", "--model", model, "--batch-size", "2", "--data", tmp_path / "long.csv")
+    assert len(json_lines(result)) == 16
+    lines = b"the " * 99 + b"\n" + b"film\n" * 3
+    result = run("predict", "--model", model, "--batch-size", "1", stdin=lines)
+    assert result.errors == [
+        "1 of 4 texts is longer than 4 windows of 16 tokens and is cut; set a larger max_windows."
+    ]

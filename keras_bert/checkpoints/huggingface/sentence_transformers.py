@@ -128,6 +128,11 @@ def save_sentence_transformers(
             f"sentence-transformers has no pooling {model.pooling!r}; only "
             f"{' and '.join(map(repr, _FLAGS))} are supported."
         )
+    if model.windows is not None:
+        raise InputError(
+            "sentence-transformers cannot express this TextEmbedder: it cuts long texts, but this "
+            f"model's windows is {model.windows!r}. Set model.windows = None to save it without."
+        )
     kinds = _SUPPORTED[model.normalize]
     folders = ["", *(f"{index}_{kind}" for index, kind in enumerate(kinds) if index)]
     modules = [

@@ -69,11 +69,28 @@ def arguments(
     *others: Examples,
     problem_type: str | None = None,
     pooling: str | None = None,
+    windows: str | None = None,
+    max_windows: int | None = None,
 ) -> dict[str, Any]:
-    """Returns labels, problem type and pooling. By default, labels decide the problem type."""
+    """Returns labels, problem type, pooling and windows. By default, labels decide the type.
+
+    Raises:
+        InputError: if examples are pairs, which cannot be read in windows.
+    """
+    if windows is not None and train.pairs is not None:
+        raise InputError(
+            f"windows is {windows!r}, but {train.path} has pairs, and only single texts can be "
+            "read in windows; leave windows out."
+        )
     problem_type = problem_type or problem_type_of(train)
     labels = label_names(train, problem_type)
-    return {"labels": labels, "problem_type": problem_type, "pooling": pooling}
+    return {
+        "labels": labels,
+        "problem_type": problem_type,
+        "pooling": pooling,
+        "windows": windows,
+        "max_windows": max_windows,
+    }
 
 
 def targets(model: Any, examples: TextExamples, rows: Rows) -> PerRow:

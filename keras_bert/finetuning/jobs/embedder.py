@@ -65,9 +65,16 @@ def arguments(
     objective: str | None = None,
     pooling: str | None = None,
     score_range: tuple[float, float] | None = None,
+    windows: str | None = None,
+    max_windows: int | None = None,
 ) -> dict[str, Any]:
-    """Returns the objective, labels, range of scores and pooling; see `embedder_arguments`."""
-    given = {"pooling": pooling, "score_range": score_range}
+    """Returns the arguments of `embedder_arguments` and those that are given."""
+    given = {
+        "pooling": pooling,
+        "score_range": score_range,
+        "windows": windows,
+        "max_windows": max_windows,
+    }
     chosen = {name: value for name, value in given.items() if value is not None}
     return embedder_arguments(*examples, objective=objective) | chosen
 
