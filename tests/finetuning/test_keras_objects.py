@@ -28,7 +28,7 @@ from keras_bert.optimizers.keras_adamw import KerasAdamW
 from tests.finetuning import tiny
 from tests.marks import others_slow
 
-RECIPE = Recipe(epochs=3, batch_size=8)
+RECIPE = Recipe(epochs=3, batch_size=8, baseline=False)
 
 
 def changed(**options):
