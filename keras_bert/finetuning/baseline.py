@@ -182,7 +182,7 @@ def minimize(
     point, (value, gradient) = start, function(start)
     pairs: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=_MEMORY)
     for _ in range(_MOST_STEPS):
-        if np.abs(gradient).max() <= _TOLERANCE:
+        if not np.abs(gradient).max() > _TOLERANCE:  # true for NaN, too
             break
         direction = -_two_loops(gradient, pairs)
         slope, length = float(gradient @ direction), 1.0

@@ -308,7 +308,7 @@ def test_metrics(tmp_path):
         keras.metrics.SparseCategoricalAccuracy(name="right"),
         keras.metrics.SparseTopKCategoricalAccuracy(2, name="top2"),
     ]
-    recipe = changed(metric="top2", learning_rate=1e-3)
+    recipe = changed(metric="top2", learning_rate=1e-3, baseline=True)
     _, result = run(
         model,
         validation=data,
@@ -326,6 +326,8 @@ def test_metrics(tmp_path):
     right = [labels.index(label) in row for label, row in zip(data.labels, ranks, strict=True)]
     assert result.validation["top2"] == pytest.approx(np.mean(right))
     assert result.test["right"] == pytest.approx(result.test["accuracy"])
+    for baseline in result.baseline.values():
+        assert baseline["right"] == pytest.approx(baseline["accuracy"])
     summary = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert summary["test"] == result.test
 
