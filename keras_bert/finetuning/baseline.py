@@ -5,13 +5,14 @@ The encoder is not trained. A text's vector is the mean of its tokens' vectors. 
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_bert.finetuning.examples import TextExamples
 from keras_bert.finetuning.jobs import classifier
+from keras_bert.finetuning.keras_objects import measure_metrics
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.targets import targets_of
 from keras_bert.tasks.embedder import TextEmbedder
@@ -37,7 +38,7 @@ class LinearClassifier(NamedTuple):
 
 
 def measure_baseline(
-    model: Any, recipe: Recipe, splits: Mapping[str, TextExamples]
+    model: Any, recipe: Recipe, splits: Mapping[str, TextExamples], metrics: Sequence[Any] = ()
 ) -> tuple[LinearClassifier, dict[str, dict[str, float]]]:
     """Fits the frozen baseline and measures it.
 
@@ -45,6 +46,7 @@ def measure_baseline(
         model: a `SequenceClassifier` that is not trained yet.
         recipe: recipe of the run, with all values.
         splits: examples under the keys "training", "validation" and perhaps "test".
+        metrics: Keras metrics to measure besides the model's own.
 
     Returns:
         The baseline, and its metrics under the keys "validation" and perhaps "test".
@@ -55,14 +57,19 @@ def measure_baseline(
         for name, examples in splits.items()
     }
 
-    def measure(found: LinearClassifier, name: str) -> dict[str, float]:
-        logits = found.logits(vectors[name])
-        return classifier.measure(model, splits[name], None, list(logits))
+    targets = {
+        name: targets_of(examples, model.labels, model.problem_type)
+        for name, examples in splits.items()
+    }
 
-    targets = targets_of(splits["training"], model.labels, model.problem_type)
+    def measure(found: LinearClassifier, name: str) -> dict[str, float]:
+        logits = list(found.logits(vectors[name]))
+        own = classifier.measure(model, splits[name], None, logits)
+        return {**own, **measure_metrics(metrics, targets[name], logits)}
+
     best = fit_baseline(
         vectors["training"],
-        targets,
+        targets["training"],
         model.num_labels,
         lambda found: measure(found, "validation")[metric],
     )
@@ -183,7 +190,7 @@ def minimize(
     point, (value, gradient) = start, function(start)
     pairs: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=_MEMORY)
     for _ in range(_MOST_STEPS):
-        if np.abs(gradient).max() <= _TOLERANCE:
+        if not np.abs(gradient).max() > _TOLERANCE:  # true for NaN, too
             break
         direction = -_two_loops(gradient, pairs)
         slope, length = float(gradient @ direction), 1.0

@@ -1,7 +1,7 @@
 """Chooses the options of a recipe that are None, from the model and the training examples."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +57,9 @@ class _Facts(NamedTuple):
     lengths: np.ndarray
 
 
-def resolve(recipe: Recipe, model: Any, train: Examples) -> tuple[Recipe, list[Choice]]:
+def resolve(
+    recipe: Recipe, model: Any, train: Examples, without_effect: Container[str] = ()
+) -> tuple[Recipe, list[Choice]]:
     """Chooses a value for each option of a recipe that is None and that `CHOICES` names.
 
     Nothing is changed: neither the recipe nor the model.
@@ -66,6 +68,7 @@ def resolve(recipe: Recipe, model: Any, train: Examples) -> tuple[Recipe, list[C
         recipe: options of the run. Values that are not None stay.
         model: a task; its preprocessor counts the tokens.
         train: training examples.
+        without_effect: names of options that stay None, because an optimizer replaces them.
 
     Returns:
         The recipe with all values, and the reason for each value.
@@ -88,6 +91,8 @@ def resolve(recipe: Recipe, model: Any, train: Examples) -> tuple[Recipe, list[C
     facts = _Facts(model, task, recipe, {}, len(train), labels, pairs, lengths)
     choices = []
     for name, choose in CHOICES.items():
+        if name in without_effect:
+            continue
         value, reason = getattr(recipe, name), "given"
         if value is None:
             value, reason = choose(facts)
@@ -200,7 +205,7 @@ def _baseline_head(facts: _Facts) -> tuple[bool, str]:
         return False, "there is no baseline"
     if not reads_baseline_vectors(facts.model, facts.pairs):
         return False, "the classifier's layer does not read the baseline's vectors"
-    if facts.recipe.learning_rate is not None:
+    if facts.recipe.learning_rate is not None or "learning_rate" not in facts.chosen:
         return False, "the learning rate is given"
     return True, "starts as good as the baseline"
 

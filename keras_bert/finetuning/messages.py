@@ -33,6 +33,13 @@ def baseline_sentence(baseline: Mapping[str, Mapping[str, float]], metrics: Sequ
     return f"Frozen baseline, a logistic regression on the untrained model's vectors: {scores}"
 
 
+def rate_to_change(recipe: Recipe) -> str:
+    """Returns the words after "a lower" or "a higher": the recipe's rate or the optimizer's."""
+    if recipe.learning_rate is None:
+        return "learning rate of the optimizer"
+    return f"learning_rate than {recipe.learning_rate:g}"
+
+
 def advice(
     result: Result,
     recipe: Recipe,
@@ -49,22 +56,19 @@ def advice(
         validation_size: number of validation examples.
         validation_labels: the label of each validation example if each has one label, else empty.
     """
-    found = result.validation.get(metric)
+    found, rate = result.validation.get(metric), rate_to_change(recipe)
     if validation_labels and "accuracy" in result.validation:
         label, count = Counter(validation_labels).most_common(1)[0]
         share = count / len(validation_labels)
         if result.validation["accuracy"] <= share < 1:
+            small = ": 1e-3 suits an encoder that is small or hardly pretrained"
             return (
                 f"Nothing learned yet: always predicting {label!r} has an accuracy of "
-                f"{share:.4f}. Try more epochs than {recipe.epochs}, or a higher learning_rate "
-                f"than {recipe.learning_rate:g}: 1e-3 suits an encoder that is small or hardly "
-                "pretrained."
+                f"{share:.4f}. Try more epochs than {recipe.epochs}, or a higher {rate}"
+                f"{'' if recipe.learning_rate is None else small}."
             )
     frozen = result.baseline.get("validation", {}).get(metric)
-    longer = (
-        f"try more epochs than {recipe.epochs}, or a higher learning_rate than "
-        f"{recipe.learning_rate:g}."
-    )
+    longer = f"try more epochs than {recipe.epochs}, or a higher {rate}."
     by_chance = 1.01 / max(validation_size, 1)  # one example, also after rounding
     if found is not None and frozen is not None and found < frozen - by_chance:
         below = (
@@ -74,7 +78,7 @@ def advice(
         # A low loss means that the examples were learned by heart.
         learned = result.history[-1]["loss"] < result.baseline["validation"]["loss"] / 2
         if learned and result.best_epoch < len(result.history):
-            return f"{below}try a lower learning_rate than {recipe.learning_rate:g}."
+            return f"{below}try a lower {rate}."
         return below + longer
     if len(result.history) > 1 and result.best_epoch == len(result.history):
         before, last = (entry["loss"] for entry in result.history[-2:])

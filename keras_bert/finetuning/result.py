@@ -22,7 +22,6 @@ from keras_bert.checkpoints.files import PROGRESS
 from keras_bert.checkpoints.native import CONFIGURATION, save_native
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Examples
-from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.resume import UNFINISHED
 
 MODEL_NAME, METRICS_NAME, HISTORY_NAME = "model", "metrics.json", "history.jsonl"
@@ -52,7 +51,7 @@ class Result:
 def write_result(
     model: Any,
     result: Result,
-    recipe: Recipe,
+    options: Mapping[str, Any],
     splits: Mapping[str, Examples],
     card_data: ModelCardData,
     output: str | os.PathLike,
@@ -62,7 +61,7 @@ def write_result(
     Args:
         model: model with the weights of the best epoch.
         result: result so far.
-        recipe: recipe of the run.
+        options: the recipe, and configurations of the user's optimizer, loss and metrics.
         splits: examples under the keys "training", "validation" and "test".
         card_data: more data for the model's card. It replaces data that this function
             makes itself.
@@ -76,9 +75,9 @@ def write_result(
         "validation": result.validation,
         "test": result.test,
         "baseline": result.baseline,
-        "recipe": recipe.to_dict(),
+        "recipe": options,
     }
-    known = _card_data(model, result, recipe, splits)
+    known = _card_data(model, result, options, splits)
     card = ModelCardData(
         {**known.metadata, **card_data.metadata}, {**known.sections, **card_data.sections}
     )
@@ -128,18 +127,18 @@ class _NothingToWriteError(Exception):
 
 
 def _card_data(
-    model: Any, result: Result, recipe: Recipe, splits: Mapping[str, Examples]
+    model: Any, result: Result, options: Mapping[str, Any], splits: Mapping[str, Examples]
 ) -> ModelCardData:
     """Returns the data files, the recipe and the metrics for the model's card."""
     data: dict[str, dict[str, Any]] = {
         split: {"file": Path(examples.path).name, "examples": len(examples)}
         for split, examples in splits.items()
     }
-    sections = {"Data": block(data), "Recipe": block(recipe.to_dict())}
+    sections = {"Data": block(data), "Recipe": block(options)}
     found = {"validation": result.validation, "test": result.test}
     found = {split: metrics for split, metrics in found.items() if metrics}
     if found:
-        when = f"After epoch {result.best_epoch} of {recipe.epochs}"
+        when = f"After epoch {result.best_epoch} of {options['epochs']}"
         why = ", which was chosen by the validation examples" if result.validation else ""
         sections["Metrics"] = f"{when}{why}:\n\n{table(found)}"
     measured = {split: (data[split]["file"], metrics) for split, metrics in found.items()}

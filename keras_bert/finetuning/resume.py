@@ -13,6 +13,7 @@ import hashlib
 import json
 import logging
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from keras_bert.checkpoints.files import (
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import CheckpointError
 from keras_bert.finetuning.jobs import Targets
-from keras_bert.finetuning.recipe import Recipe
 from keras_bert.layers.lora import FACTORS, adapted_layers
 from keras_bert.text.rows import Rows
 
@@ -72,7 +72,7 @@ def save_progress(
 def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
     """Restores model and optimizer from the state of an unfinished run.
 
-    If the state belongs to a run with other data, another model or another recipe, it is not used.
+    If the state belongs to a run with other data, another model or other options, it is not used.
     Then a warning is logged, and the run starts from the beginning.
 
     Returns:
@@ -89,7 +89,7 @@ def load_progress(output: Path, model: Any, run: str) -> dict[str, Any] | None:
         progress = read_progress(path)
         if progress.get("run") != run:
             logger.warning(
-                "%s was left by a run with other data, another model or another recipe; this run "
+                "%s was left by a run with other data, another model or other options; this run "
                 "starts from the beginning.",
                 path,
             )
@@ -109,8 +109,8 @@ def load_best(output: Path, model: Any) -> list[Any]:
     return [np.array(source.read(name)) for name in named_variables(model)]
 
 
-def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> str:
-    """Returns a hash of recipe, model and data that identifies a run.
+def run_of(model: Any, options: Mapping[str, Any], splits: list[tuple[Rows, Targets]]) -> str:
+    """Returns a hash of options, model and data that identifies a run.
 
     The weights of heads, of the pooler and of LoRA adapters are left out, because new ones are
     random and differ each time the run is started.
@@ -121,7 +121,7 @@ def run_of(model: Any, recipe: Recipe, splits: list[tuple[Rows, Targets]]) -> st
         del arguments[name]
     config = model.encoder.config.to_dict()
     adapted = {layer.path: (layer.lora_rank, layer.lora_alpha) for layer in adapted_layers(model)}
-    described = [recipe.to_dict(), type(model).__name__, arguments, config, adapted]
+    described = [options, type(model).__name__, arguments, config, adapted]
     digest.update(json.dumps(described, sort_keys=True, default=str).encode())
     for rows, targets in splits:
         arrays = [rows.splits, *rows.flat.values(), *keras.tree.flatten(targets.values)]

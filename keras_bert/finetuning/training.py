@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,14 @@ from keras_bert.finetuning.evaluation import check_model
 from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.freezing import adapted, frozen
 from keras_bert.finetuning.jobs import Job, Targets, job_of
-from keras_bert.finetuning.messages import advice, baseline_sentence, overview
+from keras_bert.finetuning.keras_objects import (
+    KerasObjects,
+    averaged,
+    check_first_batch,
+    measure_metrics,
+    own_loss,
+)
+from keras_bert.finetuning.messages import advice, baseline_sentence, overview, rate_to_change
 from keras_bert.finetuning.optimizer import adamw
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.regularization import r_drop
@@ -53,12 +60,17 @@ def fine_tune(
     recipe: Recipe | None = None,
     output: str | os.PathLike | None = None,
     card: ModelCardData | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    optimizer: Any = None,
+    loss: Any = None,
+    metrics: Sequence[keras.metrics.Metric] = (),
     verbose: int | str = "auto",
 ) -> Result:
     """Trains a model on examples. Afterwards the model has the weights of its best epoch.
 
     If the model was made in the scope of a `tf.distribute.MirroredStrategy`, it is trained on all
-    devices of the strategy. The result is the same as on one device, except for dropout.
+    devices of the strategy. The result is the same as on one device, except for dropout. Other
+    strategies with several replicas are refused.
 
     Args:
         model: a task with a preprocessor, with the labels of the examples; see `new_model`.
@@ -73,6 +85,19 @@ def fine_tune(
             If an interrupted run is started again with the same recipe, model and data, it
             continues after its last finished epoch, and the result is the same.
         card: more data for the model's card, such as license, language and base model.
+        callbacks: callbacks of Keras. In `on_epoch_end`, they get the metrics of the validation
+            examples under Keras' names, such as `val_accuracy` and `val_loss`. If an interrupted
+            run continues, callbacks start anew.
+        optimizer: a Keras optimizer, which replaces the recipe's optimizer with its learning rate,
+            warm-up, weight decay, clipping and rates by layer. Or a function that takes the
+            recipe's schedule of learning rates and returns an optimizer, such as
+            `keras.optimizers.Lion`. If the optimizer has `use_ema=True`, the averaged weights are
+            measured and saved.
+        loss: a Keras loss, or a function of targets and outputs that returns one value for each
+            example. It replaces the model's own loss, also in the metrics of the result. The
+            outputs are logits. The target of a token without a label is -1.
+        metrics: Keras metrics that are measured on training, validation and test examples, besides
+            the model's own. Only for classifiers of texts and for multiple choice.
         verbose: as in `fit`. "auto" shows a progress bar on a terminal, else a line per epoch.
 
     The model's preprocessor gets the recipe's `sequence_length`. If the result looks wrong, a
@@ -84,8 +109,9 @@ def fine_tune(
         of the frozen baseline.
 
     Raises:
-        InputError: if the model, the labels, the recipe, the card or the output directory is
-            unsuitable, another run writes to the directory, or the loss becomes nan.
+        InputError: if the model, the labels, the recipe, the card, an object of Keras or the
+            output directory is unsuitable, another run writes to the directory, or the loss
+            becomes nan.
         CheckpointError: if the state of an interrupted run is damaged.
 
     Example:
@@ -98,12 +124,16 @@ def fine_tune(
     require_tensorflow_backend("Fine-tuning")
     job = job_of(model)
     check_model(model)
+    _check_strategy(model.distribute_strategy)
     if not isinstance(card, ModelCardData | None):
         raise InputError(
             f"card must be ModelCardData for the model's card, not a {type(card).__name__}."
         )
-    recipe, choices = resolve(recipe or Recipe(), model, train)
-    _check_recipe(model, job, recipe, getattr(train, "pairs", None) is not None)
+    recipe, objects = recipe or Recipe(), KerasObjects(callbacks, optimizer, loss, metrics)
+    objects.check(model, recipe, job.metrics(model))
+    recipe, choices = resolve(recipe, model, train, objects.replaced)
+    names = (*job.metrics(model), *(metric.name for metric in metrics))
+    _check_recipe(model, names, recipe, getattr(train, "pairs", None) is not None)
     if recipe.sequence_length not in (None, getattr(model.preprocessor, "sequence_length", None)):
         model.preprocessor = model.preprocessor.with_length(recipe.sequence_length)
         check_model(model)
@@ -123,7 +153,6 @@ def fine_tune(
     splits = {name: examples for name, examples in given.items() if examples is not None}
     sizes = {name: len(examples) for name, examples in splits.items()}
     logger.info("%s", overview(choices, sizes, len(getattr(model, "labels", ()))))
-    write = partial(write_result, recipe=recipe, splits=splits, card_data=card or ModelCardData())
 
     strategy = model.distribute_strategy
     plan = partial(
@@ -142,36 +171,56 @@ def fine_tune(
         adapted(model, recipe.lora_rank, recipe.seed),
         frozen(model, recipe.frozen_layers),
         r_drop(model, recipe.r_drop),
+        own_loss(model, loss),
     ):
         with strategy.scope():
             updates = recipe.epochs * steps // recipe.gradient_accumulation_steps
-            model.compile(adamw(model, recipe, updates), job.loss(model, recipe), jit_compile=False)
+            make = adamw if optimizer is None else objects.make_optimizer
+            model.compile(
+                make(model, recipe, updates),
+                job.loss(model, recipe),
+                weighted_metrics=list(metrics) or None,
+                jit_compile=False,
+            )
             model.optimizer.build(model.trainable_variables)
-        epochs = _Epochs(job, validation_split, recipe, directory, write)
-        done = epochs.resume(model, [s for s in (train_split, validation_split) if s])
+        options = objects.options(recipe, model)
+        write = partial(
+            write_result, options=options, splits=splits, card_data=card or ModelCardData()
+        )
+        epochs = _Epochs(job, validation_split, recipe, metrics, directory, write)
+        done = epochs.resume(model, options, [s for s in (train_split, validation_split) if s])
+        unfinished = done < recipe.epochs and not epochs.stopped
+        if unfinished:
+            whole = plan(weights=weights, epochs=range(done, recipe.epochs))
+            dataset = batches(train_split.rows, train_split.targets, whole)
+            if loss is not None or metrics or strategy.num_replicas_in_sync > 1:
+                check_first_batch(model, dataset, metrics)
         if recipe.baseline and validation_split is not None and not done:
-            best, epochs.result.baseline = measure_baseline(model, recipe, splits)
+            best, epochs.result.baseline = measure_baseline(model, recipe, splits, metrics)
             if recipe.baseline_head:
                 model.head.logits.kernel.assign(best.kernel)
                 model.head.logits.bias.assign(best.bias)
-            logger.info("%s", baseline_sentence(epochs.result.baseline, job.metrics(model)))
-        if done < recipe.epochs and not epochs.is_enough(done):
-            whole = plan(weights=weights, epochs=range(done, recipe.epochs))
-            dataset = batches(train_split.rows, train_split.targets, whole)
-            _build_loss(model, dataset)
+            logger.info("%s", baseline_sentence(epochs.result.baseline, names))
+        if unfinished:
             model.fit(
                 dataset.prefetch(tf.data.AUTOTUNE),
                 steps_per_epoch=steps,
                 initial_epoch=done,
                 epochs=recipe.epochs,
-                callbacks=[epochs],
+                # Save after the user's callbacks, which may change a rate or stop the training.
+                callbacks=[
+                    epochs,
+                    *callbacks,
+                    keras.callbacks.LambdaCallback(on_epoch_end=epochs.save),
+                ],
                 shuffle=False,
                 verbose=(1 if sys.stdout.isatty() else 2) if verbose == "auto" else verbose,
             )
+        model.optimizer.finalize_variable_values(model.trainable_variables)  # averages, if any
         epochs.restore(model)
         result = epochs.result
         if test_split is not None:
-            result.test = test_split.measure(job, model, recipe.batch_size)
+            result.test = test_split.measure(job, model, recipe.batch_size, metrics)
         if directory is not None:
             write(model, result, output=directory)
             discard(directory / UNFINISHED)
@@ -196,9 +245,12 @@ class _Split:
         rows = job.rows(model, examples)
         return cls(examples, rows, job.targets(model, examples, rows))
 
-    def measure(self, job: Job, model: Any, batch_size: int) -> dict[str, float]:
+    def measure(
+        self, job: Job, model: Any, batch_size: int, metrics: Sequence[Any]
+    ) -> dict[str, float]:
         outputs = model.predict_rows(self.rows, batch_size)
-        return job.measure(model, self.examples, self.rows, outputs)
+        own = job.measure(model, self.examples, self.rows, outputs)
+        return {**own, **measure_metrics(metrics, self.targets.values, outputs)}
 
 
 @dataclasses.dataclass(eq=False)
@@ -208,6 +260,7 @@ class _Epochs(keras.callbacks.Callback):
     job: Job
     validation: _Split | None
     recipe: Recipe
+    metrics: Sequence[Any]
     output: Path | None
     write: Callable[..., None]
 
@@ -215,28 +268,25 @@ class _Epochs(keras.callbacks.Callback):
         super().__init__()
         self.result = Result()
         self.run = ""
+        self.stopped = False
         self.best_weights: list[Any] | None = None  # None: the model itself has them
 
-    def resume(self, model: Any, splits: list[_Split]) -> int:
+    def resume(self, model: Any, options: dict[str, Any], splits: list[_Split]) -> int:
         """Continues an interrupted run; returns the number of finished epochs."""
         if self.output is None:
             return 0
-        self.run = run_of(model, self.recipe, [(s.rows, s.targets) for s in splits])
+        self.run = run_of(model, options, [(s.rows, s.targets) for s in splits])
         progress = load_progress(self.output, model, self.run)
         if progress is None:
             return 0
-        self.result = Result(**progress["result"])
+        self.result, self.stopped = Result(**progress["result"]), progress["stopped"]
         if self.result.best_epoch < progress["epoch"]:
             self.best_weights = load_best(self.output, model)
         elif self.validation is not None:
-            self.best_weights = model.get_weights()
-            self.write(model, self.result, output=self.output)
+            with averaged(model):
+                self.best_weights = model.get_weights()
+                self.write(model, self.result, output=self.output)
         return progress["epoch"]
-
-    def is_enough(self, epoch: int) -> bool:
-        """Returns whether the last `patience` epochs brought no improvement."""
-        patience = self.recipe.patience
-        return patience is not None and epoch - self.result.best_epoch >= patience
 
     def restore(self, model: Any) -> None:
         if self.best_weights is not None:
@@ -249,32 +299,43 @@ class _Epochs(keras.callbacks.Callback):
         if math.isnan((logs or {}).get("loss", 0.0)):  # the mean of the epoch so far
             raise InputError(
                 f"The loss is not a number from step {batch + 1} of this epoch on, so the model "
-                f"cannot learn any more. Lower the learning_rate, which is "
-                f"{self.recipe.learning_rate:g}, or compute in float32."
+                f"cannot learn any more. Try a lower {rate_to_change(self.recipe)}, or compute in "
+                "float32."
             )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         logs = {} if logs is None else logs
-        metrics: dict[str, float] = {}
-        if self.validation is not None:
-            metrics = self.validation.measure(self.job, self.model, self.recipe.batch_size)
-        # `fit` prints the values in `logs`.
-        logs.update({f"validation_{name}": value for name, value in metrics.items()})
-        result, done = self.result, epoch + 1
-        result.history.append({"epoch": done, **{k: float(v) for k, v in logs.items()}})
-        best = self._is_best(metrics)
-        if best:
-            result.best_epoch, result.validation = done, metrics
-            self.best_weights = self.model.get_weights() if self.validation else None
-        if self.output is not None:
-            # Save the progress first: if the process dies while it writes the model, `resume`
-            # writes the model again.
-            progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
-            save_progress(self.output, self.model, progress, None if best else self.best_weights)
-            if best and self.validation is not None:
-                self.write(self.model, result, output=self.output)
-        if self.validation is not None and self.is_enough(done):
+        result, done, metrics = self.result, epoch + 1, dict[str, float]()
+        with averaged(self.model):
+            if self.validation is not None:
+                metrics = self.validation.measure(
+                    self.job, self.model, self.recipe.batch_size, self.metrics
+                )
+            if self._is_best(metrics):
+                result.best_epoch, result.validation = done, metrics
+                self.best_weights = self.model.get_weights() if self.validation else None
+        entry = {**logs, **{f"validation_{name}": value for name, value in metrics.items()}}
+        result.history.append({"epoch": done, **{k: float(v) for k, v in entry.items()}})
+        # `fit` prints these values, and other callbacks get them.
+        logs.update({f"val_{name}": value for name, value in metrics.items()})
+        patience = self.recipe.patience
+        if metrics and patience is not None and done - result.best_epoch >= patience:
             self.model.stop_training = True
+
+    def save(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Saves the epoch, after `on_epoch_end` of all callbacks."""
+        if self.output is None:
+            return
+        result, done = self.result, epoch + 1
+        best = result.best_epoch == done
+        # Save the progress first: if the process dies while it writes the model, `resume` writes
+        # the model again.
+        progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
+        progress["stopped"] = bool(self.model.stop_training)
+        save_progress(self.output, self.model, progress, None if best else self.best_weights)
+        if best and self.validation is not None:
+            with averaged(self.model):
+                self.write(self.model, result, output=self.output)
 
     def _is_best(self, metrics: dict[str, float]) -> bool:
         best = self.result.validation
@@ -286,16 +347,17 @@ class _Epochs(keras.callbacks.Callback):
         return math.isnan(best[name]) or metrics[name] > best[name]
 
 
-def _build_loss(model: Any, dataset: tf.data.Dataset) -> None:
-    """Builds the loss, because `fit` under a strategy would build it with token ids as floats."""
-    if model.distribute_strategy.num_replicas_in_sync > 1:
-        with model.distribute_strategy.scope():
-            x, y, weights = next(iter(dataset))
-            model.compute_loss(x, y, model(x), weights, training=False)
+def _check_strategy(strategy: tf.distribute.Strategy) -> None:
+    several = strategy.num_replicas_in_sync > 1
+    if several and not isinstance(strategy, tf.distribute.MirroredStrategy):
+        raise InputError(
+            f"The model was made in the scope of a {type(strategy).__name__}, but fine-tuning "
+            "needs one device or a MirroredStrategy, for the devices of one machine; make the "
+            "model in such a scope."
+        )
 
 
-def _check_recipe(model: Any, job: Job, recipe: Recipe, pairs: bool) -> None:
-    names = job.metrics(model)
+def _check_recipe(model: Any, names: Sequence[str], recipe: Recipe, pairs: bool) -> None:
     if recipe.baseline and not has_baseline(model):
         raise InputError(
             f"baseline is True, but this {type(model).__name__} does not choose labels for texts, "

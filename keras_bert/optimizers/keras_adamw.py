@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.errors import InputError
 from keras_bert.optimizers.distributed import adamw_update
 from keras_bert.optimizers.update_rules import (
     BETA_1,
@@ -36,6 +37,9 @@ class KerasAdamW(keras.optimizers.AdamW):
         learning_rate_multipliers: multipliers by the variable's path; 1 for all other variables.
         **kwargs: options of Keras' AdamW. Biases and layer normalizations have no weight decay.
 
+    Raises:
+        InputError: if `use_ema` is combined with `gradient_accumulation_steps`.
+
     Example:
         >>> classifier.compile(KerasAdamW(2e-5, weight_decay=0.01), classifier.default_loss())
     """
@@ -50,6 +54,11 @@ class KerasAdamW(keras.optimizers.AdamW):
         kwargs = {"beta_1": BETA_1, "beta_2": BETA_2, "epsilon": EPSILON, **kwargs}
         super().__init__(learning_rate, **kwargs)
         self.learning_rate_multipliers = dict(learning_rate_multipliers or {})
+        if self.use_ema and self.gradient_accumulation_steps:
+            raise InputError(
+                f"use_ema is True and gradient_accumulation_steps is "
+                f"{self.gradient_accumulation_steps}, but they cannot be combined; leave one out."
+            )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -49,6 +49,13 @@ def test_the_start_does_not_matter():
     np.testing.assert_allclose(one.logits(vectors), two.logits(vectors), atol=2e-2)
 
 
+def test_vectors_that_are_no_numbers_end_the_search():
+    """They come from a model with a damaged weight. The loss of the training tells the user."""
+    vectors = np.full((6, 3), np.nan, np.float32)
+    found = logistic_regression(vectors, np.array([0, 1] * 3), 2, 1.0)
+    np.testing.assert_array_equal(found.kernel, np.zeros((3, 2)))
+
+
 def test_scaled_and_shifted_vectors_give_the_same_baseline():
     vectors, ids = clouds()
 

@@ -15,6 +15,7 @@ OPTIONS = {
     # Micro-batches, and a last batch that the devices cannot share evenly.
     "accumulation": {"gradient_accumulation_steps": 2, "batch_size": 9, "r_drop": 0.5},
     "frozen": {"frozen_layers": 1, "class_weights": "balanced", "label_smoothing": 0.1},
+    "own optimizer": {"optimizer": "SGD", "learning_rate": 0.3, "global_clipnorm": 1.0},
 }
 
 
@@ -23,6 +24,8 @@ def train(output, devices, options):
 
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    import keras
+
     from keras_bert.distribution.strategy import make_strategy
     from keras_bert.finetuning import Recipe, fine_tune
     from tests.finetuning import tiny
@@ -32,8 +35,12 @@ def train(output, devices, options):
     assert model.distribute_strategy.num_replicas_in_sync == int(devices)
     recipe = {"epochs": 2, "batch_size": 10, "learning_rate": 1e-2, "global_clipnorm": 0.05}
     recipe |= json.loads(options)
+    name = recipe.pop("optimizer", None)
+    optimizer = name and getattr(keras.optimizers, name)  # takes the schedule
     data = tiny.opinions(43)
-    fine_tune(model, data, data, recipe=Recipe(**recipe), output=output, verbose=0)
+    fine_tune(
+        model, data, data, recipe=Recipe(**recipe), optimizer=optimizer, output=output, verbose=0
+    )
 
 
 @pytest.mark.slow

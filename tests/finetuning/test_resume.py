@@ -100,7 +100,7 @@ def test_without_validation(tmp_path, monkeypatch):
 def test_the_last_epoch_is_the_best_and_stays_so(tmp_path, monkeypatch):
     scores = iter([0.5, 0.9, 0.4, 0.3])
 
-    def measure(split, job, model, batch_size):
+    def measure(*arguments):
         return {"accuracy": next(scores)}
 
     monkeypatch.setattr(training._Split, "measure", measure)
@@ -126,7 +126,7 @@ def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, ca
 
 def test_a_run_is_known_by_its_model():
     def name(**arguments):
-        return resume.run_of(tiny.classifier(**arguments), RECIPE, [])
+        return resume.run_of(tiny.classifier(**arguments), RECIPE.to_dict(), [])
 
     assert name() == name()
     others = [{"pooling": "mean"}, {"dropout": 0.5}, {"labels": ["a", "b"]}]
@@ -134,7 +134,7 @@ def test_a_run_is_known_by_its_model():
     assert len({name(), *(name(**other) for other in others)}) == 1 + len(others)
     model = tiny.classifier()
     model.encoder.encoder_layers[-1].weights[0].assign_add([1.0] * 16)
-    assert resume.run_of(model, RECIPE, []) != name()
+    assert resume.run_of(model, RECIPE.to_dict(), []) != name()
 
 
 def test_killed_before_anything_was_whole(tmp_path):

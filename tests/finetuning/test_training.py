@@ -158,7 +158,7 @@ def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path):
     model = tiny.classifier()
     model.head.trainable_variables[0].assign(model.head.trainable_variables[0] * np.nan)
     data = tiny.opinions()
-    with pytest.raises(InputError, match=r"not a number from step 1 of .* Lower the l"):
+    with pytest.raises(InputError, match=r"not a number from step 1 of .* Try a lower l"):
         fine_tune(model, data, data, output=tmp_path / "out", verbose=0)
     assert not (tmp_path / "out" / "model").exists()
 
