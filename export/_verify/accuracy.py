@@ -56,8 +56,8 @@ class AccuracyCheck:
     def p_value(self) -> float | None:
         """Probability that a file which is as good as the model loses as many labels by chance.
 
-        This is the exact one-sided test of McNemar (1947), on the examples in which model and file
-        differ. None if the task gives no labels.
+        McNemar's test (1947), exact and one-sided: it looks only at examples that are right in
+        either the model or the file. None if the task gives no labels.
         """
         if self.lost is None or self.gained is None:
             return None
@@ -88,9 +88,9 @@ def check_accuracy(
 ) -> AccuracyCheck:
     """Writes a file, usually a quantized one, if the task's metric stays within a limit.
 
-    If the task gives labels, a larger drop is refused only if it is significant: the file loses
-    more labels than it gains, and chance explains this with a probability of at most 5 %. So three
-    of 500 examples are no reason to refuse a file.
+    If the task gives labels, a larger drop is refused only if it is significant. Then chance has a
+    probability of at most 5 %; see `AccuracyCheck.p_value`. So three of 500 examples are no reason
+    to refuse a file.
 
     The file runs in its own runtime, in a separate process. `keras_bert.finetuning.evaluate`
     computes both metrics, from the outputs of the file and of the model.
