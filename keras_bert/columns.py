@@ -16,7 +16,7 @@ def is_strings(values: Any) -> bool:
     if _is_tensor(values):
         return getattr(values.dtype, "name", None) == "string"
     if isinstance(values, np.ndarray) and values.dtype.kind != "O":
-        return values.dtype.kind in "US"
+        return values.dtype.kind in "UST"
     if not (isinstance(values, (Sequence, np.ndarray)) or hasattr(values, "to_numpy")):
         return False
     if _is_string(values):
@@ -37,7 +37,10 @@ def to_arrays(values: Any) -> Any:
     """Returns a column as an array, and a dictionary of columns as a dictionary of arrays."""
     if isinstance(values, Mapping):
         return {name: to_arrays(each) for name, each in values.items()}
-    return values if values is None or _is_tensor(values) else np.asarray(to_list(values))
+    if values is None or _is_tensor(values):
+        return values
+    array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    return np.asarray(array.tolist()) if array.dtype == object else array
 
 
 def _is_string(value: Any) -> bool:

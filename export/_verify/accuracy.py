@@ -17,7 +17,7 @@ from keras_bert.export.artifact_checks import ExportError
 from keras_bert.export.formats import FORMATS
 from keras_bert.export.process import Process, running
 from keras_bert.export.signatures import filled_up
-from keras_bert.finetuning.evaluation import labels_given, outputs_of, right_examples
+from keras_bert.finetuning.evaluation import outputs_of, right_examples
 from keras_bert.finetuning.jobs import Job, job_of
 from keras_bert.tasks.registry import FINE_TUNED, class_names, task_of
 from keras_bert.text.rows import Rows
@@ -36,7 +36,7 @@ class AccuracyCheck:
         artifact: the file's metric, in points of 100.
         examples: number of examples that the metric was measured on.
         lost: number of examples whose labels are right in the model and wrong in the file. None
-            if the task gives no labels.
+            if the model does not give each text one label.
         gained: number of examples whose labels are wrong in the model and right in the file.
     """
 
@@ -57,7 +57,7 @@ class AccuracyCheck:
         """Probability that a file which is as good as the model loses as many labels by chance.
 
         McNemar's test (1947), exact and one-sided: it looks only at examples that are right in
-        either the model or the file. None if the task gives no labels.
+        either the model or the file. None if the model does not give each text one label.
         """
         if self.lost is None or self.gained is None:
             return None
@@ -88,9 +88,9 @@ def check_accuracy(
 ) -> AccuracyCheck:
     """Writes a file, usually a quantized one, if the task's metric stays within a limit.
 
-    If the task gives labels, a larger drop is refused only if it is significant. Then chance has a
-    probability of at most 5 %; see `AccuracyCheck.p_value`. So three of 500 examples are no reason
-    to refuse a file.
+    If the model gives each text one label, a larger drop is refused only if it is significant: if
+    `AccuracyCheck.p_value` is at most 0.05. So three of 500 examples are no reason to refuse a
+    file. No loss of fewer than five examples is significant, so give some hundred examples.
 
     The file runs in its own runtime, in a separate process. `keras_bert.finetuning.evaluate`
     computes both metrics, from the outputs of the file and of the model.
@@ -182,7 +182,7 @@ class Measured(NamedTuple):
     points: float
     """The metric in points of 100."""
     right: np.ndarray | None
-    """Whether all labels of an example are right, bool `[N]`. None if the task gives no labels."""
+    """Whether an example's label is right, bool `[N]`. None without one label for each text."""
 
 
 def measured(model: Any, examples: Any, process: Process | None = None) -> Measured:
@@ -213,7 +213,8 @@ def measured(model: Any, examples: Any, process: Process | None = None) -> Measu
             else _from_ids(model, examples, process, of_ids)
         )
     points = 100 * job.measure(model, examples, rows, outputs)[name]
-    if not labels_given(model):
+    # McNemar's test excuses a drop of the metric only if both count the same examples.
+    if name != "accuracy" or task_of(model) != "classifier":
         return Measured(points, None)
     return Measured(
         points, right_examples(model, examples, job.predict(model, examples, rows, outputs))

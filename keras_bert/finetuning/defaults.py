@@ -5,11 +5,13 @@ from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
 import numpy as np
+from keras import ops
 
 from keras_bert.families import FAMILIES, bert
 from keras_bert.finetuning.examples import Examples
 from keras_bert.finetuning.jobs import job_of
 from keras_bert.finetuning.recipe import Recipe
+from keras_bert.layers.lora import adapted_layers
 from keras_bert.layers.windows import text_length
 from keras_bert.tasks.registry import TASKS, task_of
 
@@ -54,11 +56,17 @@ class _Facts(NamedTuple):
     examples: int
     labels: int
     pairs: bool
+    validation: bool
     lengths: np.ndarray
 
 
 def resolve(
-    recipe: Recipe, model: Any, train: Examples, without_effect: Container[str] = ()
+    recipe: Recipe,
+    model: Any,
+    train: Examples,
+    without_effect: Container[str] = (),
+    *,
+    validation: bool = True,
 ) -> tuple[Recipe, list[Choice]]:
     """Chooses a value for each option of a recipe that is None and that `CHOICES` names.
 
@@ -69,6 +77,7 @@ def resolve(
         model: a task; its preprocessor counts the tokens.
         train: training examples.
         without_effect: names of options that stay None, because an optimizer replaces them.
+        validation: whether there are validation examples.
 
     Returns:
         The recipe with all values, and the reason for each value.
@@ -88,7 +97,7 @@ def resolve(
     labels = len(getattr(model, "labels", ()))
     task = str(task_of(model))
     pairs = getattr(train, "pairs", None) is not None
-    facts = _Facts(model, task, recipe, {}, len(train), labels, pairs, lengths)
+    facts = _Facts(model, task, recipe, {}, len(train), labels, pairs, validation, lengths)
     choices = []
     for name, choose in CHOICES.items():
         if name in without_effect:
@@ -173,7 +182,7 @@ def _learning_rate(facts: _Facts) -> tuple[float, str]:
     rates = getattr(FAMILIES[config.family], "FINE_TUNING_RATES", bert.FINE_TUNING_RATES)
     rate = min(factor * rate_of(rates, config.hidden_size), HIGHEST_RATE)
     reason = f"for the family {config.family} and {config.hidden_size} units"
-    if facts.recipe.lora_rank:
+    if facts.recipe.lora_rank or adapted_layers(facts.model):
         rate, reason = ADAPTER_FACTOR * rate, f"{reason}, times {ADAPTER_FACTOR} for adapters"
     return float(f"{rate:.1e}"), reason
 
@@ -181,7 +190,8 @@ def _learning_rate(facts: _Facts) -> tuple[float, str]:
 def rate_of(rates: dict[int, float], hidden_size: int) -> float:
     """Returns the learning rate of a hidden size, given the rates of some hidden sizes.
 
-    From the size with the nearest ratio on, the rate falls with the square of the size.
+    Takes the listed size with the nearest ratio to `hidden_size`, and multiplies its rate by
+    (listed size / hidden_size)².
     """
     nearest = min(rates, key=lambda size: abs(math.log(size / hidden_size)))
     return rates[nearest] * (nearest / hidden_size) ** 2
@@ -190,6 +200,8 @@ def rate_of(rates: dict[int, float], hidden_size: int) -> float:
 def _baseline(facts: _Facts) -> tuple[bool, str]:
     if not has_baseline(facts.model):
         return False, "only for classifiers that choose labels"
+    if not facts.validation:
+        return False, "there are no validation examples"
     if facts.examples > MOST_FOR_BASELINE:
         return False, f"more than {MOST_FOR_BASELINE:,} examples"
     return True, f"cheap for {facts.examples:,} examples"
@@ -207,6 +219,8 @@ def _baseline_head(facts: _Facts) -> tuple[bool, str]:
         return False, "the classifier's layer does not read the baseline's vectors"
     if facts.recipe.learning_rate is not None or "learning_rate" not in facts.chosen:
         return False, "the learning rate is given"
+    if np.any(ops.convert_to_numpy(facts.model.head.logits.bias)):
+        return False, "the classifier's layer was trained before"
     return True, "starts as good as the baseline"
 
 

@@ -77,8 +77,8 @@ class Recipe(Options):
     )
     batch_size: ChosenCount = Field(
         default=CHOSEN,
-        description="Examples per update, over all devices and micro-batches. By default, chosen "
-        "by the number of examples and the length.",
+        description="Examples per update, over all devices and micro-batches. By default, 32, "
+        "or 16 for more than 256 tokens; at least one example for each micro-batch.",
     )
     learning_rate: ChosenNumber = Field(
         default=CHOSEN,
@@ -145,8 +145,8 @@ class Recipe(Options):
     lora_rank: OptionalCount = Field(
         default=None,
         description="Rank of LoRA adapters (Hu et al. 2021, https://arxiv.org/abs/2106.09685). "
-        "Only the adapters of the query and value projections and the head are trained, usually "
-        "with ten times the learning rate. By default, all weights are trained.",
+        "Only the adapters of the query and value projections and the head are trained, by "
+        "default with five times the learning rate. By default, all weights are trained.",
     )
     gradient_accumulation_steps: Count = Field(
         default=1,

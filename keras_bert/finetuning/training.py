@@ -102,7 +102,8 @@ def fine_tune(
 
     The model's preprocessor gets the recipe's `sequence_length`. If the result looks wrong, a
     warning says what to change: for example, if the training stopped too early, or the result is
-    below the frozen baseline. If texts are cut, a warning says how many of how many.
+    below the frozen baseline. If texts are cut, a warning gives
+    the number of cut texts and of all texts.
 
     Returns:
         Number of the best epoch, its metrics, the loss and metrics of every epoch, and the metrics
@@ -131,7 +132,11 @@ def fine_tune(
         )
     recipe, objects = recipe or Recipe(), KerasObjects(callbacks, optimizer, loss, metrics)
     objects.check(model, recipe, job.metrics(model))
-    recipe, choices = resolve(recipe, model, train, objects.replaced)
+    if recipe.baseline and validation is None:
+        raise InputError("baseline is True, but there are no validation examples; give some.")
+    recipe, choices = resolve(
+        recipe, model, train, objects.replaced, validation=validation is not None
+    )
     names = (*job.metrics(model), *(metric.name for metric in metrics))
     _check_recipe(model, names, recipe, getattr(train, "pairs", None) is not None)
     if recipe.sequence_length not in (None, getattr(model.preprocessor, "sequence_length", None)):

@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from keras_bert.config import EncoderConfig
+from keras_bert.layers.quantization import without_collections
 from keras_bert.layers.rematerialization import RematerializedByEncoder
 
 
@@ -136,7 +137,7 @@ class KerasMethods:
             **kwargs: other arguments of Keras.
         """
         model: Any = super()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), without_collections():
             warnings.filterwarnings("ignore", "Layer .* does not have a `quantize` method")
             model.quantize(mode, *args, **kwargs)
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import math
+import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -326,7 +327,7 @@ def _chosen(encoder: Any, targets: Sequence[str]) -> dict[str, Any]:
 
 
 def _check_rank(rank: int, lora_alpha: float | None, layers: Mapping[str, Any]) -> None:
-    if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+    if not isinstance(rank, numbers.Integral) or isinstance(rank, bool) or rank < 1:
         raise InputError(f"rank is {rank!r}, but must be a whole number, 1 or more.")
     if lora_alpha is not None and not 0 < lora_alpha < math.inf:
         raise InputError(f"lora_alpha is {lora_alpha!r}, but must be a positive number.")

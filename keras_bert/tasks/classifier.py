@@ -104,6 +104,8 @@ class SequenceClassifier(TextTask):
             return super().targets_of(y)
         rows = np.zeros((len(y), self.num_labels), np.float32)
         for row, names in zip(rows, to_list(y), strict=True):
+            if not isinstance(names, (list, tuple)):
+                raise InputError(f"The target {names!r} must be a list of labels: [{names!r}].")
             row[label_ids(names, self.labels)] = 1
         return rows
 

@@ -29,9 +29,9 @@ class TakesStrings:
     """Mixin for tasks with a preprocessor: Keras' methods also take texts.
 
     `x` may be texts: a list, an array, a pandas Series or another column of N strings; a tuple of
-    columns, for example pairs; or a `tf.data.Dataset` of batches of strings. The names of labels
-    may be targets. Tokenization runs in a `tf.data` pipeline, beside the model's steps. All other
-    inputs and targets go to Keras as they are.
+    columns, for example pairs; or a `tf.data.Dataset` of batches of strings. Targets may be one
+    name of a label for each text. Tokenization runs in a `tf.data` pipeline, beside the model's
+    steps. All other inputs and targets go to Keras as they are.
     """
 
     preprocessor: Any
@@ -141,7 +141,10 @@ class TakesStrings:
         if _holds_texts(x):
             from keras_bert.text.batches import with_inputs
 
-            x = with_inputs(x, self.inputs_of_texts, self.label_names)
+            labels = (
+                None if getattr(self, "problem_type", "") == "multi_label" else self.label_names
+            )
+            x = with_inputs(x, self.inputs_of_texts, labels)
             return {**rest, **unshuffled, "x": x}
         if given.get("y") is not None:
             rest["y"] = self.targets_of(given["y"])
@@ -166,6 +169,7 @@ class TakesStrings:
     def _validation(self, given: dict[str, Any]) -> Any:
         """Returns `validation_data` for Keras."""
         data, names = given["validation_data"], ("x", "y", "sample_weight")
+        data = tuple(data) if isinstance(data, list) else data
         parts = dict(zip(names, data, strict=False)) if isinstance(data, tuple) else {"x": data}
         size = given.get("validation_batch_size") or given.get("batch_size")
         found = self._batches({**parts, "batch_size": size})
@@ -189,12 +193,15 @@ def label_ids(names: Sequence[str], labels: Sequence[str]) -> np.ndarray:
     """
     ids = {label: number for number, label in enumerate(labels)}
     names = [name.decode() if isinstance(name, bytes) else name for name in names]
-    unknown = next((name for name in names if name not in ids), None)
-    if unknown is not None:
+    nested = next((name for name in names if isinstance(name, (list, tuple))), None)
+    if nested is not None:
+        raise InputError(f"The target {nested!r} is a list, but must be one name for each text.")
+    unknown = [name for name in names if name not in ids]
+    if unknown:
         raise InputError(
-            f"The target {unknown!r} is not a label of the model.{closest(str(unknown), labels)} "
-            f"Its labels are {', '.join(labels) or 'none'}; name all labels when you make the "
-            "model: labels=[...]."
+            f"The target {unknown[0]!r} is not a label of the model."
+            f"{closest(str(unknown[0]), labels)} Its labels are {', '.join(labels) or 'none'}; "
+            "name all labels when you make the model: labels=[...]."
         )
     return np.array([ids[name] for name in names], np.int32)
 
@@ -204,6 +211,8 @@ def label_ids(names: Sequence[str], labels: Sequence[str]) -> np.ndarray:
 
 def _text_columns(x: Any) -> tuple[Any, ...] | None:
     """Returns columns of strings, or None if `x` has no texts; see `text_columns`."""
+    if isinstance(x, (str, bytes)):
+        raise InputError(f"x is one text, {x[:50]!r}, but must be a list of texts.")
     if not is_strings(x):
         return None
     from keras_bert.text.batches import text_columns

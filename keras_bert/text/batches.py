@@ -52,8 +52,8 @@ def text_dataset(
         columns: columns of strings, `[N]` or `[N, C]`.
         rest: arrays `[N, ...]`, or dictionaries of such arrays.
         batch_size: number of texts in a batch; by default `BATCH_SIZE`.
-        shuffle: whether each pass has another order.
-        repeat: whether the passes follow each other without end.
+        shuffle: whether to shuffle the examples again in each epoch.
+        repeat: whether to repeat the examples without end.
     """
     count = len(columns[0])
     dataset = tf.data.Dataset.from_tensor_slices((columns, *map(to_arrays, rest)))
@@ -81,18 +81,28 @@ def holds_texts(x: Any) -> bool:
 def with_inputs(
     dataset: tf.data.Dataset,
     inputs_of: Callable[[tuple[tf.Tensor, ...]], Any],
-    labels: Sequence[str] = (),
+    labels: Sequence[str] | None = (),
 ) -> tf.data.Dataset:
     """Returns a dataset with inputs in place of texts, and ids in place of the names of labels.
 
     Args:
         dataset: batches of texts, or tuples of texts, targets and sample weights.
         inputs_of: makes a model's inputs of columns of strings.
-        labels: names of the labels, by id. Strings as targets must be such names.
+        labels: names of the labels, by id. Strings as targets must be such names. None means that
+            targets have no names.
+
+    Raises:
+        InputError: if targets are strings, but have no names.
     """
+    targets = tf.nest.flatten(_parts(dataset.element_spec)[1:2])
+    if labels is None and any(getattr(each, "dtype", None) == tf.string for each in targets):
+        raise InputError(
+            "The targets of the dataset are strings, but those of a multi-label model must be rows "
+            "of 0 and 1."
+        )
     ids = tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer(
-            list(labels) or [""], tf.range(max(len(labels), 1)), tf.string, tf.int32
+            list(labels or [""]), tf.range(max(len(labels or ()), 1)), tf.string, tf.int32
         ),
         default_value=-1,
     )
@@ -138,7 +148,7 @@ def _column(values: Any) -> tf.Tensor:
     if tf.is_tensor(values):
         return values
     values = to_list(values)
-    if not isinstance(values[0], (list, tuple)):
+    if not values or not isinstance(values[0], (list, tuple)):
         return to_strings(values)
     sizes = {len(each) for each in values}
     if len(sizes) > 1:

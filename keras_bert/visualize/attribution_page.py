@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """Part of each token in a label's logit. A notebook shows the object as a colored text.
+    """Contribution of each token to a label's logit. A notebook shows the object as a colored text.
 
     Args:
         label: the label.

@@ -56,7 +56,7 @@ def ours(tokenizer: kb.WordPiece) -> Reader:
 
 
 def onnxruntime_extensions(tokenizer: kb.WordPiece, folder: Path) -> Reader:
-    model = types.SimpleNamespace(preprocessor=kb.Preprocessor(tokenizer, LENGTH))
+    model = types.SimpleNamespace(text_preprocessor=kb.Preprocessor(tokenizer, LENGTH))
     nodes, constants = onnx_text.reading(model)
     texts = helper.make_tensor_value_info("text", TensorProto.STRING, ["batch"])
     ids = [helper.make_tensor_value_info(n, TensorProto.INT32, ["batch", "T"]) for n in INPUTS]
@@ -90,7 +90,7 @@ def mediapipe(tokenizer: kb.WordPiece, folder: Path, python: str) -> Reader:
     # Without a module the converter leaves out the signature.
     functions = [tell.get_concrete_function()]
     converter = tf.lite.TFLiteConverter.from_concrete_functions(functions, tf.Module())
-    model = types.SimpleNamespace(preprocessor=kb.Preprocessor(tokenizer, LENGTH))
+    model = types.SimpleNamespace(text_preprocessor=kb.Preprocessor(tokenizer, LENGTH))
     path.write_bytes(with_metadata(converter.convert(), model, READERS[TextEmbedder]))
 
     def read(texts: list[str]) -> list[list[int]]:

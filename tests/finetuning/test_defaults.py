@@ -45,6 +45,25 @@ def test_given_options_stay():
     assert {name: reasons[name].split(";")[0] for name in given} == dict.fromkeys(given, "given")
 
 
+def test_no_baseline_without_validation():
+    recipe, choices = resolve(
+        Recipe(), tiny.classifier(pooling="mean"), tiny.opinions(), validation=False
+    )
+    reasons = {choice.name: choice.reason for choice in choices}
+    assert (recipe.baseline, recipe.baseline_head) == (False, False)
+    assert reasons["baseline"] == "there are no validation examples"
+
+
+def test_a_trained_layer_keeps_its_weights():
+    model = tiny.classifier(pooling="mean")
+    assert chosen(model=model)[0].baseline_head
+    model.head.logits.bias.assign([0.1, -0.1])
+    recipe, reasons = chosen(model=model)
+    assert recipe.baseline
+    assert not recipe.baseline_head
+    assert reasons["baseline_head"] == "the classifier's layer was trained before"
+
+
 def test_the_recipe_and_the_model_stay_as_they_were():
     model, recipe = tiny.classifier(LONG, preprocessor=tiny.preprocessor(512)), Recipe()
     preprocessor, weights = model.preprocessor, model.get_weights()

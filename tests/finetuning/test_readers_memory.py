@@ -52,6 +52,12 @@ def test_texts_and_labels(name, tmp_path):
         read("classifier", TABLES[name](tmp_path))
 
 
+def test_other_columns_do_not_matter():
+    """A column has the name of an attribute of `datasets.Dataset`, one holds no text."""
+    columns = COLUMNS | {"features": [b"\xff"] * 4}
+    assert read_examples(pd.DataFrame(columns), labeled=False).texts == TEXTS
+
+
 def test_named_columns_and_pairs():
     frame = pd.DataFrame({"What": ["a"], "And": ["b"], "is": [1], "may be": [0]})
     examples = read_examples(frame, Columns(text="What", pair="And", labels=("is", "may be")))

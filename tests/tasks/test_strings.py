@@ -264,6 +264,9 @@ def test_pairs_in_a_functional_model():
             lambda m: m.fit(TEXTS, ["god"] * 16),
             "'god' is not a label of the model.*good.*bad, good",
         ),
+        (lambda m: m.fit(TEXTS, [*NAMES[:15], None]), "target None is not a label"),
+        (lambda m: m.fit(TEXTS, [["good"]] * 16), r"target \['good'\] is a list, but must be one"),
+        (lambda m: m.predict("good"), "x is one text, 'good', but must be a list"),
         (lambda m: m.fit([*TEXTS[:15], None], NAMES), "must be strings: got None"),
         (lambda m: m.fit((TEXTS, TEXTS[:3]), NAMES), "have 16 and 3 texts"),
         (lambda m: m.fit(TEXTS, sample_weight=WEIGHTS), "no targets y"),
@@ -282,6 +285,16 @@ def test_an_unknown_label_in_a_dataset():
     dataset = tf.data.Dataset.from_tensor_slices((TEXTS, ["god"] * 16)).batch(8)
     with pytest.raises(tf.errors.InvalidArgumentError, match="not a label of the model"):
         compiled().fit(dataset, verbose=0)
+
+
+def test_wrong_targets_of_a_multi_label_model():
+    model = tiny.classifier(problem_type="multi_label", labels=["a", "b"])
+    model.compile("adam", model.default_loss())
+    with pytest.raises(InputError, match=r"The target 'a' must be a list of labels: \['a'\]"):
+        model.fit(TEXTS, ["a"] * 16)
+    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, ["a"] * 16)).batch(8)
+    with pytest.raises(InputError, match="must be rows of 0 and 1"):
+        model.fit(dataset)
 
 
 def test_a_model_without_a_preprocessor():

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.columns import to_list
 from keras_bert.errors import InputError, closest
 from keras_bert.extras import require
 from keras_bert.finetuning.readers.on_error import OnError, read_each
@@ -166,7 +167,8 @@ def rows_of_table(data: Any) -> tuple[tuple[str, ...], list[Row]]:
     Raises:
         InputError: if the rows are not dictionaries, or the columns differ in length.
     """
-    names = _label_names(getattr(data, "features", None))
+    features = getattr(data, "features", None)  # a pandas DataFrame may have such a column
+    names = _label_names(features if isinstance(features, Mapping) else {})
     rows = [
         Row(number, {str(key): _plain(value, names.get(key)) for key, value in record.items()})
         for number, record in enumerate(_records(data), start=1)
@@ -176,6 +178,7 @@ def rows_of_table(data: Any) -> tuple[tuple[str, ...], list[Row]]:
 
 def _records(data: Any) -> Iterator[Mapping[Any, Any]]:
     if isinstance(data, Mapping):
+        data = {name: to_list(column) for name, column in data.items()}
         lengths = {len(column) for column in data.values()}
         if len(lengths) > 1:
             raise InputError(
@@ -204,10 +207,10 @@ def _records(data: Any) -> Iterator[Mapping[Any, Any]]:
         yield record
 
 
-def _label_names(features: Any) -> dict[str, Sequence[str]]:
+def _label_names(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     """Returns the names of the labels of each column of a `datasets.Dataset` that has ids."""
     found = {}
-    for column, feature in (features or {}).items():
+    for column, feature in features.items():
         names = getattr(getattr(feature, "feature", feature), "names", None)
         if names is not None:
             found[column] = names
@@ -223,7 +226,7 @@ def _plain(value: Any, names: Sequence[str] | None = None) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, bytes):
-        return value.decode()
+        return value.decode(errors="replace")  # a column that is not read may be no text
     if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
         return None
     if names is not None and isinstance(value, int):
