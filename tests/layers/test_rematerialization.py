@@ -125,17 +125,19 @@ config = kb.EncoderConfig(vocabulary_size=100, hidden_size=128, num_layers=12, n
 model = kb.SequenceClassifier(kb.Encoder(config, remat=sys.argv[1] == "True"), 2)
 model.compile("sgd", model.default_loss(), jit_compile=False)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-model.train_on_batch({"token_ids": np.ones((4, 256), "int32")}, np.zeros(4, "int32"))
+model.train_on_batch({"token_ids": np.ones((8, 256), "int32")}, np.zeros(8, "int32"))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
 @pytest.mark.slow
 def test_less_memory():
+    # The Makefile lets processes keep memory that they no longer use.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
     peaks = []
     for remat in (False, True):
         command = [sys.executable, "-c", MEMORY, str(remat)]
-        done = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         peaks.append(int(done.stdout.split()[-1]))
     assert peaks[1] < 0.6 * peaks[0], peaks
 
