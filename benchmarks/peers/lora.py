@@ -77,13 +77,13 @@ def main():
 
 
 class Clock(transformers.TrainerCallback):
-    """Measures each step."""
+    """Measures the time of each training step."""
 
     def __init__(self):
         self.seconds = []
 
     def on_step_begin(self, *arguments, **options):
-        """Starts the clock."""
+        """Starts to measure the time of a step."""
         self.began = time.perf_counter()
 
     def on_step_end(self, *arguments, **options):

@@ -1,4 +1,4 @@
-"""Chooses the options of a recipe that are None, from the model and the training examples."""
+"""Chooses options that a recipe does not give, from the model and the training examples."""
 
 import math
 from collections.abc import Callable, Container
@@ -17,7 +17,7 @@ from keras_bert.tasks.registry import TASKS, task_of
 
 _UNCUT = 2**30  # a length that cuts no text
 _SHORTEST, _LENGTH_STEP = 32, 16
-_LONG = 256  # length from which on a batch has half as many examples
+_LONG = 256  # tokens; a batch of longer texts has half as many examples
 
 LEAST_UPDATES = 500
 UPDATES_PER_LABEL = 10
@@ -47,7 +47,7 @@ class Choice(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What the choices depend on."""
+    """Properties of the model and of the examples, for the functions in `CHOICES`."""
 
     model: Any
     task: str
@@ -68,7 +68,7 @@ def resolve(
     *,
     validation: bool = True,
 ) -> tuple[Recipe, list[Choice]]:
-    """Chooses a value for each option of a recipe that is None and that `CHOICES` names.
+    """Chooses the options of a recipe that are not given, if `CHOICES` names them.
 
     Nothing is changed: neither the recipe nor the model.
 

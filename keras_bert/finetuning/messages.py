@@ -8,7 +8,7 @@ from keras_bert.finetuning.defaults import Choice
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.result import Result
 
-_CLEARLY = 0.1  # ratio by which the loss falls in an epoch if more epochs would help
+_CLEARLY = 0.1  # more epochs help if the last one lowers the loss by this ratio
 
 
 def overview(choices: Sequence[Choice], sizes: Mapping[str, int], labels: int) -> str:

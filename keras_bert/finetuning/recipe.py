@@ -58,9 +58,9 @@ ClassWeights = Annotated[str | dict[str, float] | None, BeforeValidator(_to_weig
 class Recipe(Options):
     """Options of a fine-tuning run.
 
-    If an option is None, `fine_tune` chooses its value from the model and the training examples.
-    `resolve` returns the values and the reasons. `keras-bert finetune` has the same options, for
-    example `--learning-rate` for `learning_rate`.
+    If an option is not given, `fine_tune` chooses its value from the model and the training
+    examples. `resolve` returns the values and the reasons. `keras-bert finetune` has the same
+    options, for example `--learning-rate` for `learning_rate`.
 
     Raises:
         InputError: if an option is unknown, of another type or out of its range.

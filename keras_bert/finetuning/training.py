@@ -78,8 +78,8 @@ def fine_tune(
         validation: examples to measure every epoch on. The epoch with the highest metric is the
             best. Without validation examples, the last epoch is the best.
         test: examples to measure the best epoch on.
-        recipe: options of the run. Values that are None are chosen; see `resolve`. The values
-            and their reasons are logged at the level INFO.
+        recipe: options of the run. Options that are not given are chosen; see `resolve`. The
+            values and their reasons are logged at the level INFO.
         output: directory for `model`, `metrics.json` and `history.jsonl`. With validation
             examples, they are written after each epoch that is the best so far, else at the end.
             If an interrupted run is started again with the same recipe, model and data, it

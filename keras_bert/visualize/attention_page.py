@@ -6,16 +6,14 @@ import json
 import os
 from dataclasses import dataclass, field
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from keras import ops
 
-from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
-from keras_bert.visualize.attribution_page import Attribution, attribution
+from keras_bert.visualize.attribution_page import Attribution, attribution, write_page
 from keras_bert.visualize.tokens import Token, tokens_of
 
 _LEVELS = 255  # a weight is stored as a byte in the page
@@ -49,10 +47,7 @@ class Attention:
             InputError: if the folder does not exist.
             StorageError: if a file cannot be written.
         """
-        folder = Path(path).parent
-        if not folder.is_dir():
-            raise InputError(f"Cannot write {path}: there is no folder {folder}; create it first.")
-        replace_file(path, self.to_html())
+        write_page(path, self.to_html())
 
     def to_html(self) -> str:
         """Returns the page as HTML."""

@@ -24,6 +24,19 @@ _LARGEST_GAP = 0.05  # of the logits' difference, without a warning
 logger = logging.getLogger(__name__)
 
 
+def write_page(path: str | os.PathLike, page: str) -> None:
+    """Writes a page as one file.
+
+    Raises:
+        InputError: if the folder does not exist.
+        StorageError: if a file cannot be written.
+    """
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise InputError(f"Cannot write {path}: there is no folder {folder}; create it first.")
+    replace_file(path, page)
+
+
 @dataclass(frozen=True, eq=False)
 class Attribution:
     """Contribution of each token to a label's logit. A notebook shows the object as a colored text.
@@ -57,12 +70,9 @@ class Attribution:
             InputError: if the folder does not exist.
             StorageError: if a file cannot be written.
         """
-        folder = Path(path).parent
-        if not folder.is_dir():
-            raise InputError(f"Cannot write {path}: there is no folder {folder}; create it first.")
         head = '<!doctype html><meta charset="utf-8" /><title>Attribution</title>'
         style = "<style>:root { color-scheme: light dark; margin: 1rem; }</style>"
-        replace_file(path, f"{head}{style}\n{self.to_html()}\n")
+        write_page(path, f"{head}{style}\n{self.to_html()}\n")
 
     def to_html(self) -> str:
         """Returns the colored text as an element of HTML, without scripts."""

@@ -18,8 +18,6 @@ from keras_bert.finetuning import (
     TaggedExamples,
     evaluate,
     fine_tune,
-    resume,
-    training,
 )
 from keras_bert.finetuning.batching import batches, plan_batches
 from keras_bert.finetuning.jobs import job_of
@@ -170,22 +168,9 @@ class HalvesTheRate(keras.callbacks.Callback):
         rate.assign(rate * 0.5)
 
 
-class Interrupted(BaseException):
-    pass
-
-
 def interrupted(monkeypatch, epoch, **options):
-    save = resume.save_progress
-
-    def dying(output, model, progress, best):
-        save(output, model, progress, best)
-        if progress["epoch"] == epoch:
-            raise Interrupted
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "save_progress", dying)
-        with pytest.raises(Interrupted):
-            run(**options)
+    with tiny.interrupted(monkeypatch, epoch):
+        run(**options)
 
 
 RESUMED = {

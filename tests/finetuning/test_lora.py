@@ -68,10 +68,6 @@ def test_the_optimizer_has_state_for_the_adapters_and_the_head_only():
     assert len(slots) == 4 + 2 + 2  # two adapters, pooler, head
 
 
-class Interrupted(BaseException):
-    pass
-
-
 @pytest.mark.parametrize(
     ("quantize", "epoch", "validate"),
     others_slow([(None, 2, True), ("int8", 2, True), (None, 3, False), (None, 1, True)], quick=2),
@@ -91,17 +87,8 @@ def test_an_interrupted_run_continues_to_the_same_bits(
     monkeypatch.setattr(training._Split, "measure", measured)
     whole = classifier(quantize)
     run(whole, tmp_path / "whole", validate)
-    save = resume.save_progress
-
-    def dying(output, model, progress, best):
-        save(output, model, progress, best)
-        if progress["epoch"] == epoch:
-            raise Interrupted
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "save_progress", dying)
-        with pytest.raises(Interrupted):
-            run(classifier(quantize), tmp_path / "out", validate)
+    with tiny.interrupted(monkeypatch, epoch):
+        run(classifier(quantize), tmp_path / "out", validate)
     saved = load_file(tmp_path / "out" / "unfinished" / "weights.safetensors")
     assert any(name.endswith(FACTORS) for name in saved)
     keras.utils.set_random_seed(17)  # adapters depend on the recipe's seed only

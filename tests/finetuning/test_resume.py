@@ -72,22 +72,9 @@ def test_killed_and_started_again_is_uninterrupted(uninterrupted, tmp_path, mome
     assert sorted(p.name for p in output.iterdir()) == ["history.jsonl", "metrics.json", "model"]
 
 
-class Interrupted(BaseException):
-    pass
-
-
 def interrupted(monkeypatch, epoch, output, **changes):
-    save = resume.save_progress
-
-    def dying(output, model, progress, best):
-        save(output, model, progress, best)
-        if progress["epoch"] == epoch:
-            raise Interrupted
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "save_progress", dying)
-        with pytest.raises(Interrupted):
-            run(output, **changes)
+    with tiny.interrupted(monkeypatch, epoch):
+        run(output, **changes)
 
 
 def test_without_validation(tmp_path, monkeypatch):

@@ -1,14 +1,37 @@
 """A classifier of a few words, and examples for it."""
 
+import contextlib
+
 import keras
+import pytest
 
 import keras_bert as kb
-from keras_bert.finetuning import Columns, TextExamples
+from keras_bert.finetuning import Columns, TextExamples, resume, training
 
 WORDS = ("good", "fine", "bad", "poor", "film", "book", "was", "a", "the", "is")
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS)
 
 NO_DROPOUT = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+
+
+class Interrupted(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def interrupted(monkeypatch, epoch):
+    """Lets a run of `fine_tune` die after it has saved the progress of an epoch."""
+    save = resume.save_progress
+
+    def dying(output, model, progress, best):
+        save(output, model, progress, best)
+        if progress["epoch"] == epoch:
+            raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "save_progress", dying)
+        with pytest.raises(Interrupted):
+            yield
 
 
 def preprocessor(length=16):
