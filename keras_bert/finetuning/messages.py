@@ -68,6 +68,11 @@ def advice(
                 f"{'' if recipe.learning_rate is None else small}."
             )
     frozen = result.baseline.get("validation", {}).get(metric)
+    if frozen is not None and result.best_epoch == 0:
+        return (
+            f"No epoch was better than the frozen baseline, whose {metric} is {frozen:.4f}. So the "
+            f"model is this baseline. Try a lower {rate}."
+        )
     longer = f"try more epochs than {recipe.epochs}, or a higher {rate}."
     by_chance = 1.01 / max(validation_size, 1)  # one example, also after rounding
     if found is not None and frozen is not None and found < frozen - by_chance:

@@ -102,9 +102,10 @@ class Recipe(Options):
     baseline_head: bool | None = Field(
         default=None,
         description="Whether the classifier's linear layer starts with the weights of the frozen "
-        "baseline (Kumar et al. 2022, https://arxiv.org/abs/2202.10054). By default, yes if the "
-        "baseline is measured, the layer reads the mean of the tokens' vectors of single texts, "
-        "and the learning rate is not given.",
+        "baseline (Kumar et al. 2022, https://arxiv.org/abs/2202.10054). If no epoch is better, "
+        "the model stays this baseline. By default, yes if the baseline is measured, the layer "
+        "reads the mean of the tokens' vectors of single texts, and the learning rate is not "
+        "given.",
     )
     warmup: Number = Field(
         default=0.1,

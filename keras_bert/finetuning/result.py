@@ -32,7 +32,8 @@ class Result:
     """Result of a fine-tuning run.
 
     Args:
-        best_epoch: number of the best epoch, from 1 on. The model has the weights of this epoch.
+        best_epoch: number of the best epoch. The model has the weights of this epoch. 0 if the
+            model started as the frozen baseline, and no epoch was better than that.
         validation: metrics of the best epoch; empty without validation examples.
         test: metrics on the test examples, if there are any.
         baseline: metrics of the frozen baseline under the keys "validation" and "test". Empty if

@@ -205,6 +205,7 @@ def fine_tune(
             if recipe.baseline_head:
                 model.head.logits.kernel.assign(best.kernel)
                 model.head.logits.bias.assign(best.bias)
+                epochs.start_from(model, epochs.result.baseline["validation"])
             logger.info("%s", baseline_sentence(epochs.result.baseline, names))
         if unfinished:
             model.fit(
@@ -292,6 +293,10 @@ class _Epochs(keras.callbacks.Callback):
                 self.best_weights = model.get_weights()
                 self.write(model, self.result, output=self.output)
         return progress["epoch"]
+
+    def start_from(self, model: Any, metrics: dict[str, float]) -> None:
+        """Makes the model before training the best one so far, as epoch 0."""
+        self.result.validation, self.best_weights = metrics, model.get_weights()
 
     def restore(self, model: Any) -> None:
         if self.best_weights is not None:

@@ -5,7 +5,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 import keras_bert as kb
 from keras_bert.errors import InputError
-from keras_bert.finetuning import Recipe, fine_tune, label_names
+from keras_bert.finetuning import Recipe, evaluate, fine_tune, label_names
 from keras_bert.finetuning.baseline import fit_baseline, frozen_vectors, logistic_regression
 from tests.finetuning import tiny
 
@@ -118,6 +118,16 @@ def test_a_head_that_starts_from_the_baseline():
     model = tiny.classifier(pooling="mean", encoder_options=tiny.NO_DROPOUT, dropout=0.0)
     _, result = run(QUICK.model_copy(update=still), model)
     assert result.validation == pytest.approx(result.baseline["validation"], abs=1e-5)
+
+
+def test_a_training_that_lowers_the_score_keeps_the_baseline(tmp_path):
+    model, data, output = tiny.classifier(pooling="mean"), tiny.opinions(), tmp_path / "run"
+    recipe = QUICK.model_copy(update={"baseline_head": True, "learning_rate": 0.1, "epochs": 2})
+    result = fine_tune(model, data, data, recipe=recipe, output=output, verbose=0)
+    assert result.best_epoch == 0
+    assert result.validation == result.baseline["validation"]
+    for kept in (model, kb.load(output / "model")):
+        assert evaluate(kept, data) == pytest.approx(result.validation, abs=1e-5)
 
 
 def test_several_labels_have_a_baseline():

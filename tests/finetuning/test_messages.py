@@ -10,7 +10,7 @@ def result(losses, accuracy, best=None, baseline=None, baseline_loss=1.0):
     history = [{"epoch": n, "loss": loss} for n, loss in enumerate(losses, start=1)]
     frozen = {} if baseline is None else {"accuracy": baseline, "loss": baseline_loss}
     return Result(
-        best_epoch=best or len(losses),
+        best_epoch=len(losses) if best is None else best,
         validation={"accuracy": accuracy},
         history=history,
         baseline={"validation": frozen} if frozen else {},
@@ -47,6 +47,12 @@ LABELS = ["a"] * 6 + ["b"] * 4
             "The validation accuracy is 0.3200, below 0.8700 of a logistic regression on the "
             "vectors of the model before training: try more epochs than 3, or a higher "
             "learning_rate than 0.0002.",
+        ),
+        (
+            result([1.0, 0.5], 0.87, best=0, baseline=0.87),
+            (),
+            "No epoch was better than the frozen baseline, whose accuracy is 0.8700. So the model "
+            "is this baseline. Try a lower learning_rate than 0.0002.",
         ),
         (
             result([1.0, 0.5, 0.1], 0.8, best=2, baseline=0.87),
