@@ -170,6 +170,8 @@ function summary(bytes) {
   ];
 }
 
+const COLORS = ["--first", "--second", "--quiet"]; // lines from text A, from text B, of special tokens
+const QUIET = 2;
 const BANDS = 24; // number of line strengths; lines of the same strength are drawn together
 
 /** Draws the lines that are visible at the view's scroll position. */
@@ -187,7 +189,7 @@ function draw() {
   const bytes = matrix(state.layer, state.head);
   const focus = state.pinned ?? state.hovered;
   const least = weakest();
-  const paths = [0, 1].map(() => Array.from({ length: BANDS }, () => new Path2D()));
+  const paths = COLORS.map(() => Array.from({ length: BANDS }, () => new Path2D()));
   shown[0].forEach((from, row) => {
     const y = (row + 0.5) * ROW - view.scrollTop;
     shown[1].forEach((to, column) => {
@@ -196,16 +198,19 @@ function draw() {
       if (focus && focus.index !== (focus.side === 0 ? from : to)) return;
       const end = (column + 0.5) * ROW - view.scrollTop;
       if (Math.max(y, end) < 0 || Math.min(y, end) > height) return;
-      const path = paths[tokens[from].segment][Math.floor((strength * BANDS) / (LEVELS + 1))];
+      const special = tokens[from].special || tokens[to].special;
+      const color = special ? QUIET : tokens[from].segment;
+      const path = paths[color][Math.floor((strength * BANDS) / (LEVELS + 1))];
       path.moveTo(0, y);
       path.bezierCurveTo(width * 0.4, y, width * 0.6, end, width, end);
     });
   });
-  paths.forEach((bands, segment) => {
-    pen.strokeStyle = colors.getPropertyValue(segment ? "--second" : "--first");
+  paths.forEach((bands, color) => {
+    pen.strokeStyle = colors.getPropertyValue(COLORS[color]);
     bands.forEach((path, band) => {
       const strength = (band + 0.5) / BANDS;
       pen.globalAlpha = focus ? Math.sqrt(strength) : 0.06 + 0.7 * strength;
+      if (color === QUIET) pen.globalAlpha /= 2;
       pen.lineWidth = focus ? 0.75 + 4 * strength : 0.75 + 1.5 * strength;
       pen.stroke(path);
     });
@@ -375,9 +380,12 @@ function walkTokens(event) {
   event.preventDefault();
 }
 
-/** Reads a view from the address: #layer=3&head=5&from=7 (or &to=7), with indices as in Python. */
+/**
+ * Reads a view from the address: #layer=3&head=5&from=7 (or &to=7), with indices as in Python.
+ * Without it, starts with the view that the page proposes.
+ */
 function readAddress() {
-  const wanted = new URLSearchParams(location.hash.slice(1));
+  const wanted = new URLSearchParams(location.hash.slice(1) || data.start);
   const index = (name, size) => {
     const value = Number(wanted.get(name) ?? NaN);
     return Number.isInteger(value) && value >= 0 && value < size ? value : null;

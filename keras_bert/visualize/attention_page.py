@@ -4,6 +4,7 @@ import base64
 import html
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -57,6 +58,7 @@ class Attention:
             "tokens": [token._asdict() for token in self.tokens],
             "weights": [[_packed(head) for head in layer] for layer in self.weights],
             "cut": self.num_cut,
+            "start": _strongest(self.weights, self.tokens),
         }
         # Escape "<", so that no text can end the script element. json.dumps writes only ASCII.
         data_text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
@@ -133,6 +135,25 @@ def attention(
     if with_attribution:
         parts = attribution(model, text, second_text, sequence_length=sequence_length)
     return Attention(title, texts, tokens, weights, num_cut, parts)
+
+
+def _strongest(weights: np.ndarray, tokens: Sequence[Token]) -> str:
+    """Returns the view to start with, as the end of an address: "layer=3&head=5&from=7".
+
+    A token is strong in a head if it attends much to one other token. The view has the head whose
+    tokens are the strongest on average, and its strongest token. Special tokens, punctuation and
+    neighbors do not count: many heads attend to these whatever the text says (Clark et al. 2019,
+    https://arxiv.org/abs/1906.04341).
+    """
+    words = [not token.special and any(map(str.isalnum, token.text)) for token in tokens]
+    plain = np.flatnonzero(words)
+    distant = np.abs(plain[:, None] - plain) > 1
+    if not distant.any():
+        return ""
+    between = weights[:, :, plain[:, None], plain] * distant
+    strengths = between.max(axis=-1)
+    layer, head = np.unravel_index(strengths.mean(axis=-1).argmax(), weights.shape[:2])
+    return f"layer={layer}&head={head}&from={plain[strengths[layer, head].argmax()]}"
 
 
 def _packed(weights: np.ndarray) -> str:

@@ -1,4 +1,5 @@
 import base64
+import dataclasses
 import html
 import json
 import re
@@ -65,6 +66,17 @@ def test_weights_are_those_of_the_padded_batch(family, second):
     segments = [token["segment"] for token in data["tokens"]]
     assert segments == sorted(segments)
     assert segments.count(1) == (0 if second is None else 4)  # with its separator
+
+
+def test_the_page_starts_with_the_strongest_weight_between_words_that_are_no_neighbors(model):
+    page = visualize.attention(model, "the film was good", "a bad book")
+    weights = np.full_like(page.weights, 0.1)
+    weights[2, 1, 1:4, 1:4] = 0.9  # neighbors, and the first word of four to the third
+    weights[0, 2, :, 0] = weights[0, 3, 0, :] = 1.0  # special tokens
+    weights[1, 3, 2, 7] = 1.0  # one pair of words; the head of more pairs wins
+    found = dataclasses.replace(page, weights=weights)
+    assert data_of(found.to_html())["start"] == "layer=2&head=1&from=1"
+    assert data_of(visualize.attention(model, "the film").to_html())["start"] == ""
 
 
 def test_tokens_and_their_places(model):

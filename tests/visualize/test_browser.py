@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 SCRIPT = Path(__file__).parent / "browser" / "explore.mjs"
 
 
-def explore(page, *steps, address="", **options):
+def explore(page, *steps, address="#layer=0&head=0", **options):
     url = page.as_uri()
     job = {"url": url + address, "executable": find_chromium(), "steps": steps, **options}
     command = ["node", str(SCRIPT), json.dumps(job)]
@@ -114,6 +114,20 @@ def test_pointing_pinning_and_escape(page, attention):
     assert cleared["ink"] > again["ink"]
 
 
+def test_it_starts_at_a_strong_head_with_a_token_pinned(page, attention):
+    (state,) = explore(page, address="")["states"]
+    plain = [i for i, token in enumerate(attention.tokens) if not token.special]
+    most = {}
+    for layer, head in np.ndindex(12, 12):
+        weights = attention.weights[layer, head]
+        most[layer, head] = {i: max(weights[i, j] for j in plain if abs(i - j) > 1) for i in plain}
+    layer, head = max(most, key=lambda place: sum(most[place].values()))
+    token = max(plain, key=most[layer, head].get)
+    assert state["title"] == f"Layer {layer + 1}, head {head + 1}"
+    assert state["pinned"] == [attention.tokens[token].text]
+    assert state["named"] == named(attention.weights[layer, head, token])
+
+
 def test_filters(page, attention):
     words = {(t.segment, t.special, i): t.text for i, t in enumerate(attention.tokens)}
     texts = [[word for (s, *_), word in words.items() if s == segment] for segment in (0, 1)]
@@ -192,5 +206,5 @@ def test_hostile_texts_and_a_named_view(tmp_path):
 def test_in_a_notebook(tmp_path, attention):
     page = tmp_path / "notebook.html"
     page.write_text(f"<title>Notebook</title><p>{attention._repr_html_()}", "utf-8")
-    _, state = explore(page, ["hover", "to", 2])["states"]
+    *_, state = explore(page, ["head", 0, 0], ["press", "Escape"], ["hover", "to", 2])["states"]
     assert state["named"] == named(attention.weights[0, 0, :, 2])
