@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 # trainer writes checkpoints.
 ORDER = (
     ("errors", "surrogates"),
-    ("config", "options", "atomic", "extras"),
+    ("config", "options", "atomic", "extras", "progress"),
     ("layers", "text", "metrics", "optimizers"),
     ("families",),
     ("tasks",),

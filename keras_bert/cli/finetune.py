@@ -224,7 +224,7 @@ def command(
         from keras_bert.visualize.finetuning import plot_curves
 
         plot_curves(result.history, curves)
-    click.echo(f"best epoch: {result.best_epoch}")
+    click.echo(f"best epoch: {result.best_epoch or '0, the frozen baseline'}")
     for split in ("validation", "test"):
         metrics = getattr(result, split)
         if metrics:

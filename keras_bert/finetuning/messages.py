@@ -1,8 +1,11 @@
-"""Messages before and after the training: the chosen options, and advice on the result."""
+"""Messages of a run: the chosen options, the progress, and advice on the result."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import keras
+from tqdm import tqdm
 
 from keras_bert.finetuning.defaults import Choice
 from keras_bert.finetuning.recipe import Recipe
@@ -31,6 +34,32 @@ def baseline_sentence(baseline: Mapping[str, Mapping[str, float]], metrics: Sequ
     """Returns the scores of the frozen baseline, given its metrics and the names to show."""
     scores = ", ".join(f"{name} {baseline['validation'][name]:.4f}" for name in metrics)
     return f"Frozen baseline, a logistic regression on the untrained model's vectors: {scores}"
+
+
+def progress_callback(bar: tqdm, epochs: int, metric: str) -> keras.callbacks.Callback:
+    """Makes a callback that advances a bar, and writes a line after each epoch.
+
+    Args:
+        bar: bar of the steps of all epochs.
+        epochs: number of epochs.
+        metric: name of the metric that chooses the best epoch.
+    """
+
+    def begin_epoch(epoch: int, logs: Any) -> None:
+        bar.set_description(f"epoch {epoch + 1}/{epochs}")
+
+    def end_step(step: int, logs: dict[str, Any]) -> None:
+        bar.set_postfix(loss=f"{logs['loss']:.3f}", refresh=False)
+        bar.update()
+
+    def end_epoch(epoch: int, logs: dict[str, Any]) -> None:
+        names = {"loss": "loss", f"val_{metric}": f"validation {metric}"}
+        scores = [f"{name} {logs[key]:.4f}" for key, name in names.items() if key in logs]
+        bar.write(f"epoch {epoch + 1}/{epochs}: {', '.join(scores)}", file=bar.fp)
+
+    return keras.callbacks.LambdaCallback(
+        on_epoch_begin=begin_epoch, on_train_batch_end=end_step, on_epoch_end=end_epoch
+    )
 
 
 def rate_to_change(recipe: Recipe) -> str:
@@ -65,7 +94,7 @@ def advice(
             return (
                 f"Nothing learned yet: always predicting {label!r} has an accuracy of "
                 f"{share:.4f}. Try more epochs than {recipe.epochs}, or a higher {rate}"
-                f"{'' if recipe.learning_rate is None else small}."
+                f"{small if (recipe.learning_rate or 1) < 1e-3 else ''}."
             )
     frozen = result.baseline.get("validation", {}).get(metric)
     if frozen is not None and result.best_epoch == 0:

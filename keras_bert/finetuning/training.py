@@ -33,7 +33,13 @@ from keras_bert.finetuning.keras_objects import (
     measure_metrics,
     own_loss,
 )
-from keras_bert.finetuning.messages import advice, baseline_sentence, overview, rate_to_change
+from keras_bert.finetuning.messages import (
+    advice,
+    baseline_sentence,
+    overview,
+    progress_callback,
+    rate_to_change,
+)
 from keras_bert.finetuning.optimizer import adamw
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.regularization import r_drop
@@ -46,6 +52,7 @@ from keras_bert.finetuning.resume import (
     save_progress,
     set_dropout_seeds,
 )
+from keras_bert.progress import make_bar
 from keras_bert.text.rows import Rows
 
 logger = logging.getLogger(__name__)
@@ -98,7 +105,7 @@ def fine_tune(
             outputs are logits. The target of a token without a label is -1.
         metrics: Keras metrics that are measured on training, validation and test examples, besides
             the model's own. Only for classifiers of texts and for multiple choice.
-        verbose: as in `fit`. "auto" shows a progress bar on a terminal, else a line per epoch.
+        verbose: as in `fit`. "auto" shows a bar of all steps on a terminal, else a line per epoch.
 
     The model's preprocessor gets the recipe's `sequence_length`. If the result looks wrong, a
     warning says what to change: for example, if the training stopped too early, or the result is
@@ -192,7 +199,8 @@ def fine_tune(
         write = partial(
             write_result, options=options, splits=splits, card_data=card or ModelCardData()
         )
-        epochs = _Epochs(job, validation_split, recipe, metrics, directory, write)
+        metric = recipe.metric or job.metrics(model)[0]
+        epochs = _Epochs(job, validation_split, recipe, metrics, metric, directory, write)
         done = epochs.resume(model, options, [s for s in (train_split, validation_split) if s])
         unfinished = done < recipe.epochs and not epochs.stopped
         if unfinished:
@@ -208,20 +216,20 @@ def fine_tune(
                 epochs.start_from(model, epochs.result.baseline["validation"])
             logger.info("%s", baseline_sentence(epochs.result.baseline, names))
         if unfinished:
-            model.fit(
-                dataset.prefetch(tf.data.AUTOTUNE),
-                steps_per_epoch=steps,
-                initial_epoch=done,
-                epochs=recipe.epochs,
+            show = verbose == "auto" and sys.stderr.isatty()
+            with make_bar(recipe.epochs * steps, done * steps, show) as bar:
                 # Save after the user's callbacks, which may change a rate or stop the training.
-                callbacks=[
-                    epochs,
-                    *callbacks,
-                    keras.callbacks.LambdaCallback(on_epoch_end=epochs.save),
-                ],
-                shuffle=False,
-                verbose=(1 if sys.stdout.isatty() else 2) if verbose == "auto" else verbose,
-            )
+                saving = keras.callbacks.LambdaCallback(on_epoch_end=epochs.save)
+                progress = [progress_callback(bar, recipe.epochs, metric)] if show else []
+                model.fit(
+                    dataset.prefetch(tf.data.AUTOTUNE),
+                    steps_per_epoch=steps,
+                    initial_epoch=done,
+                    epochs=recipe.epochs,
+                    callbacks=[epochs, *callbacks, saving, *progress],
+                    shuffle=False,
+                    verbose=0 if show else 2 if verbose == "auto" else verbose,
+                )
         model.optimizer.finalize_variable_values(model.trainable_variables)  # averages, if any
         epochs.restore(model)
         result = epochs.result
@@ -232,8 +240,7 @@ def fine_tune(
             discard(directory / UNFINISHED)
     one_label = getattr(model, "problem_type", "") == "single_label"
     labels = (getattr(validation, "labels", None) or ()) if one_label else ()
-    metric, count = recipe.metric or job.metrics(model)[0], len(validation or ())
-    if sentence := advice(result, recipe, metric, count, labels):
+    if sentence := advice(result, recipe, metric, len(validation or ()), labels):
         logger.warning("%s", sentence)
     return result
 
@@ -267,6 +274,7 @@ class _Epochs(keras.callbacks.Callback):
     validation: _Split | None
     recipe: Recipe
     metrics: Sequence[Any]
+    metric: str  # chooses the best epoch
     output: Path | None
     write: Callable[..., None]
 
@@ -351,7 +359,7 @@ class _Epochs(keras.callbacks.Callback):
         best = self.result.validation
         if not metrics or not best:
             return True
-        name = self.recipe.metric or self.job.metrics(self.model)[0]
+        name = self.metric
         if math.isnan(metrics[name]):
             return False
         return math.isnan(best[name]) or metrics[name] > best[name]

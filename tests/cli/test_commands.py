@@ -1,5 +1,13 @@
+import contextlib
+import fcntl
 import json
+import os
+import pty
 import re
+import struct
+import subprocess
+import sys
+import termios
 
 import pytest
 
@@ -62,7 +70,8 @@ def test_plot_draws_runs_over_one_another(run, small, tmp_path):
 
 def test_finetune_says_what_it_found(run, tmp_path):
     files = ["--train", "opinions.csv", "--validation", "opinions.csv", "--test", "opinions.csv"]
-    options = ["--epochs", "1", "--sequence-length", "16", "--pooling", "mean"]
+    options = ["--epochs", "1", "--learning-rate", "1e-3", "--sequence-length", "16"]
+    options += ["--pooling", "mean"]
     output = tmp_path / "out"
     result = run("finetune", "--model", "run/model", *files, "--output", output, *options)
     lines = result.out.splitlines()[-4:]
@@ -72,6 +81,36 @@ def test_finetune_says_what_it_found(run, tmp_path):
     assert lines[3] == f"{output}/model: the model"
     assert json.loads((output / "metrics.json").read_text())["test"]["accuracy"] <= 1
     assert kb.load(output / "model").pooling == "mean"
+
+
+def test_the_progress_of_finetune_fits_a_terminal_of_80_columns(small, tmp_path):
+    reader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    options = "--train opinions.csv --epochs 3 --batch-size 8 --metric macro_f1"
+    command = f"finetune --model run/model --output {tmp_path}/out {options}"
+    start = "import sys; from keras_bert.cli import main; sys.exit(main(sys.argv[1:]))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", start, *command.split()],
+        cwd=small,
+        stdout=terminal,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    written = b""
+    with contextlib.suppress(OSError):  # the end of a terminal is an error
+        while part := os.read(reader, 4096):
+            written += part
+    assert process.wait() == 0
+    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[\w+", "", written.decode()))
+    epochs = [line.strip() for line in lines if re.match(r"epoch \d/3: loss", line)]
+    assert [line[:9] for line in epochs] == ["epoch 1/3", "epoch 2/3", "epoch 3/3"]
+    history = [json.loads(line) for line in (tmp_path / "out/history.jsonl").open()]
+    for line, epoch in zip(epochs, history, strict=True):
+        loss, found = epoch["loss"], epoch["validation_macro_f1"]
+        assert line.endswith(f": loss {loss:.4f}, validation macro_f1 {found:.4f}")
+    bars = [line for line in lines if "step/s" in line or "s/step" in line]
+    assert "24/24" in bars[-1]
+    assert max(map(len, bars + epochs)) <= 80
 
 
 def test_finetune_says_if_nothing_was_learned(run, tmp_path):

@@ -7,8 +7,9 @@ import tensorflow as tf
 import tqdm.std
 
 from keras_bert.pretraining.training import throughput
-from keras_bert.pretraining.training.hooks import advance, make_bar
+from keras_bert.pretraining.training.hooks import advance
 from keras_bert.pretraining.training.throughput import Throughput, training_flops
+from keras_bert.progress import make_bar
 from tests.pretraining.models import make_model
 
 

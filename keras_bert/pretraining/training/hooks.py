@@ -1,6 +1,5 @@
 """Hooks that the trainer calls between two loops of steps, and the ramp of the batch size."""
 
-import contextlib
 import dataclasses
 import functools
 import logging
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from tqdm import tqdm
-from tqdm.utils import ObjectWrapper
 
 from keras_bert.errors import InputError
 from keras_bert.optimizers.distributed import AdamW
@@ -305,29 +303,11 @@ _SPEED = {
 }
 
 
-def make_bar(total: int, step: int, shown: bool) -> tqdm:
-    """Makes a progress bar of `total` steps that starts at `step`."""
-    stream, disable = _Stream(sys.stderr), not shown
-    return tqdm(total=total, initial=step, unit="step", file=stream, disable=disable, smoothing=0.1)
-
-
-class _Stream(ObjectWrapper):
-    """Stream for a progress bar. It ignores errors, so that a closed pipe does not end a run."""
-
-    def write(self, text: str) -> None:
-        with contextlib.suppress(OSError):
-            self._wrapped.write(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError):
-            self._wrapped.flush()
-
-
 def advance(bar: tqdm, steps: int, numbers: Mapping[str, float], *, traced: bool) -> None:
     """Advances the bar and updates the remaining time.
 
     Args:
-        bar: bar that `make_bar` made.
+        bar: bar of `keras_bert.progress.make_bar`.
         steps: number of steps done since the last call.
         numbers: losses, accuracies and measures of `Throughput`.
         traced: whether TensorFlow had to trace the graph first. Then the duration of the steps does

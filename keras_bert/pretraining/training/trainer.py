@@ -46,7 +46,6 @@ from keras_bert.pretraining.training.hooks import (
     LogHook,
     LoopResult,
     LossWatch,
-    make_bar,
 )
 from keras_bert.pretraining.training.inputs import first_index, make_examples, make_preprocessor
 from keras_bert.pretraining.training.model_card import pretraining_card_data
@@ -58,6 +57,7 @@ from keras_bert.pretraining.training.run_directory import (
 from keras_bert.pretraining.training.run_log import RunLog
 from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
 from keras_bert.pretraining.training.throughput import Throughput
+from keras_bert.progress import make_bar
 from keras_bert.text.preprocessor import Preprocessor
 
 logger = logging.getLogger(__name__)
