@@ -77,7 +77,7 @@ def row(model, signatures, batches, rounds):
         "text": (signatures["serving_default"], [{"text": tf.constant(b)} for b in batches]),
         "ids": (signatures["ids"], ids),
     }
-    text, same = (function(**inputs[0])["logits"] for function, inputs in sides.values())
+    text, same = (function(**inputs[0])["scores"] for function, inputs in sides.values())
     np.testing.assert_allclose(text, same, rtol=0, atol=1e-5)
     runs = []
     for number in range(-1, rounds):  # the first one warms up

@@ -26,15 +26,15 @@ class TaskOutputs:
     Args:
         outputs: function of the model and ids `[N, T]` int32 by name. Returns tensors by name:
             float32, or int32 for choices such as tags. Every format has these outputs.
-        strings: function of the model and these tensors. Returns string tensors by name, for
-            formats that have strings.
+        answers: function of the model and these tensors. Returns more tensors by name for
+            signatures that take text: names of labels, and the score of the best.
         decisions: function of the model, arrays by name and the padding mask `[N, T]`. Returns an
             array of discrete answers, which should be equal in an artifact and in the model. If
             the task has no discrete answers, returns None.
     """
 
     outputs: Callable[[Any, Tensors], Tensors]
-    strings: Callable[[Any, Tensors], Tensors] = lambda model, outputs: {}
+    answers: Callable[[Any, Tensors], Tensors] = lambda model, outputs: {}
     decisions: Callable[[Any, Mapping[str, np.ndarray], np.ndarray], np.ndarray | None] = (
         lambda model, outputs, mask: None
     )
@@ -91,8 +91,8 @@ def _begins_word(model: Any, inputs: Tensors) -> Any:
     return begins * (1 - frame) * inputs["padding_mask"]
 
 
-def _label_names(model: Any, outputs: Tensors) -> Tensors:
-    """Returns `labels` `[N, L]`, the label of each score, and `label` `[N]`, the best label."""
+def _best_label(model: Any, outputs: Tensors) -> Tensors:
+    """Returns `labels` `[N, L]`, the label of each score, and the best `label`, `score` `[N]`."""
     if model.problem_type == "regression":
         return {}
     names = tf.constant(model.labels)
@@ -101,6 +101,7 @@ def _label_names(model: Any, outputs: Tensors) -> Tensors:
     named = {"labels": tf.gather(names, index)}
     if model.problem_type == "single_label":
         named["label"] = tf.gather(names, tf.argmax(outputs["logits"], -1, tf.int32))
+        named["score"] = tf.reduce_max(outputs["scores"], -1)
     return named
 
 
@@ -111,7 +112,7 @@ def _chosen_labels(
         return None
     if model.problem_type == "multi_label":
         return outputs["scores"] >= 0.5
-    return outputs["logits"].argmax(-1)
+    return outputs["scores"].argmax(-1)
 
 
 def _best(*names: str) -> Callable[..., np.ndarray]:
@@ -141,7 +142,7 @@ TASK_OUTPUTS: dict[str, TaskOutputs] = {
     "next_sentence": TaskOutputs(_logits, decisions=_best("logits")),
     "pretraining": TaskOutputs(_named, decisions=_best("mlm_logits", "nsp_logits")),
     "replaced_token": TaskOutputs(_logits, decisions=_replaced),
-    "classifier": TaskOutputs(_logits_and_scores, _label_names, _chosen_labels),
+    "classifier": TaskOutputs(_logits_and_scores, _best_label, _chosen_labels),
     "span_classifier": TaskOutputs(_named, decisions=_best("start_logits", "end_logits")),
     "embedder": TaskOutputs(_embedding),
     "token_classifier": TaskOutputs(_logits_and_tags, decisions=_best_tags),

@@ -40,11 +40,11 @@ def onnx(
     weights.
 
     With `text`, a classifier or an embedder takes strings, `text` `[batch]`. A classifier also
-    gives `labels` `[batch, L]` and, if a text has one label, `label` `[batch]`. A regression gives
-    neither. The tokenizer comes from onnxruntime-extensions, so a program that opens the file must
-    register this library (see `text_input.py`). If the library reads some sample texts differently
-    from the model's tokenizer, a warning says so. The output `token_ids` shows the ids that the
-    file used.
+    gives `labels` `[batch, L]` and, if a text has one label, the best `label` and its `score`
+    `[batch]`. A regression gives none of these. The tokenizer comes from onnxruntime-extensions, so
+    a program that opens the file must register this library (see `text_input.py`). If the library
+    reads some sample texts differently from the model's tokenizer, a warning says so. The output
+    `token_ids` shows the ids that the file used.
 
     Args:
         model: an `Encoder` or a task.

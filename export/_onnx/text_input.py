@@ -57,18 +57,21 @@ def with_text(proto: onnx.ModelProto, model: Any) -> onnx.ModelProto:
     del graph.input[:]
     graph.input.append(helper.make_tensor_value_info("text", TensorProto.STRING, ["batch"]))
     nodes = [node for node in nodes if set(node.output) - (set(INPUTS) - taken)]
-    answers, names = _label_names(model)
+    answers, names = _best_label(model)
     inner = list(graph.node)
     del graph.node[:]
     graph.node.extend([*nodes, *inner, *answers])
     graph.initializer.extend([*constants, *names])
     ids = helper.make_tensor_value_info("token_ids", TensorProto.INT32, ["batch", "sequence"])
     graph.output.append(ids)
-    for name in ("labels", "label"):
+    shapes: dict[str, tuple[int, list[str | int | None]]] = {
+        "labels": (TensorProto.STRING, ["batch", len(getattr(model, "labels", ()))]),
+        "label": (TensorProto.STRING, ["batch"]),
+        "score": (TensorProto.FLOAT, ["batch"]),
+    }
+    for name, (dtype, axes) in shapes.items():
         if any(name in node.output for node in answers):
-            axes: list[str | int | None] = ["batch", len(model.labels)]
-            axes = axes[: 1 + (name == "labels")]
-            graph.output.append(helper.make_tensor_value_info(name, TensorProto.STRING, axes))
+            graph.output.append(helper.make_tensor_value_info(name, dtype, axes))
     proto.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     return proto
 
@@ -254,15 +257,17 @@ def reading(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
     return nodes, [_tensor(value, name) for name, value in constants.items()]
 
 
-def _label_names(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Makes nodes that give the names of a classifier's labels."""
+def _best_label(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """Makes nodes that give the names of a classifier's labels, and the best label's score."""
     if task_of(model) != "classifier" or model.problem_type not in _LABELS:
         return [], []
     node = helper.make_node
     nodes = [node("Shape", ["scores"], ["scores_shape"])]
     nodes += [node("Expand", ["label_names", "scores_shape"], ["labels"])]
     if model.problem_type == "single_label":
-        nodes += [node("ArgMax", ["scores"], ["best"], axis=-1, keepdims=0)]
+        nodes += [node("TopK", ["scores", "one_label"], ["highest", "where"], axis=-1)]
+        nodes += [node("Squeeze", ["highest", "label_axis"], ["score"])]
+        nodes += [node("Squeeze", ["where", "label_axis"], ["best"])]
         nodes += [node("Gather", ["label_names", "best"], ["label"])]
     names = helper.make_tensor(
         "label_names",
@@ -270,7 +275,7 @@ def _label_names(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProt
         [len(model.labels)],
         [label.encode() for label in model.labels],
     )
-    return nodes, [names]
+    return nodes, [names, _tensor([1], "one_label"), _tensor([-1], "label_axis")]
 
 
 def _value(name: str, kind: int, shape: Sequence[int]) -> onnx.ValueInfoProto:

@@ -43,7 +43,7 @@ class TextSignature:
     sample: Callable[[Any], list[list[str]]]
 
 
-def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
+def text_functions(model: Any, ids: Any, top_k: int, logits: bool) -> dict[str, Any]:
     """Builds all signatures of a SavedModel that take strings.
 
     All signatures but `fill_mask` call the same function of ids.
@@ -52,6 +52,7 @@ def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
         model: a model with a preprocessor.
         ids: the model as a function of ids.
         top_k: number of tokens to predict for each mask.
+        logits: whether signatures that take text give a classifier's logits, too.
     """
     names, task = input_names(model), outputs_of(model)
 
@@ -59,7 +60,10 @@ def text_functions(model: Any, ids: Any, top_k: int) -> dict[str, Any]:
         texts_of_model = texts if len(texts) > 1 else texts[0]
         inputs = without_padding(model.text_preprocessor(texts_of_model))
         outputs = ids(*(inputs[name] for name in names))
-        return outputs | task.strings(model, outputs)
+        found = outputs | task.answers(model, outputs)
+        if "scores" in found and not logits:
+            del found["logits"]
+        return found
 
     functions = {"serving_default": text_function(answer, ("text",))}
     if takes_pairs(model):

@@ -73,7 +73,8 @@ def tflite(
     tensorflow-text's operators (see `text_signatures.py`). Signatures by task:
         `serving_default` takes `text`, `text_pair` takes `text` and `text_pair`. The outputs are
             the same as from ids. A `SequenceClassifier` also gives `labels` `[N, L]` and, if a
-            text has one label, `label` `[N]`. A regression gives neither. A `TokenClassifier` and,
+            text has one label, the best `label` and its `score` `[N]`. A regression gives none of
+            these. A `TokenClassifier` and,
             with WordPiece, a `ReplacedTokenDetector` also give `starts` and `ends` `[N, T]` int32,
             the positions of each token in characters (code points), -1 for special tokens and
             padding.

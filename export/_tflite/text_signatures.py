@@ -182,9 +182,9 @@ def _pack(
 
 
 def _run(model: Any, inputs: Tensors) -> Tensors:
-    answers = outputs_of(model)
-    outputs = answers.outputs(model, {name: inputs[name] for name in input_names(model)})
-    return outputs | answers.strings(model, outputs)
+    task = outputs_of(model)
+    outputs = task.outputs(model, {name: inputs[name] for name in input_names(model)})
+    return outputs | task.answers(model, outputs)
 
 
 def _answers(model: Any, tokenizer: PhoneTokenizer, length: int, *texts: tf.Tensor) -> Tensors:

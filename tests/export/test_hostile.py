@@ -4,6 +4,7 @@ One table of texts, one of ids, and one of the artifacts; each artifact gets all
 in a process of its own, so that a crash would be seen and told, not share the fate of pytest.
 """
 
+import functools
 import json
 import subprocess
 import sys
@@ -120,7 +121,7 @@ class Artifact(NamedTuple):
 
 BOTH = {"text": "serving_default", "ids": "ids"}
 ARTIFACTS = {
-    "SavedModel": Artifact("served", export.saved_model, BOTH),
+    "SavedModel": Artifact("served", functools.partial(export.saved_model, logits=True), BOTH),
     "TFLite": Artifact("a.tflite", export.tflite, {"ids": "serving_default"}),
     "TFLite of texts": Artifact(
         "text.tflite",
@@ -253,7 +254,7 @@ def test_signatures_of_other_tasks(task, preprocessor, tmp_path):
 
 
 def test_the_loader_of_tensorflow_serving(classifier, tmp_path):
-    export.saved_model(classifier, tmp_path / "served")
+    export.saved_model(classifier, tmp_path / "served", logits=True)
     file = saved_model_pb2.SavedModel()
     file.ParseFromString((tmp_path / "served" / "saved_model.pb").read_bytes())
     described = file.meta_graphs[0].signature_def

@@ -41,6 +41,7 @@ def test_texts_get_the_answers_of_the_model(file, classifier):
             assert found["token_ids"].tolist() == np.asarray(ids["token_ids"])[:, :longest].tolist()
             best = [classifier.labels[i].encode() for i in expected.argmax(-1)]
             assert found["label"].tolist() == best
+            np.testing.assert_array_equal(found["score"], found["scores"].max(-1))
             names = [label.encode() for label in classifier.labels]
             assert found["labels"].tolist() == [names] * len(texts)
         empty = process.run("serving_default", {"text": strings([])})

@@ -25,8 +25,8 @@ one = signatures["serving_default"](text=tf.constant(texts))
 two = signatures["text_pair"](text=tf.constant(texts), text_pair=tf.constant(texts[::-1]))
 none = signatures["serving_default"](text=tf.zeros([0], tf.string))
 assert "keras_bert" not in sys.modules
-np.savez(sys.argv[3], one=one["logits"], scores=one["scores"], two=two["logits"],
-         none=none["scores"], label=one["label"].numpy().astype("S"),
+np.savez(sys.argv[3], one=one["logits"], two=two["logits"], none=none["scores"],
+         score=one["score"], scores=one["scores"], label=one["label"].numpy().astype("S"),
          labels=one["labels"].numpy().astype("S"))
 """
 
@@ -42,7 +42,7 @@ def to_bytes(text):
 @pytest.fixture(scope="module")
 def exported(classifier, tmp_path_factory):
     directory = tmp_path_factory.mktemp("saved") / "1"
-    export.saved_model(classifier, directory)
+    export.saved_model(classifier, directory, logits=True)
     return directory
 
 
@@ -61,7 +61,7 @@ def test_texts_in_a_fresh_process(classifier, exported, tmp_path):
     assert found["none"].shape == (0, 3)
     answers = classifier.predict_text(HARD_TEXTS)
     assert [label.decode() for label in found["label"]] == [a["label"] for a in answers]
-    np.testing.assert_allclose(found["scores"].max(-1), [a["score"] for a in answers], atol=1e-5)
+    np.testing.assert_allclose(found["score"], [a["score"] for a in answers], atol=1e-5)
     assert [name.decode() for name in found["labels"][0]] == list(classifier.labels)
 
 
@@ -122,16 +122,21 @@ def test_files(classifier, exported):
 
 @pytest.mark.parametrize(
     ("problem_type", "strings"),
-    [("single_label", {"label", "labels"}), ("multi_label", {"labels"}), ("regression", set())],
+    [
+        ("single_label", {"label", "score", "labels"}),
+        ("multi_label", {"labels"}),
+        ("regression", set()),
+    ],
 )
-def test_outputs_of_each_kind_of_classifier(problem_type, strings, preprocessor, tmp_path):
+@pytest.mark.parametrize("logits", [False, True])
+def test_outputs_of_each_kind_of_classifier(problem_type, strings, logits, preprocessor, tmp_path):
     arguments = {"num_labels": 2, "problem_type": problem_type}
     model = make_model(arguments=arguments, preprocessor=preprocessor)
-    export.saved_model(model, tmp_path / "1")
+    export.saved_model(model, tmp_path / "1", logits=logits)
     outputs = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"](
         text=tf.constant(["good", "bad"])
     )
-    assert set(outputs) == {"logits", "scores"} | strings
+    assert set(outputs) == {"scores", *strings, *(["logits"] if logits else [])}
     expected = model.scores(predicted(model, ["good", "bad"]))
     np.testing.assert_allclose(outputs["scores"], expected, rtol=0, atol=1e-5)
 
@@ -152,7 +157,7 @@ def test_other_tokenizers(text, config, tmp_path):
     preprocessor = Preprocessor(sequence_length=32, **text)
     size = len(preprocessor.vocabulary)
     model = make_model(preprocessor=preprocessor, vocabulary_size=size, **config)
-    export.saved_model(model, tmp_path / "1")
+    export.saved_model(model, tmp_path / "1", logits=True)
     names = sorted(file.name for file in (tmp_path / "1" / "assets").iterdir())
     assert names == FILES[preprocessor.tokenizer.kind]
     for texts in (HARD_TEXTS, (HARD_TEXTS, HARD_TEXTS[::-1])):

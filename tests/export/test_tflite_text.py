@@ -43,7 +43,7 @@ def test_the_table_knows_every_task():
 def test_classifier(classifier, tmp_path):
     run = written(classifier, tmp_path)
     found = run("serving_default", {"text": TEXTS})
-    assert set(found) == {"logits", "scores", "labels", "label"}
+    assert set(found) == {"logits", "scores", "labels", "label", "score"}
     close(found["logits"], classifier(classifier.preprocessor(TEXTS)))
     predictions = classifier.predict_text(TEXTS)
     assert [label.decode() for label in found["label"]] == [p["label"] for p in predictions]
