@@ -16,7 +16,7 @@ from keras_bert.layers.windows import text_length
 from keras_bert.tasks.registry import TASKS, task_of
 
 _UNCUT = 2**30  # a length that cuts no text
-_SHORTEST, _LENGTH_STEP = 32, 16
+_SHORTEST, _LENGTH_STEP = 64, 16
 _LONG = 256  # tokens; a batch of longer texts has half as many examples
 
 LEAST_UPDATES = 500
@@ -191,10 +191,10 @@ def rate_of(rates: dict[int, float], hidden_size: int) -> float:
     """Returns the learning rate of a hidden size, given the rates of some hidden sizes.
 
     Takes the listed size with the nearest ratio to `hidden_size`, and multiplies its rate by
-    (listed size / hidden_size)².
+    listed size / hidden_size.
     """
     nearest = min(rates, key=lambda size: abs(math.log(size / hidden_size)))
-    return rates[nearest] * (nearest / hidden_size) ** 2
+    return rates[nearest] * nearest / hidden_size
 
 
 def _baseline(facts: _Facts) -> tuple[bool, str]:
@@ -217,8 +217,6 @@ def _baseline_head(facts: _Facts) -> tuple[bool, str]:
         return False, "there is no baseline"
     if not reads_baseline_vectors(facts.model, facts.pairs):
         return False, "the classifier's layer does not read the baseline's vectors"
-    if facts.recipe.learning_rate is not None or "learning_rate" not in facts.chosen:
-        return False, "the learning rate is given"
     if np.any(ops.convert_to_numpy(facts.model.head.logits.bias)):
         return False, "the classifier's layer was trained before"
     return True, "starts as good as the baseline"

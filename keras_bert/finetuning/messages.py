@@ -100,7 +100,8 @@ def advice(
     if frozen is not None and result.best_epoch == 0:
         return (
             f"No epoch was better than the frozen baseline, whose {metric} is {frozen:.4f}. So the "
-            f"model is this baseline. Try a lower {rate}."
+            f"model is this baseline: the encoder as it was, and a logistic regression. Try a "
+            f"lower {rate}."
         )
     longer = f"try more epochs than {recipe.epochs}, or a higher {rate}."
     by_chance = 1.01 / max(validation_size, 1)  # one example, also after rounding

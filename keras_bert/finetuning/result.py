@@ -102,6 +102,11 @@ def claimed(output: Path) -> Iterator[None]:
         yield
 
 
+def is_finished(output: Path) -> bool:
+    """Returns whether a directory holds a run that finished, and no other run began since."""
+    return (output / METRICS_NAME).exists() and not (output / UNFINISHED).exists()
+
+
 def check_output(output: Path) -> None:
     """Checks before the training that the directory can be written.
 

@@ -24,6 +24,9 @@ def problem_type_of(examples: TextExamples) -> str:
     return "single_label"
 
 
+_SWAPPED = 20  # if so many examples have as many labels, the labels are probably texts
+
+
 def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:
     """Returns the names of a model's labels, in the order of their ids.
 
@@ -49,6 +52,12 @@ def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:
             raise InputError(
                 f"{examples.path}: all examples have the label {labels[0]!r}; a classifier needs "
                 "at least two labels to tell apart."
+            )
+        if len(names) == len(labels) >= _SWAPPED:
+            raise InputError(
+                f"{examples.path}: each of the {len(labels)} examples has a label of its own; "
+                "check that the columns of texts and labels are not swapped, or set "
+                'problem_type="regression" if the labels are numbers to predict.'
             )
     if all(name.isdecimal() for name in names):
         return tuple(sorted(names, key=int))

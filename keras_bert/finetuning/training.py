@@ -43,7 +43,7 @@ from keras_bert.finetuning.messages import (
 from keras_bert.finetuning.optimizer import adamw
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.regularization import r_drop
-from keras_bert.finetuning.result import Result, claimed, write_result
+from keras_bert.finetuning.result import Result, claimed, is_finished, write_result
 from keras_bert.finetuning.resume import (
     UNFINISHED,
     load_best,
@@ -83,12 +83,14 @@ def fine_tune(
         model: a task with a preprocessor, with the labels of the examples; see `new_model`.
         train: training examples, such as `TextExamples` for a `SequenceClassifier`.
         validation: examples to measure every epoch on. The epoch with the highest metric is the
-            best. Without validation examples, the last epoch is the best.
+            best; among equal ones, the one with the lowest loss. Without validation examples, the
+            last epoch is the best.
         test: examples to measure the best epoch on.
         recipe: options of the run. Options that are not given are chosen; see `resolve`. The
             values and their reasons are logged at the level INFO.
         output: directory for `model`, `metrics.json` and `history.jsonl`. With validation
             examples, they are written after each epoch that is the best so far, else at the end.
+            The model of an earlier run, which finished, is replaced only at the end.
             If an interrupted run is started again with the same recipe, model and data, it
             continues after its last finished epoch, and the result is the same.
         card: more data for the model's card, such as license, language and base model.
@@ -200,7 +202,8 @@ def fine_tune(
             write_result, options=options, splits=splits, card_data=card or ModelCardData()
         )
         metric = recipe.metric or job.metrics(model)[0]
-        epochs = _Epochs(job, validation_split, recipe, metrics, metric, directory, write)
+        replaces = directory is not None and is_finished(directory)
+        epochs = _Epochs(job, validation_split, recipe, metrics, metric, replaces, directory, write)
         done = epochs.resume(model, options, [s for s in (train_split, validation_split) if s])
         unfinished = done < recipe.epochs and not epochs.stopped
         if unfinished:
@@ -275,6 +278,7 @@ class _Epochs(keras.callbacks.Callback):
     recipe: Recipe
     metrics: Sequence[Any]
     metric: str  # chooses the best epoch
+    replaces: bool  # an earlier run, which finished
     output: Path | None
     write: Callable[..., None]
 
@@ -351,7 +355,7 @@ class _Epochs(keras.callbacks.Callback):
         progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
         progress["stopped"] = bool(self.model.stop_training)
         save_progress(self.output, self.model, progress, None if best else self.best_weights)
-        if best and self.validation is not None:
+        if best and self.validation is not None and not self.replaces:
             with averaged(self.model):
                 self.write(self.model, result, output=self.output)
 
@@ -359,10 +363,12 @@ class _Epochs(keras.callbacks.Callback):
         best = self.result.validation
         if not metrics or not best:
             return True
-        name = self.metric
-        if math.isnan(metrics[name]):
-            return False
-        return math.isnan(best[name]) or metrics[name] > best[name]
+        # Few examples often have equal metrics. Then the lower loss decides.
+        found, before = (
+            [-math.inf if math.isnan(value) else value for value in (m[self.metric], -m["loss"])]
+            for m in (metrics, best)
+        )
+        return found > before
 
 
 def _check_strategy(strategy: tf.distribute.Strategy) -> None:

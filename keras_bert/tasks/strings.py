@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -13,6 +14,8 @@ from keras_bert.columns import is_strings, to_arrays, to_list
 from keras_bert.errors import InputError, closest
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+_UNUSED_POOLER = r"Gradients do not exist for variables \[('[^']*encoder/pooler/[^']*'(, )?)+\]"
 
 
 def _like(other: Callable[..., Any]) -> Callable[[Method], Method]:
@@ -47,7 +50,10 @@ class TakesStrings:
         self._hold_out(given)
         if given.get("validation_data") is not None:
             given["validation_data"] = self._validation(given)
-        return super().fit(**self._batches(given, training=True))
+        with warnings.catch_warnings():
+            # Many heads do not read the encoder's pooler.
+            warnings.filterwarnings("ignore", _UNUSED_POOLER)
+            return super().fit(**self._batches(given, training=True))
 
     @_like(keras.Model.evaluate)
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
@@ -213,6 +219,8 @@ def _text_columns(x: Any) -> tuple[Any, ...] | None:
     """Returns columns of strings, or None if `x` has no texts; see `text_columns`."""
     if isinstance(x, (str, bytes)):
         raise InputError(f"x is one text, {x[:50]!r}, but must be a list of texts.")
+    if isinstance(x, (list, tuple)) and not len(x):
+        raise InputError("x has no texts; give one or more.")
     if not is_strings(x):
         return None
     from keras_bert.text.batches import text_columns

@@ -54,9 +54,17 @@ def text_dataset(
         batch_size: number of texts in a batch; by default `BATCH_SIZE`.
         shuffle: whether to shuffle the examples again in each epoch.
         repeat: whether to repeat the examples without end.
+
+    Raises:
+        InputError: if there are more or fewer targets or weights than texts.
     """
-    count = len(columns[0])
-    dataset = tf.data.Dataset.from_tensor_slices((columns, *map(to_arrays, rest)))
+    count, arrays = len(columns[0]), [to_arrays(part) for part in rest]
+    for size in map(len, tf.nest.flatten(arrays)):
+        if size != count:
+            raise InputError(
+                f"There are {count:,} texts, but {size:,} targets or weights; give one for each."
+            )
+    dataset = tf.data.Dataset.from_tensor_slices((columns, *arrays))
     dataset = dataset.shuffle(max(count, 1)) if shuffle else dataset
     dataset = dataset.repeat() if repeat else dataset
     return dataset.batch(batch_size or BATCH_SIZE)

@@ -52,7 +52,8 @@ LABELS = ["a"] * 6 + ["b"] * 4
             result([1.0, 0.5], 0.87, best=0, baseline=0.87),
             (),
             "No epoch was better than the frozen baseline, whose accuracy is 0.8700. So the model "
-            "is this baseline. Try a lower learning_rate than 0.0002.",
+            "is this baseline: the encoder as it was, and a logistic regression. Try a lower "
+            "learning_rate than 0.0002.",
         ),
         (
             result([1.0, 0.5, 0.1], 0.8, best=2, baseline=0.87),

@@ -85,6 +85,33 @@ def test_the_same_seed_gives_the_same_weights():
     assert not all(map(np.array_equal, first, run(1, elsewhere=1)))
 
 
+def test_a_finished_run_stays_until_another_one_ends(tmp_path):
+    def run(seed, callbacks=()):
+        recipe = Recipe(epochs=3, batch_size=8, learning_rate=1e-3, seed=seed)
+        model, data = tiny.classifier(), tiny.opinions()
+        fine_tune(model, data, data, recipe=recipe, output=tmp_path, callbacks=callbacks, verbose=0)
+        return (tmp_path / "model/weights.safetensors").read_bytes()
+
+    class Interrupt(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+    first = run(1)
+    with pytest.raises(KeyboardInterrupt):
+        run(2, [Interrupt()])
+    assert (tmp_path / "model/weights.safetensors").read_bytes() == first
+    assert run(2) != first
+
+
+def test_of_equal_epochs_the_one_with_the_lowest_loss_is_the_best():
+    model, data = tiny.classifier(), tiny.opinions()
+    result = fine_tune(model, data, data, recipe=QUICK, verbose=0)
+    perfect = [entry for entry in result.history if entry["validation_accuracy"] == 1]
+    assert len(perfect) > 1
+    assert result.best_epoch == min(perfect, key=lambda entry: entry["validation_loss"])["epoch"]
+
+
 def test_the_best_epoch_stays_when_training_is_interrupted(tmp_path, monkeypatch):
     measured = []
 

@@ -270,6 +270,8 @@ def test_pairs_in_a_functional_model():
         (lambda m: m.fit([*TEXTS[:15], None], NAMES), "must be strings: got None"),
         (lambda m: m.fit((TEXTS, TEXTS[:3]), NAMES), "have 16 and 3 texts"),
         (lambda m: m.fit(TEXTS, sample_weight=WEIGHTS), "no targets y"),
+        (lambda m: m.fit(TEXTS, NAMES[:3]), "16 texts, but 3 targets"),
+        (lambda m: m.fit([], []), "x has no texts"),
         (
             lambda m: m.predict(tf.data.Dataset.from_tensor_slices(TEXTS)),
             "single texts, but needs batches",
@@ -279,6 +281,13 @@ def test_pairs_in_a_functional_model():
 def test_bad_input(run, message):
     with pytest.raises(InputError, match=message):
         run(compiled())
+
+
+def test_an_unused_pooler_is_no_reason_for_a_warning(recwarn):
+    model = compiled(tiny.classifier(pooling="mean"))
+    model.fit(TEXTS, NAMES, verbose=0)
+    assert model.encoder.pooler is not None
+    assert not [warning for warning in recwarn if "Gradients" in str(warning.message)]
 
 
 def test_an_unknown_label_in_a_dataset():

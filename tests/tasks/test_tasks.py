@@ -197,7 +197,7 @@ def test_predict_text(problem_type):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "num_labels is None"),
+        ({}, "names of the labels are missing"),
         ({"num_labels": 0}, "num_labels is 0"),
         ({"num_labels": 3, "labels": ["a", "b"]}, "num_labels is 3, but labels has 2 names"),
         ({"labels": ["a", "\ud800"]}, r"The label '\\ud800' has a lone surrogate"),
