@@ -1,9 +1,11 @@
-"""Reads the texts of a command, and checks the files that it writes.
+"""Reads the texts of a command, checks the files that it writes, and prints its news.
 
 A command never replaces its own inputs. It replaces files of another kind only with --overwrite.
 """
 
+import contextlib
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -165,3 +167,18 @@ def _lines() -> Iterator[str]:
                 f"Standard input, line {number}: byte {line[error.start]:#04x} is not UTF-8."
             ) from None
         yield text.removeprefix("\ufeff").rstrip("\r\n") if number == 1 else text.rstrip("\r\n")
+
+
+@contextlib.contextmanager
+def news_on_stdout(name: str) -> Iterator[None]:
+    """Prints the messages of a logger that are no warnings, such as the chosen options."""
+    logger, handler = logging.getLogger(name), logging.StreamHandler(sys.stdout)
+    handler.addFilter(lambda record: record.levelno < logging.WARNING)
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)

@@ -1,16 +1,12 @@
 """Command `keras-bert finetune`: trains a model on labeled examples."""
 
-import contextlib
 import functools
-import logging
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from keras_bert.cli.files import OVERWRITE, check_output, is_picture
+from keras_bert.cli.files import OVERWRITE, check_output, is_picture, news_on_stdout
 from keras_bert.cli.options import (
     COLUMNS,
     COMMANDS,
@@ -137,10 +133,11 @@ class FinetuneCommand(click.Command):
 @add(*_HEAD, *COLUMNS, FORMAT)
 @click.option(
     "--dtype",
-    type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
+    type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16", "auto"]),
     default="float32",
     show_default=True,
-    help="Precision of computations; weights stay float32.",
+    help="Precision of computations; weights stay float32. auto means mixed_bfloat16 on devices "
+    "with matrix units for it, else float32.",
 )
 @click.option(
     "--strategy",
@@ -211,14 +208,14 @@ def command(
     all_examples = [part for part in (examples, held_out, tested) if part is not None]
     if held_out is None:
         examples, held_out = hold_out(examples, validation_ratio, recipe.seed)
-    with make_strategy(strategy).scope():
+    with make_strategy(strategy).scope(), news_on_stdout("keras_bert.finetuning"):
         keras.utils.set_random_seed(recipe.seed)
         tuned = new_model(task, model, *all_examples, dtype=dtype, **head)
     parts = [
         part and usable(part, tuned, options["on_error"]) for part in (examples, held_out, tested)
     ]
     card = ModelCardData({"base_model": model}) if is_on_hub(model) else None
-    with _news_on_stdout():
+    with news_on_stdout("keras_bert.finetuning"):
         result = fine_tune(tuned, *parts, recipe=recipe, output=output, card=card)
     if curves:
         from keras_bert.visualize.finetuning import plot_curves
@@ -230,18 +227,3 @@ def command(
         if metrics:
             click.echo(f"{split}: " + ", ".join(f"{k} {v:.4f}" for k, v in metrics.items()))
     click.echo(f"{output}/model: the model")
-
-
-@contextlib.contextmanager
-def _news_on_stdout() -> Iterator[None]:
-    """Prints the messages of `fine_tune` that are no warnings, such as the chosen options."""
-    logger, handler = logging.getLogger("keras_bert.finetuning"), logging.StreamHandler(sys.stdout)
-    handler.addFilter(lambda record: record.levelno < logging.WARNING)
-    before = logger.level
-    logger.setLevel(logging.INFO)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)

@@ -4,6 +4,7 @@ import json
 
 import click
 
+from keras_bert.cli.files import news_on_stdout
 from keras_bert.extras import require_tensorflow_backend
 
 
@@ -100,7 +101,8 @@ def _run(config: str, overrides: tuple[str, ...]) -> None:
     from keras_bert.pretraining.recipes import read_config
     from keras_bert.pretraining.training.trainer import pretrain
 
-    results = pretrain(read_config(config, overrides))
+    with news_on_stdout("keras_bert.pretraining"):
+        results = pretrain(read_config(config, overrides))
     if not results["finished"]:
         raise KeyboardInterrupt(
             f"Interrupted at step {results['step']} of {results['steps']}, which is saved; "

@@ -1,6 +1,7 @@
 """Reads examples and makes models for the task with a given name."""
 
 import inspect
+import logging
 import os
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,8 @@ from keras_bert.finetuning.jobs import job_of_task
 from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.targets import embedder_arguments
 from keras_bert.tasks.registry import TASKS, task_of
+
+logger = logging.getLogger(__name__)
 
 
 def read(task: str, path: Any, **options: Any) -> Any:
@@ -68,8 +71,8 @@ def new_model(
         train: examples to learn from.
         *others: other examples, for validation and test.
         sequence_length: largest number of tokens in a text. By default, the preprocessor's value.
-        dtype: precision of the computations, as in `keras_bert.load`. A model in memory keeps its
-            own.
+        dtype: precision of the computations, as in `keras_bert.load`. "auto" means mixed_bfloat16
+            on devices with matrix units for it, else float32. A model in memory keeps its own.
         **options: arguments of the task's class that do not follow from the examples, such as
             `pooling` or `crf`.
 
@@ -85,6 +88,13 @@ def new_model(
     """
     job, task_class = job_of_task(task), TASKS[task].model_class
     _check_options(task, options, job.arguments)
+    if dtype == "auto":
+        import tensorflow as tf
+
+        from keras_bert.distribution.strategy import fast_precision
+
+        dtype, reason = fast_precision(tf.distribute.get_strategy())
+        logger.info("Precision: %s, because %s.", dtype, reason)
     arguments = job.arguments(train, *others, **options)
     if arguments.get("pooling", "") is None:
         arguments["pooling"] = _trained_pooling(model)

@@ -213,9 +213,11 @@ class DevicesOptions(Options):
         description="`HOST:PORT` of each `keras-bert data-service` that makes batches. Useful if "
         "one machine makes batches too slowly for its accelerators. The corpus must be tokenized.",
     )
-    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16", "auto"] = Field(
         default="float32",
-        description="Precision of the computations. mixed_float16 uses a dynamic loss scale.",
+        description="Precision of the computations. mixed_float16 uses a dynamic loss scale. auto "
+        "means mixed_bfloat16 on devices with matrix units for it, else float32. A run that "
+        "continues keeps its precision.",
     )
     gradient_accumulation_steps: Annotated[Count, MAY_CHANGE] = Field(
         default=1,

@@ -5,6 +5,7 @@ import pytest
 
 import keras_bert as kb
 from keras_bert import finetuning
+from keras_bert.distribution import strategy
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import ChoiceExamples, QuestionExamples, TaggedExamples
 from tests.finetuning import tiny
@@ -33,6 +34,18 @@ def test_options_that_a_task_does_not_have(table):
     data = tiny.examples(["good", "bad"], ["1", "0"])
     with pytest.raises(InputError, match="classifier has no option 'crf'. It has problem_type"):
         finetuning.new_model("classifier", tiny.encoder(), data, crf=True)
+
+
+def test_auto_is_the_precision_that_the_device_is_fast_in(tmp_path, monkeypatch):
+    encoder = tiny.encoder()
+    encoder.preprocessor = tiny.preprocessor()
+    kb.save(encoder, tmp_path / "encoder")
+    for precision in ("mixed_bfloat16", "float32"):
+        monkeypatch.setattr(strategy, "fast_precision", lambda _, p=precision: (p, "of a test"))
+        made = finetuning.new_model(
+            "classifier", tmp_path / "encoder", tiny.opinions(), dtype="auto"
+        )
+        assert made.encoder.dtype_policy.name == precision
 
 
 def test_a_model_from_a_directory_or_an_encoder(tmp_path):

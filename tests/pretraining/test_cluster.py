@@ -3,7 +3,9 @@
 import json
 
 import pytest
+import tensorflow as tf
 
+from keras_bert.distribution import strategy
 from keras_bert.distribution.strategy import (
     Cluster,
     from_kubernetes,
@@ -87,3 +89,41 @@ def test_no_tpu_here():
         "There is no TPU on this machine (TPUs not found in the cluster). Run on a TPU VM, name "
         "the TPU with the option cluster, or choose another strategy."
     )
+
+
+@pytest.mark.parametrize(
+    ("flags", "limit", "expected"),
+    [
+        ("fpu avx512f amx_bf16 amx_int8", "", "mixed_bfloat16"),
+        ("fpu avx512f avx512_bf16", "ALL", "mixed_bfloat16"),
+        ("fpu avx512f", "", "float32"),
+        ("fpu amx_bf16", "AVX2", "float32"),
+        ("fpu amx_bf16", "avx512_core_vnni", "float32"),
+        ("fpu amx_bf16", "AVX512_CORE_BF16", "mixed_bfloat16"),
+        (None, "", "float32"),  # no Linux
+    ],
+)
+def test_the_precision_that_processors_are_fast_in(flags, limit, expected, tmp_path, monkeypatch):
+    path = tmp_path / "cpuinfo"
+    if flags is not None:
+        path.write_text(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t:\n")
+    monkeypatch.setattr(strategy, "_CPU_INFO", path)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    if limit:
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+    assert strategy.fast_precision(make_strategy("default"))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [([(8, 0)], "mixed_bfloat16"), ([(9, 0), (7, 5)], "float32"), ([None], "float32")],
+)
+def test_the_precision_that_gpus_are_fast_in(capabilities, expected, monkeypatch):
+    details = dict(enumerate(capabilities))
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: list(details))
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_device_details",
+        lambda gpu: {"compute_capability": details[gpu]} if details[gpu] else {},
+    )
+    assert strategy.fast_precision(make_strategy("default"))[0] == expected

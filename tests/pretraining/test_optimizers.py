@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -163,6 +164,19 @@ def test_the_log_of_float16_tells_the_scale(text_files, tmp_path, monkeypatch):
     run = config(text_files, tmp_path / "run", precision="mixed_float16", steps=4)
     row = pretrain(run, progress=False)["train"]
     assert (row["loss_scale"], row["skipped_steps"], row["gradient_norm"]) == (2.0**122, 4, 0)
+
+
+def test_a_run_chooses_its_precision_once(text_files, tmp_path, monkeypatch, caplog):
+    """A run that begins on a processor with matrix units keeps its precision on another one."""
+    for steps, chosen in ((4, ("mixed_bfloat16", "of a test")), (6, ("float32", "of a test"))):
+        monkeypatch.setattr(trainer_module, "fast_precision", lambda strategy, c=chosen: c)
+        run = config(text_files, tmp_path / "run", precision="auto", steps=steps)
+        with caplog.at_level("INFO", "keras_bert.pretraining"):
+            pretrain(run, progress=False)
+    assert "Precision: mixed_bfloat16, because of a test." in caplog.messages
+    assert "Precision: mixed_bfloat16, because the run began with it." in caplog.messages
+    written = json.loads((tmp_path / "run/pretraining.json").read_text())
+    assert written["config"]["devices"]["precision"] == "mixed_bfloat16"
 
 
 @pytest.mark.slow

@@ -49,6 +49,17 @@ def check_directory(directory: Path, config: PretrainingConfig) -> None:
             )
 
 
+def earlier_option(directory: Path, name: str) -> Any:
+    """Returns an option of the run in a directory by its dotted name, or None without a run.
+
+    Raises:
+        InputError: if the description of the run is damaged.
+    """
+    if not (directory / RUN).is_file():
+        return None
+    return flatten(PretrainingConfig, _read_run(directory)["config"])[name]
+
+
 def describe_run(
     config: PretrainingConfig,
     corpus: TokenizedCorpus,

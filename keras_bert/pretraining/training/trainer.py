@@ -17,12 +17,18 @@ from keras_bert.atomic import locked
 from keras_bert.checkpoints import is_on_hub, save
 from keras_bert.checkpoints.card import ModelCardData
 from keras_bert.config import EncoderConfig
-from keras_bert.distribution.strategy import check_batch, make_strategy, profits_from_xla
+from keras_bert.distribution.strategy import (
+    check_batch,
+    fast_precision,
+    make_strategy,
+    profits_from_xla,
+)
 from keras_bert.distribution.workers import Workers
 from keras_bert.extras import require_tensorflow_backend
 from keras_bert.optimizers.distributed import OPTIMIZERS, AdamW
 from keras_bert.optimizers.loss_scale import LossScale
 from keras_bert.optimizers.schedules import LR_SCHEDULES
+from keras_bert.options import set_option
 from keras_bert.pretraining.background import Background, stop_requests
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.data_service import fed_by
@@ -53,6 +59,7 @@ from keras_bert.pretraining.training.run_directory import (
     check_directory,
     claim_directory,
     describe_run,
+    earlier_option,
 )
 from keras_bert.pretraining.training.run_log import RunLog
 from keras_bert.pretraining.training.step import TrainingStep, trainable_variables
@@ -102,6 +109,8 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
     started = time.monotonic()
     config = resolve(config)
     strategy = make_strategy(config.devices.strategy, config.devices.cluster)
+    if config.devices.precision == "auto":
+        config = _with_precision(config, strategy)
     workers = Workers(strategy)
     with contextlib.ExitStack() as stack:
         if workers.is_chief:
@@ -125,6 +134,18 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         results = trainer.results()
     seconds = time.monotonic() - started
     return {**results, "finished": finished, "chief": workers.is_chief, "seconds": seconds}
+
+
+def _with_precision(
+    config: PretrainingConfig, strategy: tf.distribute.Strategy
+) -> PretrainingConfig:
+    """Replaces the precision "auto": by that of the run that continues, or by the fastest."""
+    earlier = earlier_option(Path(config.output), "devices.precision")
+    precision, reason = (earlier, "the run began with it") if earlier else fast_precision(strategy)
+    logger.info("Precision: %s, because %s.", precision, reason)
+    values = config.to_dict()
+    set_option(values, "devices.precision", precision)
+    return PretrainingConfig.from_dict(values)
 
 
 class Trainer:
