@@ -23,7 +23,7 @@ LEAST_UPDATES = 500
 UPDATES_PER_LABEL = 10
 FEWEST_EPOCHS, MOST_EPOCHS = 3, 30
 HIGHEST_RATE = 1e-3
-TASK_RATES = {"token_classifier": 1.5, "embedder": 0.5}
+TASK_RATES = {"token_classifier": 2.0, "embedder": 0.5}
 """Factor of the learning rate for a task; 1 for the others."""
 ADAPTER_FACTOR = 5
 """Factor of the learning rate if only low-rank adapters are trained."""
