@@ -170,7 +170,7 @@ SAVED_MODEL = Format(
             choices=tuple(INPUT_NAMES),
         ),
         Option("top_k", "SavedModel: number of tokens for each mask.", int, minimum=1),
-        Option("logits", "SavedModel: classifiers give logits for texts, too.", bool),
+        Option("logits", "SavedModel: give a classifier's logits for texts, too.", bool),
     ),
 )
 TFLITE = Format(

@@ -10,7 +10,15 @@ from tqdm.utils import ObjectWrapper
 def make_bar(total: int, step: int, shown: bool) -> tqdm:
     """Makes a progress bar of `total` steps that starts at `step`. It fits the terminal."""
     stream, disable = _Stream(sys.stderr), not shown
-    return tqdm(total=total, initial=step, unit="step", file=stream, disable=disable, smoothing=0.1)
+    return tqdm(
+        total=total,
+        initial=step,
+        unit="step",
+        file=stream,
+        disable=disable,
+        smoothing=0.1,
+        dynamic_ncols=True,
+    )
 
 
 class _Stream(ObjectWrapper):

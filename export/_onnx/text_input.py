@@ -265,9 +265,9 @@ def _best_label(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto
     nodes = [node("Shape", ["scores"], ["scores_shape"])]
     nodes += [node("Expand", ["label_names", "scores_shape"], ["labels"])]
     if model.problem_type == "single_label":
-        nodes += [node("TopK", ["scores", "one_label"], ["highest", "where"], axis=-1)]
-        nodes += [node("Squeeze", ["highest", "label_axis"], ["score"])]
-        nodes += [node("Squeeze", ["where", "label_axis"], ["best"])]
+        nodes += [node("TopK", ["scores", "one"], ["highest", "where"], axis=-1)]
+        nodes += [node("Squeeze", ["highest", "minus_one"], ["score"])]
+        nodes += [node("Squeeze", ["where", "minus_one"], ["best"])]
         nodes += [node("Gather", ["label_names", "best"], ["label"])]
     names = helper.make_tensor(
         "label_names",
@@ -275,7 +275,7 @@ def _best_label(model: Any) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto
         [len(model.labels)],
         [label.encode() for label in model.labels],
     )
-    return nodes, [names, _tensor([1], "one_label"), _tensor([-1], "label_axis")]
+    return nodes, [names]
 
 
 def _value(name: str, kind: int, shape: Sequence[int]) -> onnx.ValueInfoProto:

@@ -1,4 +1,4 @@
-"""Reads the texts of a command, checks the files that it writes, and prints its news.
+"""Reads the texts of a command, checks the files that it writes, and prints log messages.
 
 A command never replaces its own inputs. It replaces files of another kind only with --overwrite.
 """
@@ -170,8 +170,8 @@ def _lines() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def news_on_stdout(name: str) -> Iterator[None]:
-    """Prints the messages of a logger that are no warnings, such as the chosen options."""
+def info_on_stdout(name: str) -> Iterator[None]:
+    """Prints a logger's messages below the level WARNING to standard output."""
     logger, handler = logging.getLogger(name), logging.StreamHandler(sys.stdout)
     handler.addFilter(lambda record: record.levelno < logging.WARNING)
     before = logger.level

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.files import OVERWRITE, check_output, is_picture, news_on_stdout
+from keras_bert.cli.files import OVERWRITE, check_output, info_on_stdout, is_picture
 from keras_bert.cli.options import (
     COLUMNS,
     COMMANDS,
@@ -137,7 +137,7 @@ class FinetuneCommand(click.Command):
     default="float32",
     show_default=True,
     help="Precision of computations; weights stay float32. auto means mixed_bfloat16 on devices "
-    "with matrix units for it, else float32.",
+    "that compute fast in it, else float32.",
 )
 @click.option(
     "--strategy",
@@ -208,14 +208,14 @@ def command(
     all_examples = [part for part in (examples, held_out, tested) if part is not None]
     if held_out is None:
         examples, held_out = hold_out(examples, validation_ratio, recipe.seed)
-    with make_strategy(strategy).scope(), news_on_stdout("keras_bert.finetuning"):
+    with make_strategy(strategy).scope(), info_on_stdout("keras_bert.finetuning"):
         keras.utils.set_random_seed(recipe.seed)
         tuned = new_model(task, model, *all_examples, dtype=dtype, **head)
     parts = [
         part and usable(part, tuned, options["on_error"]) for part in (examples, held_out, tested)
     ]
     card = ModelCardData({"base_model": model}) if is_on_hub(model) else None
-    with news_on_stdout("keras_bert.finetuning"):
+    with info_on_stdout("keras_bert.finetuning"):
         result = fine_tune(tuned, *parts, recipe=recipe, output=output, card=card)
     if curves:
         from keras_bert.visualize.finetuning import plot_curves

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from keras_bert.cli.files import news_on_stdout
+from keras_bert.cli.files import info_on_stdout
 from keras_bert.extras import require_tensorflow_backend
 
 
@@ -101,7 +101,7 @@ def _run(config: str, overrides: tuple[str, ...]) -> None:
     from keras_bert.pretraining.recipes import read_config
     from keras_bert.pretraining.training.trainer import pretrain
 
-    with news_on_stdout("keras_bert.pretraining"):
+    with info_on_stdout("keras_bert.pretraining"):
         results = pretrain(read_config(config, overrides))
     if not results["finished"]:
         raise KeyboardInterrupt(

@@ -117,7 +117,7 @@ def fast_precision(strategy: tf.distribute.Strategy) -> tuple[str, str]:
     """
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return "mixed_bfloat16", "TPUs have matrix units for bfloat16"
-    if gpus := tf.config.list_physical_devices("GPU"):
+    if gpus := tf.config.get_visible_devices("GPU"):
         found = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
         if all(details.get("compute_capability", (0, 0)) >= (8, 0) for details in found):
             return "mixed_bfloat16", "the GPUs have matrix units for bfloat16"
@@ -125,9 +125,11 @@ def fast_precision(strategy: tf.distribute.Strategy) -> tuple[str, str]:
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper()
     if not any(part in limit for part in _ISA_WITH_BFLOAT16):
         return "float32", f"ONEDNN_MAX_CPU_ISA is {limit}"
+    if os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "0":
+        return "float32", "TF_ENABLE_ONEDNN_OPTS is 0"
     if _BFLOAT16_FLAGS & _processor_flags():
-        return "mixed_bfloat16", "the processor has matrix units for bfloat16"
-    return "float32", "the processor has no matrix units for bfloat16"
+        return "mixed_bfloat16", "the processor has AMX or AVX-512 BF16"
+    return "float32", "the processor has neither AMX nor AVX-512 BF16"
 
 
 _CPU_INFO = Path("/proc/cpuinfo")

@@ -97,21 +97,22 @@ def advice(
                 f"{small if (recipe.learning_rate or 1) < 1e-3 else ''}."
             )
     frozen = result.baseline.get("validation", {}).get(metric)
+    longer = f"try more epochs than {recipe.epochs}, or a higher {rate}."
+    # A low loss means that the examples were learned by heart.
+    learned = frozen is not None and (
+        result.history[-1]["loss"] < result.baseline["validation"]["loss"] / 2
+    )
     if frozen is not None and result.best_epoch == 0:
         return (
-            f"No epoch was better than the frozen baseline, whose {metric} is {frozen:.4f}. So the "
-            f"model is this baseline: the encoder as it was, and a logistic regression. Try a "
-            f"lower {rate}."
-        )
-    longer = f"try more epochs than {recipe.epochs}, or a higher {rate}."
+            f"No epoch was better than the frozen baseline ({metric} {frozen:.4f}), so the model "
+            "has the baseline's weights, and its encoder is not trained: "
+        ) + (f"try a lower {rate}." if learned else longer)
     by_chance = 1.01 / max(validation_size, 1)  # one example, also after rounding
     if found is not None and frozen is not None and found < frozen - by_chance:
         below = (
             f"The validation {metric} is {found:.4f}, below {frozen:.4f} of a logistic regression "
             "on the vectors of the model before training: "
         )
-        # A low loss means that the examples were learned by heart.
-        learned = result.history[-1]["loss"] < result.baseline["validation"]["loss"] / 2
         if learned and result.best_epoch < len(result.history):
             return f"{below}try a lower {rate}."
         return below + longer

@@ -103,7 +103,7 @@ class Recipe(Options):
         default=None,
         description="Whether the classifier's linear layer starts with the weights of the frozen "
         "baseline (Kumar et al. 2022, https://arxiv.org/abs/2202.10054). If no epoch is better, "
-        "the model stays this baseline. By default, yes if the baseline is measured, and the "
+        "the model keeps these weights. By default, yes if the baseline is measured, and the "
         "layer reads the mean of the tokens' vectors of single texts.",
     )
     warmup: Number = Field(

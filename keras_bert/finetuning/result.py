@@ -18,11 +18,11 @@ from keras_bert.atomic import (
     written_with,
 )
 from keras_bert.checkpoints.card import ModelCardData, block, model_index, table
-from keras_bert.checkpoints.files import PROGRESS
+from keras_bert.checkpoints.files import PROGRESS, read_progress
 from keras_bert.checkpoints.native import CONFIGURATION, save_native
-from keras_bert.errors import InputError
+from keras_bert.errors import CheckpointError, InputError
 from keras_bert.finetuning.examples import Examples
-from keras_bert.finetuning.resume import UNFINISHED
+from keras_bert.finetuning.resume import KEEPS_FINISHED, UNFINISHED
 
 MODEL_NAME, METRICS_NAME, HISTORY_NAME = "model", "metrics.json", "history.jsonl"
 
@@ -102,9 +102,17 @@ def claimed(output: Path) -> Iterator[None]:
         yield
 
 
-def is_finished(output: Path) -> bool:
-    """Returns whether a directory holds a run that finished, and no other run began since."""
-    return (output / METRICS_NAME).exists() and not (output / UNFINISHED).exists()
+def keeps_finished_run(output: Path) -> bool:
+    """Returns whether a directory holds the result of a finished run, perhaps beside a later one.
+
+    A later run that was interrupted has noted this in its state.
+    """
+    unfinished = output / UNFINISHED
+    if not unfinished.exists():
+        return (output / METRICS_NAME).exists()
+    with contextlib.suppress(CheckpointError):  # `load_progress` reports a damaged state
+        return bool(read_progress(unfinished).get(KEEPS_FINISHED))
+    return False
 
 
 def check_output(output: Path) -> None:
@@ -146,6 +154,8 @@ def _card_data(
     if found:
         when = f"After epoch {result.best_epoch} of {options['epochs']}"
         why = ", which was chosen by the validation examples" if result.validation else ""
+        if not result.best_epoch:
+            when, why = "Of the frozen baseline", ", because no epoch was better"
         sections["Metrics"] = f"{when}{why}:\n\n{table(found)}"
     measured = {split: (data[split]["file"], metrics) for split, metrics in found.items()}
     return ModelCardData(model_index(model, measured), sections)

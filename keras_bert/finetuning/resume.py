@@ -35,7 +35,7 @@ from keras_bert.finetuning.jobs import Targets
 from keras_bert.layers.lora import FACTORS, adapted_layers
 from keras_bert.text.rows import Rows
 
-UNFINISHED = "unfinished"
+UNFINISHED, KEEPS_FINISHED = "unfinished", "keeps_finished"
 WEIGHTS, OPTIMIZER, BEST = "weights.safetensors", "optimizer.safetensors", "best.safetensors"
 _EARLIER = written_with(PROGRESS, WEIGHTS, OPTIMIZER, BEST)
 

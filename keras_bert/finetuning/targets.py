@@ -24,7 +24,7 @@ def problem_type_of(examples: TextExamples) -> str:
     return "single_label"
 
 
-_SWAPPED = 20  # if so many examples have as many labels, the labels are probably texts
+_SWAPPED = 20  # so many different labels of several words are probably texts
 
 
 def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:
     "score".
 
     Raises:
-        InputError: if there are fewer than two labels.
+        InputError: if there are fewer than two labels, or the labels are probably texts.
     """
     labels = _labels(examples)
     if problem_type == "regression":
@@ -53,11 +53,10 @@ def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:
                 f"{examples.path}: all examples have the label {labels[0]!r}; a classifier needs "
                 "at least two labels to tell apart."
             )
-        if len(names) == len(labels) >= _SWAPPED:
+        if len(names) == len(labels) >= _SWAPPED and sum(" " in n for n in names) > _SWAPPED / 2:
             raise InputError(
-                f"{examples.path}: each of the {len(labels)} examples has a label of its own; "
-                "check that the columns of texts and labels are not swapped, or set "
-                'problem_type="regression" if the labels are numbers to predict.'
+                f"{examples.path}: each of the {len(labels)} examples has another label, such as "
+                f"{labels[0]!r}; the columns of texts and labels are probably swapped."
             )
     if all(name.isdecimal() for name in names):
         return tuple(sorted(names, key=int))

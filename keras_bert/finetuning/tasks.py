@@ -72,7 +72,7 @@ def new_model(
         *others: other examples, for validation and test.
         sequence_length: largest number of tokens in a text. By default, the preprocessor's value.
         dtype: precision of the computations, as in `keras_bert.load`. "auto" means mixed_bfloat16
-            on devices with matrix units for it, else float32. A model in memory keeps its own.
+            on devices that compute fast in it, else float32. A model in memory keeps its own.
         **options: arguments of the task's class that do not follow from the examples, such as
             `pooling` or `crf`.
 
@@ -88,7 +88,7 @@ def new_model(
     """
     job, task_class = job_of_task(task), TASKS[task].model_class
     _check_options(task, options, job.arguments)
-    if dtype == "auto":
+    if dtype == "auto" and isinstance(model, (str, os.PathLike)):
         import tensorflow as tf
 
         from keras_bert.distribution.strategy import fast_precision

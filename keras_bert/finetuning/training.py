@@ -43,8 +43,9 @@ from keras_bert.finetuning.messages import (
 from keras_bert.finetuning.optimizer import adamw
 from keras_bert.finetuning.recipe import Recipe
 from keras_bert.finetuning.regularization import r_drop
-from keras_bert.finetuning.result import Result, claimed, is_finished, write_result
+from keras_bert.finetuning.result import Result, claimed, keeps_finished_run, write_result
 from keras_bert.finetuning.resume import (
+    KEEPS_FINISHED,
     UNFINISHED,
     load_best,
     load_progress,
@@ -83,16 +84,17 @@ def fine_tune(
         model: a task with a preprocessor, with the labels of the examples; see `new_model`.
         train: training examples, such as `TextExamples` for a `SequenceClassifier`.
         validation: examples to measure every epoch on. The epoch with the highest metric is the
-            best; among equal ones, the one with the lowest loss. Without validation examples, the
-            last epoch is the best.
+            best. If a classifier starts as the frozen baseline, and no epoch has a higher metric,
+            or the same metric and a lower loss, the model keeps these weights, and the best epoch
+            is 0. Without validation examples, the last epoch is the best.
         test: examples to measure the best epoch on.
         recipe: options of the run. Options that are not given are chosen; see `resolve`. The
             values and their reasons are logged at the level INFO.
         output: directory for `model`, `metrics.json` and `history.jsonl`. With validation
             examples, they are written after each epoch that is the best so far, else at the end.
-            The model of an earlier run, which finished, is replaced only at the end.
-            If an interrupted run is started again with the same recipe, model and data, it
-            continues after its last finished epoch, and the result is the same.
+            If the directory holds a finished run, its files are replaced only at the end. If an
+            interrupted run is started again with the same recipe, model and data, it continues
+            after its last finished epoch, and the result is the same.
         card: more data for the model's card, such as license, language and base model.
         callbacks: callbacks of Keras. In `on_epoch_end`, they get the metrics of the validation
             examples under Keras' names, such as `val_accuracy` and `val_loss`. If an interrupted
@@ -111,12 +113,12 @@ def fine_tune(
 
     The model's preprocessor gets the recipe's `sequence_length`. If the result looks wrong, a
     warning says what to change: for example, if the training stopped too early, or the result is
-    below the frozen baseline. If texts are cut, a warning gives
-    the number of cut texts and of all texts.
+    below the frozen baseline. If texts are cut, a warning gives the number of cut texts and of all
+    texts.
 
     Returns:
-        Number of the best epoch, its metrics, the loss and metrics of every epoch, and the metrics
-        of the frozen baseline.
+        Number of the best epoch (0: the frozen baseline), its metrics, the loss and metrics of each
+        epoch, and the metrics of the frozen baseline.
 
     Raises:
         InputError: if the model, the labels, the recipe, the card, an object of Keras or the
@@ -202,8 +204,8 @@ def fine_tune(
             write_result, options=options, splits=splits, card_data=card or ModelCardData()
         )
         metric = recipe.metric or job.metrics(model)[0]
-        replaces = directory is not None and is_finished(directory)
-        epochs = _Epochs(job, validation_split, recipe, metrics, metric, replaces, directory, write)
+        keeps = directory is not None and keeps_finished_run(directory)
+        epochs = _Epochs(job, validation_split, recipe, metrics, metric, keeps, directory, write)
         done = epochs.resume(model, options, [s for s in (train_split, validation_split) if s])
         unfinished = done < recipe.epochs and not epochs.stopped
         if unfinished:
@@ -216,7 +218,7 @@ def fine_tune(
             if recipe.baseline_head:
                 model.head.logits.kernel.assign(best.kernel)
                 model.head.logits.bias.assign(best.bias)
-                epochs.start_from(model, epochs.result.baseline["validation"])
+                epochs.start_from(model)
             logger.info("%s", baseline_sentence(epochs.result.baseline, names))
         if unfinished:
             show = verbose == "auto" and sys.stderr.isatty()
@@ -278,7 +280,7 @@ class _Epochs(keras.callbacks.Callback):
     recipe: Recipe
     metrics: Sequence[Any]
     metric: str  # chooses the best epoch
-    replaces: bool  # an earlier run, which finished
+    keeps_finished: bool  # write the result only at the end, because of an earlier run's result
     output: Path | None
     write: Callable[..., None]
 
@@ -303,12 +305,17 @@ class _Epochs(keras.callbacks.Callback):
         elif self.validation is not None:
             with averaged(model):
                 self.best_weights = model.get_weights()
-                self.write(model, self.result, output=self.output)
+                if not self.keeps_finished:
+                    self.write(model, self.result, output=self.output)
         return progress["epoch"]
 
-    def start_from(self, model: Any, metrics: dict[str, float]) -> None:
+    def start_from(self, model: Any) -> None:
         """Makes the model before training the best one so far, as epoch 0."""
-        self.result.validation, self.best_weights = metrics, model.get_weights()
+        self.best_weights = model.get_weights()
+        if self.validation is not None:
+            self.result.validation = self.validation.measure(
+                self.job, model, self.recipe.batch_size, self.metrics
+            )
 
     def restore(self, model: Any) -> None:
         if self.best_weights is not None:
@@ -341,7 +348,7 @@ class _Epochs(keras.callbacks.Callback):
         # `fit` prints these values, and other callbacks get them.
         logs.update({f"val_{name}": value for name, value in metrics.items()})
         patience = self.recipe.patience
-        if metrics and patience is not None and done - result.best_epoch >= patience:
+        if metrics and patience is not None and done - max(result.best_epoch, 1) >= patience:
             self.model.stop_training = True
 
     def save(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -354,8 +361,9 @@ class _Epochs(keras.callbacks.Callback):
         # the model again.
         progress = {"run": self.run, "epoch": done, "result": dataclasses.asdict(result)}
         progress["stopped"] = bool(self.model.stop_training)
+        progress[KEEPS_FINISHED] = self.keeps_finished
         save_progress(self.output, self.model, progress, None if best else self.best_weights)
-        if best and self.validation is not None and not self.replaces:
+        if best and self.validation is not None and not self.keeps_finished:
             with averaged(self.model):
                 self.write(self.model, result, output=self.output)
 
@@ -363,12 +371,12 @@ class _Epochs(keras.callbacks.Callback):
         best = self.result.validation
         if not metrics or not best:
             return True
-        # Few examples often have equal metrics. Then the lower loss decides.
-        found, before = (
-            [-math.inf if math.isnan(value) else value for value in (m[self.metric], -m["loss"])]
-            for m in (metrics, best)
-        )
-        return found > before
+        name = self.metric
+        if math.isnan(metrics[name]):
+            return False
+        if metrics[name] == best[name] and not self.result.best_epoch:  # that of the baseline
+            return metrics["loss"] < best["loss"]
+        return math.isnan(best[name]) or metrics[name] > best[name]
 
 
 def _check_strategy(strategy: tf.distribute.Strategy) -> None:

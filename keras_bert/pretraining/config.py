@@ -216,8 +216,8 @@ class DevicesOptions(Options):
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16", "auto"] = Field(
         default="float32",
         description="Precision of the computations. mixed_float16 uses a dynamic loss scale. auto "
-        "means mixed_bfloat16 on devices with matrix units for it, else float32. A run that "
-        "continues keeps its precision.",
+        "means mixed_bfloat16 on devices that compute fast in it, else float32; not for "
+        "multi_worker. A run that continues keeps its precision.",
     )
     gradient_accumulation_steps: Annotated[Count, MAY_CHANGE] = Field(
         default=1,

@@ -68,6 +68,11 @@ def resolve(config: PretrainingConfig) -> PretrainingConfig:
     _check_objective(resolved)
     _check_schedule(resolved)
     _check_batch(resolved)
+    if resolved.devices.precision == "auto" and resolved.devices.strategy == "multi_worker":
+        raise InputError(
+            "devices.precision is auto, but workers could choose different precisions; name one "
+            "of float32, mixed_bfloat16 and mixed_float16."
+        )
     return resolved
 
 

@@ -331,7 +331,9 @@ def resolve_labels(num_labels: int | None, labels: Sequence[str] | None) -> tupl
     """
     if labels is None:
         if num_labels is None:
-            raise InputError("The names of the labels are missing: labels=[...].")
+            raise InputError(
+                "The names of the labels are missing; give labels=[...] or num_labels."
+            )
         if not isinstance(num_labels, int) or num_labels < 1:
             raise InputError(f"num_labels is {num_labels!r}, but must be 1 or more.")
         return tuple(str(index) for index in range(num_labels))

@@ -256,7 +256,7 @@ def test_all_of_the_recipe(run, small, tmp_path):
         "--global-clipnorm 2 --layer-decay 0.9 --crf-rate 7 --frozen-layers -1 "
         "--gradient-accumulation-steps 2 --lora-rank 4 "
         "--patience 1 --label-smoothing 0.1 --class-weights praise=2 --r-drop 0.5 "
-        "--no-length-buckets --metric macro_f1 --seed 3 --dtype mixed_bfloat16 "
+        "--no-length-buckets --no-baseline-head --metric macro_f1 --seed 3 --dtype mixed_bfloat16 "
         "--sequence-length 24 --pooling mean"
     )
     files = ["--train", "opinions.csv", "--output", tmp_path / "out"]

@@ -130,6 +130,16 @@ def test_a_training_that_lowers_the_score_keeps_the_baseline(tmp_path):
         assert evaluate(kept, data) == pytest.approx(result.validation, abs=1e-5)
 
 
+def test_an_epoch_as_good_as_the_baseline_with_a_lower_loss_is_better():
+    model, data = tiny.classifier(pooling="mean"), tiny.opinions()
+    recipe = QUICK.model_copy(update={"baseline_head": True, "learning_rate": 2e-3, "epochs": 6})
+    result = fine_tune(model, data, data, recipe=recipe, verbose=0)
+    frozen = result.baseline["validation"]
+    assert result.validation["accuracy"] == frozen["accuracy"] == 1
+    assert result.validation["loss"] < frozen["loss"]
+    assert result.best_epoch > 0
+
+
 def test_several_labels_have_a_baseline():
     opinions = tiny.opinions()
     labels = [

@@ -51,9 +51,16 @@ LABELS = ["a"] * 6 + ["b"] * 4
         (
             result([1.0, 0.5], 0.87, best=0, baseline=0.87),
             (),
-            "No epoch was better than the frozen baseline, whose accuracy is 0.8700. So the model "
-            "is this baseline: the encoder as it was, and a logistic regression. Try a lower "
-            "learning_rate than 0.0002.",
+            "No epoch was better than the frozen baseline (accuracy 0.8700), so the model has the "
+            "baseline's weights, and its encoder is not trained: try more epochs than 3, or a "
+            "higher learning_rate than 0.0002.",
+        ),
+        (
+            result([1.0, 0.2], 0.87, best=0, baseline=0.87),
+            (),
+            "No epoch was better than the frozen baseline (accuracy 0.8700), so the model has the "
+            "baseline's weights, and its encoder is not trained: try a lower learning_rate than "
+            "0.0002.",
         ),
         (
             result([1.0, 0.5, 0.1], 0.8, best=2, baseline=0.87),

@@ -23,7 +23,7 @@ def test_problem_types_and_names(labels, problem, names):
 @pytest.mark.parametrize(
     ("labels", "problem", "message"),
     [
-        ([f"text {n}" for n in range(20)], "single_label", "each of the 20 examples has a label"),
+        ([f"text {n}" for n in range(20)], "single_label", "the 20 examples has another"),
         (["a", "a"], "single_label", "all examples have the label 'a'"),
         (["a", "b"], "regression", "line 2: the label is 'a', but this model needs a number"),
         (["a", "b"], "multi_label", "line 2: the label is 'a', but this model wants a list"),

@@ -109,6 +109,7 @@ def test_the_precision_that_processors_are_fast_in(flags, limit, expected, tmp_p
         path.write_text(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t:\n")
     monkeypatch.setattr(strategy, "_CPU_INFO", path)
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
     if limit:
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     assert strategy.fast_precision(make_strategy("default"))[0] == expected
@@ -120,7 +121,7 @@ def test_the_precision_that_processors_are_fast_in(flags, limit, expected, tmp_p
 )
 def test_the_precision_that_gpus_are_fast_in(capabilities, expected, monkeypatch):
     details = dict(enumerate(capabilities))
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: list(details))
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: list(details))
     monkeypatch.setattr(
         tf.config.experimental,
         "get_device_details",

@@ -139,7 +139,7 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
 def _with_precision(
     config: PretrainingConfig, strategy: tf.distribute.Strategy
 ) -> PretrainingConfig:
-    """Replaces the precision "auto": by that of the run that continues, or by the fastest."""
+    """Replaces "auto" by the precision of the run that continues, or else by the fastest one."""
     earlier = earlier_option(Path(config.output), "devices.precision")
     precision, reason = (earlier, "the run began with it") if earlier else fast_precision(strategy)
     logger.info("Precision: %s, because %s.", precision, reason)
