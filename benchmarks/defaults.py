@@ -44,9 +44,13 @@ class DataSet(NamedTuple):
 
 
 def of_orange(path: Path) -> dict[str, str]:
-    """Returns a table with a header from a file of Orange, which has three lines of header."""
+    """Returns a table from a file of Orange, which has three lines of header.
+
+    Texts without a label are left out.
+    """
     with open(path, encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file, delimiter="\t"))[3:]
+    lines = [line for line in lines if len(line) == 2 and all(line)]
     return {"": table([["label", "text"], *lines], ",")}
 
 

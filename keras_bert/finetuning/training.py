@@ -84,9 +84,9 @@ def fine_tune(
         model: a task with a preprocessor, with the labels of the examples; see `new_model`.
         train: training examples, such as `TextExamples` for a `SequenceClassifier`.
         validation: examples to measure every epoch on. The epoch with the highest metric is the
-            best. If a classifier starts as the frozen baseline, and no epoch has a higher metric,
-            or the same metric and a lower loss, the model keeps these weights, and the best epoch
-            is 0. Without validation examples, the last epoch is the best.
+            best. A classifier that starts as the frozen baseline keeps these weights if no epoch
+            has a higher metric, or the same metric and a lower loss. Then the best epoch is 0.
+            Without validation examples, the last epoch is the best.
         test: examples to measure the best epoch on.
         recipe: options of the run. Options that are not given are chosen; see `resolve`. The
             values and their reasons are logged at the level INFO.
@@ -374,7 +374,7 @@ class _Epochs(keras.callbacks.Callback):
         name = self.metric
         if math.isnan(metrics[name]):
             return False
-        if metrics[name] == best[name] and not self.result.best_epoch:  # that of the baseline
+        if metrics[name] == best[name] and not self.result.best_epoch:  # still the baseline
             return metrics["loss"] < best["loss"]
         return math.isnan(best[name]) or metrics[name] > best[name]
 
