@@ -29,7 +29,7 @@ def model_of(name, task, **arguments):
 @pytest.mark.parametrize("name", ["electra", "roberta", "xlm-roberta", "deberta-v2"])
 def test_saved_model_of_texts(name, tmp_path):
     model, texts = model_of(name, "classifier", num_labels=3), texts_for(name, TEXTS)
-    export.saved_model(model, tmp_path / "model")
+    export.saved_model(model, tmp_path / "model", logits=True)
     with running(tmp_path / "model") as process:
         inputs = {"text": np.array([text.encode() for text in texts], object)}
         outputs = process.run("serving_default", inputs)

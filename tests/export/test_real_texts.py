@@ -14,7 +14,10 @@ from keras_bert.text.tokenizer import to_strings
 from . import tokenizers
 from .conftest import make_model
 
-WRITERS = {"": export.saved_model, ".tflite": functools.partial(export.tflite, text=True)}
+WRITERS = {
+    "": functools.partial(export.saved_model, logits=True),
+    ".tflite": functools.partial(export.tflite, text=True),
+}
 
 
 @pytest.mark.slow
