@@ -76,6 +76,7 @@ def test_the_encoder(tmp_path):
         ({"masking": "words"}, "'word'"),
         ({"strategy": "mirored"}, "'mirrored'"),
         ({"precision": "float16"}, "mixed_bfloat16, mixed_float16"),
+        ({"precision": "auto", "strategy": "multi_worker"}, "workers could choose different"),
         ({"optimizer": "lam"}, "Did you mean 'lamb'"),
         ({"lr_schedule": "cosin"}, "Did you mean 'cosine'"),
         ({"beta_2": 1}, "beta_2 is 1, but must be from 0 to below 1"),
