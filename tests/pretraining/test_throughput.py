@@ -1,5 +1,9 @@
+import fcntl
 import io
 import os
+import pty
+import struct
+import termios
 from types import SimpleNamespace
 
 import pytest
@@ -98,6 +102,21 @@ def test_time_left_is_that_of_steps_without_tracing(monkeypatch):
 def test_no_bar_is_no_error():
     with make_bar(10, 0, False) as bar:
         advance(bar, 10, {"loss": 1.0}, traced=True)
+
+
+def test_a_long_bar_fits_a_narrow_terminal(monkeypatch):
+    reader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    with os.fdopen(terminal, "w") as stream:
+        monkeypatch.setattr("sys.stderr", stream)
+        with make_bar(10_000_000, 1_234_567, True) as bar:
+            bar.set_description("epoch 10/30")
+            bar.set_postfix(loss="0.123", accuracy="0.987")
+            written = os.read(reader, 65536).decode()
+    os.close(reader)
+    bars = [line for line in written.replace("\n", "\r").split("\r") if "/10000000" in line]
+    assert bars
+    assert max(map(len, bars)) <= 60
 
 
 def test_a_bar_that_nobody_reads_ends_no_run(monkeypatch):
