@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers.configured import ConfiguredLayer
+from keras_bert.layers.one_pass import project, softmax_and_dropout
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -55,8 +56,8 @@ class SelfAttention(ConfiguredLayer):
         """
         batch, length = ops.shape(bias)[0], ops.shape(bias)[3]
         heads = (batch, length, self.config.num_heads, self.config.head_size)
-        query = self.query(x if queries is None else queries)
-        key, value = self.key(x), self.value(x)
+        query = project(self.query, x if queries is None else queries, training)
+        key, value = project(self.key, x, training), project(self.value, x, training)
         dropped = training and self.config.attention_dropout > 0
         if not (need_probabilities or dropped) and relative is None and has_flash_attention():
             query, key, value = (ops.reshape(y, heads) for y in (query, key, value))
@@ -65,15 +66,12 @@ class SelfAttention(ConfiguredLayer):
             return self.output_projection(ops.reshape(context, ops.shape(x))), None
         query, key, value = (split_heads(y, heads) for y in (query * self.scale, key, value))
         logits = self.logits(query, key, relative, training)
-        # Half precision is too coarse for the sum in the softmax. Keras has cast the bias, too,
-        # because it casts all inputs of a layer.
-        logits = ops.cast(logits, "float32") + ops.cast(bias, "float32")
-        probabilities = ops.softmax(logits, axis=-1)
-        probabilities = ops.cast(probabilities, self.compute_dtype)
-        dropped = self.dropout_layer(probabilities, training=training)
+        dropped, probabilities = softmax_and_dropout(
+            logits, bias, self.dropout_layer, need_probabilities, training
+        )
         context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, T, N, D]
         context = ops.reshape(context, ops.shape(x))
-        return self.output_projection(context), probabilities if need_probabilities else None
+        return project(self.output_projection, context, training), probabilities
 
     @property
     def scale(self) -> float:

@@ -26,6 +26,7 @@ from keras_bert.layers.disentangled_attention import (
 )
 from keras_bert.layers.documents import restarted_positions, same_document
 from keras_bert.layers.lora import LowRankAdaptation
+from keras_bert.layers.one_pass import add_and_normalize, project
 from keras_bert.layers.quantization import KEY, add_policies, quantize_layers
 from keras_bert.layers.rematerialization import in_scope, rematerialized
 
@@ -165,9 +166,9 @@ class EncoderLayer(ConfiguredLayer):
             x, bias, relative, queries, need_probabilities=need_probabilities, training=training
         )
         x = x if queries is None else queries
-        x = self.attention_norm(x + self.attention_dropout(attended, training=training))
-        output = self.output_projection(self.intermediate(x))
-        x = self.output_norm(x + self.output_dropout(output, training=training))
+        x = add_and_normalize(x, attended, self.attention_dropout, self.attention_norm, training)
+        output = project(self.output_projection, project(self.intermediate, x, training), training)
+        x = add_and_normalize(x, output, self.output_dropout, self.output_norm, training)
         return x, probabilities
 
 

@@ -1,0 +1,246 @@
+"""Parts of an encoder layer that training on TensorFlow computes in few passes over memory.
+
+Each operation of TensorFlow reads and writes memory once. On processors with matrix units, GELU and
+its gradient took five times as long in bfloat16 as the product before them. So the functions here
+have gradients of their own, which keep few values, and XLA compiles them if all sizes are known. If
+not, for example in batches of different lengths, XLA would compile each length anew.
+
+In inference and on other backends, the functions are plain operations of Keras. JAX compiles them
+anyway. TensorFlow's optimizer and the converters to TFLite and ONNX know them.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
+
+
+def project(layer: keras.layers.Dense, x: Any, training: bool | None) -> Any:
+    """Returns `layer(x)`.
+
+    TensorFlow would fuse the product and the bias, and in bfloat16, the fused kernel does not use
+    matrix units (TensorFlow 2.21).
+
+    Args:
+        layer: a dense layer that is built, with any activation.
+        x: `[M, I]`.
+        training: whether there will be a gradient.
+
+    Returns:
+        `[M, O]`.
+    """
+    if not _applies(training) or layer.bias is None or layer.quantization_mode is not None:
+        return layer(x)
+    product, bias = ops.matmul(x, layer.kernel), tf.convert_to_tensor(layer.bias)
+    if layer.activation is keras.activations.linear:
+        product = tf.expand_dims(product, 0)  # hides the product from TensorFlow's optimizer
+        return tf.squeeze(tf.nn.bias_add(product, bias), 0)
+
+    def differentiable(product: Any, bias: Any) -> tuple[Any, Callable]:
+        inputs, options = (product, bias), {"activation": layer.activation}
+
+        def gradients(upstream: Any) -> list[Any]:
+            gradient = _run(_gradient_of_activate, upstream, *inputs, **options)
+            return [gradient, tf.raw_ops.BiasAddGrad(out_backprop=gradient)]
+
+        return _run(_activate, *inputs, **options), gradients
+
+    return _with_gradient(differentiable, product, bias)
+
+
+def add_and_normalize(
+    x: Any,
+    update: Any,
+    dropout: keras.layers.Dropout,
+    norm: keras.layers.LayerNormalization,
+    training: bool | None,
+) -> Any:
+    """Returns LayerNorm(x + dropout(update)).
+
+    Args:
+        x: `[M, H]`.
+        update: `[M, H]`.
+        dropout: the dropout layer.
+        norm: the layer normalization.
+        training: whether dropout is active, and there will be a gradient.
+
+    Returns:
+        `[M, H]`.
+    """
+    if not _applies(training):
+        return norm(x + dropout(update, training=training))
+    mask, keep_rate = _draw(dropout, x)
+
+    def differentiable(x: Any, update: Any, gamma: Any, beta: Any) -> tuple[Any, Callable]:
+        settings = {"epsilon": norm.epsilon, "keep_rate": keep_rate}
+        output, *kept = _run(_normalize, x, update, gamma, beta, *mask, **settings)
+        return output, lambda upstream: _run(
+            _gradients_of_normalize, upstream, *kept, gamma, *mask, keep_rate=keep_rate
+        )
+
+    gamma, beta = tf.convert_to_tensor(norm.gamma), tf.convert_to_tensor(norm.beta)
+    return _with_gradient(differentiable, x, update, gamma, beta)
+
+
+def softmax_and_dropout(
+    logits: Any,
+    bias: Any,
+    dropout: keras.layers.Dropout,
+    need_probabilities: bool,
+    training: bool | None,
+) -> tuple[Any, Any]:
+    """Returns dropout(softmax(logits + bias)) and softmax(logits + bias).
+
+    Args:
+        logits: `[B, N, T, T]`.
+        bias: `[B, 1, 1, T]` or `[B, 1, T, T]`, which has no gradient.
+        dropout: the dropout layer.
+        need_probabilities: whether to return the second result. If not, it is None.
+        training: whether dropout is active, and there will be a gradient.
+
+    Returns:
+        Two tensors `[B, N, T, T]` with the dtype of the logits.
+    """
+    # Half precision is too coarse for the sum in the softmax. Keras has cast the bias, too, because
+    # it casts all inputs of a layer.
+    bias = ops.cast(bias, "float32")
+    if need_probabilities or not _applies(training):
+        probabilities = ops.softmax(ops.cast(logits, "float32") + bias, axis=-1)
+        probabilities = ops.cast(probabilities, logits.dtype)
+        dropped = dropout(probabilities, training=training)
+        return dropped, probabilities if need_probabilities else None
+    mask, keep_rate = _draw(dropout, logits)
+
+    def differentiable(logits: Any) -> tuple[Any, Callable]:
+        output, kept = _run(_softmax, logits, bias, *mask, keep_rate=keep_rate)
+        return output, lambda upstream: [
+            _run(_gradient_of_softmax, upstream, kept, *mask, keep_rate=keep_rate)
+        ]
+
+    return _with_gradient(differentiable, logits), None
+
+
+def _applies(training: bool | None) -> bool:
+    return bool(training) and keras.backend.backend() == "tensorflow"
+
+
+def _draw(dropout: keras.layers.Dropout, x: Any) -> tuple[tuple[Any, ...], float]:
+    """Returns a mask, true at values to keep, in a tuple, and the share of such values.
+
+    Without dropout, the tuple is empty. Keras' own mask takes twice as many random bits. With 16
+    bits, the rate of dropout is exact to 10⁻⁵.
+    """
+    if dropout.rate == 0:
+        return (), 1.0
+    count = tf.size(x) if x.shape.num_elements() is None else x.shape.num_elements()
+    seed = tf.cast(dropout.seed_generator.next(), tf.int32)
+    words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.uint32)
+    bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:count]
+    threshold = round(dropout.rate * 2**16)
+    mask = tf.reshape(bits, tf.shape(x)) >= tf.constant(threshold, tf.uint16)
+    return (tf.ensure_shape(mask, x.shape),), 1 - threshold / 2**16
+
+
+def _activate(product: Any, bias: Any, activation: Callable) -> Any:
+    return tf.cast(activation(_float32(product) + _float32(bias)), product.dtype)
+
+
+def _gradient_of_activate(upstream: Any, product: Any, bias: Any, activation: Callable) -> Any:
+    """Returns the gradient of the product, which is the bias's gradient at each row."""
+    x = _float32(product) + _float32(bias)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = activation(x)
+    return tf.cast(tape.gradient(y, x, _float32(upstream)), upstream.dtype)
+
+
+def _normalize(
+    x: Any, update: Any, gamma: Any, beta: Any, *mask: Any, epsilon: float, keep_rate: float
+) -> tuple[Any, Any, Any]:
+    """Returns h · gamma + beta, and what the gradients need: h, and 1 / standard deviation."""
+    total = _float32(x) + _drop(_float32(update), mask, keep_rate)
+    centered = total - _mean(total)
+    inverse = tf.math.rsqrt(_mean(centered * centered) + epsilon)
+    normalized = centered * inverse
+    output = normalized * _float32(gamma) + _float32(beta)
+    return tf.cast(output, x.dtype), tf.cast(normalized, x.dtype), inverse
+
+
+def _gradients_of_normalize(
+    upstream: Any, normalized: Any, inverse: Any, gamma: Any, *mask: Any, keep_rate: float
+) -> list[Any]:
+    """Returns the gradients of x, update, gamma and beta."""
+    y, h = _float32(upstream), _float32(normalized)
+    scaled = y * _float32(gamma)
+    x = inverse * (scaled - _mean(scaled) - h * _mean(scaled * h))
+    inputs = [tf.cast(found, upstream.dtype) for found in (x, _drop(x, mask, keep_rate))]
+    return inputs + [tf.cast(tf.reduce_sum(found, 0), gamma.dtype) for found in (y * h, y)]
+
+
+def _softmax(logits: Any, bias: Any, *mask: Any, keep_rate: float) -> tuple[Any, Any]:
+    """Returns the softmax with and without dropout."""
+    probabilities = tf.nn.softmax(_float32(logits) + bias)
+    dropped = _drop(probabilities, mask, keep_rate)
+    return tf.cast(dropped, logits.dtype), tf.cast(probabilities, logits.dtype)
+
+
+def _gradient_of_softmax(upstream: Any, probabilities: Any, *mask: Any, keep_rate: float) -> Any:
+    p = _float32(probabilities)
+    gradient = _drop(_float32(upstream), mask, keep_rate)
+    gradient = p * (gradient - tf.reduce_sum(gradient * p, -1, keepdims=True))
+    return tf.cast(gradient, upstream.dtype)
+
+
+def _drop(x: Any, mask: tuple[Any, ...], keep_rate: float) -> Any:
+    return tf.where(mask[0], x * (1 / keep_rate), 0.0) if mask else x
+
+
+def _mean(x: Any) -> Any:
+    return tf.reduce_mean(x, -1, keepdims=True)
+
+
+def _float32(x: Any) -> Any:
+    return tf.cast(x, tf.float32)
+
+
+def _with_gradient(differentiable: Callable, *inputs: Any) -> Any:
+    """Returns the output for inputs, with its own gradient.
+
+    Args:
+        differentiable: function of the inputs. It returns the output, and a function from the
+            output's gradient to the inputs' gradients.
+        *inputs: the inputs.
+    """
+
+    @tf.custom_gradient
+    def function(*inputs: Any) -> tuple[Any, Callable]:
+        output, gradients = differentiable(*inputs)
+
+        # TensorFlow would take what the forward pass kept for constants.
+        def once(upstream: Any) -> list[Any]:
+            message = "in training, a second derivative needs training=False"
+            return [
+                tf.raw_ops.PreventGradient(input=found, message=message)
+                for found in gradients(upstream)
+            ]
+
+        return output, once
+
+    return function(*inputs)
+
+
+def _run(function: Callable, *tensors: Any, **settings: Any) -> Any:
+    """Calls a function of tensors, compiled by XLA if the size of the first tensor is known."""
+    known = tensors[0].shape.is_fully_defined() and not tf.executing_eagerly()
+    return (_xla if known else functools.partial)(function, **settings)(*tensors)
+
+
+@functools.cache
+def _xla(function: Callable, **settings: Any) -> Callable:
+    """Returns the compiled function, one for all layers."""
+    return tf.function(functools.partial(function, **settings), jit_compile=True, autograph=False)

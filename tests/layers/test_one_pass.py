@@ -1,0 +1,201 @@
+"""Training's functions with gradients of their own equal the formulas, differentiated in float64."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_bert as kb
+from keras_bert.layers import one_pass
+from keras_bert.layers.configured import ACTIVATION_FUNCTIONS
+from tests.layers.test_encoder import SMALL, padded_batch
+from tests.marks import others_slow
+
+ROWS, WIDTH, RATE = 64, 48, 0.25
+SIZES = {"known sizes": True, "unknown sizes": False}  # with XLA, and without
+
+
+def random(*shape, seed=0):
+    return tf.constant(np.random.default_rng(seed).normal(size=shape), tf.float32)
+
+
+def gradients(function, inputs, known=True):
+    """Returns the output of a function and the gradients of a weighted sum of it."""
+
+    def run(*inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            output = function(*inputs)
+            weights = tf.cast(tf.range(tf.size(output)) % 7, output.dtype)
+            total = tf.reduce_sum(tf.reshape(weights, tf.shape(output)) * output)
+        return output, tape.gradient(total, inputs)
+
+    shapes = [x.shape if known else [None] * x.shape.rank for x in inputs]
+    specs = [tf.TensorSpec(shape, x.dtype) for shape, x in zip(shapes, inputs, strict=True)]
+    output, found = tf.function(run, input_signature=specs)(*inputs)
+    return [output, *found]
+
+
+def assert_close(found, expected, tolerance=2e-5):
+    """Compares with the largest value of each array, or 10⁻³ of the largest of all."""
+    scales = [float(tf.reduce_max(tf.abs(other))) for other in expected]
+    for one, other, own in zip(found, expected, scales, strict=True):
+        scale = max(own, 1e-3 * max(scales))
+        one, other = (tf.cast(x, tf.float64).numpy() for x in (one, other))
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * scale)
+
+
+def in_float64(inputs):
+    return [tf.cast(x, tf.float64) for x in inputs]
+
+
+def kept(dropout, like):
+    """Returns dropout's next factors, 0 or 1 / (1 - rate), and sets its state back."""
+    state = tf.identity(dropout.seed_generator.state.value)
+    (mask,), share = one_pass._draw(dropout, like)
+    dropout.seed_generator.state.assign(state)
+    return tf.cast(mask, tf.float64) / share
+
+
+@pytest.mark.parametrize("known", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("activation", [None, *ACTIVATION_FUNCTIONS])
+def test_project(activation, known):
+    function = ACTIVATION_FUNCTIONS.get(activation)
+    layer = keras.layers.Dense(WIDTH, activation=function, bias_initializer="normal")
+    layer.build((None, 24))
+    x = random(ROWS, 24)
+    kernel, bias = in_float64([layer.kernel.value, layer.bias.value])
+
+    def expected(x):
+        y = x @ kernel + bias
+        return y if function is None else function(y)
+
+    found = gradients(lambda x: one_pass.project(layer, x, True), [x], known)
+    assert_close(found, gradients(expected, in_float64([x])))
+
+
+def test_gradients_of_kernel_and_bias():
+    layer = keras.layers.Dense(WIDTH, activation=ACTIVATION_FUNCTIONS["gelu"])
+    layer.build((None, 24))
+    x, variables = random(ROWS, 24), [layer.kernel.value, layer.bias.value]
+
+    def of(call):
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(call(x) ** 2)
+        return tape.gradient(total, variables)
+
+    assert_close(of(lambda x: one_pass.project(layer, x, True)), of(layer))
+
+
+@pytest.mark.parametrize("known", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("rate", [0.0, RATE])
+def test_add_and_normalize(rate, known):
+    dropout = keras.layers.Dropout(rate, seed=5)
+    norm = keras.layers.LayerNormalization(epsilon=1e-3)
+    norm.build((None, WIDTH))
+    x, update, gamma, beta = inputs = (
+        random(ROWS, WIDTH),
+        random(ROWS, WIDTH, seed=1),
+        1 + random(WIDTH, seed=2),
+        random(WIDTH, seed=3),
+    )
+    norm.gamma.assign(gamma)
+    norm.beta.assign(beta)
+    factors = kept(dropout, x) if rate else 1.0
+
+    def expected(x, update, gamma, beta):
+        x = x + update * factors
+        mean, variance = tf.nn.moments(x, -1, keepdims=True)
+        return (x - mean) / tf.sqrt(variance + 1e-3) * gamma + beta
+
+    found = gradients(
+        lambda x, update: one_pass.add_and_normalize(x, update, dropout, norm, True),
+        [x, update],
+        known,
+    )
+    wanted = gradients(expected, in_float64(inputs))
+    assert_close(found, wanted[:3])
+    if rate:
+        return  # the next call would draw another mask
+    with tf.GradientTape() as tape:
+        output = one_pass.add_and_normalize(x, update, dropout, norm, True)
+        weights = tf.cast(tf.range(tf.size(output)) % 7, tf.float32)
+        total = tf.reduce_sum(tf.reshape(weights, output.shape) * output)
+    assert_close(tape.gradient(total, [norm.gamma.value, norm.beta.value]), wanted[3:])
+
+
+@pytest.mark.parametrize("known", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("rate", [0.0, RATE])
+def test_softmax_and_dropout(rate, known):
+    dropout = keras.layers.Dropout(rate, seed=5)
+    logits, bias = random(3, 2, 7, 7), np.zeros((3, 1, 1, 7), "float32")
+    bias[1, ..., 4:] = -1e9
+    factors = kept(dropout, logits) if rate else 1.0
+    found = gradients(
+        lambda x: one_pass.softmax_and_dropout(x, bias, dropout, False, True)[0], [logits], known
+    )
+    wanted = gradients(lambda x: tf.nn.softmax(x + bias) * factors, in_float64([logits]))
+    assert_close(found, wanted)
+
+
+def test_the_mask_keeps_the_share_of_values_that_dropout_asks_for():
+    dropout, x = keras.layers.Dropout(0.1, seed=3), tf.zeros([1001, 333])
+    (first,), share = one_pass._draw(dropout, x)
+    (second,), _ = one_pass._draw(dropout, x)
+    count = tf.size(x).numpy()
+    for mask in (first, second):
+        found = tf.reduce_mean(tf.cast(mask, tf.float64)).numpy()
+        assert abs(found - 0.9) < 5 * (0.09 / count) ** 0.5 + 1e-5
+    assert abs(share - 0.9) < 1e-5
+    both = tf.reduce_mean(tf.cast(first & second, tf.float64)).numpy()
+    assert abs(both - 0.81) < 5 * (0.81 * 0.19 / count) ** 0.5  # independent
+
+
+CONFIGURATIONS = {
+    "BERT": {},
+    "ALBERT": {"layer_groups": 1, "activation": "gelu_tanh"},
+    "DeBERTa": {"relative_positions": 8, "position_buckets": 4, "convolution_size": 3},
+}
+
+
+@pytest.mark.parametrize("changes", others_slow(CONFIGURATIONS.values(), 1), ids=CONFIGURATIONS)
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_an_encoder_trains_as_with_plain_operations(changes, dtype, monkeypatch):
+    """Same outputs and gradients of all weights, with and without known sizes."""
+    keras.utils.set_random_seed(0)
+    quiet = {"hidden_dropout": 0.0, "attention_dropout": 0.0}  # plain operations draw other masks
+    encoder = kb.Encoder(kb.EncoderConfig(**SMALL | quiet | changes), dtype=dtype)
+    batch = {name: tf.constant(x) for name, x in padded_batch().items()}
+    variables = [v.value for v in encoder.trainable_variables if "pooler" not in v.path]
+
+    def run(known):
+        shape = batch["token_ids"].shape if known else [None, None]
+
+        @tf.function(input_signature=[{name: tf.TensorSpec(shape, tf.int32) for name in batch}])
+        def step(batch):
+            with tf.GradientTape() as tape:
+                output = encoder(batch, training=True)["sequence_output"]
+                total = tf.reduce_sum(tf.cast(output, tf.float32)[..., :5] ** 3)
+            found = tape.gradient(total, variables)
+            return [output, *map(tf.convert_to_tensor, found)]
+
+        return step(batch)
+
+    found = [run(True), run(False)]
+    monkeypatch.setattr(one_pass, "_applies", lambda training: False)
+    expected = run(True)
+    tolerance = 1e-4 if dtype == "float32" else 0.1
+    for each in found:
+        assert_close(each, expected, tolerance)
+
+
+def test_a_second_derivative_says_that_training_has_none():
+    layer = keras.layers.Dense(4, activation=ACTIVATION_FUNCTIONS["gelu"])
+    layer.build((None, 4))
+    x = random(3, 4)
+    with pytest.raises(LookupError, match="training=False"), tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = one_pass.project(layer, x, True)
+        outer.gradient(tape.gradient(y, x), x)
