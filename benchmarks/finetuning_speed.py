@@ -2,7 +2,7 @@
 
     python benchmarks/finetuning_speed.py --weights DIR --data DIR --peer-python PYTHON
 
-All sides have the same weights, texts and batch size, in float32. In every round, each side runs in
+All sides have the same weights, texts, batch size and precision. In every round, each side runs in
 a process of its own, one after the other. It trains two epochs on the same examples. Only the
 second epoch is measured, so tracing and earlier tokenizing do not count. KerasHub tokenizes during
 the epoch, as in a user's `fit`.
@@ -33,6 +33,10 @@ KERAS_HUB_DEFAULT = 512
 SHARE_AT_DEFAULT = 32
 
 
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+"""Keras' policy for each precision of the computations."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--weights", required=True, help="directory of a model of transformers")
@@ -40,6 +44,7 @@ def main() -> None:
     parser.add_argument("--peer-python", help="without it, the Trainer is left out")
     parser.add_argument("--examples", type=int, default=2560)
     parser.add_argument("--batch-size", type=int, default=PLAN["batch_size"])
+    parser.add_argument("--dtype", choices=POLICIES, default="float32")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--sides", nargs="+", help="sides to measure; default: all")
@@ -58,7 +63,7 @@ def commands(options: argparse.Namespace, folder: str) -> dict[str, list[str]]:
     """Returns the command of each side."""
     common = [
         *("--data", options.data, "--batch-size", str(options.batch_size)),
-        *("--threads", str(options.threads)),
+        *("--threads", str(options.threads), "--dtype", options.dtype),
     ]
     here = [sys.executable, __file__, *common]
     plain = ["--weights", options.weights, "--examples", str(options.examples)]
@@ -85,7 +90,7 @@ def commands(options: argparse.Namespace, folder: str) -> dict[str, list[str]]:
 
 def compare(options: argparse.Namespace, chosen: dict[str, list[str]]) -> None:
     runs = interleaved_timing.run_in_turns(chosen, options.rounds, options.threads)
-    names = ("threads", "batch_size", "examples")
+    names = ("threads", "batch_size", "examples", "dtype")
     measured = {"runs": runs, **{name: getattr(options, name) for name in names}}
     print("\n".join(["", *table({"processors": os.cpu_count(), **measured})]))
     if options.results:
@@ -97,7 +102,8 @@ def table(run: dict) -> list[str]:
     rounds = len(run["runs"]["keras_bert"])
     return [
         f"{run['processors']} processors, {run['threads']} threads, batches of "
-        f"{run['batch_size']}, {run['examples']} examples, {rounds} rounds",
+        f"{run['batch_size']}, {run['examples']} examples, {run.get('dtype', 'float32')}, "
+        f"{rounds} rounds",
         "",
         *interleaved_timing.table(run["runs"]),
     ]
@@ -110,7 +116,8 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     from keras_bert.finetuning import Recipe, TextExamples, fine_tune
 
     texts = data.sample(data.load("sst2", options.data)[0], options.examples)
-    model = kb.load(options.weights, task="classifier", labels=["0", "1"])
+    dtype = POLICIES[options.dtype]
+    model = kb.load(options.weights, task="classifier", labels=["0", "1"], dtype=dtype)
     model.preprocessor = model.preprocessor.with_length(PLAN["length"])
     examples = TextExamples(
         path="train.tsv",
@@ -140,6 +147,7 @@ def keras_hub(options: argparse.Namespace) -> dict[str, float]:
     import keras
     import keras_hub
 
+    keras.config.set_dtype_policy(POLICIES[options.dtype])
     texts = data.sample(data.load("sst2", options.data)[0], options.examples)
     models = keras_hub.models
     length = int(options.worker)

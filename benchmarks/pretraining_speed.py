@@ -1,11 +1,12 @@
 """Measure real tokens per second of pretraining: keras_bert, KerasHub and Hugging Face's run_mlm.
 
     python benchmarks/pretraining_speed.py CORPUS VOCABULARY --peer-python PYTHON [--rounds 3]
+    python benchmarks/pretraining_speed.py ... --dtype bfloat16 --sides keras_bert transformers limit
 
 Trains a masked language model of 4 layers of 256 and BERT base, from random weights, on lines of
 CORPUS: a text file, plain or .gz, one paragraph a line. These are equal on all sides: lines,
 vocabulary, rows of at most 128 tokens, rows of a batch, 15 % masked tokens, dropout 0.1, AdamW with
-clipping, float32, processors. The sides make rows in different ways:
+clipping, precision, processors. The sides make rows in different ways:
 
     keras_bert              spans of whole sentences, as `keras-bert pretrain` with objective mlm
     keras_bert, packed      the same with packed=true: a row holds several documents
@@ -13,6 +14,7 @@ clipping, float32, processors. The sides make rows in different ways:
     keras_hub, XLA          the same compiled, which is Keras' default
     transformers, lines     each line a row, padded to the longest of its batch
     transformers, chunks    all lines joined, cut into rows of 128
+    limit                   only products of matrices, as many operations as keras_bert's steps
 
 Real tokens are tokens without padding, with `[CLS]` and `[SEP]`. Only steady training is measured.
 The warm-up steps and everything before them are left out. keras_bert and transformers tokenize
@@ -51,9 +53,15 @@ from peers.pretraining_plan import (
 from peers.results import append
 
 GOALS = {
-    "bert_mini": {"keras_hub": 1.5, "transformers": 2.5},
-    "bert_base": {"keras_hub": 1.5, "transformers": 1.2},
+    ("bert_mini", "float32"): {"keras_hub": 1.5, "transformers": 2.5},
+    ("bert_base", "float32"): {"keras_hub": 1.5, "transformers": 1.2, "limit": 0.7},
+    ("bert_mini", "bfloat16"): {"transformers": 2.0},
+    ("bert_base", "bfloat16"): {"transformers": 1.8, "limit": 0.55},
 }
+
+
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+"""Keras' policy for each precision of the computations."""
 
 
 def main() -> None:
@@ -64,6 +72,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--lines", type=int, default=10_000, help="lines of the corpus")
     parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--dtype", choices=POLICIES, default="float32")
     parser.add_argument("--warmup", type=int, help="steps before the measured ones")
     parser.add_argument("--steps", type=int, help="measured steps")
     parser.add_argument("--rounds", type=int, default=3)
@@ -96,11 +105,12 @@ def write_sample(corpus: str, count: int, folder: Path) -> str:
 def compare(size: str, text: str, options: argparse.Namespace) -> None:
     steps = {n: getattr(options, n) or SIZES[size][n] for n in ("warmup", "steps")}
     common = {"batch_size": options.batch_size, "threads": options.threads, **steps}
+    common["dtype"] = options.dtype
     runs = interleaved_timing.run_in_turns(
         commands(size, text, common, options), options.rounds, options.threads
     )
     print(f"\n{size}: {common}, {os.cpu_count()} processors, {options.rounds} rounds\n")
-    print("\n".join([*interleaved_timing.table(runs), "", *verdicts(size, runs)]), flush=True)
+    print("\n".join([*interleaved_timing.table(runs), "", *verdicts(GOALS[size, options.dtype], runs)]), flush=True)
     if options.results:
         append(options.results, side="pretraining speed", size=size, **common, runs=runs)
 
@@ -116,18 +126,19 @@ def commands(
     found = {side: [*here, "--worker", side] for side in WORKERS}
     if options.peer_python:
         found |= {f"transformers, {rows}": [*there, "--rows", rows] for rows in ("lines", "chunks")}
-    return {side: c for side, c in found.items() if not options.sides or side in options.sides}
+    chosen = options.sides or found
+    return {side: c for side, c in found.items() if side in chosen or side.split(",")[0] in chosen}
 
 
 def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def verdicts(size: str, runs: dict) -> list[str]:
-    """Compares keras_bert, packed or not, with the faster side of each peer."""
+def verdicts(goals: dict[str, float], runs: dict) -> list[str]:
+    """Compares keras_bert, packed or not, with the faster side of each peer, and the limit."""
     ours = [side for side in runs if side.startswith("keras_bert")]
     lines = []
-    for peer, goal in GOALS[size].items():
+    for peer, goal in goals.items():
         theirs = [side for side in runs if side.startswith(peer)]
         if ours and theirs:
             fastest = min(theirs, key=lambda side: interleaved_timing.ratio(runs, ours[0], side))
@@ -176,7 +187,7 @@ def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
     preprocessor = make_preprocessor(config)
     examples, _ = make_examples(config, preprocessor)
     encoder = encoder_config(config, len(preprocessor.vocabulary))
-    model = objective.model(encoder, config, preprocessor, None)
+    model = objective.model(encoder, config, preprocessor, POLICIES[options.dtype])
     optimizer = make_optimizer(config, trainable_variables(model), options.warmup + options.steps)
     step = TrainingStep(model, optimizer, strategy, objective=objective, global_clipnorm=CLIP_NORM)
     batches = distributed_batches(strategy, examples, options.batch_size)
@@ -186,12 +197,32 @@ def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
     return measured(options, tokens, began, now())
 
 
+def limit(options: argparse.Namespace) -> dict[str, float]:
+    """Measures products of matrices. Its tokens include padding, which is computed, too."""
+    import step_profile
+
+    import keras_bert as kb
+    from keras_bert.pretraining.training.throughput import training_flops
+
+    config = kb.EncoderConfig.preset(options.sizes[0], pooler=False)
+    model, rows = kb.MaskedLanguageModel(kb.Encoder(config)), options.batch_size
+    flops = training_flops(model, rows, LENGTH, MAX_PREDICTIONS)
+    step = step_profile.products(model, flops, rows * LENGTH, options.dtype)
+    for _ in range(options.warmup):
+        step()
+    began = now()
+    for _ in range(options.steps):
+        step()
+    return measured(options, options.steps * rows * LENGTH, began, now())
+
+
 def keras_hub(options: argparse.Namespace, jit: bool | str) -> dict[str, float]:
     """Trains on texts as KerasHub's documentation does."""
     import keras
     import tensorflow as tf
     from keras_hub import models
 
+    keras.config.set_dtype_policy(POLICIES[options.dtype])
     width = SIZES[options.sizes[0]]["hidden_size"]
     tokenizer = models.BertTokenizer(vocabulary=options.vocabulary, lowercase=True)
     preprocessor = models.BertMaskedLMPreprocessor(
@@ -248,6 +279,7 @@ WORKERS = {
     "keras_bert, packed": lambda options: ours(options, packed=True),
     "keras_hub": lambda options: keras_hub(options, jit=False),
     "keras_hub, XLA": lambda options: keras_hub(options, jit="auto"),
+    "limit": limit,
 }
 
 

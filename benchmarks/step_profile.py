@@ -83,7 +83,9 @@ def finetuning(weights: str) -> Parts:
         "clipping and optimizer": tf.function(
             lambda: model.optimizer.apply(gradients, model.trainable_variables)
         ),
-        "matrix products": products(model, 3 * encoder_flops(model.config, BATCH, SST2), SST2),
+        "matrix products": products(
+            model, 3 * encoder_flops(model.config, BATCH, SST2), BATCH * SST2
+        ),
     }
 
 
@@ -109,7 +111,7 @@ def pretraining(preset: str) -> Parts:
         "whole step": lambda: step.train(batches, tf.constant(1)),
         **parts_of(model, x, loss),
         "clipping and optimizer": tf.function(update),
-        "matrix products": products(model, flops, LENGTH),
+        "matrix products": products(model, flops, BATCH * LENGTH),
     }
 
 
@@ -146,13 +148,14 @@ def gradients_of(variables: list) -> list[tf.Tensor]:
     return [tf.random.normal(variable.shape) * 1e-3 for variable in variables]
 
 
-def products(model: keras.Model, flops: int, length: int) -> Callable:
+def products(model: keras.Model, flops: int, tokens: int, dtype: str = "float32") -> Callable:
     """Returns a function that only multiplies matrices, with about this number of operations."""
-    config, tokens = model.config, BATCH * length
-    narrow, wide = config.hidden_size, config.intermediate_size
-    x = tf.random.normal([tokens, narrow])
-    first = tf.random.normal([narrow, wide]) * narrow**-0.5  # keeps the values' size
-    second = tf.random.normal([wide, narrow]) * wide**-0.5
+    narrow, wide = model.config.hidden_size, model.config.intermediate_size
+    # The factors keep the values' size.
+    sizes = (1.0, (tokens, narrow)), (narrow**-0.5, (narrow, wide)), (wide**-0.5, (wide, narrow))
+    x, first, second = (
+        tf.cast(factor * tf.random.normal(shape), dtype) for factor, shape in sizes
+    )
     layers = round(flops / (4 * tokens * narrow * wide))
 
     def run() -> tf.Tensor:

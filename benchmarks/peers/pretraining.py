@@ -74,6 +74,7 @@ def main():
         parser.add_argument(name)
     parser.add_argument("--size", choices=SIZES, required=True)
     parser.add_argument("--rows", choices=ROWS, required=True)
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), required=True)
     for name in ("--batch-size", "--threads", "--warmup", "--steps"):
         parser.add_argument(name, type=int, required=True)
     options = parser.parse_args()
@@ -101,6 +102,7 @@ def main():
     steps = argparse.Namespace(steps=options.warmup + options.steps, seed=1)
     # Otherwise the Trainer removes the mask of special tokens, and its collator computes it again.
     changes = {"train_sampling_strategy": "random", "remove_unused_columns": False}
+    changes["bf16"] = options.dtype == "bfloat16"
     trainer, clock = make_trainer(job, plan, steps, **changes), Clock(options.warmup)
     trainer.add_callback(clock)
     counts = count_tokens(trainer, options.warmup)

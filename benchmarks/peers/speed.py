@@ -32,6 +32,7 @@ def main():
         parser.add_argument(name, required=True)
     for name in ("--examples", "--batch-size", "--threads"):
         parser.add_argument(name, type=int, required=True)
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.set_defaults(steps=-1, seed=1)
     options = parser.parse_args()
 
@@ -41,7 +42,7 @@ def main():
     plan = TASKS["sst2"] | {"epochs": 2, "batch_size": options.batch_size}
     train = sample(load("sst2", options.data)[0], options.examples)
     job = Texts(plan, tokenizer, options.weights, train, train)
-    trainer, clock = make_trainer(job, plan, options), Clock()
+    trainer, clock = make_trainer(job, plan, options, bf16=options.dtype == "bfloat16"), Clock()
     trainer.add_callback(clock)
     trainer.train()
     tokens = sum(len(row["input_ids"]) for row in job.train)
