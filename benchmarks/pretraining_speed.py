@@ -1,7 +1,7 @@
 """Measure real tokens per second of pretraining: keras_bert, KerasHub and Hugging Face's run_mlm.
 
     python benchmarks/pretraining_speed.py CORPUS VOCABULARY --peer-python PYTHON [--rounds 3]
-    python benchmarks/pretraining_speed.py ... --dtype bfloat16 --sides keras_bert transformers limit
+    python benchmarks/pretraining_speed.py ... --dtype bfloat16 --sides keras_bert limit
 
 Trains a masked language model of 4 layers of 256 and BERT base, from random weights, on lines of
 CORPUS: a text file, plain or .gz, one paragraph a line. These are equal on all sides: lines,
@@ -110,7 +110,12 @@ def compare(size: str, text: str, options: argparse.Namespace) -> None:
         commands(size, text, common, options), options.rounds, options.threads
     )
     print(f"\n{size}: {common}, {os.cpu_count()} processors, {options.rounds} rounds\n")
-    print("\n".join([*interleaved_timing.table(runs), "", *verdicts(GOALS[size, options.dtype], runs)]), flush=True)
+    print(
+        "\n".join(
+            [*interleaved_timing.table(runs), "", *verdicts(GOALS[size, options.dtype], runs)]
+        ),
+        flush=True,
+    )
     if options.results:
         append(options.results, side="pretraining speed", size=size, **common, runs=runs)
 

@@ -153,9 +153,7 @@ def products(model: keras.Model, flops: int, tokens: int, dtype: str = "float32"
     narrow, wide = model.config.hidden_size, model.config.intermediate_size
     # The factors keep the values' size.
     sizes = (1.0, (tokens, narrow)), (narrow**-0.5, (narrow, wide)), (wide**-0.5, (wide, narrow))
-    x, first, second = (
-        tf.cast(factor * tf.random.normal(shape), dtype) for factor, shape in sizes
-    )
+    x, first, second = (tf.cast(factor * tf.random.normal(shape), dtype) for factor, shape in sizes)
     layers = round(flops / (4 * tokens * narrow * wide))
 
     def run() -> tf.Tensor:
