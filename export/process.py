@@ -37,6 +37,7 @@ class Process:
 
     Attributes:
         path: the artifact's path.
+        openvino: as in `running`.
         popen: the process itself.
         signatures: inputs and outputs of each signature; see `worker.Signatures`.
         runtime: package and version of the runtime.
@@ -44,8 +45,8 @@ class Process:
         peak: peak memory until the last request, minus the memory before loading, in bytes.
     """
 
-    def __init__(self, path: Path, process: subprocess.Popen, errors: BinaryIO):
-        self.path = path
+    def __init__(self, path: Path, openvino: str, process: subprocess.Popen, errors: BinaryIO):
+        self.path, self.openvino = path, openvino
         self.popen, self._errors = process, errors
         hello = self._receive()
         self.runtime = str(hello["runtime"])
@@ -94,20 +95,25 @@ class Process:
 
 
 @contextlib.contextmanager
-def running(path: str | os.PathLike, threads: int = 1) -> Iterator[Process]:
+def running(path: str | os.PathLike, threads: int = 1, openvino: str = "") -> Iterator[Process]:
     """Loads an artifact in a process that ends when the `with` block ends.
 
     Args:
         path: an artifact of any format.
         threads: number of threads for computing.
+        openvino: "float32" or "bfloat16" to run an ONNX file in OpenVINO with this precision, or ""
+            for the format's own runtime.
 
     Raises:
         InputError: if there is no artifact at the path.
         ExportError: if the artifact cannot be loaded.
     """
-    path, format = Path(path), format_of(path)
+    path, runtime = Path(path), format_of(path).runtime
+    if openvino:
+        runtime = runtime.with_name("openvino_runtime.py")
     # -P: modules beside the script, such as quantization.py, must not hide other packages' modules.
-    command = [sys.executable, "-P", worker.__file__, str(format.runtime), str(path), str(threads)]
+    command = [sys.executable, "-P", worker.__file__, str(runtime), str(path), str(threads)]
+    command += [openvino] if openvino else []
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     with (
         tempfile.TemporaryFile() as errors,
@@ -116,7 +122,7 @@ def running(path: str | os.PathLike, threads: int = 1) -> Iterator[Process]:
         ) as process,
     ):
         try:
-            yield Process(path, process, errors)
+            yield Process(path, openvino, process, errors)
         finally:
             process.kill()
             with contextlib.suppress(BrokenPipeError):  # the process ended before it read a request

@@ -1,11 +1,11 @@
 """Runs an artifact in its runtime, in a process that has neither this package nor Keras.
 
-This script takes three arguments: the format's `runtime.py`, the artifact's path and the number of
-threads. It loads the artifact and sends a first message that describes it. Then it answers requests
-until standard input is closed. A message is a number of bytes, followed by a NumPy archive of this
-size. A request has the `signature`, the inputs, and the `seconds` to repeat the call for. The
-answer has the outputs or, if the call was repeated, only times. This module imports NumPy, but
-nothing of the package.
+This script takes these arguments: the file of the runtime's module, the artifact's path, the number
+of threads, and perhaps a precision. It loads the artifact and sends a first message that describes
+it. Then it answers requests until standard input is closed. A message is a number of bytes,
+followed by a NumPy archive of this size. A request has the `signature`, the inputs, and the
+`seconds` to repeat the call for. The answer has the outputs or, if the call was repeated, only
+times. This module imports NumPy, but nothing of the package.
 """
 
 import functools
@@ -128,7 +128,7 @@ def forget_peak() -> None:
         return
 
 
-def main(runtime_file: str, path: str, threads: str) -> None:
+def main(runtime_file: str, path: str, threads: str, *precision: str) -> None:
     """Loads an artifact and answers requests."""
     # Keep standard output for messages. Text that a runtime prints goes elsewhere.
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -136,7 +136,7 @@ def main(runtime_file: str, path: str, threads: str) -> None:
     specification = importlib.util.spec_from_file_location("runtime", runtime_file)
     runtime = importlib.util.module_from_spec(specification)  # type: ignore[arg-type]
     specification.loader.exec_module(runtime)  # type: ignore[union-attr]
-    load = runtime.prepare(path, int(threads))
+    load = runtime.prepare(path, int(threads), *precision)
     forget_peak()
     imported, start = peak_memory(), time.perf_counter()
     signatures, run = load()

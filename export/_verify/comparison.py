@@ -11,12 +11,15 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert.errors import InputError
+from keras_bert.export._onnx.openvino_runtime import computes_in_bfloat16
 from keras_bert.export._verify.accuracy import measured, official_metric
 from keras_bert.export._verify.signatures import Signature, output_names, signatures_for
 from keras_bert.export._verify.speed import Speed, measure_speed
 from keras_bert.export.artifact_checks import difference, reference, zero_padding
+from keras_bert.export.formats import ONNX, format_of
 from keras_bert.export.process import Process, megabytes, running
 from keras_bert.export.signatures import Arrays, ids_of, outputs_of, without_padding
+from keras_bert.extras import require
 from keras_bert.tasks.registry import task_of
 
 BATCH_SIZES = (1, 8)
@@ -31,6 +34,7 @@ class Row:
         artifact: path of the artifact.
         takes: "text", "text pair" or "ids".
         runtime: package and version of the runtime.
+        openvino: "float32" or "bfloat16" if the runtime is OpenVINO with this precision, or "".
         megabytes: size on disk, in units of 10^6 bytes.
         difference: largest absolute difference of any output from the Keras model's output.
         agreement: percentage of equal discrete answers (labels, tokens), or None if the task has
@@ -49,6 +53,12 @@ class Row:
     milliseconds: dict[int, float]
     points: float | None = None
     speed: Speed | None = None
+    openvino: str = ""
+
+    @property
+    def name(self) -> str:
+        """Path of the artifact, with OpenVINO's precision."""
+        return f"{self.artifact}, OpenVINO {self.openvino}" if self.openvino else self.artifact
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +85,7 @@ class Report:
         header += [self.metric] if self.metric else []
         lines = [header] + [
             [
-                row.artifact,
+                row.name,
                 row.takes,
                 f"{row.megabytes:.2f}",
                 f"{row.difference:.1e}",
@@ -121,12 +131,13 @@ def verify(
     *,
     examples: Any = None,
     speed: bool = False,
+    openvino: bool = False,
 ) -> Report:
     """Runs artifacts in their runtimes and compares them with the model.
 
     Each artifact runs in a fresh process without this package and without Keras. A SavedModel runs
     in TensorFlow with tensorflow-text's operators, a `.tflite` file in ai-edge-litert, and an
-    `.onnx` file in onnxruntime.
+    `.onnx` file in onnxruntime or, on request, also in OpenVINO.
 
     Args:
         model: the model that the artifacts were made from.
@@ -137,13 +148,16 @@ def verify(
         examples: labeled examples to measure the task's metric on.
         speed: whether to measure latencies for several shapes, throughput, start-up time and
             memory, too. This takes minutes.
+        openvino: whether to run the ONNX files also in OpenVINO: in float32 and, if the processor
+            has instructions for it, in bfloat16. The files must take ids.
 
     Returns:
         A row for each signature that takes the texts or their ids. Most artifacts have one such
         signature; a SavedModel can have several.
 
     Raises:
-        InputError: if there are no texts, a path is not an artifact, or the model has no metric.
+        InputError: if there are no texts, a path is not an artifact, the model has no metric, or
+            OpenVINO is not installed or has no ONNX file to run.
         ExportError: if an artifact cannot be run.
 
     Example:
@@ -157,7 +171,8 @@ def verify(
     metric = None if examples is None else official_metric(model)
     texts = _texts_of(model, examples) if texts is None else texts
     with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(running(path)) for path in paths]
+        runs = [(path, "") for path in paths] + (_in_openvino(paths) if openvino else [])
+        processes = [stack.enter_context(running(path, 1, other)) for path, other in runs]
         cases = [case for process in processes for case in _cases(model, process, texts)]
         _compare(model, cases)
         rows = [_row(case, seconds) for case in cases]
@@ -171,7 +186,10 @@ def verify(
         bar = tqdm(zip(rows, cases, strict=True), "Measuring speed", len(rows), disable=None)
         rows = [
             dataclasses.replace(
-                row, speed=measure_speed(model, case.process.path, case.signature, texts, seconds)
+                row,
+                speed=measure_speed(
+                    model, case.process.path, case.signature, texts, seconds, row.openvino
+                ),
             )
             for row, case in bar
         ]
@@ -179,6 +197,16 @@ def verify(
     if metric is None:
         return Report(tuple(rows), count)
     return Report(tuple(rows), count, metric, measured(model, examples).points, len(examples))
+
+
+def _in_openvino(paths: Sequence[str | os.PathLike]) -> list[tuple[str | os.PathLike, str]]:
+    """Returns the ONNX files, each with the precisions that OpenVINO can run it in."""
+    core = require("openvino", "openvino", "Measuring in OpenVINO").Core()
+    files = [path for path in paths if format_of(path) is ONNX]
+    if not files:
+        raise InputError("OpenVINO runs ONNX files, but no path is one; add one, or leave it out.")
+    precisions = ["float32"] + ["bfloat16"] * computes_in_bfloat16(core)
+    return [(path, precision) for path in files for precision in precisions]
 
 
 def _texts_of(model: Any, examples: Any) -> Any:
@@ -254,6 +282,7 @@ def _row(case: _Case, seconds: float) -> Row:
         artifact=str(case.process.path),
         takes=case.signature.takes,
         runtime=case.process.runtime,
+        openvino=case.process.openvino,
         megabytes=megabytes(case.process.path),
         difference=case.difference,
         agreement=100 * case.same / case.decisions if case.decisions else None,

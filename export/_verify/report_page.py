@@ -32,6 +32,7 @@ def report(
     *,
     examples: Any = None,
     seconds: float = 1.0,
+    openvino: bool = False,
 ) -> Report:
     """Writes the results of `verify`, with speed, as a Markdown page and an HTML page.
 
@@ -43,6 +44,7 @@ def report(
             with `.html`. Both are replaced if they exist.
         examples: labeled examples to measure the task's metric on.
         seconds: time to measure each latency.
+        openvino: whether to run ONNX files also in OpenVINO; see `verify`.
 
     Returns:
         The comparison that the page shows.
@@ -56,7 +58,7 @@ def report(
     """
     page = check_page(page)
     before = _load()
-    found = verify(model, paths, texts, seconds, examples=examples, speed=True)
+    found = verify(model, paths, texts, seconds, examples=examples, speed=True, openvino=openvino)
     title = f"Artifacts of a {type(model).__name__}"
     notes = _notes(found, examples, before, _load())
     tables = [_answers(found), _latencies(found), _running(found)]
@@ -103,9 +105,13 @@ def _notes(found: Report, examples: Any, before: str, after: str) -> list[str]:
         "this shape. Cold start: loading and the first answer, in a fresh process that has "
         "imported the runtime. Memory: peak memory of this process minus its memory before "
         "loading.",
+        *([_OPENVINO] if any(row.openvino for row in found.rows) else []),
         f"{datetime.date.today()}, {platform.system()} {platform.machine()}, {os.cpu_count()} "
         f"cores, load average {before} before and {after} after; {', '.join(runtimes)}.",
     ]
+
+
+_OPENVINO = "OpenVINO runs files with `dynamic` quantization slower than float32 files."
 
 
 def _load() -> str:
@@ -170,7 +176,7 @@ def _running(found: Report) -> _Table:
 
 
 def _name(row: Row) -> list[str]:
-    parts = Path(row.artifact).absolute().parts
+    parts = Path(row.name).absolute().parts
     return ["/".join(parts[-2:] if parts[-1].isdecimal() else parts[-1:]), row.takes]
 
 

@@ -44,7 +44,12 @@ class Speed:
 
 
 def measure_speed(
-    model: Any, path: str | os.PathLike, signature: Signature, texts: Any, seconds: float = 1.0
+    model: Any,
+    path: str | os.PathLike,
+    signature: Signature,
+    texts: Any,
+    seconds: float = 1.0,
+    openvino: str = "",
 ) -> Speed:
     """Measures one signature of an artifact, in fresh processes.
 
@@ -56,6 +61,7 @@ def measure_speed(
         signature: the artifact's signature to measure.
         texts: texts to make longer texts from, if the signature takes texts.
         seconds: time to measure each latency.
+        openvino: as in `running`.
 
     Raises:
         ExportError: if the artifact cannot be run.
@@ -71,14 +77,14 @@ def measure_speed(
         inputs = {k: np.repeat(v, batch, axis=0) for k, v in sample[length].items()}
         return process.time(signature.name, inputs, seconds)
 
-    with running(path) as process:
+    with running(path, openvino=openvino) as process:
         _, first = process.run_once(signature.name, sample[usual])
         cold, peak = process.load_milliseconds + first, process.peak
         latencies = {(n, t): time(process, n, t) for t in lengths for n in batches}
     shape = (max(batches), usual)
     timings = {THREADS[0]: latencies[shape]}
     for threads in THREADS[1:]:
-        with running(path, threads) as process:
+        with running(path, threads, openvino) as process:
             timings[threads] = time(process, *shape)
     throughput = {n: 1000 * shape[0] / timing.milliseconds for n, timing in timings.items()}
     return Speed(latencies, throughput, shape, cold, peak / 1e6)

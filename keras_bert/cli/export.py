@@ -75,6 +75,11 @@ def _format_options(function: Callable) -> Callable:
     metavar="PAGE.md",
     help="Write PAGE.md and PAGE.html with differences, metric, size, speed and memory.",
 )
+@click.option(
+    "--openvino",
+    is_flag=True,
+    help="In --verify and --report, run ONNX files also in OpenVINO, in float32 and bfloat16.",
+)
 @OVERWRITE
 @add(*COLUMNS)
 def command(
@@ -87,6 +92,7 @@ def command(
     validation: str | None,
     max_drop: float | None,
     report: str | None,
+    openvino: bool,
     overwrite: bool,
     **options: Any,
 ) -> None:
@@ -104,6 +110,8 @@ def command(
     except InputError as error:
         raise click.UsageError(str(error)) from None
     _check_measuring(quantize, verify, validation, max_drop, report, options)
+    if openvino and not (verify or report):
+        raise click.UsageError("--openvino has no effect here; add --verify FILE or --report PAGE.")
     formats.check_directory(directory, [*REPORTS, *(page.name for page in pages)])
     jobs = {format: format.arguments(quantize, exporting) for format in chosen}
     paths = {format: directory / format.file_name(jobs[format]) for format in chosen}
@@ -148,9 +156,10 @@ def command(
             click.echo(str(paths[format]))
     written = list(paths.values())
     if report:
-        click.echo(str(export.report(loaded, written, texts, report, examples=examples)))
+        options = {"examples": examples, "openvino": openvino}
+        click.echo(str(export.report(loaded, written, texts, report, **options)))
     elif verify:
-        click.echo(str(export.verify(loaded, written, texts, examples=examples)))
+        click.echo(str(export.verify(loaded, written, texts, examples=examples, openvino=openvino)))
 
 
 def _check_measuring(

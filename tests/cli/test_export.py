@@ -19,6 +19,10 @@ CASES = {
         [*ONNX, "--names", "tfhub"],
         "--names is for saved_model, which --format does not name.",
     ),
+    "OpenVINO without a measurement": (
+        [*EXPORT, "--openvino"],
+        "--openvino has no effect here; add --verify FILE or --report PAGE.",
+    ),
     "a quantization of another format": (
         [*ONNX, "--quantize", "int8", "--representative", "a.txt"],
         "--quantize int8 is for tflite, which --format does not name.",
