@@ -131,8 +131,7 @@ def commands(
     found = {side: [*here, "--worker", side] for side in WORKERS}
     if options.peer_python:
         found |= {f"transformers, {rows}": [*there, "--rows", rows] for rows in ("lines", "chunks")}
-    chosen = options.sides or found
-    return {side: c for side, c in found.items() if side in chosen or side.split(",")[0] in chosen}
+    return {side: c for side, c in found.items() if not options.sides or side in options.sides}
 
 
 def flag(name: str) -> str:

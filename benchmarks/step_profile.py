@@ -149,18 +149,26 @@ def gradients_of(variables: list) -> list[tf.Tensor]:
 
 
 def products(model: keras.Model, flops: int, tokens: int, dtype: str = "float32") -> Callable:
-    """Returns a function that only multiplies matrices, with about this number of operations."""
+    """Returns a function that only multiplies matrices, with about this number of operations.
+
+    The products are those of feed-forward blocks in the forward and the backward pass.
+    """
     narrow, wide = model.config.hidden_size, model.config.intermediate_size
     # The factors keep the values' size.
     sizes = (1.0, (tokens, narrow)), (narrow**-0.5, (narrow, wide)), (wide**-0.5, (wide, narrow))
     x, first, second = (tf.cast(factor * tf.random.normal(shape), dtype) for factor, shape in sizes)
-    layers = round(flops / (4 * tokens * narrow * wide))
+    blocks = round(flops / (12 * tokens * narrow * wide))
 
-    def run() -> tf.Tensor:
-        y = x
-        for _ in tf.range(layers):
-            y = y @ first @ second
-        return y
+    def run() -> tuple[tf.Tensor, tf.Tensor]:
+        y, total = x, tf.zeros([], dtype)
+        for _ in tf.range(blocks):
+            inner = y @ first
+            output = inner @ second
+            upstream = tf.matmul(output, second, transpose_b=True)
+            for left, right in ((y, upstream), (inner, output)):  # gradients of the kernels
+                total += tf.reduce_sum(tf.matmul(left, right, transpose_a=True)[:1])
+            y = tf.matmul(upstream, first, transpose_b=True)
+        return y, total
 
     return tf.function(run)
 
