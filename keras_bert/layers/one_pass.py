@@ -108,9 +108,10 @@ def softmax_and_dropout(
     """
     # Half precision is too coarse for the sum in the softmax. Keras has cast the bias, too, because
     # it casts all inputs of a layer.
-    bias = ops.cast(bias, "float32")
+    precise = "float64" if logits.dtype == "float64" else "float32"
+    bias = ops.cast(bias, precise)
     if need_probabilities or not _applies(training):
-        probabilities = ops.softmax(ops.cast(logits, "float32") + bias, axis=-1)
+        probabilities = ops.softmax(ops.cast(logits, precise) + bias, axis=-1)
         probabilities = ops.cast(probabilities, logits.dtype)
         dropped = dropout(probabilities, training=training)
         return dropped, probabilities if need_probabilities else None
@@ -141,33 +142,33 @@ def _draw(dropout: keras.layers.Dropout, x: Any) -> tuple[tuple[Any, ...], float
     seed = tf.cast(dropout.seed_generator.next(), tf.int32)
     words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.uint32)
     bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:count]
-    threshold = round(dropout.rate * 2**16)
+    threshold = min(round(dropout.rate * 2**16), 2**16 - 1)
     mask = tf.reshape(bits, tf.shape(x)) >= tf.constant(threshold, tf.uint16)
     return (tf.ensure_shape(mask, x.shape),), 1 - threshold / 2**16
 
 
 def _activate(product: Any, bias: Any, activation: Callable) -> Any:
-    return tf.cast(activation(_float32(product) + _float32(bias)), product.dtype)
+    return tf.cast(activation(_precise(product) + _precise(bias)), product.dtype)
 
 
 def _gradient_of_activate(upstream: Any, product: Any, bias: Any, activation: Callable) -> Any:
     """Returns the gradient of the product, which is the bias's gradient at each row."""
-    x = _float32(product) + _float32(bias)
+    x = _precise(product) + _precise(bias)
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = activation(x)
-    return tf.cast(tape.gradient(y, x, _float32(upstream)), upstream.dtype)
+    return tf.cast(tape.gradient(y, x, _precise(upstream)), upstream.dtype)
 
 
 def _normalize(
     x: Any, update: Any, gamma: Any, beta: Any, *mask: Any, epsilon: float, keep_rate: float
 ) -> tuple[Any, Any, Any]:
     """Returns h · gamma + beta, and what the gradients need: h, and 1 / standard deviation."""
-    total = _float32(x) + _drop(_float32(update), mask, keep_rate)
+    total = _precise(x) + _drop(_precise(update), mask, keep_rate)
     centered = total - _mean(total)
     inverse = tf.math.rsqrt(_mean(centered * centered) + epsilon)
     normalized = centered * inverse
-    output = normalized * _float32(gamma) + _float32(beta)
+    output = normalized * _precise(gamma) + _precise(beta)
     return tf.cast(output, x.dtype), tf.cast(normalized, x.dtype), inverse
 
 
@@ -175,8 +176,8 @@ def _gradients_of_normalize(
     upstream: Any, normalized: Any, inverse: Any, gamma: Any, *mask: Any, keep_rate: float
 ) -> list[Any]:
     """Returns the gradients of x, update, gamma and beta."""
-    y, h = _float32(upstream), _float32(normalized)
-    scaled = y * _float32(gamma)
+    y, h = _precise(upstream), _precise(normalized)
+    scaled = y * _precise(gamma)
     x = inverse * (scaled - _mean(scaled) - h * _mean(scaled * h))
     inputs = [tf.cast(found, upstream.dtype) for found in (x, _drop(x, mask, keep_rate))]
     return inputs + [tf.cast(tf.reduce_sum(found, 0), gamma.dtype) for found in (y * h, y)]
@@ -184,28 +185,29 @@ def _gradients_of_normalize(
 
 def _softmax(logits: Any, bias: Any, *mask: Any, keep_rate: float) -> tuple[Any, Any]:
     """Returns the softmax with and without dropout."""
-    probabilities = tf.nn.softmax(_float32(logits) + bias)
+    probabilities = tf.nn.softmax(_precise(logits) + bias)
     dropped = _drop(probabilities, mask, keep_rate)
     return tf.cast(dropped, logits.dtype), tf.cast(probabilities, logits.dtype)
 
 
 def _gradient_of_softmax(upstream: Any, probabilities: Any, *mask: Any, keep_rate: float) -> Any:
-    p = _float32(probabilities)
-    gradient = _drop(_float32(upstream), mask, keep_rate)
+    p = _precise(probabilities)
+    gradient = _drop(_precise(upstream), mask, keep_rate)
     gradient = p * (gradient - tf.reduce_sum(gradient * p, -1, keepdims=True))
     return tf.cast(gradient, upstream.dtype)
 
 
 def _drop(x: Any, mask: tuple[Any, ...], keep_rate: float) -> Any:
-    return tf.where(mask[0], x * (1 / keep_rate), 0.0) if mask else x
+    return tf.where(mask[0], x * (1 / keep_rate), tf.zeros([], x.dtype)) if mask else x
 
 
 def _mean(x: Any) -> Any:
     return tf.reduce_mean(x, -1, keepdims=True)
 
 
-def _float32(x: Any) -> Any:
-    return tf.cast(x, tf.float32)
+def _precise(x: Any) -> Any:
+    """Returns float64 as it is, and other numbers as float32."""
+    return x if x.dtype == tf.float64 else tf.cast(x, tf.float32)
 
 
 def _with_gradient(differentiable: Callable, *inputs: Any) -> Any:

@@ -151,6 +151,13 @@ def test_the_mask_keeps_the_share_of_values_that_dropout_asks_for():
     assert abs(both - 0.81) < 5 * (0.81 * 0.19 / count) ** 0.5  # independent
 
 
+@pytest.mark.parametrize("rate", [1e-6, 0.999999])
+def test_extreme_rates(rate):
+    (mask,), share = one_pass._draw(keras.layers.Dropout(rate, seed=3), tf.zeros([4, 5]))
+    assert mask.shape == (4, 5)
+    assert 0 < share <= 1
+
+
 CONFIGURATIONS = {
     "BERT": {},
     "ALBERT": {"layer_groups": 1, "activation": "gelu_tanh"},
@@ -159,7 +166,7 @@ CONFIGURATIONS = {
 
 
 @pytest.mark.parametrize("changes", others_slow(CONFIGURATIONS.values(), 1), ids=CONFIGURATIONS)
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "float64"])
 def test_an_encoder_trains_as_with_plain_operations(changes, dtype, monkeypatch):
     """Same outputs and gradients of all weights, with and without known sizes."""
     keras.utils.set_random_seed(0)
@@ -175,7 +182,7 @@ def test_an_encoder_trains_as_with_plain_operations(changes, dtype, monkeypatch)
         def step(batch):
             with tf.GradientTape() as tape:
                 output = encoder(batch, training=True)["sequence_output"]
-                total = tf.reduce_sum(tf.cast(output, tf.float32)[..., :5] ** 3)
+                total = tf.reduce_sum(tf.cast(output, encoder.variable_dtype)[..., :5] ** 3)
             found = tape.gradient(total, variables)
             return [output, *map(tf.convert_to_tensor, found)]
 
@@ -184,7 +191,7 @@ def test_an_encoder_trains_as_with_plain_operations(changes, dtype, monkeypatch)
     found = [run(True), run(False)]
     monkeypatch.setattr(one_pass, "_applies", lambda training: False)
     expected = run(True)
-    tolerance = 1e-4 if dtype == "float32" else 0.1
+    tolerance = {"float32": 1e-4, "mixed_bfloat16": 0.1, "float64": 1e-10}[dtype]
     for each in found:
         assert_close(each, expected, tolerance)
 
