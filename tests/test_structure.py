@@ -41,7 +41,7 @@ WITHOUT_TENSORFLOW = (
 )
 
 
-ON_ITS_BACKEND = ("one_pass.py",)  # imports TensorFlow only if Keras computes with it
+ON_ITS_BACKEND = ("fused.py",)  # imports TensorFlow only if Keras computes with it
 
 
 def sources():

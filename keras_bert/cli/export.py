@@ -10,6 +10,7 @@ from keras_bert.cli.files import OVERWRITE, check_output, is_report
 from keras_bert.cli.options import AS_TASK, COLUMNS, add, flag_of, given, opened_as, reader
 from keras_bert.errors import InputError
 from keras_bert.export import formats
+from keras_bert.extras import require
 from keras_bert.tasks.registry import task_of
 
 REPORTS = ("report.md", "report.html")
@@ -112,6 +113,10 @@ def command(
     _check_measuring(quantize, verify, validation, max_drop, report, options)
     if openvino and not (verify or report):
         raise click.UsageError("--openvino has no effect here; add --verify FILE or --report PAGE.")
+    if openvino:
+        if formats.ONNX not in chosen or exporting.get("text"):
+            raise click.UsageError("--openvino is for ONNX files that take ids; write one.")
+        require("openvino", "openvino", "Measuring in OpenVINO")
     formats.check_directory(directory, [*REPORTS, *(page.name for page in pages)])
     jobs = {format: format.arguments(quantize, exporting) for format in chosen}
     paths = {format: directory / format.file_name(jobs[format]) for format in chosen}

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers.configured import ConfiguredLayer
-from keras_bert.layers.one_pass import project, softmax_and_dropout
+from keras_bert.layers.fused import project, softmax_and_dropout
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

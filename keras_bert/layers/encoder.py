@@ -25,8 +25,8 @@ from keras_bert.layers.disentangled_attention import (
     RelativePositions,
 )
 from keras_bert.layers.documents import restarted_positions, same_document
+from keras_bert.layers.fused import add_and_normalize, project
 from keras_bert.layers.lora import LowRankAdaptation
-from keras_bert.layers.one_pass import add_and_normalize, project
 from keras_bert.layers.quantization import KEY, add_policies, quantize_layers
 from keras_bert.layers.rematerialization import in_scope, rematerialized
 

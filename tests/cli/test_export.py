@@ -19,6 +19,10 @@ CASES = {
         [*ONNX, "--names", "tfhub"],
         "--names is for saved_model, which --format does not name.",
     ),
+    "OpenVINO without an ONNX file": (
+        [*EXPORT, "--format", "tflite", "--verify", "a.txt", "--openvino"],
+        "--openvino is for ONNX files that take ids; write one.",
+    ),
     "OpenVINO without a measurement": (
         [*EXPORT, "--openvino"],
         "--openvino has no effect here; add --verify FILE or --report PAGE.",

@@ -2,8 +2,8 @@
 
 Each operation of TensorFlow reads and writes memory once. On processors with matrix units, GELU and
 its gradient took five times as long in bfloat16 as the product before them. So the functions here
-have gradients of their own, which keep few values, and XLA compiles them if all sizes are known. If
-not, for example in batches of different lengths, XLA would compile each length anew.
+have gradients of their own, which keep few values. If all sizes are known, XLA compiles them for
+the processor. In batches of different lengths, XLA would compile each length anew.
 
 In inference and on other backends, the functions are plain operations of Keras. JAX compiles them
 anyway. TensorFlow's optimizer and the converters to TFLite and ONNX know them.
@@ -21,7 +21,7 @@ if keras.backend.backend() == "tensorflow":
 
 
 def project(layer: keras.layers.Dense, x: Any, training: bool | None) -> Any:
-    """Returns `layer(x)`.
+    """Applies a dense layer.
 
     TensorFlow would fuse the product and the bias, and in bfloat16, the fused kernel does not use
     matrix units (TensorFlow 2.21).
@@ -34,7 +34,8 @@ def project(layer: keras.layers.Dense, x: Any, training: bool | None) -> Any:
     Returns:
         `[M, O]`.
     """
-    if not _applies(training) or layer.bias is None or layer.quantization_mode is not None:
+    quantized = layer.quantization_mode is not None
+    if layer.bias is None or quantized or not _applies(training, x, layer):
         return layer(x)
     product, bias = ops.matmul(x, layer.kernel), tf.convert_to_tensor(layer.bias)
     if layer.activation is keras.activations.linear:
@@ -72,7 +73,7 @@ def add_and_normalize(
     Returns:
         `[M, H]`.
     """
-    if not _applies(training):
+    if not _applies(training, x, dropout, norm):
         return norm(x + dropout(update, training=training))
     mask, keep_rate = _draw(dropout, x)
 
@@ -98,7 +99,7 @@ def softmax_and_dropout(
 
     Args:
         logits: `[B, N, T, T]`.
-        bias: `[B, 1, 1, T]` or `[B, 1, T, T]`, which has no gradient.
+        bias: `[B, 1, 1, T]` or `[B, 1, T, T]`.
         dropout: the dropout layer.
         need_probabilities: whether to return the second result. If not, it is None.
         training: whether dropout is active, and there will be a gradient.
@@ -110,31 +111,56 @@ def softmax_and_dropout(
     # it casts all inputs of a layer.
     precise = "float64" if logits.dtype == "float64" else "float32"
     bias = ops.cast(bias, precise)
-    if need_probabilities or not _applies(training):
+    applies = _applies(training, logits, dropout)
+    if need_probabilities or not applies:
         probabilities = ops.softmax(ops.cast(logits, precise) + bias, axis=-1)
         probabilities = ops.cast(probabilities, logits.dtype)
-        dropped = dropout(probabilities, training=training)
-        return dropped, probabilities if need_probabilities else None
+        if not applies:
+            dropped = dropout(probabilities, training=training)
+            return dropped, probabilities if need_probabilities else None
     mask, keep_rate = _draw(dropout, logits)
+    if need_probabilities:  # which may have a gradient of their own
+        return _drop(probabilities, mask, keep_rate), probabilities
 
-    def differentiable(logits: Any) -> tuple[Any, Callable]:
-        output, kept = _run(_softmax, logits, bias, *mask, keep_rate=keep_rate)
-        return output, lambda upstream: [
-            _run(_gradient_of_softmax, upstream, kept, *mask, keep_rate=keep_rate)
-        ]
+    def differentiable(logits: Any, bias: Any) -> tuple[Any, Callable]:
+        output, probabilities = _run(_softmax, logits, bias, *mask, keep_rate=keep_rate)
 
-    return _with_gradient(differentiable, logits), None
+        def gradients(upstream: Any) -> list[Any]:
+            saved = upstream, probabilities, *mask
+            gradient = _run(_gradient_of_softmax, *saved, keep_rate=keep_rate)
+            axes = [axis for axis in (1, 2) if bias.shape[axis] == 1]
+            return [gradient, tf.cast(tf.reduce_sum(gradient, axes, keepdims=True), bias.dtype)]
+
+        return output, gradients
+
+    return _with_gradient(differentiable, logits, tf.convert_to_tensor(bias)), None
 
 
-def _applies(training: bool | None) -> bool:
-    return bool(training) and keras.backend.backend() == "tensorflow"
+def _applies(training: bool | None, x: Any, *layers: keras.layers.Layer) -> bool:
+    """Returns whether the functions with own gradients do all that the layers would do."""
+    return (
+        bool(training)
+        and keras.backend.backend() == "tensorflow"
+        and all(
+            type(layer)
+            in (keras.layers.Dense, keras.layers.Dropout, keras.layers.LayerNormalization)
+            and layer.compute_dtype == keras.backend.standardize_dtype(x.dtype)
+            and layer.activity_regularizer is None
+            and getattr(layer, "noise_shape", None) is None
+            and getattr(layer, "rate", 0.0) <= _HIGHEST_RATE
+            for layer in layers
+        )
+    )
+
+
+_HIGHEST_RATE = 1 - 2**-16  # of dropout; with 16 random bits, higher rates would be 1
 
 
 def _draw(dropout: keras.layers.Dropout, x: Any) -> tuple[tuple[Any, ...], float]:
     """Returns a mask, true at values to keep, in a tuple, and the share of such values.
 
     Without dropout, the tuple is empty. Keras' own mask takes twice as many random bits. With 16
-    bits, the rate of dropout is exact to 10⁻⁵.
+    bits, the rate differs by less than 10⁻⁵.
     """
     if dropout.rate == 0:
         return (), 1.0
@@ -142,7 +168,7 @@ def _draw(dropout: keras.layers.Dropout, x: Any) -> tuple[tuple[Any, ...], float
     seed = tf.cast(dropout.seed_generator.next(), tf.int32)
     words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.uint32)
     bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:count]
-    threshold = min(round(dropout.rate * 2**16), 2**16 - 1)
+    threshold = round(dropout.rate * 2**16)
     mask = tf.reshape(bits, tf.shape(x)) >= tf.constant(threshold, tf.uint16)
     return (tf.ensure_shape(mask, x.shape),), 1 - threshold / 2**16
 
@@ -193,7 +219,9 @@ def _softmax(logits: Any, bias: Any, *mask: Any, keep_rate: float) -> tuple[Any,
 def _gradient_of_softmax(upstream: Any, probabilities: Any, *mask: Any, keep_rate: float) -> Any:
     p = _precise(probabilities)
     gradient = _drop(_precise(upstream), mask, keep_rate)
-    gradient = p * (gradient - tf.reduce_sum(gradient * p, -1, keepdims=True))
+    # In half precision, the saved probabilities do not add up to 1.
+    mean = tf.reduce_sum(gradient * p, -1, keepdims=True) / tf.reduce_sum(p, -1, keepdims=True)
+    gradient = p * (gradient - mean)
     return tf.cast(gradient, upstream.dtype)
 
 
@@ -223,9 +251,12 @@ def _with_gradient(differentiable: Callable, *inputs: Any) -> Any:
     def function(*inputs: Any) -> tuple[Any, Callable]:
         output, gradients = differentiable(*inputs)
 
-        # TensorFlow would take what the forward pass kept for constants.
+        # TensorFlow would treat the saved values of the forward pass as constants.
         def once(upstream: Any) -> list[Any]:
-            message = "in training, a second derivative needs training=False"
+            message = (
+                "Encoder layers have no second derivative and no forward-mode derivative if "
+                "training=True. Call the model with training=False."
+            )
             return [
                 tf.raw_ops.PreventGradient(input=found, message=message)
                 for found in gradients(upstream)
@@ -237,12 +268,21 @@ def _with_gradient(differentiable: Callable, *inputs: Any) -> Any:
 
 
 def _run(function: Callable, *tensors: Any, **settings: Any) -> Any:
-    """Calls a function of tensors, compiled by XLA if the size of the first tensor is known."""
+    """Calls a function of tensors, compiled by XLA if the size of the first tensor is known.
+
+    On other devices than processors, XLA may be missing, and `jit_compile` compiles the whole step.
+    """
+    part = functools.partial(function, **settings)
     known = tensors[0].shape.is_fully_defined() and not tf.executing_eagerly()
-    return (_xla if known else functools.partial)(function, **settings)(*tensors)
-
-
-@functools.cache
-def _xla(function: Callable, **settings: Any) -> Callable:
-    """Returns the compiled function, one for all layers."""
-    return tf.function(functools.partial(function, **settings), jit_compile=True, autograph=False)
+    if not known or tf.config.get_visible_devices("GPU"):
+        return part(*tensors)
+    # The layers of a graph share compiled functions. Other graphs have their own, because
+    # TensorFlow's converters can remove the functions of the graph that they convert.
+    graph = tf.compat.v1.get_default_graph()
+    if not hasattr(graph, "_keras_bert_compiled"):
+        graph._keras_bert_compiled = {}
+    compiled = graph._keras_bert_compiled
+    key = function, *sorted(settings.items())
+    if key not in compiled:
+        compiled[key] = tf.function(part, jit_compile=True, autograph=False)
+    return compiled[key](*tensors)

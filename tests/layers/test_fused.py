@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import keras_bert as kb
-from keras_bert.layers import one_pass
+from keras_bert.layers import fused
 from keras_bert.layers.configured import ACTIVATION_FUNCTIONS
 from tests.layers.test_encoder import SMALL, padded_batch
 from tests.marks import others_slow
@@ -30,7 +30,8 @@ def gradients(function, inputs, known=True):
             total = tf.reduce_sum(tf.reshape(weights, tf.shape(output)) * output)
         return output, tape.gradient(total, inputs)
 
-    shapes = [x.shape if known else [None] * x.shape.rank for x in inputs]
+    # A size of 1 is that of a bias, which is known.
+    shapes = [x.shape if known else [1 if n == 1 else None for n in x.shape] for x in inputs]
     specs = [tf.TensorSpec(shape, x.dtype) for shape, x in zip(shapes, inputs, strict=True)]
     output, found = tf.function(run, input_signature=specs)(*inputs)
     return [output, *found]
@@ -49,12 +50,12 @@ def in_float64(inputs):
     return [tf.cast(x, tf.float64) for x in inputs]
 
 
-def kept(dropout, like):
+def factors_of(dropout, like):
     """Returns dropout's next factors, 0 or 1 / (1 - rate), and sets its state back."""
     state = tf.identity(dropout.seed_generator.state.value)
-    (mask,), share = one_pass._draw(dropout, like)
+    (mask,), keep_rate = fused._draw(dropout, like)
     dropout.seed_generator.state.assign(state)
-    return tf.cast(mask, tf.float64) / share
+    return tf.cast(mask, tf.float64) / keep_rate
 
 
 @pytest.mark.parametrize("known", SIZES.values(), ids=SIZES)
@@ -70,7 +71,7 @@ def test_project(activation, known):
         y = x @ kernel + bias
         return y if function is None else function(y)
 
-    found = gradients(lambda x: one_pass.project(layer, x, True), [x], known)
+    found = gradients(lambda x: fused.project(layer, x, True), [x], known)
     assert_close(found, gradients(expected, in_float64([x])))
 
 
@@ -84,7 +85,7 @@ def test_gradients_of_kernel_and_bias():
             total = tf.reduce_sum(call(x) ** 2)
         return tape.gradient(total, variables)
 
-    assert_close(of(lambda x: one_pass.project(layer, x, True)), of(layer))
+    assert_close(of(lambda x: fused.project(layer, x, True)), of(layer))
 
 
 @pytest.mark.parametrize("known", SIZES.values(), ids=SIZES)
@@ -101,7 +102,7 @@ def test_add_and_normalize(rate, known):
     )
     norm.gamma.assign(gamma)
     norm.beta.assign(beta)
-    factors = kept(dropout, x) if rate else 1.0
+    factors = factors_of(dropout, x) if rate else 1.0
 
     def expected(x, update, gamma, beta):
         x = x + update * factors
@@ -109,7 +110,7 @@ def test_add_and_normalize(rate, known):
         return (x - mean) / tf.sqrt(variance + 1e-3) * gamma + beta
 
     found = gradients(
-        lambda x, update: one_pass.add_and_normalize(x, update, dropout, norm, True),
+        lambda x, update: fused.add_and_normalize(x, update, dropout, norm, True),
         [x, update],
         known,
     )
@@ -118,7 +119,7 @@ def test_add_and_normalize(rate, known):
     if rate:
         return  # the next call would draw another mask
     with tf.GradientTape() as tape:
-        output = one_pass.add_and_normalize(x, update, dropout, norm, True)
+        output = fused.add_and_normalize(x, update, dropout, norm, True)
         weights = tf.cast(tf.range(tf.size(output)) % 7, tf.float32)
         total = tf.reduce_sum(tf.reshape(weights, output.shape) * output)
     assert_close(tape.gradient(total, [norm.gamma.value, norm.beta.value]), wanted[3:])
@@ -126,36 +127,51 @@ def test_add_and_normalize(rate, known):
 
 @pytest.mark.parametrize("known", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("rate", [0.0, RATE])
-def test_softmax_and_dropout(rate, known):
+@pytest.mark.parametrize("rows", [1, 7])
+def test_softmax_and_dropout(rows, rate, known):
     dropout = keras.layers.Dropout(rate, seed=5)
-    logits, bias = random(3, 2, 7, 7), np.zeros((3, 1, 1, 7), "float32")
-    bias[1, ..., 4:] = -1e9
-    factors = kept(dropout, logits) if rate else 1.0
+    logits, bias = random(3, 2, 7, 7), random(3, 1, rows, 7, seed=1)
+    factors = factors_of(dropout, logits) if rate else 1.0
     found = gradients(
-        lambda x: one_pass.softmax_and_dropout(x, bias, dropout, False, True)[0], [logits], known
+        lambda x, bias: fused.softmax_and_dropout(x, bias, dropout, False, True)[0],
+        [logits, bias],
+        known,
     )
-    wanted = gradients(lambda x: tf.nn.softmax(x + bias) * factors, in_float64([logits]))
+    wanted = gradients(
+        lambda x, bias: tf.nn.softmax(x + bias) * factors, in_float64([logits, bias])
+    )
     assert_close(found, wanted)
 
 
-def test_the_mask_keeps_the_share_of_values_that_dropout_asks_for():
+def test_masks_are_independent_and_have_the_rate_of_dropout():
     dropout, x = keras.layers.Dropout(0.1, seed=3), tf.zeros([1001, 333])
-    (first,), share = one_pass._draw(dropout, x)
-    (second,), _ = one_pass._draw(dropout, x)
+    (first,), keep_rate = fused._draw(dropout, x)
+    (second,), _ = fused._draw(dropout, x)
     count = tf.size(x).numpy()
     for mask in (first, second):
         found = tf.reduce_mean(tf.cast(mask, tf.float64)).numpy()
         assert abs(found - 0.9) < 5 * (0.09 / count) ** 0.5 + 1e-5
-    assert abs(share - 0.9) < 1e-5
-    both = tf.reduce_mean(tf.cast(first & second, tf.float64)).numpy()
-    assert abs(both - 0.81) < 5 * (0.81 * 0.19 / count) ** 0.5  # independent
+    assert abs(keep_rate - 0.9) < 1e-5
+    flat, half = tf.reshape(first, [-1]), count // 2
+    pairs = {
+        "two draws": (first, second),
+        "neighbors": (flat[:-1], flat[1:]),
+        "halves": (flat[:half], flat[-half:]),
+    }
+    for name, (one, other) in pairs.items():
+        both = tf.reduce_mean(tf.cast(one & other, tf.float64)).numpy()
+        # Neighbors overlap, so three times the variance of independent pairs is allowed.
+        assert abs(both - 0.81) < 5 * (3 * 0.81 * 0.19 / half) ** 0.5, name
 
 
-@pytest.mark.parametrize("rate", [1e-6, 0.999999])
+@pytest.mark.parametrize("rate", [1e-6, 0.999999, 1.0])
 def test_extreme_rates(rate):
-    (mask,), share = one_pass._draw(keras.layers.Dropout(rate, seed=3), tf.zeros([4, 5]))
-    assert mask.shape == (4, 5)
-    assert 0 < share <= 1
+    dropout, norm = keras.layers.Dropout(rate, seed=3), keras.layers.LayerNormalization()
+    x = random(4, 5)
+    norm.build(x.shape)
+    found = fused.add_and_normalize(x, random(4, 5, seed=1), dropout, norm, True)
+    expected = x + random(4, 5, seed=1) if rate < 0.5 else x  # almost surely
+    np.testing.assert_allclose(found, norm(expected), atol=1e-4)
 
 
 CONFIGURATIONS = {
@@ -189,11 +205,57 @@ def test_an_encoder_trains_as_with_plain_operations(changes, dtype, monkeypatch)
         return step(batch)
 
     found = [run(True), run(False)]
-    monkeypatch.setattr(one_pass, "_applies", lambda training: False)
+    monkeypatch.setattr(fused, "_applies", lambda *arguments: False)
     expected = run(True)
     tolerance = {"float32": 1e-4, "mixed_bfloat16": 0.1, "float64": 1e-10}[dtype]
     for each in found:
         assert_close(each, expected, tolerance)
+
+
+@pytest.mark.parametrize(("training", "known"), [(True, True), (True, False), (False, True)])
+def test_xla_compiles_what_trains_with_known_sizes(training, known):
+    encoder = kb.Encoder(kb.EncoderConfig(**SMALL))
+    shape = [3, 9] if known else [None, None]
+    spec = {"token_ids": tf.TensorSpec(shape, tf.int32)}
+    function = tf.function(lambda x: encoder(x, training=training)["sequence_output"])
+    graph = function.get_concrete_function(spec).graph
+    compiled = [op for op in graph.get_operations() if "_XlaMustCompile" in op.node_def.attr]
+    assert bool(compiled) == (training and known)
+    own = [op for op in graph.get_operations() if op.type == "IdentityN"]
+    assert bool(own) == training
+
+
+def test_layers_share_compiled_functions():
+    encoder = kb.Encoder(kb.EncoderConfig(**SMALL))
+    function = tf.function(lambda x: encoder(x, training=True)["sequence_output"])
+    spec = {"token_ids": tf.TensorSpec([2, 5], tf.int32)}
+    graph = function.get_concrete_function(spec).graph
+    assert encoder.config.num_layers == 3
+    assert len(graph._keras_bert_compiled) == 3, "activation, normalization and softmax"
+
+
+def test_attentions_on_request_change_no_mask():
+    keras.utils.set_random_seed(0)
+    encoder = kb.Encoder(kb.EncoderConfig(**SMALL))
+    states = [part.seed_generator.state for part in encoder._flatten_layers() if has_seed(part)]
+    values, outputs = [tf.identity(state.value) for state in states], []
+    for attentions in (False, True):
+        for state, value in zip(states, values, strict=True):
+            state.assign(value)
+        outputs.append(encoder(padded_batch(), training=True, return_attentions=attentions))
+    found, expected = (each["sequence_output"] for each in outputs)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def has_seed(layer):
+    return hasattr(layer, "seed_generator")
+
+
+def test_what_layers_do_beside_their_formula_is_kept():
+    encoder = kb.Encoder(kb.EncoderConfig(**SMALL))
+    encoder.encoder_layers[0].intermediate.activity_regularizer = keras.regularizers.L2(0.1)
+    encoder(padded_batch(), training=True)
+    assert len(encoder.losses) == 1
 
 
 def test_a_second_derivative_says_that_training_has_none():
@@ -204,7 +266,7 @@ def test_a_second_derivative_says_that_training_has_none():
         outer.watch(x)
         with tf.GradientTape() as tape:
             tape.watch(x)
-            y = one_pass.project(layer, x, True)
+            y = fused.project(layer, x, True)
         first = tape.gradient(y, x)
     with pytest.raises(LookupError, match="training=False"):
         outer.gradient(first, x)
