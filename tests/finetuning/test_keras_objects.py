@@ -580,5 +580,9 @@ def test_parts_of_a_batch_equal_the_batch():
     for parts in (None, 3):
         optimizer = KerasAdamW(1e-2, gradient_accumulation_steps=parts)
         recipe = changed(batch_size=12, gradient_accumulation_steps=parts or 1)
-        results.append(run(optimizer=optimizer, recipe=recipe)[0].get_weights())
+        model, _ = run(optimizer=optimizer, recipe=recipe)
+        # A key's bias has the gradient 0: it adds the same number to all logits of a row. Adam
+        # makes steps of the rounding errors.
+        weights = [w for w in model.weights if not w.path.endswith("key/bias")]
+        results.append([weight.numpy() for weight in weights])
     assert_equal(*results, atol=2e-5)
