@@ -4,7 +4,8 @@ A format is an entry of `FORMATS` and a private package with two modules:
 
 - `convert` has a function with the format's name, which writes an artifact and returns its path. It
   also has `check_arguments`, which takes the same arguments without the path. If an argument is
-  wrong, `check_arguments` raises an `InputError`.
+  wrong, `check_arguments` raises an `InputError`. If an artifact is a directory, `EARLIER` tells
+  which of its files may be replaced.
 - `runtime` runs an artifact. It has `PACKAGE`, the name of the runtime's package, and `prepare`,
   which `worker.py` calls.
 
@@ -18,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert.atomic import finish_interrupted, remove_scratch
+from keras_bert.atomic import Owned, finish_interrupted, remove_scratch
 from keras_bert.errors import InputError
 
 INPUT_NAMES: dict[str, dict[str, str]] = {
@@ -35,6 +36,9 @@ INPUT_NAMES: dict[str, dict[str, str]] = {
     },
 }
 """Names that other libraries give to the encoder's inputs."""
+
+DTYPES = ("float32", "bfloat16")
+"""Precisions of SavedModels."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +116,14 @@ class Format:
         self._convert.check_arguments(model, **arguments)
 
     @property
+    def earlier(self) -> Owned | None:
+        """Function that tells which files of an earlier artifact may be replaced; see `replacing`.
+
+        None if an artifact is a single file.
+        """
+        return getattr(self._convert, "EARLIER", None)
+
+    @property
     def _convert(self) -> Any:
         return importlib.import_module(f"{__package__}._{self.name}.convert")
 
@@ -143,7 +155,7 @@ class Format:
     def file_name(self, arguments: Mapping[str, Any]) -> str:
         """Returns an artifact's name in a directory of artifacts, such as `model-int8.tflite`."""
         if not self.ending:
-            return self.name
+            return self.name + "-bfloat16" * (arguments.get("dtype") == "bfloat16")
         stored = arguments.get("quantize", "none")
         parts = "model", "text" * bool(arguments.get("text")), stored * self.quantizes(stored)
         return "-".join(filter(None, parts)) + self.ending
@@ -171,6 +183,12 @@ SAVED_MODEL = Format(
         ),
         Option("top_k", "SavedModel: number of tokens for each mask.", int, minimum=1),
         Option("logits", "SavedModel: give a classifier's logits for texts, too.", bool),
+        Option(
+            "dtype",
+            "SavedModel: precision of weights and computations.  [default: float32]",
+            str,
+            choices=DTYPES,
+        ),
     ),
 )
 TFLITE = Format(
@@ -226,6 +244,16 @@ QUANTIZATIONS = {
 
 OPTIONS = {option.name: option for format in FORMATS.values() for option in format.options}
 """Options of the command line by name. Formats may share an option, but differ in quantizations."""
+
+
+def rounds(arguments: Mapping[str, Any]) -> bool:
+    """Returns whether an artifact with these arguments has other weights than the model."""
+    return arguments.get("quantize", "none") != "none" or arguments.get("dtype") == "bfloat16"
+
+
+def versioned(directory: str | os.PathLike, version: int | None) -> Path:
+    """Returns the path of a SavedModel: the directory, or its subdirectory for the version."""
+    return Path(directory) if version is None else Path(directory) / str(version)
 
 
 def formats_named(names: Iterable[str]) -> list[Format]:
@@ -324,10 +352,11 @@ def check_directory(directory: Path, pages: Iterable[str]) -> None:
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file; name a directory for the artifacts.")
     known = {
-        format.file_name({"quantize": quantize, "text": text})
+        format.file_name({"quantize": quantize, "text": text, "dtype": dtype})
         for format in FORMATS.values()
         for quantize in format.quantizations
         for text in (False, True)
+        for dtype in DTYPES
     }
     remove_scratch(directory)
     others = sorted({path.name for path in directory.glob("*")} - known - set(pages))

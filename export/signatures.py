@@ -25,7 +25,8 @@ class TaskOutputs:
 
     Args:
         outputs: function of the model and ids `[N, T]` int32 by name. Returns tensors by name:
-            float32, or int32 for choices such as tags. Every format has these outputs.
+            in the model's precision, or int32 for choices such as tags. Every format has these
+            outputs, in float32.
         answers: function of the model and these tensors. Returns more tensors by name for
             signatures that take text: names of labels, and the score of the best.
         decisions: function of the model, arrays by name and the padding mask `[N, T]`. Returns an
@@ -165,12 +166,21 @@ def outputs_of(model: keras.Model) -> TaskOutputs:
             f"Keras runs on {keras.backend.backend()!r}, but export needs the backend TensorFlow; "
             "set the environment variable KERAS_BACKEND=tensorflow and load the model again."
         )
+    return answers
+
+
+def check_exportable(model: keras.Model) -> None:
+    """Checks that a model can be exported.
+
+    Raises:
+        InputError: if the model cannot be exported, with the reason.
+    """
+    outputs_of(model)
     if model.dtype_policy.compute_dtype != "float32":
         raise InputError(
             f"The model computes in {model.dtype_policy.name}, but export needs float32; "
             'load it with keras_bert.load(directory, dtype="float32").'
         )
-    return answers
 
 
 def input_names(model: keras.Model) -> tuple[str, ...]:
@@ -205,9 +215,13 @@ def ids_function(
     def ids(*arrays: tf.Tensor) -> Tensors:
         given = dict(zip(names, arrays, strict=True))
         found = answers.outputs(model, {name: given[name] for name in used})
-        return {name: found[name] for name in outputs or found}
+        return {name: _bfloat16_to_float32(found[name]) for name in outputs or found}
 
     return ids
+
+
+def _bfloat16_to_float32(value: tf.Tensor) -> tf.Tensor:
+    return tf.cast(value, tf.float32) if value.dtype == tf.bfloat16 else value
 
 
 class Weights(tf.Module):

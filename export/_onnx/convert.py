@@ -16,7 +16,7 @@ from keras_bert.export._onnx import runtime
 from keras_bert.export.artifact_checks import Run, check, explaining, require
 from keras_bert.export.formats import ONNX
 from keras_bert.export.quantization import TOLERANCES, check_quantization
-from keras_bert.export.signatures import ids_function, outputs_of
+from keras_bert.export.signatures import check_exportable, ids_function
 
 OPSETS = range(14, 19)  # versions that tf2onnx can write; the newest is the default
 _AXES = ("batch", "sequence")
@@ -104,7 +104,7 @@ def check_arguments(
     Raises:
         InputError: if an argument is not possible, or a package of the extra `onnx` is missing.
     """
-    outputs_of(model)
+    check_exportable(model)
     for package in ("onnx", "tf2onnx", "onnxruntime", "onnxscript"):
         require(package, "onnx")
     if opset not in OPSETS:

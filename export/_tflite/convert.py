@@ -40,10 +40,10 @@ from keras_bert.export.quantization import TOLERANCES, check_quantization
 from keras_bert.export.signatures import (
     Arrays,
     Weights,
+    check_exportable,
     ids_function,
     ids_of,
     longest_input,
-    outputs_of,
 )
 from keras_bert.layers.configured import INPUTS
 
@@ -160,7 +160,7 @@ def check_arguments(
     Raises:
         InputError: if an argument is not possible, or `ai-edge-litert` is not installed.
     """
-    outputs_of(model)
+    check_exportable(model)
     require("ai_edge_litert.interpreter", "tflite")
     check_quantization(quantize, TFLITE.quantizations, keep_float)
     if quantize != "int8" and (representative is not None or keep_float):

@@ -1,4 +1,4 @@
-"""Accuracy check: a file is written unless the task's metric drops by more than chance allows."""
+"""Accuracy check: writes an artifact unless the metric drops by more than chance allows."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
 from keras_bert.export._verify.signatures import Signature, signatures_for
 from keras_bert.export.artifact_checks import ExportError
-from keras_bert.export.formats import FORMATS
+from keras_bert.export.formats import FORMATS, SAVED_MODEL, versioned
 from keras_bert.export.process import Process, running
 from keras_bert.export.signatures import filled_up
 from keras_bert.finetuning.evaluation import outputs_of, right_examples
@@ -28,12 +28,12 @@ SIGNIFICANCE = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class AccuracyCheck:
-    """The metric of a file and of the Keras model. `str` returns both in one sentence.
+    """The metric of an artifact and of the Keras model. `str` returns both in one sentence.
 
     Args:
         metric: name of the metric.
         model: the Keras model's metric, in points of 100.
-        artifact: the file's metric, in points of 100.
+        artifact: the artifact's metric, in points of 100.
         examples: number of examples that the metric was measured on.
         lost: number of examples whose labels are right in the model and wrong in the file. None
             if the model does not give each text one label.
@@ -86,7 +86,7 @@ def check_accuracy(
     max_drop: float = 0.5,
     **options: Any,
 ) -> AccuracyCheck:
-    """Writes a file, usually a quantized one, if the task's metric stays within a limit.
+    """Writes an artifact, usually a quantized one, if the task's metric stays within a limit.
 
     If the model gives each text one label, a larger drop is refused only if it is significant: if
     `AccuracyCheck.p_value` is at most 0.05. So three of 500 examples are no reason to refuse a
@@ -97,10 +97,12 @@ def check_accuracy(
 
     Args:
         model: a task that has a metric.
-        path: the file, `.tflite` or `.onnx`, replaced if it exists.
+        path: the artifact, replaced if it exists: a file that ends in `.tflite` or `.onnx`, or, for
+            a SavedModel, a directory with another name.
         examples: labeled examples, as `keras_bert.finetuning` reads them.
         max_drop: largest difference between the model's metric and the file's, in points of 100.
-        **options: arguments of `export.tflite` or `export.onnx`, such as `quantize`.
+        **options: arguments of `export.tflite`, `export.onnx` or `export.saved_model`, such as
+            `quantize` and `dtype`.
 
     Returns:
         The metric of the model and of the file.
@@ -116,13 +118,15 @@ def check_accuracy(
         >>> print(check)
         accuracy 91.20 of 100, Keras 91.40, on 500 examples (3 lost, 2 gained, p = 0.5)
     """
-    path, metric = Path(path), official_metric(model)
-    formats = {format.ending: format for format in FORMATS.values() if format.ending}
-    if path.suffix not in formats:
+    metric = official_metric(model)
+    files = {each.ending: each for each in FORMATS.values() if each.ending}
+    format = files.get(Path(path).suffix, SAVED_MODEL)
+    if format is SAVED_MODEL and "quantize" in options:
         raise InputError(
-            f"The path is {path}, but a file whose accuracy is checked must end in "
-            f"{' or '.join(formats)}."
+            f"The path is {path}, but a quantized file must end in {' or '.join(files)}."
         )
+    format.check_arguments(model, **options)
+    target = versioned(path, options.pop("version", None))
     if not max_drop >= 0:
         raise InputError(f"max_drop is {max_drop}, but must be 0 points or more.")
     expected = measured(model, examples)
@@ -131,9 +135,11 @@ def check_accuracy(
             f"On {examples.path}, {metric} of the model is not a number, so no file can be "
             "compared with it; give more examples, with different labels."
         )
-    with replacing(path) as scratch:
-        candidate = scratch.with_name(f"candidate{path.suffix}")
-        formats[path.suffix].write(model, candidate, **options)
+    with replacing(target, owned=format.earlier) as scratch:
+        # TensorFlow Serving's warm-up requests hold the names of the directories.
+        place = Path(os.path.abspath(target))
+        candidate = scratch.with_name("candidate") / place.parent.name / place.name
+        format.write(model, candidate, **options)
         with running(candidate) as process:
             found = measured(model, examples, process)
         check = AccuracyCheck(metric, expected.points, found.points, len(examples))
@@ -143,7 +149,7 @@ def check_accuracy(
             check = dataclasses.replace(check, lost=lost, gained=gained)
         if not check.is_within(max_drop):
             raise ExportError(
-                f"{path.name} is refused: {check} of {examples.path}, a drop of "
+                f"{target} is refused: {check} of {examples.path}, a drop of "
                 f"{check.drop:.2f} where {max_drop:g} is allowed; nothing was written."
             )
         os.replace(candidate, scratch)

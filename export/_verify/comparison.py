@@ -18,7 +18,13 @@ from keras_bert.export._verify.speed import Speed, measure_speed
 from keras_bert.export.artifact_checks import difference, reference, zero_padding
 from keras_bert.export.formats import ONNX, format_of
 from keras_bert.export.process import Process, megabytes, running
-from keras_bert.export.signatures import Arrays, ids_of, outputs_of, without_padding
+from keras_bert.export.signatures import (
+    Arrays,
+    check_exportable,
+    ids_of,
+    outputs_of,
+    without_padding,
+)
 from keras_bert.extras import require
 from keras_bert.tasks.registry import task_of
 
@@ -165,7 +171,7 @@ def verify(
         >>> max(row.difference for row in found.rows) < 1e-4
         True
     """
-    outputs_of(model)
+    check_exportable(model)
     if not paths:
         raise InputError("There are no artifacts to verify; give at least one path.")
     metric = None if examples is None else official_metric(model)

@@ -97,15 +97,51 @@ def without_adapters(model: Any) -> Any:
     """
     if not adapted_layers(model):
         return model
+    return _copy(model, without_policies(model.get_config()), saved_weights(model))
+
+
+def in_bfloat16(model: Any) -> Any:
+    """Returns a copy that computes in bfloat16 and holds its weights in it, without adapters.
+
+    Layers that are float32 in every precision stay so, such as the CRF. The copy shares the model's
+    preprocessor.
+
+    Raises:
+        InputError: if the model's configuration does not describe all of its weights.
+    """
     config = without_policies(model.get_config())
+    parts = (config, config["encoder"]["config"]) if "encoder" in config else (config,)
+    for part in parts:
+        part["dtype"] = "bfloat16"
+    return _copy(model, config, saved_weights(model, dequantize=True))
+
+
+def _copy(model: Any, config: dict[str, Any], weights: dict[str, Any]) -> Any:
+    """Makes a model of a configuration and of weights by name, rounded to the model's dtype."""
     if "preprocessor" in config:
         config["preprocessor"] = None
-    with without_weights():
-        copy = type(model).from_config(config)
+    try:
+        with without_weights():
+            copy = type(model).from_config(config)
+    except TypeError as error:
+        raise InputError(
+            f"A {type(model).__name__} cannot be copied: {error}. Return all arguments of the "
+            "constructor from get_config."
+        ) from error
     copy.preprocessor = model.preprocessor
-    weights = saved_weights(model)
-    for name, variable in named_variables(copy).items():
-        set_weight(variable, np.array(weights[name]))
+    variables = named_variables(copy)
+    theirs, ours = (
+        {name: tuple(x.shape) for name, x in some.items()} for some in (weights, variables)
+    )
+    if theirs != ours:
+        different = sorted(name for name, _ in theirs.items() ^ ours.items())
+        raise InputError(
+            f"A {type(model).__name__} cannot be copied: a model with its configuration has no "
+            f"weight {different[0]!r} of this shape. Make all weights in the constructor, and "
+            "quantize only to int8."
+        )
+    for name, variable in variables.items():
+        set_weight(variable, np.array(weights[name], variable.dtype))
     initialize_rest(copy)
     return copy
 

@@ -62,8 +62,8 @@ def _format_options(function: Callable) -> Callable:
 @click.option(
     "--validation",
     metavar="FILE",
-    help="Examples with labels. A quantized file is not written if the task's metric drops by "
-    "more than --max-drop on them, and by more than chance explains.",
+    help="Examples with labels. A quantized or bfloat16 artifact is not written if the task's "
+    "metric drops by more than --max-drop on them, and by more than chance explains.",
 )
 @click.option(
     "--max-drop",
@@ -110,7 +110,9 @@ def command(
         formats.check_options(chosen, quantize, exporting)
     except InputError as error:
         raise click.UsageError(str(error)) from None
-    _check_measuring(quantize, verify, validation, max_drop, report, options)
+    jobs = {format: format.arguments(quantize, exporting) for format in chosen}
+    rounded = any(map(formats.rounds, jobs.values()))
+    _check_measuring(rounded, verify, validation, max_drop, report, options)
     if openvino and not (verify or report):
         raise click.UsageError("--openvino has no effect here; add --verify FILE or --report PAGE.")
     if openvino:
@@ -118,7 +120,6 @@ def command(
             raise click.UsageError("--openvino is for ONNX files that take ids; write one.")
         require("openvino", "openvino", "Measuring in OpenVINO")
     formats.check_directory(directory, [*REPORTS, *(page.name for page in pages)])
-    jobs = {format: format.arguments(quantize, exporting) for format in chosen}
     paths = {format: directory / format.file_name(jobs[format]) for format in chosen}
     files = {name: exporting[name] for name in exporting if formats.OPTIONS[name].type is Path}
     inputs = (model, verify, validation, *files.values())
@@ -152,9 +153,10 @@ def command(
     for format, arguments in jobs.items():  # check all before the first artifact is written
         format.check_arguments(loaded, **arguments)
     for format, arguments in tqdm(jobs.items(), "Exporting", disable=None, leave=False):
-        if examples is not None and "quantize" in arguments:
+        if examples is not None and formats.rounds(arguments):
             drop = 0.5 if max_drop is None else max_drop
             found = export.check_accuracy(loaded, paths[format], examples, drop, **arguments)
+            paths[format] = formats.versioned(paths[format], arguments.get("version"))
             click.echo(f"{paths[format]}: {found}")
         else:
             paths[format] = format.write(loaded, paths[format], **arguments)
@@ -168,7 +170,7 @@ def command(
 
 
 def _check_measuring(
-    quantize: str,
+    rounded: bool,
     verify: str | None,
     validation: str | None,
     max_drop: float | None,
@@ -180,10 +182,10 @@ def _check_measuring(
         unused = given({"max_drop": max_drop, **columns}).keys() - {"on_error"}
         if unused:
             raise click.UsageError(f"{flag_of(min(unused))} is for --validation FILE.")
-    elif quantize == "none" and not verify and not report:
+    elif not (rounded or verify or report):
         raise click.UsageError(
-            "--validation has no effect here. Add --quantize to check a quantized file, or "
-            "--verify or --report to see the metric."
+            "--validation has no effect here. Add --quantize or --dtype bfloat16 to check an "
+            "artifact, or --verify or --report to see the metric."
         )
     if report and not (verify or validation):
         raise click.UsageError("--report needs texts; add --verify FILE or --validation FILE.")

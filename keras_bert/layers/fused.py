@@ -6,11 +6,14 @@ have gradients of their own, which keep few values. If all sizes are known, XLA 
 the processor. In batches of different lengths, XLA would compile each length anew.
 
 In inference and on other backends, the functions are plain operations of Keras. JAX compiles them
-anyway. TensorFlow's optimizer and the converters to TFLite and ONNX know them.
+anyway. TensorFlow's optimizer and the converters to TFLite and ONNX know them. SavedModels in
+bfloat16 have another form of the layer normalization: `with_fusible_normalization`.
 """
 
+import contextlib
+import contextvars
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -74,7 +77,8 @@ def add_and_normalize(
         `[M, H]`.
     """
     if not _applies(training, x, dropout, norm):
-        return norm(x + dropout(update, training=training))
+        update = dropout(update, training=training)
+        return _fusible(x, update, norm) if _is_fusible.get() else norm(x + update)
     mask, keep_rate = _draw(dropout, x)
 
     def differentiable(x: Any, update: Any, gamma: Any, beta: Any) -> tuple[Any, Callable]:
@@ -134,6 +138,46 @@ def softmax_and_dropout(
         return output, gradients
 
     return _with_gradient(differentiable, logits, tf.convert_to_tensor(bias)), None
+
+
+@contextlib.contextmanager
+def with_fusible_normalization() -> Iterator[None]:
+    """Makes new graphs inside the block normalize in a form that TensorFlow's optimizer fuses.
+
+    With oneDNN, one operation replaces nine operations of Keras, and takes a quarter of their time.
+    Without oneDNN, the form takes three times as long as Keras' operations. tf.keras 2 had this
+    form. The graphs have no gradient.
+    """
+    token = _is_fusible.set(True)
+    try:
+        yield
+    finally:
+        _is_fusible.reset(token)
+
+
+_is_fusible = contextvars.ContextVar("_is_fusible", default=False)
+
+
+def _fusible(x: Any, update: Any, norm: keras.layers.LayerNormalization) -> Any:
+    """Returns LayerNorm(x + update) `[M, H]`, as a batch normalization of an image of M channels.
+
+    oneDNN's normalization in bfloat16 fails on processors without AVX-512, so the sum is float32. A
+    cast of the sum would keep the optimizer from finding the form.
+    """
+    total = tf.cast(x, tf.float32) + tf.cast(update, tf.float32)
+    rows, size = tf.unstack(tf.shape(total))
+    normalized = tf.raw_ops.FusedBatchNormV3(
+        x=tf.reshape(total, [1, rows, size, 1]),
+        scale=tf.fill([rows], 1.0),
+        offset=tf.fill([rows], 0.0),
+        mean=tf.zeros([0]),
+        variance=tf.zeros([0]),
+        epsilon=norm.epsilon,
+        data_format="NCHW",
+        is_training=True,
+    )
+    gamma, beta = (tf.cast(weight, tf.float32) for weight in (norm.gamma, norm.beta))
+    return tf.cast(tf.reshape(normalized.y, tf.shape(total)) * gamma + beta, x.dtype)
 
 
 def _applies(training: bool | None, x: Any, *layers: keras.layers.Layer) -> bool:

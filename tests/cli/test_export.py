@@ -92,6 +92,10 @@ CASES = {
         ["export", "run/model", "x", "--format", "onnx,saved_model", "--top-k", "9999"],
         "top_k is 9999, but must be from 1 to",
     ),
+    "a precision of others": (
+        ["export", "run/model", "x", "--format", "onnx", "--dtype", "bfloat16"],
+        "--dtype is for saved_model, which --format does not name",
+    ),
     "no metric": (
         ["export", "run/model", "x", "--quantize", "dynamic", "--validation", "opinions.csv"],
         "This PretrainingModel has no metric on labeled examples",
@@ -132,6 +136,19 @@ def test_a_page_and_a_judgement(run, tmp_path):
     assert "model-dynamic.tflite: accuracy " in result.out
     assert "on 64 examples" in result.out
     assert "| model-dynamic.tflite | ids |" in page.read_text()
+
+
+@pytest.mark.slow
+def test_bfloat16_is_judged(run, tmp_path):
+    options = ["--format", "saved_model,onnx", "--dtype", "bfloat16", "--version", "3"]
+    judged = ["--validation", "opinions.csv", "--max-drop", "100", "--verify", "opinions.csv"]
+    result = run("export", "tuned/model", tmp_path, *options, *judged)
+    assert (result.code, result.errors) == (0, [])
+    served = tmp_path / "saved_model-bfloat16" / "3"
+    lines = result.out.splitlines()
+    assert lines[0].startswith(f"{served}: accuracy ")
+    assert lines[1] == str(tmp_path / "model.onnx")
+    assert {str(served), "text"} <= set(lines[4].split())
 
 
 @pytest.mark.slow

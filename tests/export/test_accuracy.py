@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert import InputError, export
+from keras_bert.export._saved_model import convert as saved_model
 from keras_bert.export._tflite import convert
 from keras_bert.export._verify.accuracy import AccuracyCheck, measured, official_metric
 from keras_bert.export.artifact_checks import ExportError
@@ -219,8 +220,10 @@ def test_bad_arguments(judged, tmp_path):
         InputError, match="This MaskedLanguageModel has no metric on labeled examples"
     ):
         export.check_accuracy(make_model("masked_lm"), tmp_path / "a.onnx", right)
-    with pytest.raises(InputError, match="must end in .tflite or .onnx"):
-        export.check_accuracy(classifier, tmp_path / "served", right)
+    with pytest.raises(InputError, match="a quantized file must end in .tflite or .onnx"):
+        export.check_accuracy(classifier, tmp_path / "a.txt", right, quantize="dynamic")
+    with pytest.raises(InputError, match="version is -1, but must be 0 or more"):
+        export.check_accuracy(classifier, tmp_path / "served", right, version=-1)
     with pytest.raises(InputError, match="max_drop is -1, but must be 0 points or more"):
         export.check_accuracy(classifier, tmp_path / "a.onnx", right, -1)
     with pytest.raises(InputError, match=r"dev.csv, line 0: the label 'perhaps' is unknown"):
@@ -258,3 +261,26 @@ def test_texts_alone_judge_no_tagger(preprocessor, tmp_path):
         pytest.raises(InputError, match="the metric of a TokenClassifier can be measured only"),
     ):
         measured(model, examples, process)
+
+
+def test_a_saved_model_is_judged(judged, tmp_path, monkeypatch):
+    classifier, right = judged
+    place, options = tmp_path / "served", {"dtype": "bfloat16", "logits": True}
+    check = export.check_accuracy(classifier, place, right, 20, version=1, **options)
+    assert check.model == 100
+    assert check.drop <= 20
+    warm_up = (place / "1" / saved_model.WARM_UP).read_bytes()
+    assert b"served" in warm_up
+    export.saved_model(classifier, place, version=2)
+
+    write = saved_model.saved_model
+    other = scramble(make_model(arguments={"labels": classifier.labels}), seed=9)
+    other.preprocessor = classifier.preprocessor
+    monkeypatch.setattr(saved_model, "saved_model", lambda model, path: write(other, path))
+    before = (place / "2" / "saved_model.pb").read_bytes()
+    with pytest.raises(ExportError, match="served/2 is refused: accuracy"):
+        export.check_accuracy(classifier, place, right, version=2)
+    assert (place / "2" / "saved_model.pb").read_bytes() == before
+    assert sorted(path.name for path in place.iterdir()) == ["1", "2"]
+    with pytest.raises(InputError, match="not empty"):
+        export.check_accuracy(classifier, place, right)

@@ -1,16 +1,20 @@
 """SavedModels: from text, in processes that know nothing of this package."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.eager import context
+from tensorflow.python.util._pywrap_util_port import IsMklEnabled
 
-from keras_bert import InputError, Preprocessor, export
+from keras_bert import InputError, Preprocessor, SequenceClassifier, export
 from tests.marks import others_slow
 from tests.text.test_loading import FILES, byte_pair, sentencepiece
 
@@ -206,6 +210,136 @@ def test_weights_are_stored_once(hidden_size, with_text, preprocessor, tmp_path)
     size = sum(f.stat().st_size for f in (tmp_path / "1").rglob("*") if f.is_file())
     weights = 4 * sum(int(np.prod(weight.shape)) for weight in model.weights)
     assert weights < size <= 1.05 * weights
+
+
+BFLOAT16_TASKS = {
+    "classifier": {"num_labels": 3},
+    "token_classifier": {"labels": ["O", "B-A", "I-A"], "crf": True, "scheme": "iob2"},
+    "encoder": None,
+    "embedder": None,
+    "masked_lm": None,
+    "span_classifier": None,
+}
+
+
+@pytest.mark.parametrize(
+    "task", others_slow(BFLOAT16_TASKS, quick=("classifier", "token_classifier"))
+)
+def test_bfloat16(task, preprocessor, tmp_path):
+    text = None if task == "encoder" else preprocessor
+    model = make_model(task, BFLOAT16_TASKS[task], text, num_layers=2)
+    signatures = []
+    for dtype in ("float32", "bfloat16"):
+        export.saved_model(model, tmp_path / dtype, dtype=dtype)
+        signatures.append(tf.saved_model.load(str(tmp_path / dtype)).signatures)
+    float32, bfloat16 = signatures
+    assert [*float32] == [*bfloat16]
+    ids = random_ids(4, 12)
+    outputs = bfloat16["ids"](**ids)
+    for name, expected in float32["ids"](**ids).items():
+        assert outputs[name].dtype == expected.dtype
+        if expected.dtype.is_floating:
+            gap = np.abs(outputs[name] - expected).max()
+            assert 1e-6 < gap <= 2**-6 * max(1, np.abs(expected).max())
+    for name in {*bfloat16} - {"ids"}:
+        columns = {key: tf.constant(["the good film", ""]) for key in inputs_of(bfloat16[name])}
+        for key, value in bfloat16[name](**columns).items():
+            assert value.dtype in (tf.float32, tf.int32, tf.string), key
+
+
+def inputs_of(signature):
+    return signature.structured_input_signature[1]
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_bfloat16_weights_are_stored_once(adapted, preprocessor, tmp_path):
+    arguments = BFLOAT16_TASKS["token_classifier"]
+    model = make_model("token_classifier", arguments, preprocessor)
+    if adapted:
+        model.enable_lora(2)
+    else:
+        model.quantize("int8")
+    export.saved_model(model, tmp_path / "1", dtype="bfloat16")
+    reader = tf.train.load_checkpoint(str(tmp_path / "1" / "variables" / "variables"))
+    shapes = reader.get_variable_to_shape_map()
+    dtypes = reader.get_variable_to_dtype_map()
+    stored = {name: dtypes[name] for name in shapes if name.startswith("weights/")}
+    plain = make_model("token_classifier", arguments, preprocessor)
+    crf = [weight for weight in plain.weights if "crf" in weight.path]
+    assert crf
+    assert len(stored) == len(plain.weights)
+    assert sorted(dtype.name for dtype in stored.values()) == sorted(
+        ["float32"] * len(crf) + ["bfloat16"] * (len(plain.weights) - len(crf))
+    )
+
+
+def test_bfloat16_on_a_processor_without_it(classifier, tmp_path):
+    """oneDNN has bfloat16 only with AVX-512. On other processors, TensorFlow uses own kernels."""
+    export.saved_model(classifier, tmp_path / "1", logits=True, dtype="bfloat16")
+    texts = [text for text in HARD_TEXTS if len(text) < 100]
+    (tmp_path / "texts").write_bytes(b"\xff".join(map(to_bytes, texts)))
+    subprocess.run(
+        [sys.executable, "-c", STRANGER, tmp_path / "1", tmp_path / "texts", tmp_path / "out.npz"],
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"},
+    )
+    expected = predicted(classifier, texts)
+    found = np.load(tmp_path / "out.npz")["one"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2**-6 * max(1, np.abs(expected).max()))
+
+
+class Scaled(SequenceClassifier):
+    def __init__(self, encoder, scale, **options):
+        super().__init__(encoder, **options)
+        self.scale = scale
+
+
+class Late(SequenceClassifier):
+    def __init__(self, encoder, **options):
+        super().__init__(encoder, **options)
+        self.late = keras.layers.Dense(3)
+
+    def call(self, inputs, training=None):
+        return self.late(super().call(inputs, training=training))
+
+
+def test_what_a_copy_would_lose_is_refused(tmp_path):
+    encoder = make_model("encoder")
+    quantized = make_model()
+    quantized.quantize("int4")
+    late = Late(encoder, num_labels=3)
+    late(random_ids(1, 4))
+    cases = {
+        "A Scaled cannot be copied: .*scale.*get_config": Scaled(encoder, 2.0, num_labels=3),
+        "has no weight 'late/dense/bias' of this shape": late,
+        "no weight .* of this shape.* quantize only to int8": quantized,
+    }
+    for message, model in cases.items():
+        with pytest.raises(InputError, match=message):
+            export.saved_model(model, tmp_path / "1", dtype="bfloat16")
+    assert not any(tmp_path.iterdir())
+
+
+def test_only_known_dtypes(classifier, tmp_path):
+    with pytest.raises(InputError, match="'float16', but must be one of float32, bfloat16"):
+        export.saved_model(classifier, tmp_path / "1", dtype="float16")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not IsMklEnabled(), reason="this TensorFlow has no oneDNN")
+def test_one_operation_normalizes(tmp_path):
+    model = make_model("encoder", num_layers=3)
+    export.saved_model(model, tmp_path / "1", dtype="bfloat16")
+    signature = tf.saved_model.load(str(tmp_path / "1")).signatures["ids"]
+    context.enable_run_metadata()
+    try:
+        signature(**random_ids(2, 8))
+        graphs = context.export_run_metadata().partition_graphs
+    finally:
+        context.disable_run_metadata()
+    nodes = {node.name for graph in graphs for node in graph.node if node.op == "_MklLayerNorm"}
+    assert len(nodes) == 2 * 3
 
 
 def test_replaces_its_own_and_nothing_else(classifier, exported, tmp_path):
