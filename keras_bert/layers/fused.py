@@ -105,7 +105,7 @@ def softmax_and_dropout(
         logits: `[B, N, T, T]`.
         bias: `[B, 1, 1, T]` or `[B, 1, T, T]`.
         dropout: the dropout layer.
-        need_probabilities: whether to return the second result. If not, it is None.
+        need_probabilities: whether the second result is needed; otherwise it is None.
         training: whether dropout is active, and there will be a gradient.
 
     Returns:

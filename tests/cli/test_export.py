@@ -8,7 +8,8 @@ import pytest
 from keras_bert.atomic import replacing
 from keras_bert.errors import InputError
 from keras_bert.export._onnx.quantization import _STORES
-from keras_bert.export.formats import FORMATS, QUANTIZATIONS, check_directory
+from keras_bert.export._saved_model import convert as saved_model
+from keras_bert.export.formats import DTYPES, FORMATS, QUANTIZATIONS, check_directory
 from keras_bert.export.quantization import TOLERANCES
 from tests.kills import fork
 
@@ -118,6 +119,7 @@ def test_one_line_and_code_2(arguments, message, run, small):
 
 def test_the_command_knows_what_the_library_stores():
     assert FORMATS["onnx"].quantizations == ("none", *_STORES)
+    assert tuple(saved_model.TOLERANCES) == DTYPES
     assert FORMATS["tflite"].quantizations == tuple(TOLERANCES) == tuple(QUANTIZATIONS)
 
 
