@@ -168,7 +168,8 @@ def baselines(config: PretrainingConfig) -> dict[str, float]:
     the masked position itself: if it is not `[MASK]`, its token may be the original. A model with
     a lower loss than "no context" has learned from the context.
     """
-    training, validation = make_examples(config, make_preprocessor(config))
+    stream, validation = make_examples(config, make_preprocessor(config))
+    training = stream.examples
     counts = np.bincount(training.corpus.tokens, minlength=len(training.vocabulary)) + 1.0
     share = counts / counts.sum()
     masked, random = OBJECTIVES[config.objective.name].replacement

@@ -44,7 +44,7 @@ def run(vocabulary, source, packed=True):
         schedule={"steps": 1},
     )
     config = resolve(config)
-    examples, _ = make_examples(config, make_preprocessor(config))
+    examples = make_examples(config, make_preprocessor(config))[0].examples
     index = examples.example_index(0)
     for _ in examples.dataset(BATCH, example_index=index):
         pass

@@ -28,9 +28,10 @@ def ours(vocabulary, text):
     import tensorflow as tf
 
     from keras_bert import Vocabulary, WordPiece
-    from keras_bert.pretraining.data.corpus import TokenizedCorpus
     from keras_bert.pretraining.data.input_pipeline import Examples
     from keras_bert.pretraining.data.masking import TokenMasking
+    from keras_bert.pretraining.data.sources import open_source
+    from keras_bert.pretraining.data.stream import ExampleStream
     from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -44,16 +45,18 @@ def ours(vocabulary, text):
     )
 
     def run(path):
-        corpus = TokenizedCorpus.from_files(path, tokenizer)
-        examples = Examples(
-            corpus=corpus,
-            vocabulary=vocabulary,
-            masking=masking,
-            sequence_length=LENGTH,
-            objective=OBJECTIVES["mlm"],
+        stream = ExampleStream(
+            open_source([path], tokenizer),
+            lambda corpus: Examples(
+                corpus=corpus,
+                vocabulary=vocabulary,
+                masking=masking,
+                sequence_length=LENGTH,
+                objective=OBJECTIVES["mlm"],
+            ),
         )
-        batches = sum(1 for _ in examples.dataset(BATCH))
-        return min(batches * BATCH, len(examples.example_index(0)))
+        weights = (w.numpy() for *_, w in stream.dataset(BATCH))
+        return sum((rows.max(1) > 0).sum() for rows in weights)
 
     return run
 

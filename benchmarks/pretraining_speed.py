@@ -156,7 +156,7 @@ def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
     import tensorflow as tf
 
     from keras_bert.pretraining.config import PretrainingConfig
-    from keras_bert.pretraining.data.input_pipeline import distributed_batches
+    from keras_bert.pretraining.data.stream import Place
     from keras_bert.pretraining.objectives.registry import OBJECTIVES
     from keras_bert.pretraining.resolve import encoder_config, resolve
     from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
@@ -189,12 +189,13 @@ def ours(options: argparse.Namespace, packed: bool) -> dict[str, float]:
     config = resolve(config)
     strategy, objective = tf.distribute.get_strategy(), OBJECTIVES[config.objective.name]
     preprocessor = make_preprocessor(config)
-    examples, _ = make_examples(config, preprocessor)
+    training, _ = make_examples(config, preprocessor)
     encoder = encoder_config(config, len(preprocessor.vocabulary))
     model = objective.model(encoder, config, preprocessor, POLICIES[options.dtype])
     optimizer = make_optimizer(config, trainable_variables(model), options.warmup + options.steps)
     step = TrainingStep(model, optimizer, strategy, objective=objective, global_clipnorm=CLIP_NORM)
-    batches = distributed_batches(strategy, examples, options.batch_size)
+    block = next(training.blocks(Place()))
+    batches = block.distributed_batches(strategy, options.batch_size)
     step.train(batches, tf.constant(options.warmup))
     began = now()
     tokens = int(step.train(batches, tf.constant(options.steps))["tokens"])

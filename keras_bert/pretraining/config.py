@@ -45,6 +45,13 @@ class DataOptions(Options):
     validation_examples: Count = Field(
         default=1024, description="Largest number of held-out examples for an evaluation."
     )
+    memory: Number = Field(
+        default=2.0,
+        gt=0,
+        le=2**20,
+        description="Approximate memory for text and tokens in each process, in GB. A corpus that "
+        "does not fit is read in blocks. Only the examples of a block are shuffled together.",
+    )
     sequence_length: int = Field(
         default=128, ge=8, le=2**31, description="Tokens per example, with special tokens."
     )

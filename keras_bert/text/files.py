@@ -60,14 +60,21 @@ def iterate_lines(
             the line.
     """
     for path in expand(patterns):
-        inside_document = False
-        for line in read_lines(path):
-            line = line.strip()
-            if line or inside_document:
+        yield from read_document_lines(path)
+
+
+def read_document_lines(path: str | os.PathLike[str], *, start: int = 0) -> Iterator[str]:
+    """Yields the lines of one file as `iterate_lines` does, without the first `start` of them."""
+    number, inside_document = 0, False
+    for line in read_lines(path):
+        line = line.strip()
+        if line or inside_document:
+            number += 1
+            if number > start:
                 yield line
-            inside_document = bool(line)
-        if inside_document:
-            yield ""
+        inside_document = bool(line)
+    if inside_document and number >= start:
+        yield ""
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:

@@ -22,13 +22,13 @@ from keras_bert.checkpoints.files import write_progress
 from keras_bert.extras import require
 from keras_bert.finetuning import Columns, Recipe, fine_tune, hold_out, read_examples
 from keras_bert.finetuning.resume import load_progress
-from keras_bert.pretraining.data.records import open_corpus
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training.trainer import pretrain
 from tests.blocks import assert_shown, user_files
 from tests.docs.test_blocks import DOCS
 from tests.marks import others_slow
 from tests.pretraining.run import make_config
+from tests.pretraining.text import open_corpus
 
 ENTRY = re.compile(r"^### ([^\n]+)\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MESSAGES = dict(ENTRY.findall((DOCS / "troubleshooting.md").read_text(encoding="utf-8")))

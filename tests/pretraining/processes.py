@@ -21,8 +21,8 @@ import tensorflow as tf
 from keras_bert.checkpoints import native
 from keras_bert.errors import KerasBertError
 from keras_bert.pretraining.config import PretrainingConfig
+from keras_bert.pretraining.data.stream import ExampleBlock
 from keras_bert.pretraining.training import checkpoints as checkpoint
-from keras_bert.pretraining.training import trainer
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import Trainer, pretrain
 
@@ -89,7 +89,6 @@ def examples_of(config, epoch):
     counts = Counter()
     for batch in training.dataset(config.schedule.batch_size, epoch=epoch):
         counts.update(_names(*tf.nest.map_structure(np.array, batch)))
-    assert counts.total() == len(training.example_index(epoch))
     return counts
 
 
@@ -148,12 +147,16 @@ def _die_while_writing(number):
 
 def _record_examples(path, launched):
     """Writes down what this worker trains on, before it does so: then no step goes unrecorded."""
-    make_batches, train_steps, twins = trainer.distributed_batches, Trainer._train_steps, []
+    make_batches, train_steps, twins = (
+        ExampleBlock.distributed_batches,
+        Trainer._train_steps,
+        [],
+    )
 
-    def make_twins(strategy, *arguments, **options):
+    def make_twins(block, *arguments, **options):
         if "limit" not in options:  # not the held-out text
-            twins.append(make_batches(strategy, *arguments, **options))
-        return make_batches(strategy, *arguments, **options)
+            twins.append(make_batches(block, *arguments, **options))
+        return make_batches(block, *arguments, **options)
 
     def recording(self, iterator, count, *arguments):
         names = []
@@ -164,12 +167,12 @@ def _record_examples(path, launched):
                 next(twins[-1]),
             )
             names += _names(*batch)
-        entry = [launched, self.step, self.step + count, self.epoch, names]
+        entry = [launched, self.step, self.step + count, self.place.epoch, names]
         with path.open("a") as file:
             file.write("\n" + json.dumps(entry) + "\n")
         train_steps(self, iterator, count, *arguments)
 
-    trainer.distributed_batches, Trainer._train_steps = make_twins, recording
+    ExampleBlock.distributed_batches, Trainer._train_steps = make_twins, recording
 
 
 def _names(x, y, w):

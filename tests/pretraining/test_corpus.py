@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.data.corpus import TokenizedCorpus
 from keras_bert.text.wordpiece.tokenizer import WordPiece
+from tests.pretraining.text import open_corpus
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def read(tmp_path, tokenizer):
 
     def read(text, **options):
         (tmp_path / "text.txt").write_text(text)
-        return TokenizedCorpus.from_files(tmp_path / "text.txt", tokenizer, **options)
+        return open_corpus([tmp_path / "text.txt"], tokenizer, **options)
 
     return read
 
@@ -39,7 +39,7 @@ def test_lines_and_blank_lines(tmp_path, tokenizer, vocabulary):
     (tmp_path / "a.txt").write_text("\n\nSun rises\nmoon\n\n \nsea\n")
     with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
         file.write("wind sings")
-    corpus = TokenizedCorpus.from_files(f"{tmp_path}/*", tokenizer)
+    corpus = open_corpus([f"{tmp_path}/*"], tokenizer)
     assert units(corpus, vocabulary) == [["sun rises", "moon"], ["sea"], ["wind sings"]]
     assert (len(corpus.tokens), corpus.num_sentences, corpus.num_documents) == (6, 4, 3)
     assert corpus.tokens.dtype == np.int32
@@ -118,13 +118,13 @@ def test_document_separators(read, vocabulary):
 
 def test_errors(tmp_path, read, tokenizer, make_corpus):
     with pytest.raises(InputError, match="nowhere"):
-        TokenizedCorpus.from_files(f"{tmp_path}/nowhere*.txt", tokenizer)
+        open_corpus([f"{tmp_path}/nowhere*.txt"], tokenizer)
     (tmp_path / "latin.txt").write_bytes("sun\ncaf\xe9\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"latin\.txt, line 2"):
-        TokenizedCorpus.from_files(tmp_path / "latin.txt", tokenizer)
+        open_corpus([tmp_path / "latin.txt"], tokenizer)
     (tmp_path / "empty.txt").write_text(" \n")
     with pytest.raises(InputError, match="empty"):
-        TokenizedCorpus.from_files(tmp_path / "empty.txt", tokenizer)
+        open_corpus([tmp_path / "empty.txt"], tokenizer)
     with pytest.raises(InputError, match="no tokens"):
         read("\u200b")
     with pytest.raises(InputError, match="hold out"):

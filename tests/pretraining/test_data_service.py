@@ -162,13 +162,13 @@ def test_a_run_fed_by_two_processes_is_the_run_fed_here(text_files, records, tmp
     options = {"corpus": [records], "validation_ratio": 0.1, **PACKED}
     options |= {"first_batch_size": 8, "batch_ramp_steps": 7}
     here = config(text_files, tmp_path / "here", **options)
-    local, _ = make_examples(here, make_preprocessor(here))
+    local = make_examples(here, make_preprocessor(here))[0].examples
     expected = tokens(local.dataset(4))
     assert len(expected) > 8
     assert len({batch.tobytes() for batch in expected}) == len(expected)
     with started_hosts(2) as hosts:
         there = config(text_files, tmp_path / "there", data_service=hosts, **options)
-        served, _ = make_examples(there, make_preprocessor(there))
+        served = make_examples(there, make_preprocessor(there))[0].examples
         for start in (0, 3):
             later = tokens(served.dataset(4, start=4 * start))
             np.testing.assert_array_equal(later, expected[start:])

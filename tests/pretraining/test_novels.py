@@ -5,7 +5,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from keras_bert.pretraining.data.corpus import TokenizedCorpus
 from keras_bert.pretraining.data.example_index import full_sentences_index
 from keras_bert.pretraining.data.input_pipeline import Examples
 from keras_bert.pretraining.data.masking import MASKING_UNITS, TokenMasking
@@ -13,13 +12,14 @@ from keras_bert.pretraining.data.sentence_pairs import sentence_order_index
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece.tokenizer import WordPiece
+from tests.pretraining.text import open_corpus
 
 
 @pytest.fixture(scope="module")
 def novels(shared_data):
     vocabulary = Vocabulary.from_file(shared_data / "vocabs" / "bert-base-uncased" / "vocab.txt")
     path = shared_data / "corpora" / "novels.txt.gz"
-    return vocabulary, TokenizedCorpus.from_files(path, WordPiece(vocabulary))
+    return vocabulary, open_corpus([path], WordPiece(vocabulary))
 
 
 @pytest.mark.private_data

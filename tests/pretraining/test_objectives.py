@@ -298,8 +298,9 @@ def test_shares_of_masks_and_random_tokens_are_as_published(
     text_files, tmp_path, objective, replacement
 ):
     run = config(text_files, tmp_path / "run", objective=objective)
-    examples = make_examples(run, make_preprocessor(run))
-    assert [e.masking.replacement for e in examples] == [replacement, replacement]
+    training, held_out = make_examples(run, make_preprocessor(run))
+    assert training.examples.masking.replacement == replacement
+    assert held_out.masking.replacement == replacement
 
 
 def test_the_embedding_is_as_wide_as_the_encoder_unless_the_preset_says_more():

@@ -28,7 +28,7 @@ def test_a_packed_run_learns(run):
 def test_packed_documents_have_the_losses_that_each_has_alone(run):
     """Guessing the same masks in the same documents costs the same in one row or in many."""
     preprocessor = make_preprocessor(run)
-    examples, _ = make_examples(run, preprocessor)
+    examples = make_examples(run, preprocessor)[0].examples
     model = OBJECTIVES["mlm"].model(
         encoder_config(run, len(preprocessor.vocabulary)), run, preprocessor, None
     )

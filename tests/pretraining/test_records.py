@@ -2,7 +2,6 @@ import contextlib
 import json
 import resource
 import shutil
-import threading
 
 import numpy as np
 import pytest
@@ -10,16 +9,15 @@ import tensorflow as tf
 
 from keras_bert.cli import main
 from keras_bert.errors import InputError, StorageError
-from keras_bert.pretraining.data import records as records_module
 from keras_bert.pretraining.data import tokenization
 from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
-from keras_bert.pretraining.data.records import open_corpus
 from keras_bert.pretraining.data.sentence_pairs import next_sentence_index, sentence_order_index
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
-from keras_bert.pretraining.training.trainer import Trainer, pretrain
+from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.text.wordpiece.tokenizer import WordPiece
 from tests.pretraining.run import config
+from tests.pretraining.text import open_corpus
 
 WORDS = ("sun", "suns", "moon.", "sea", "tree", "birds", "rises!", "sings", "falls", "xyz")
 SHARD = 1500  # bytes of text, which cuts documents and makes a dozen shards
@@ -82,14 +80,14 @@ RUNS = {
 @pytest.mark.parametrize("options", RUNS.values(), ids=RUNS)
 def test_the_same_examples_as_of_the_text(text, records, tmp_path, options):
     run = config(text, tmp_path, corpus=[f"{text}/?.txt"], **options)
-    of_text = make_examples(run, make_preprocessor(run))
+    of_text, text_held_out = make_examples(run, make_preprocessor(run))
     run = config(text, tmp_path, corpus=[str(records[0])], **options)
-    of_records = make_examples(run, make_preprocessor(run))
-    for raw, mapped in zip(of_text, of_records, strict=True):
+    of_records, records_held_out = make_examples(run, make_preprocessor(run))
+    for raw, mapped in ((of_text, of_records), (text_held_out, records_held_out)):
         batches = zip(raw.dataset(8, epoch=1), mapped.dataset(8, epoch=1), strict=True)
         for ours, theirs in batches:
             tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
-    assert of_text[0].corpus.checksum != of_records[1].corpus.checksum
+    assert of_text.checksum != records_held_out.corpus.checksum
 
 
 def test_the_files_are_read_where_they_are_looked_at(records, tokenizer):
@@ -267,32 +265,6 @@ def test_altered_ids_end_the_run_before_it_writes(text, records, tmp_path, optio
         pretrain(run, progress=False)
     assert not (tmp_path / "run" / "model").exists()
     assert not list((tmp_path / "run").glob("checkpoints/*"))
-
-
-def test_training_begins_while_records_are_verified(text, records, tmp_path, monkeypatch):
-    begun, verify, train_steps = (
-        threading.Event(),
-        records_module._verify_tokens,
-        Trainer._train_steps,
-    )
-    verified = []
-
-    def verify_later(files, stop):
-        files = list(files)
-        assert begun.wait(60)
-        verify(files, stop)
-        verified.append([file.path.name for file in files])
-
-    def train(self, *arguments):
-        begun.set()
-        train_steps(self, *arguments)
-
-    monkeypatch.setattr(records_module, "_verify_tokens", verify_later)
-    monkeypatch.setattr(Trainer, "_train_steps", train)
-    corpus = [str(records[0])]
-    run = config(text, tmp_path, corpus=corpus, validation_ratio=0.5, steps=2)
-    assert pretrain(run, progress=False)["finished"]
-    assert verified == [[shard["name"] for shard in records[1]["shards"]]]  # each file once
 
 
 def test_a_full_disk_is_one_sentence(text, tokenizer, tmp_path):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_bert.pretraining.data.sources import BEGIN, open_source
 from keras_bert.text.vocabulary import Vocabulary
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -20,3 +21,8 @@ def write_text(folder):
     (folder / "corpus.txt").write_text("\n\n".join(documents) + "\n")
     VOCABULARY.save(folder / "vocab.txt")
     return folder
+
+
+def open_corpus(names, tokenizer, **options):
+    """The first block of a corpus, by default the whole corpus."""
+    return next(open_source(names, tokenizer, **options).blocks(0, BEGIN)).corpus

@@ -14,13 +14,15 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
-from keras_bert.text.files import iterate_lines
+from keras_bert.pretraining.data.mapped_tokens import MappedTokens
 from keras_bert.text.rows import numbers_of, splits_of
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
 LINES_PER_BATCH = 1024
+HASHED_TOKENS = 16
+"""Number of a document's first tokens that decide whether the document is held out."""
+
 SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", "۔", "।")
 CLOSING = ('"', "'", ")", "]", "}", "”", "’", "»", "」", "』", "）")
 
@@ -39,7 +41,6 @@ class TokenizedCorpus:
             `document_splits[d + 1] - 1`.
         is_continuation: bool `[V]`, whether a token continues a word.
         separator_id: id of the separators that `with_document_separators` added, or None.
-        files: files of records that hold the tokens. `records.verifying` verifies the tokens.
     """
 
     tokens: np.ndarray | MappedTokens
@@ -47,29 +48,6 @@ class TokenizedCorpus:
     document_splits: np.ndarray
     is_continuation: np.ndarray
     separator_id: int | None = None
-    files: tuple[MappedFile, ...] = ()
-
-    @classmethod
-    def from_files(
-        cls, patterns: Patterns, tokenizer: Tokenizer, *, max_sentence_tokens: int = 64
-    ) -> TokenizedCorpus:
-        """Reads text files, plain or gzip.
-
-        Args:
-            patterns: names or globs of files. A line is a sentence or a paragraph. A blank line or
-                the end of a file ends a document.
-            tokenizer: tokenizer for the text.
-            max_sentence_tokens: approximate largest number of tokens in a sentence. A longer line
-                is cut after final punctuation marks. A sentence that is still too long is cut
-                between words.
-
-        Raises:
-            InputError: if a file is missing, empty, binary or not UTF-8, or has no tokens.
-        """
-        lines = tokenize_lines(iterate_lines(patterns), tokenizer)
-        return cls.from_lines(
-            [lines], lines.tokens, tokenizer, max_sentence_tokens=max_sentence_tokens
-        )
 
     @classmethod
     def from_lines(
@@ -86,7 +64,9 @@ class TokenizedCorpus:
             parts: parts of the text. A part may begin and end at any line.
             tokens: tokens of all parts, one after the other.
             tokenizer: tokenizer of the lines.
-            max_sentence_tokens: see `from_files`.
+            max_sentence_tokens: approximate largest number of tokens in a sentence. A longer line
+                is cut after final punctuation marks. A sentence that is still too long is cut
+                between words.
 
         Raises:
             InputError: if there are no tokens.
@@ -178,6 +158,24 @@ class TokenizedCorpus:
             )
         return self._select(~held_out), self._select(held_out)
 
+    def split_by_content(self, ratio: float) -> tuple[TokenizedCorpus, TokenizedCorpus]:
+        """Returns training text and held-out text: about `ratio` of the documents.
+
+        Whether a document is held out depends only on its length and its first tokens, so it does
+        not depend on the other documents in the corpus. Either part may be empty.
+        """
+        starts = self.sentence_splits[self.document_splits]
+        position = np.arange(HASHED_TOKENS)
+        index = np.minimum(starts[:-1, np.newaxis] + position, starts[1:, np.newaxis] - 1)
+        columns = [np.diff(starts), *self.tokens[index].T]
+        hashed = np.zeros(self.num_documents, np.uint64)
+        for column in columns:  # FNV-1a of whole numbers in place of bytes
+            hashed = (hashed ^ column.astype(np.uint64)) * np.uint64(0x100000001B3)
+            hashed ^= hashed >> np.uint64(29)
+        held_out = (hashed >> np.uint64(11)) * 2.0**-53 < ratio
+        held_out = held_out[self.document_of_sentence]
+        return self._select(~held_out), self._select(held_out)
+
     def _select(self, sentences: np.ndarray) -> TokenizedCorpus:
         """Returns a corpus of the selected sentences, `[S]` bool, without empty documents."""
         lengths = np.diff(self.sentence_splits)
@@ -210,36 +208,57 @@ class Lines(NamedTuple):
     breaks: np.ndarray
 
 
-def tokenize_lines(lines: Iterable[str], tokenizer: Tokenizer) -> Lines:
-    """Tokenizes lines of text. An empty line ends a document."""
+def tokenize_batches(batches: Iterable[Sequence[str]], tokenizer: Tokenizer) -> Iterator[Lines]:
+    """Tokenizes batches of lines, in order and ahead of their use. An empty line ends a document.
 
-    def tokenize_batch(batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    Args:
+        batches: lines. Batches of at least 256 lines are fast.
+        tokenizer: tokenizer for the text.
+
+    Raises:
+        InputError: if reading `batches` raises it, after all earlier batches.
+    """
+
+    def tokenize(batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         ids = tokenizer.tokenize(batch)
         return ids.flat_values, ids.row_lengths(), tf.equal(batch, "")
 
     # TensorFlow would wrap an error that the generator raises, so keep it here.
     failures: list[Exception] = []
 
-    def batches() -> Iterator[list[bytes]]:
-        iterator = iter(lines)
+    def encoded() -> Iterator[list[bytes]]:
         try:
-            while batch := list(islice(iterator, LINES_PER_BATCH)):
+            for batch in batches:
                 yield [line.encode("utf-8", "replace") for line in batch]
         except InputError as error:
             failures.append(error)
 
     dataset = tf.data.Dataset.from_generator(
-        batches, output_signature=tf.TensorSpec([None], tf.string)
+        encoded, output_signature=tf.TensorSpec([None], tf.string)
     )
-    dataset = dataset.map(tokenize_batch, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
-    parts = list(dataset.as_numpy_iterator())
+    dataset = dataset.map(tokenize, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
+    for tokens, lengths, blank in dataset.as_numpy_iterator():
+        breaks = np.cumsum(lengths > 0)[blank]
+        yield Lines(tokens, lengths[lengths > 0].astype(np.int32), breaks.astype(np.int32))
     if failures:
         raise failures[0]
+
+
+def tokenize_lines(lines: Iterable[str], tokenizer: Tokenizer) -> Lines:
+    """Tokenizes all lines of a text. An empty line ends a document."""
+    iterator = iter(lines)
+    batches = iter(lambda: list(islice(iterator, LINES_PER_BATCH)), [])
+    return join_lines(list(tokenize_batches(batches, tokenizer)))
+
+
+def join_lines(parts: Sequence[Lines]) -> Lines:
+    """Joins consecutive parts of a text."""
     if not parts:
         return Lines(*np.zeros((3, 0), np.int32))
-    tokens, lengths, blank = (np.concatenate(column) for column in zip(*parts, strict=True))
-    breaks = np.cumsum(lengths > 0)[blank]
-    return Lines(tokens, lengths[lengths > 0].astype(np.int32), breaks.astype(np.int32))
+    tokens, lengths, breaks = zip(*parts, strict=True)
+    before = splits_of([len(part) for part in lengths])
+    moved = [part + first for part, first in zip(breaks, before[:-1], strict=True)]
+    return Lines(*(np.concatenate(x).astype(np.int32) for x in (tokens, lengths, moved)))
 
 
 def sentence_starts(

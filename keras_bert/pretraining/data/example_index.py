@@ -63,9 +63,9 @@ class PackedExampleIndex:
 AnyExampleIndex = ExampleIndex | PackedExampleIndex
 
 
-def generator(seed: int, epoch: int) -> np.random.Generator:
-    """Returns the random generator of an epoch."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, epoch))))
+def generator(seed: int, epoch: int, block: int = 0) -> np.random.Generator:
+    """Returns the random generator of a block in an epoch."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, epoch, block))))
 
 
 def follow(following: np.ndarray) -> np.ndarray:
@@ -102,14 +102,14 @@ def shuffled_spans(rng: np.random.Generator, start: np.ndarray, length: np.ndarr
 
 
 def segments_index(
-    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
+    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0, block: int = 0
 ) -> ExampleIndex:
     """Returns examples of one span each, of up to `max_tokens` tokens, for objectives of one text.
 
     Spans do not cross documents. Every token is in exactly one span. The first span of a long
     document has a random length, so that each epoch cuts the text differently.
     """
-    rng = generator(seed, epoch)
+    rng = generator(seed, epoch, block)
     return shuffled_spans(rng, *spans_of_documents(corpus, max_tokens, rng))
 
 
@@ -131,7 +131,7 @@ def spans_of_documents(
 
 
 def full_sentences_index(
-    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
+    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0, block: int = 0
 ) -> ExampleIndex:
     """Returns examples of one span each. A span has whole sentences and may cross documents.
 
@@ -146,8 +146,9 @@ def full_sentences_index(
         max_tokens: sequence length minus two special tokens.
         seed: seed of the random choices.
         epoch: number of the epoch. Each epoch has other examples.
+        block: number of the block in its epoch, if `corpus` is a block of a larger corpus.
     """
-    rng = generator(seed, epoch)
+    rng = generator(seed, epoch, block)
     starts, stops = _pieces(corpus, max_tokens)
     piece = np.arange(len(starts))
     end = np.searchsorted(stops, starts + max_tokens, side="right")  # first piece that does not fit
@@ -168,7 +169,7 @@ def _pieces(corpus: TokenizedCorpus, max_tokens: int) -> tuple[np.ndarray, np.nd
 
 
 def packed_index(
-    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
+    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0, block: int = 0
 ) -> PackedExampleIndex:
     """Returns rows that are filled with several spans. Each token of text is in exactly one row.
 
@@ -181,8 +182,9 @@ def packed_index(
         max_tokens: length of a row minus the two special tokens of its first span.
         seed: seed of the random choices.
         epoch: number of the epoch. Each epoch has other examples.
+        block: number of the block in its epoch, if `corpus` is a block of a larger corpus.
     """
-    rng = generator(seed, epoch)
+    rng = generator(seed, epoch, block)
     start, length = spans_of_documents(corpus, max_tokens, rng)
     order = rng.permutation(len(start))  # decides which spans share a row
     start, length = start[order], length[order]

@@ -6,7 +6,7 @@ For each batch, the graph computes the indices of all tokens, and gathers the to
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -85,13 +85,14 @@ class Examples:
                 "tokenize wrote, and across_documents must be false, because it adds separators."
             )
 
-    def example_index(self, epoch: int) -> AnyExampleIndex:
-        """Returns the index of an epoch's examples."""
+    def example_index(self, epoch: int, block: int = 0) -> AnyExampleIndex:
+        """Returns the index of an epoch's examples, or of the examples of a block of the epoch."""
         special = 3 if self.objective.pairs else 2
         index: Callable[..., AnyExampleIndex] = self.objective.index_examples
         if self.across_documents or self.packed:
             index = packed_index if self.packed else full_sentences_index
-        return index(self.corpus, self.sequence_length - special, seed=self.seed, epoch=epoch)
+        max_tokens = self.sequence_length - special
+        return index(self.corpus, max_tokens, seed=self.seed, epoch=epoch, block=block)
 
     def dataset(
         self,
@@ -101,6 +102,7 @@ class Examples:
         start: int = 0,
         limit: int | None = None,
         example_index: AnyExampleIndex | None = None,
+        first_number: int = 0,
         parts: int = 1,
         first_part: int = 0,
         local_parts: int | None = None,
@@ -116,6 +118,8 @@ class Examples:
             start: number of the first example.
             limit: number of examples, from the beginning of the epoch. By default, all.
             example_index: result of `self.example_index(epoch)`. By default, it is computed here.
+            first_number: number of the first example in its epoch, if the corpus is a block of a
+                larger one. An example's number in its epoch decides its masks.
             parts: number of replicas. Every batch is divided into this number of parts, in order,
                 and each element of the dataset is one part.
             first_part: index of this worker's first part.
@@ -152,7 +156,7 @@ class Examples:
             first = start + (index // local_parts) * batch_size + part * rows
             wanted = first + tf.range(rows, dtype=tf.int64)
             number = tf.minimum(wanted, end - 1)
-            return self._example(tokens, columns, epoch, number, wanted < end)
+            return self._example(tokens, columns, epoch, first_number, number, wanted < end)
 
         indices = tf.data.Dataset.range(batches * local_parts)
         if self.data_service:
@@ -166,12 +170,13 @@ class Examples:
         tokens: Callable[[tf.Tensor], tf.Tensor],
         columns: Mapping[str, tf.Tensor],
         epoch: int,
+        first_number: int,
         number: tf.Tensor,
         exists: tf.Tensor,
     ) -> Any:
         layout = arrange(columns, number, self.sequence_length, self.vocabulary)
         token_ids = tf.where(layout.special < 0, tokens(layout.index), layout.special)
-        masked = self.masking(token_ids, epoch, number)
+        masked = self.masking(token_ids, epoch, first_number + number)
         x = {
             "token_ids": masked["token_ids"],
             "segment_ids": layout.segment_ids,
@@ -182,7 +187,7 @@ class Examples:
             x["document_ids"] = layout.document_ids
         objective = self.objective
         if objective.samples:
-            row = random_bits(self.seed, epoch, number)[:, tf.newaxis]
+            row = random_bits(self.seed, epoch, first_number + number)[:, tf.newaxis]
             x["original_ids"] = token_ids
             x["noise"] = uniform(row, Purpose.NOISE, masked["positions"])
         weight = tf.cast(exists, tf.float32)
@@ -201,45 +206,6 @@ class Examples:
             return x, y, w
         (key,) = w
         return x, y[key], w[key]
-
-
-def distributed_batches(
-    strategy: tf.distribute.Strategy,
-    examples: Examples,
-    batch_size: int,
-    *,
-    epoch: int = 0,
-    start: int = 0,
-    example_index: AnyExampleIndex | None = None,
-    limit: int | None = None,
-) -> Iterator:
-    """Makes the batches of an epoch. Every replica of every worker gets its part, in order.
-
-    Args:
-        strategy: strategy of the replicas.
-        examples: examples of all replicas. A worker makes only its own parts.
-        batch_size: number of examples in a batch, over all replicas.
-        epoch: number of the epoch.
-        start: number of the first example.
-        example_index: result of `examples.example_index(epoch)`. By default, it is computed here.
-        limit: number of examples, from the beginning of the epoch. By default, all.
-    """
-    replicas = strategy.num_replicas_in_sync
-
-    def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        local = replicas // context.num_input_pipelines
-        return examples.dataset(
-            batch_size,
-            epoch=epoch,
-            start=start,
-            limit=limit,
-            example_index=example_index,
-            parts=replicas,
-            first_part=context.input_pipeline_id * local,
-            local_parts=local,
-        )
-
-    return iter(strategy.distribute_datasets_from_function(dataset))
 
 
 def num_batches(examples: int, batch_size: int) -> int:

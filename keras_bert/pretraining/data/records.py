@@ -8,26 +8,21 @@ end.)
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import functools
 import hashlib
 import json
 import os
-import threading
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.files import read_json, save_tensors
 from keras_bert.errors import InputError
-from keras_bert.pretraining.background import Background
-from keras_bert.pretraining.data.corpus import Lines, TokenizedCorpus
-from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
+from keras_bert.pretraining.data.corpus import Lines
+from keras_bert.pretraining.data.mapped_tokens import MappedFile
 from keras_bert.text.tokenizer import Tokenizer
 
 MANIFEST = "manifest.json"
@@ -35,56 +30,79 @@ SOURCE = "source.json"
 """File with a description of text and tokenizer, which is written first. A directory that has
 this file, but not the manifest, is unfinished."""
 
-_AT_ONCE = 2**22
-"""Number of tokens to verify before checking again for a request to stop."""
+
+class Shard(NamedTuple):
+    """A file of records.
+
+    Attributes:
+        path: path of the file.
+        tokens: number of tokens.
+        size: size of the file in bytes.
+    """
+
+    path: Path
+    tokens: int
+    size: int
 
 
-def open_corpus(
-    names: Sequence[str], tokenizer: Tokenizer, *, max_sentence_tokens: int = 64
-) -> TokenizedCorpus:
-    """Opens a corpus of text files or of directories of records.
-
-    Args:
-        names: names or globs of text files, or directories of records.
-        tokenizer: tokenizer of the text.
-        max_sentence_tokens: see `TokenizedCorpus.from_files`.
+def open_shards(directory: Path, tokenizer: Tokenizer) -> list[Shard]:
+    """Returns the shards of a directory, which must be complete and made with the same tokenizer.
 
     Raises:
-        InputError: if there are both text and records, or a file or directory cannot be used.
+        InputError: if the directory is unfinished or damaged, or was made by another tokenizer.
     """
-    directories = [Path(name) for name in names if (Path(name) / SOURCE).is_file()]
-    if not directories:
-        return TokenizedCorpus.from_files(names, tokenizer, max_sentence_tokens=max_sentence_tokens)
-    if len(directories) < len(names):
+    if not (directory / MANIFEST).is_file():
         raise InputError(
-            f"{directories[0]} has been tokenized, but others of {', '.join(names)} have not; name "
-            "only directories that keras-bert tokenize wrote, or only text files."
+            f"{directory} is not finished; start the same keras-bert tokenize command again. It "
+            "continues where it stopped."
         )
-    files = [file for directory in directories for file in _files(directory, tokenizer)]
-    parts = [Lines(*map(file.vector, Lines._fields)) for file in files]
-    for file, part in zip(files, parts, strict=True):
-        _check_ids(file, part.tokens, len(tokenizer.vocabulary))
-    corpus = TokenizedCorpus.from_lines(
-        parts, MappedTokens(files), tokenizer, max_sentence_tokens=max_sentence_tokens
-    )
-    return dataclasses.replace(corpus, files=tuple(files))
+    manifest = read_json(directory / MANIFEST)
+    try:
+        made_by = dict(manifest["tokenizer"])
+        shards = [
+            Shard(directory / shard["name"], shard["tokens"], shard["bytes"])
+            for shard in manifest["shards"]
+        ]
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            f"{directory / MANIFEST} is damaged; delete it and start the same keras-bert tokenize "
+            "command again. It writes the file again."
+        ) from None
+    for name, now in fingerprint(tokenizer).items():
+        if made_by.get(name) != now:
+            raise InputError(
+                f"{directory} was made by a tokenizer with another {name} than this run's. Use the "
+                "same vocabulary as keras-bert tokenize (and the same lowercase), or tokenize the "
+                "text again."
+            )
+    return shards
 
 
-@contextlib.contextmanager
-def verifying(corpora: Iterable[TokenizedCorpus]) -> Iterator[Background]:
-    """Verifies the tokens of corpora in the background, each file once.
+def open_shard(shard: Shard, vocabulary_size: int) -> tuple[MappedFile, Lines]:
+    """Opens a shard and verifies it.
 
-    If a file is damaged, the method `wait` of the yielded object raises an `InputError` that names
-    the file. The verification stops when the `with` block ends.
+    Raises:
+        InputError: if the file is missing or damaged, or holds ids that the vocabulary lacks.
     """
-    files = {file.path: file for corpus in corpora for file in corpus.files}
-    stop = threading.Event()
-    with Background() as background:
-        background.start(functools.partial(_verify_tokens, files.values(), stop))
-        try:
-            yield background
-        finally:
-            stop.set()
+    path = shard.path
+    try:
+        if path.stat().st_size != shard.size:
+            raise _damaged(path)
+        file = MappedFile(path)
+        lines = Lines(*map(file.vector, Lines._fields))
+        checksums = [zlib.crc32(lines.tokens.data), _lines_checksum(lines)]
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        raise _damaged(path) from None
+    tokens = lines.tokens
+    low, high = (int(tokens.min()), int(tokens.max())) if len(tokens) else (0, 0)
+    if low < 0 or high >= vocabulary_size:
+        raise InputError(
+            f"{path} holds the token id {low if low < 0 else high}, but the vocabulary has "
+            f"the ids 0 to {vocabulary_size - 1}; tokenize the text again."
+        )
+    if file.checksums[1:] != checksums:
+        raise _damaged(path)
+    return file, lines
 
 
 def fingerprint(tokenizer: Tokenizer) -> dict[str, str]:
@@ -127,65 +145,6 @@ def entry(path: Path) -> dict[str, Any]:
         "lines": len(file.vector("lengths")),
         "bytes": path.stat().st_size,
     }
-
-
-def _files(directory: Path, tokenizer: Tokenizer) -> list[MappedFile]:
-    """Opens the files of a directory, which must be complete and made with the same tokenizer."""
-    if not (directory / MANIFEST).is_file():
-        raise InputError(
-            f"{directory} is not finished; start the same keras-bert tokenize command again. It "
-            "continues where it stopped."
-        )
-    manifest = read_json(directory / MANIFEST)
-    try:
-        made_by = dict(manifest["tokenizer"])
-        sizes = {directory / shard["name"]: shard["bytes"] for shard in manifest["shards"]}
-    except (KeyError, TypeError, ValueError):
-        raise InputError(
-            f"{directory / MANIFEST} is damaged; delete it and start the same keras-bert tokenize "
-            "command again. It writes the file again."
-        ) from None
-    for name, now in fingerprint(tokenizer).items():
-        if made_by.get(name) != now:
-            raise InputError(
-                f"{directory} was made by a tokenizer with another {name} than this run's. Use the "
-                "same vocabulary as keras-bert tokenize (and the same lowercase), or tokenize the "
-                "text again."
-            )
-    return [_open_file(path, size) for path, size in sizes.items()]
-
-
-def _open_file(path: Path, size: int) -> MappedFile:
-    """Opens a file of records and verifies everything but the tokens."""
-    try:
-        if path.stat().st_size == size:
-            file = MappedFile(path)
-            lines = Lines(*map(file.vector, Lines._fields))
-            if file.checksums[2] == _lines_checksum(lines):
-                return file
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
-        pass
-    raise _damaged(path)
-
-
-def _check_ids(file: MappedFile, tokens: np.ndarray, vocabulary_size: int) -> None:
-    low, high = (int(tokens.min()), int(tokens.max())) if len(tokens) else (0, 0)
-    if low < 0 or high >= vocabulary_size:
-        raise InputError(
-            f"{file.path} holds the token id {low if low < 0 else high}, but the vocabulary has "
-            f"the ids 0 to {vocabulary_size - 1}; tokenize the text again."
-        )
-
-
-def _verify_tokens(files: Iterable[MappedFile], stop: threading.Event) -> None:
-    for file in files:
-        checksum, tokens = 0, file.vector("tokens")
-        for start in range(0, len(tokens), _AT_ONCE):
-            if stop.is_set():
-                return
-            checksum = zlib.crc32(tokens[start : start + _AT_ONCE].data, checksum)
-        if checksum != file.checksums[1]:
-            raise _damaged(file.path)
 
 
 def _lines_checksum(lines: Lines) -> int:

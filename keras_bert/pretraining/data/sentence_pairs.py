@@ -27,7 +27,7 @@ SHORTER = 0.1
 
 
 def next_sentence_index(
-    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
+    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0, block: int = 0
 ) -> ExampleIndex:
     """Returns pairs of texts. In half of the pairs, the second text is random text (label 1).
 
@@ -47,6 +47,7 @@ def next_sentence_index(
         max_tokens: length of both parts together: the sequence length minus three special tokens.
         seed: seed of the random choices.
         epoch: number of the epoch. Each epoch has other examples.
+        block: number of the block in its epoch, if `corpus` is a block of a larger corpus.
 
     Raises:
         InputError: if the corpus has fewer than two documents.
@@ -56,7 +57,7 @@ def next_sentence_index(
             "There is only one document, but the next sentence objective takes random text from "
             "another document: end documents with a blank line, or choose the objective 'mlm'."
         )
-    rng = generator(seed, epoch)
+    rng = generator(seed, epoch, block)
     chunks, target = chunks_at_every_sentence(corpus, max_tokens, rng)
     is_random = rng.random(corpus.num_sentences) < 0.5
     begins = follow(np.where(is_random & ~chunks.is_single, chunks.split, chunks.end))
@@ -86,7 +87,7 @@ def next_sentence_index(
 
 
 def sentence_order_index(
-    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0
+    corpus: TokenizedCorpus, max_tokens: int, *, seed: int = 0, epoch: int = 0, block: int = 0
 ) -> ExampleIndex:
     """Returns pairs of consecutive texts. Half of the pairs are swapped (label 1, else 0).
 
@@ -105,8 +106,9 @@ def sentence_order_index(
         max_tokens: length of both parts together: the sequence length minus three special tokens.
         seed: seed of the random choices.
         epoch: number of the epoch. Each epoch has other examples.
+        block: number of the block in its epoch, if `corpus` is a block of a larger corpus.
     """
-    rng = generator(seed, epoch)
+    rng = generator(seed, epoch, block)
     first, end = _spans(corpus, max_tokens, rng)
     start, split, end = split_tokens(corpus, split_between_sentences(first, end, rng), rng)
     split = np.where(split == end, (start + end) // 2, split)

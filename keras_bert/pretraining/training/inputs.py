@@ -1,5 +1,6 @@
 """Makes the preprocessor and the examples of a run."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -7,14 +8,19 @@ from keras_bert.checkpoints import open_checkpoint
 from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.data.example_index import AnyExampleIndex
+from keras_bert.pretraining.data.corpus import TokenizedCorpus
 from keras_bert.pretraining.data.input_pipeline import Examples
 from keras_bert.pretraining.data.masking import TokenMasking, max_predictions
-from keras_bert.pretraining.data.records import open_corpus
+from keras_bert.pretraining.data.sources import Source, open_source
+from keras_bert.pretraining.data.stream import ExampleStream
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.resolve import encoder_fields
 from keras_bert.text.preprocessor import Preprocessor
 from keras_bert.text.tokenizer import Tokenizer, load_tokenizer
+
+GIGABYTE = 10**9
+BYTES_PER_TOKEN = 32
+"""Memory for two blocks, one in use and one that is read, by the tokens of a block."""
 
 
 def make_preprocessor(config: PretrainingConfig) -> Preprocessor:
@@ -59,65 +65,51 @@ def _tokenizer(config: PretrainingConfig) -> Tokenizer:
 
 def make_examples(
     config: PretrainingConfig, preprocessor: Preprocessor
-) -> tuple[Examples, Examples | None]:
+) -> tuple[ExampleStream, Examples | None]:
     """Makes the training examples and, unless `data.validation_ratio` is 0, held-out examples."""
-    tokenizer = preprocessor.tokenizer
-    # Two sentences must fit into a sequence.
-    max_sentence_tokens = max(config.data.sequence_length // 2, 4)
-    open_texts = partial(open_corpus, tokenizer=tokenizer, max_sentence_tokens=max_sentence_tokens)
-    corpus = open_texts(config.data.corpus)
-    held_out = None
-    if config.data.validation:
-        held_out = open_texts(config.data.validation)
-    elif config.data.validation_ratio:
-        corpus, held_out = corpus.split(config.data.validation_ratio)
+    data, tokenizer = config.data, preprocessor.tokenizer
     vocabulary = tokenizer.vocabulary
-    corpora = [corpus] if held_out is None else [corpus, held_out]
-    if config.data.across_documents:
-        corpora = [c.with_document_separators(vocabulary.separator_id) for c in corpora]
     masking = TokenMasking(
         mask_id=vocabulary.mask_id,
         special_ids=vocabulary.special_ids,
         is_continuation=tokenizer.is_continuation,
-        rate=config.data.masking_rate,
-        max_predictions_per_seq=max_predictions(
-            config.data.masking_rate, config.data.sequence_length
-        ),
-        unit=str(config.data.masking),
+        rate=data.masking_rate,
+        max_predictions_per_seq=max_predictions(data.masking_rate, data.sequence_length),
+        unit=str(data.masking),
         replacement=OBJECTIVES[config.objective.name].replacement,
         seed=config.seed,
     )
-    training, *validation = (
-        Examples(
+
+    def examples(corpus: TokenizedCorpus, data_service: tuple[str, ...] = ()) -> Examples:
+        if data.across_documents:
+            corpus = corpus.with_document_separators(vocabulary.separator_id)
+        return Examples(
             corpus=corpus,
             vocabulary=vocabulary,
             masking=masking,
-            sequence_length=config.data.sequence_length,
+            sequence_length=data.sequence_length,
             objective=OBJECTIVES[config.objective.name],
-            across_documents=bool(config.data.across_documents),
-            packed=config.data.packed,
-            data_service=config.devices.data_service if corpus is corpora[0] else (),
+            across_documents=bool(data.across_documents),
+            packed=data.packed,
+            data_service=data_service,
             seed=config.seed,
         )
-        for corpus in corpora
-    )
-    return training, validation[0] if validation else None
 
-
-def first_index(examples: Examples, name: str) -> AnyExampleIndex:
-    """Returns the index of the first epoch's examples. For held-out text, only this epoch is used.
-
-    Raises:
-        InputError: if the text is too short.
-    """
-    try:
-        example_index = examples.example_index(0)
-    except InputError as error:
-        raise InputError(f"The {name} text is not enough. {error}") from None
-    if not len(example_index):
-        raise InputError(
-            f"The {name} text is too short for an example; give more text, or hold out another "
-            "ratio (data.validation_ratio, 0 for no held-out text) or other files "
-            "(data.validation)."
+    def source(names: Sequence[str]) -> Source:
+        return open_source(
+            names,
+            tokenizer,
+            max_sentence_tokens=max(data.sequence_length // 2, 4),  # two fit into a sequence
+            block_tokens=max(1, int(data.memory * GIGABYTE) // BYTES_PER_TOKEN),
+            seed=config.seed,
         )
-    return example_index
+
+    training = ExampleStream(
+        source(data.corpus),
+        partial(examples, data_service=config.devices.data_service),
+        0.0 if data.validation else data.validation_ratio,
+    )
+    held_out = training.held_out
+    if data.validation:
+        held_out = next(source(data.validation).blocks(0)).corpus
+    return training, None if held_out is None else examples(held_out)

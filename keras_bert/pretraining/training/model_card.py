@@ -28,7 +28,7 @@ def pretraining_card_data(
     base_model: str | None,
     step: int,
     steps: int,
-    examples: int,
+    examples: int | None,
     measured: Mapping[str, Mapping[str, Any] | None],
 ) -> ModelCardData:
     """Returns the model card's data: corpus, recipe and losses of a run.
@@ -39,7 +39,7 @@ def pretraining_card_data(
         base_model: name of the initial checkpoint on the hub, or None.
         step: number of steps done.
         steps: number of steps of the whole run.
-        examples: number of examples in an epoch.
+        examples: number of examples in an epoch, or None if it is not known.
         measured: for "training" and "held-out", the last row of the log, or None.
     """
     options = flatten(PretrainingConfig, config.to_dict())
@@ -51,7 +51,7 @@ def pretraining_card_data(
         if value is not None and name not in _DATA and MAY_CHANGE not in known[name].metadata
     }
     sections = {
-        "Data": block({**data, "examples_per_epoch": examples}),
+        "Data": block(data | ({"examples_per_epoch": examples} if examples else {})),
         "Recipe": block({**recipe, "schedule.steps": steps}),
     }
     found = {

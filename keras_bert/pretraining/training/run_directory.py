@@ -13,7 +13,6 @@ from keras_bert.atomic import remove_scratch, replace_file
 from keras_bert.errors import InputError
 from keras_bert.options import fields, flatten
 from keras_bert.pretraining.config import MAY_CHANGE, PretrainingConfig
-from keras_bert.pretraining.data.corpus import TokenizedCorpus
 
 RUN = "pretraining.json"
 """File that marks the directory of a run. It holds the result of `describe_run`."""
@@ -61,16 +60,13 @@ def earlier_option(directory: Path, name: str) -> Any:
 
 
 def describe_run(
-    config: PretrainingConfig,
-    corpus: TokenizedCorpus,
-    held_out: TokenizedCorpus | None,
-    model: keras.Model,
+    config: PretrainingConfig, corpus: int, held_out: int, model: keras.Model
 ) -> dict[str, Any]:
     """Returns the description of a run: options, and checksums of texts and teacher."""
     return {
         "config": config.to_dict(),
-        "corpus": corpus.checksum,
-        "held_out": held_out.checksum if held_out else 0,
+        "corpus": corpus,
+        "held_out": held_out,
         "teacher": _frozen(model),
     }
 

@@ -1,6 +1,7 @@
 """Runs a pretraining: data, model, optimizer, and a loop of steps with hooks."""
 
 import contextlib
+import dataclasses
 import json
 import logging
 import time
@@ -24,6 +25,7 @@ from keras_bert.distribution.strategy import (
     profits_from_xla,
 )
 from keras_bert.distribution.workers import Workers
+from keras_bert.errors import InputError
 from keras_bert.extras import require_tensorflow_backend
 from keras_bert.optimizers.distributed import OPTIMIZERS, AdamW
 from keras_bert.optimizers.loss_scale import LossScale
@@ -32,8 +34,8 @@ from keras_bert.options import set_option
 from keras_bert.pretraining.background import Background, stop_requests
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.data_service import fed_by
-from keras_bert.pretraining.data.input_pipeline import Examples, distributed_batches, num_batches
-from keras_bert.pretraining.data.records import verifying
+from keras_bert.pretraining.data.input_pipeline import Examples, num_batches
+from keras_bert.pretraining.data.stream import ExampleBlock, ExampleStream, Place, first_block
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.resolve import encoder_config, resolve
 from keras_bert.pretraining.training.checkpoints import (
@@ -53,7 +55,7 @@ from keras_bert.pretraining.training.hooks import (
     LoopResult,
     LossWatch,
 )
-from keras_bert.pretraining.training.inputs import first_index, make_examples, make_preprocessor
+from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.model_card import pretraining_card_data
 from keras_bert.pretraining.training.run_directory import (
     check_directory,
@@ -90,7 +92,8 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         - `model`: directory of the final model, or None if the run was interrupted.
         - `before`, `after`: held-out losses and accuracies before and after the run, or None.
         - `train`: last losses and accuracies on training text.
-        - `examples_per_epoch`: number of examples in the first epoch.
+        - `examples_per_epoch`: number of examples in the first epoch. It is estimated for records
+          in several blocks, and None for text in several blocks.
         - `best`: checkpoint with the lowest held-out loss, or None.
         - `chief`: whether this process writes files.
         - `seconds`: duration of this call.
@@ -156,7 +159,7 @@ class Trainer:
         config: PretrainingConfig,
         strategy: tf.distribute.Strategy,
         workers: Workers,
-        training: Examples,
+        training: ExampleStream,
         validation: Examples | None,
         preprocessor: Preprocessor,
         encoder_config: EncoderConfig,
@@ -166,16 +169,20 @@ class Trainer:
         self.strategy = strategy
         self.workers = workers
         self.training = training
-        self.validation = validation
+        self.validation = first_block(validation, "held-out") if validation else None
         self.directory = Path(config.output)
         self._checkpoints = self.directory / "checkpoints"
         # Check this now, because a directory may be deleted before the run ends.
         source = config.model.init_checkpoint
         self.base_model = source if source and is_on_hub(source) else None
-        self.example_index, self.indexed_epoch = first_index(training, "training"), 0
-        self.validation_index = first_index(validation, "held-out") if validation else None
-        self.examples_per_epoch = len(self.example_index)
+        self.examples_per_epoch = training.examples_per_epoch
         schedule, devices = config.schedule, config.devices
+        if schedule.epochs and self.examples_per_epoch is None:
+            raise InputError(
+                "schedule.epochs needs the length of the corpus, which is not known before the "
+                "text is read, because it exceeds data.memory; give schedule.steps, raise "
+                "data.memory, or tokenize the corpus with keras-bert tokenize."
+            )
         self.ramp = BatchRamp(
             first=schedule.first_batch_size or schedule.batch_size,
             full=schedule.batch_size,
@@ -183,7 +190,7 @@ class Trainer:
         )
         # Epochs differ a little in length. The first epoch's length decides the number of steps.
         self.steps = schedule.steps or self.ramp.steps_for(
-            schedule.epochs or 0, self.examples_per_epoch
+            schedule.epochs or 0, self.examples_per_epoch or 0
         )
         keras.utils.set_random_seed(config.seed)
         with strategy.scope():
@@ -204,18 +211,21 @@ class Trainer:
             self.model,
             strategy,
             length=config.data.sequence_length,
-            max_predictions_per_seq=training.masking.max_predictions_per_seq,
+            max_predictions_per_seq=training.examples.masking.max_predictions_per_seq,
             peak=devices.peak_teraflops,
         )
-        held_out = validation.corpus if validation else None
-        run = describe_run(config, training.corpus, held_out, self.model)
+        held_out = validation.corpus.checksum if validation else 0
+        run = describe_run(config, training.checksum, held_out, self.model)
         workers.check_same(zlib.crc32(json.dumps(run).encode()), "options, texts and vocabulary")
         if workers.is_chief:
             claim_directory(self.directory, run)
             remove_unfinished(self._checkpoints)
-        start = {"step": 0, "epoch": 0, "example": 0}
-        place = restore_checkpoint(self._checkpoints, self.optimizer) or start
-        self.step, self.epoch, self.example = (place[name] for name in start)
+        progress = restore_checkpoint(self._checkpoints, self.optimizer) or {}
+        self.step = int(progress.get("step", 0))
+        fields = [field.name for field in dataclasses.fields(Place)]
+        self.place = Place(**{name: progress[name] for name in fields if name in progress})
+        self.blocks = training.blocks(self.place)
+        self.block: ExampleBlock | None = None
         workers.check_same(self.step, "checkpoints; output must be a directory that all share")
         if workers.is_chief:  # all workers have restored the checkpoint
             remove_passed_over(self._checkpoints, self.step)
@@ -257,16 +267,14 @@ class Trainer:
         every = self.config.logging.evaluate_every or self.steps
         if self.step == self.steps or self.step % every == 0:
             self.evaluate(self.step)
-        corpora = [examples.corpus for examples in (self.training, self.validation) if examples]
         with (
             make_bar(self.steps, self.step, progress) as bar,
             self.background,
-            verifying(corpora) as self.verification,
+            contextlib.closing(self.blocks),
         ):
             self._add_hooks(bar)
             while self.step < self.steps and not stop_requested():
                 self._train_span(stop_requested)
-            self.verification.wait()
             self.checkpoints.save(self.step)
         self.run_log.close()
         finished = self.step >= self.steps
@@ -284,16 +292,11 @@ class Trainer:
             if self.run_log.best_step() == result.step:
                 checkpoints.save(result.step)
 
-        def check_records(result: LoopResult) -> None:
-            if self.verification.has_failed():
-                self.verification.wait()
-
         self.add_hook(checkpoints.check_losses)
         self.add_hook(LogHook(self.run_log, self.optimizer, self.throughput, bar))
         self.add_hook(evaluate, every=options.evaluate_every or self.steps, at_end=True)
         self.add_hook(lambda result: checkpoints.save(result.step), every=options.checkpoint_every)
         self.add_hook(checkpoints.retry)
-        self.add_hook(check_records)
 
     def results(self) -> dict[str, Any]:
         """Returns the results of the run, which `pretrain` returns."""
@@ -311,20 +314,13 @@ class Trainer:
         }
 
     def _train_span(self, stop_requested: Callable[[], bool]) -> None:
-        """Trains to the end of the epoch, or until the batch size grows if that comes first."""
-        if self.indexed_epoch != self.epoch:
-            self.example_index = self.training.example_index(self.epoch)
-            self.indexed_epoch = self.epoch
-        size = self.ramp.at(self.step)
-        iterator = distributed_batches(
-            self.strategy,
-            self.training,
-            size,
-            epoch=self.epoch,
-            start=self.example,
-            example_index=self.example_index,
-        )
-        batches = num_batches(len(self.example_index) - self.example, size)
+        """Trains to the end of the block, or until the batch size grows if that comes first."""
+        if self.block is None:
+            self.block = next(self.blocks)
+            self.place = dataclasses.replace(self.block.place, example=self.place.example)
+        size, block = self.ramp.at(self.step), self.block
+        iterator = block.distributed_batches(self.strategy, size, start=self.place.example)
+        batches = num_batches(len(block) - self.place.example, size)
         end = min(self.step + min(batches, self.ramp.until_change(self.step)), self.steps)
         while self.step < end and not stop_requested():
             count = min(self._until_next_event(), end - self.step)
@@ -339,10 +335,10 @@ class Trainer:
         began, traces = time.monotonic(), train.experimental_get_tracing_count()
         result = train(iterator, tf.constant(count, tf.int32))
         self.step += count
-        self.example += count * size
+        self.place = dataclasses.replace(self.place, example=self.place.example + count * size)
         self.result = LoopResult(
             step=self.step,
-            epoch=self.epoch,
+            epoch=self.place.epoch,
             steps=count,
             batch_size=size,
             measures=self.objective.measures(result["sums"].numpy().tolist()),
@@ -351,8 +347,9 @@ class Trainer:
             seconds=time.monotonic() - began,
             traced=train.experimental_get_tracing_count() > traces,
         )
-        if self.example >= len(self.example_index):
-            self.epoch, self.example = self.epoch + 1, 0
+        assert self.block is not None
+        if self.place.example >= len(self.block):
+            self.place, self.block = self.block.next_place, None
 
     def _until_next_event(self) -> int:
         """Returns the number of steps until a hook is due, the loop is full or the run ends.
@@ -366,18 +363,15 @@ class Trainer:
     def _validation_batches(self) -> Iterable:
         config = self.config
         assert self.validation is not None
-        return distributed_batches(
+        return self.validation.distributed_batches(
             self.strategy,
-            self.validation,
             # Held-out batches have the size of a micro-batch in training.
             config.schedule.batch_size // config.devices.gradient_accumulation_steps,
-            example_index=self.validation_index,
             limit=config.data.validation_examples,
         )
 
     def _snapshot(self) -> Snapshot:
-        self.verification.wait()  # damaged records must not get into a checkpoint
-        place = {"step": self.step, "epoch": self.epoch, "example": self.example}
+        place = {"step": self.step, **dataclasses.asdict(self.place)}
         model = self.objective.final_model(self.model)
         return take_snapshot(model, self.optimizer, place, self._card_data(model))
 

@@ -1,0 +1,249 @@
+"""Stream of training examples: the blocks of a corpus, epoch after epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+from keras_bert.pretraining.data.corpus import TokenizedCorpus
+from keras_bert.pretraining.data.example_index import AnyExampleIndex
+from keras_bert.pretraining.data.input_pipeline import Examples
+from keras_bert.pretraining.data.sources import Block, BlockStart, Source
+
+Item = TypeVar("Item")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Place of an example in the stream, as checkpoints store it.
+
+    Args:
+        epoch: number of the epoch.
+        example: number of the example in its block.
+        first_number: number, in the epoch, of the block's first example.
+        block: number of the block in the epoch.
+        file: see `BlockStart`.
+        line: see `BlockStart`.
+    """
+
+    epoch: int = 0
+    example: int = 0
+    first_number: int = 0
+    block: int = 0
+    file: int = 0
+    line: int = 0
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ExampleBlock:
+    """Examples of a block.
+
+    Args:
+        examples: makes the batches.
+        example_index: index of the examples.
+        place: place of the block's first example.
+        next_place: place of the first example after the block.
+    """
+
+    examples: Examples
+    example_index: AnyExampleIndex
+    place: Place = Place()
+    next_place: Place = Place(epoch=1)
+
+    def __len__(self) -> int:
+        return len(self.example_index)
+
+    def dataset(self, batch_size: int, **options: Any) -> tf.data.Dataset:
+        """Makes batches; see `Examples.dataset`."""
+        return self.examples.dataset(
+            batch_size,
+            epoch=self.place.epoch,
+            example_index=self.example_index,
+            first_number=self.place.first_number,
+            **options,
+        )
+
+    def distributed_batches(
+        self,
+        strategy: tf.distribute.Strategy,
+        batch_size: int,
+        *,
+        start: int = 0,
+        limit: int | None = None,
+    ) -> Iterator:
+        """Makes batches. Every replica of every worker gets its part, in order.
+
+        Args:
+            strategy: strategy of the replicas. A worker makes only its own parts.
+            batch_size: number of examples in a batch, over all replicas.
+            start: number of the first example.
+            limit: number of examples, from the beginning of the block. By default, all.
+        """
+        replicas = strategy.num_replicas_in_sync
+
+        def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            local = replicas // context.num_input_pipelines
+            return self.dataset(
+                batch_size,
+                start=start,
+                limit=limit,
+                parts=replicas,
+                first_part=context.input_pipeline_id * local,
+                local_parts=local,
+            )
+
+        return iter(strategy.distribute_datasets_from_function(dataset))
+
+
+class ExampleStream:
+    """Training examples of a corpus of any size. Only two blocks are in memory at a time.
+
+    Every example of an epoch comes once, shuffled inside its block.
+
+    Args:
+        source: text of the examples.
+        make_examples: function that makes the examples of a text.
+        held_out_ratio: ratio of the text to hold out. From a corpus of one block, this holds out
+            every n-th document or the end of each document. From a larger corpus, it holds out
+            documents by their content, and `held_out` has only those of the first block.
+
+    Attributes:
+        held_out: held-out text, or None if `held_out_ratio` is 0.
+        examples_per_epoch: number of examples in the first epoch. It is estimated if there are
+            several blocks of records, and None if there are several blocks of text.
+        checksum: checksum of the text, to recognize the corpus of a run that continues.
+
+    Raises:
+        InputError: if the first block has no examples.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        make_examples: Callable[[TokenizedCorpus], Examples],
+        held_out_ratio: float = 0.0,
+    ):
+        self._source = source
+        self._make_examples = make_examples
+        self._ratio = held_out_ratio
+        block = next(iter(source.blocks(0)))
+        self._is_whole = block.is_whole
+        corpus, self.held_out = self._split(block.corpus)
+        self.examples = make_examples(corpus)
+        first = first_block(self.examples, "training")
+        next_place = _next_place(block, Place(), len(first))
+        self._first: ExampleBlock | None = dataclasses.replace(first, next_place=next_place)
+        self.checksum = corpus.checksum
+        self.examples_per_epoch: int | None = len(first)
+        if not self._is_whole:
+            self.checksum = zlib.crc32(np.array([corpus.checksum, source.checksum]).data)
+            tokens, here = source.num_tokens(), len(block.corpus.tokens)
+            self.examples_per_epoch = tokens and round(tokens / here * len(first))
+
+    def _split(self, corpus: TokenizedCorpus) -> tuple[TokenizedCorpus, TokenizedCorpus | None]:
+        """Returns the training text and the held-out text of a block."""
+        if not self._ratio:
+            return corpus, None
+        return corpus.split(self._ratio) if self._is_whole else corpus.split_by_content(self._ratio)
+
+    def blocks(self, place: Place) -> Generator[ExampleBlock]:
+        """Yields the blocks from the block of `place` on, epoch after epoch, without end.
+
+        While a block is in use, a thread reads the next block.
+        """
+        first = self._first
+        if self._is_whole:
+            assert first is not None
+            for epoch in itertools.count(place.epoch):
+                index = first.example_index if epoch == 0 else self.examples.example_index(epoch)
+                yield ExampleBlock(self.examples, index, Place(epoch), Place(epoch + 1))
+        self._first = None  # so that its memory can be used again
+        if first and (place.epoch, place.block) == (0, 0):
+            place = first.next_place
+            yield first
+        first = None
+        yield from _ahead(self._read(place))
+
+    def _read(self, place: Place) -> Iterator[ExampleBlock]:
+        for epoch in itertools.count(place.epoch):
+            start = BlockStart(place.block, place.file, place.line)
+            for block in self._source.blocks(epoch, start):
+                place = dataclasses.replace(place, **block.start._asdict())
+                corpus = self._split(block.corpus)[0]
+                try:
+                    examples = self._make_examples(corpus)
+                    index = examples.example_index(epoch, place.block)
+                except InputError as error:  # the end of the text may be one short document
+                    logger.warning(
+                        "Leaving out %d tokens at the end of the text. %s",
+                        *(len(corpus.tokens), error),
+                    )
+                    continue
+                next_place = _next_place(block, place, len(index))
+                yield ExampleBlock(examples, index, place, next_place)
+                place = next_place
+            place = Place(epoch=epoch + 1)
+
+    def dataset(self, batch_size: int, *, epoch: int = 0) -> tf.data.Dataset:
+        """Makes the batches `(x, y, w)` of an epoch, for `fit`; see `Examples.dataset`."""
+        if self._is_whole:
+            return self.examples.dataset(batch_size, epoch=epoch)
+
+        def batches() -> Iterator[Any]:
+            of_epoch = itertools.takewhile(
+                lambda block: block.place.epoch == epoch, _ahead(self._read(Place(epoch)))
+            )
+            for block in of_epoch:
+                yield from block.dataset(batch_size)
+
+        spec = self.examples.dataset(batch_size).element_spec
+        return tf.data.Dataset.from_generator(batches, output_signature=spec)
+
+
+def first_block(examples: Examples, name: str) -> ExampleBlock:
+    """Returns the examples of the first epoch. For held-out text, only this epoch is used.
+
+    Raises:
+        InputError: if the text is too short.
+    """
+    try:
+        example_index = examples.example_index(0)
+    except InputError as error:
+        raise InputError(f"The {name} text is not enough. {error}") from None
+    if not len(example_index):
+        raise InputError(
+            f"The {name} text is too short for an example; give more text, or hold out another "
+            "ratio (data.validation_ratio, 0 for no held-out text) or other files "
+            "(data.validation)."
+        )
+    return ExampleBlock(examples, example_index)
+
+
+def _next_place(block: Block, place: Place, examples: int) -> Place:
+    """Returns the place after a block that begins at `place` and has this number of examples."""
+    if block.next_start is None:
+        return Place(epoch=place.epoch + 1)
+    number = place.first_number + examples
+    return Place(epoch=place.epoch, first_number=number, **block.next_start._asdict())
+
+
+def _ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Yields items. While an item is in use, a thread computes the next item."""
+    with ThreadPoolExecutor(1, "keras_bert_blocks") as thread:
+        pending = thread.submit(next, items)
+        while True:
+            item = pending.result()
+            pending = thread.submit(next, items)
+            yield item
+            del item
