@@ -130,6 +130,8 @@ class TextSource:
         self._tokenizer = tokenizer
         self._max_sentence_tokens = max_sentence_tokens
         self._block_tokens = block_tokens
+        # A block ends with a batch, so a batch must be a small part of a block.
+        self._lines_per_batch = max(1, min(LINES_PER_BATCH, block_tokens // 64))
         self._seed = seed
 
     @property
@@ -153,7 +155,7 @@ class TextSource:
                 for text in read_document_lines(self._files[order[number]], start=line):
                     batch.append(text)
                     line += 1
-                    if len(batch) == LINES_PER_BATCH:
+                    if len(batch) == self._lines_per_batch:
                         ends.append((number, line))
                         yield batch
                         batch = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import logging
@@ -201,11 +202,11 @@ class ExampleStream:
             return self.examples.dataset(batch_size, epoch=epoch)
 
         def batches() -> Iterator[Any]:
-            of_epoch = itertools.takewhile(
-                lambda block: block.place.epoch == epoch, _ahead(self._read(Place(epoch)))
-            )
-            for block in of_epoch:
-                yield from block.dataset(batch_size)
+            with contextlib.closing(self.blocks(Place(epoch))) as blocks:
+                for block in blocks:
+                    yield from block.dataset(batch_size)
+                    if block.next_place.epoch > epoch:
+                        return
 
         spec = self.examples.dataset(batch_size).element_spec
         return tf.data.Dataset.from_generator(batches, output_signature=spec)

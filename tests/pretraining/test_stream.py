@@ -1,0 +1,288 @@
+"""A corpus that is larger than the memory for it is read in blocks."""
+
+import dataclasses
+import itertools
+import json
+import random
+import shutil
+import signal
+from collections import Counter
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_bert as kb
+from keras_bert.pretraining.data.sources import BEGIN, Block, BlockStart, open_source
+from keras_bert.pretraining.data.stream import Place
+from keras_bert.pretraining.data.tokenization import tokenize
+from keras_bert.pretraining.training import inputs
+from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
+from keras_bert.pretraining.training.trainer import pretrain
+from keras_bert.text.wordpiece.tokenizer import WordPiece
+from tests.marks import others_slow
+from tests.pretraining import processes
+from tests.pretraining.run import assert_same_run, config
+from tests.pretraining.text import VOCABULARY, open_corpus
+
+BLOCK = 400
+"""Tokens in a block: the corpora below have 5 to 8 blocks."""
+MEMORY = BLOCK * inputs.BYTES_PER_TOKEN / inputs.GIGABYTE
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return WordPiece(VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def corpora(text_files, tokenizer, tmp_path_factory):
+    """The same text as one file, as several files, and as records of many shards."""
+    folder = tmp_path_factory.mktemp("corpora")
+    documents = (text_files / "corpus.txt").read_text().split("\n\n")
+    for number in range(4):
+        (folder / f"{number}.txt").write_text("\n\n".join(documents[10 * number :][:10]) + "\n")
+    files = [str(folder / f"{number}.txt") for number in range(4)]
+    records = folder / "records"
+    tokenize(files, tokenizer, records, workers=1, shard_size=500, progress=False)
+    return {"text": files, "one file": [str(text_files / "corpus.txt")], "records": [str(records)]}
+
+
+def blocks_of(names, tokenizer, epoch=0, start=BEGIN, block_tokens=BLOCK):
+    return [*open_source(names, tokenizer, block_tokens=block_tokens).blocks(epoch, start)]
+
+
+@pytest.mark.parametrize("kind", ["text", "one file", "records"])
+def test_blocks_are_parts_of_the_text(corpora, tokenizer, kind):
+    whole = open_corpus(corpora[kind], tokenizer)
+    blocks = blocks_of(corpora[kind], tokenizer)
+    assert len(blocks) >= 5
+    assert [block.start.block for block in blocks] == [*range(len(blocks))]
+    parts = [np.asarray(block.corpus.tokens) for block in blocks]
+    assert max(map(len, parts)) < 2 * BLOCK
+    if kind == "records":  # in a random order
+        lines = Counter(line for block in blocks for line in lines_of(block.corpus))
+        assert lines == Counter(lines_of(whole))
+    else:
+        np.testing.assert_array_equal(np.concatenate(parts), whole.tokens)
+        assert sum(block.corpus.num_sentences for block in blocks) == whole.num_sentences
+    for number, block in enumerate(blocks[:-1]):
+        later = blocks_of(corpora[kind], tokenizer, start=block.next_start)
+        for one, other in zip(later, blocks[number + 1 :], strict=True):
+            assert one.start == other.start
+            np.testing.assert_array_equal(one.corpus.tokens, other.corpus.tokens)
+    assert blocks[-1].next_start is None
+
+
+def lines_of(corpus):
+    splits = corpus.sentence_splits
+    tokens = np.asarray(corpus.tokens)
+    return [tokens[a:b].tobytes() for a, b in itertools.pairwise(splits)]
+
+
+@pytest.mark.parametrize("kind", ["text", "records"])
+def test_later_epochs_read_in_another_order(corpora, tokenizer, kind):
+    def order(epoch):
+        blocks = blocks_of(corpora[kind], tokenizer, epoch)
+        return tuple(block.corpus.tokens[np.arange(9)].tobytes() for block in blocks)
+
+    assert len({order(epoch) for epoch in range(3)}) == 3
+    assert order(2) == order(2)
+
+
+def test_records_that_are_not_neighbors_do_not_share_a_document(tmp_path, tokenizer):
+    """Every line is a shard, and all lines are one document."""
+    lines = [f"sun {word} moon." for word in ("rises", "falls", "sings", "sleeps") * 8]
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    options = {"workers": 1, "shard_size": 1, "progress": False}
+    tokenize(tmp_path / "text.txt", tokenizer, tmp_path / "records", **options)
+    source = open_source([tmp_path / "records"], tokenizer, block_tokens=16)
+    counts = {block.corpus.num_documents for block in source.blocks(0, BEGIN)}
+    assert max(counts) > 1  # of four shards, some are not neighbors
+    assert open_corpus([tmp_path / "records"], tokenizer).num_documents == 1
+
+
+def test_held_out_documents_do_not_depend_on_the_block(corpora, tokenizer):
+    whole = open_corpus(corpora["text"], tokenizer)
+    _, held_out = whole.split_by_content(0.3)
+    assert 0.1 < held_out.num_documents / whole.num_documents < 0.5
+    # Blocks that end with documents, so that no document is cut.
+    parts = [open_corpus([name], tokenizer).split_by_content(0.3) for name in corpora["text"]]
+    found = Counter(line for _, part in parts for line in lines_of(part))
+    assert found == Counter(lines_of(held_out))
+    kept = Counter(line for part, _ in parts for line in lines_of(part))
+    assert kept + found == Counter(lines_of(whole))
+
+
+def test_the_ratio_of_documents_to_hold_out_is_kept(tmp_path, tokenizer):
+    rng = np.random.default_rng(0)
+    words = ["sun", "moon", "sea", "wind", "tree", "bird"]
+    documents = [" ".join(rng.choice(words, rng.integers(20, 40))) for _ in range(4000)]
+    (tmp_path / "text.txt").write_text("\n\n".join(documents))
+    _, held_out = open_corpus([tmp_path / "text.txt"], tokenizer).split_by_content(0.1)
+    assert held_out.num_documents / 4000 == pytest.approx(0.1, abs=0.02)
+
+
+RUNS = {"mlm": {"objective": "mlm"}, "packed": {"objective": "mlm", "packed": True}, "pairs": {}}
+
+
+def stream_of(text_files, corpora, kind, tmp_path, **options):
+    defaults = {"corpus": corpora[kind], "memory": MEMORY, "validation_ratio": 0}
+    run = config(text_files, tmp_path / "run", **defaults | options)
+    return make_examples(run, make_preprocessor(run))[0]
+
+
+def batches(block, start=0):
+    rows = [tf.nest.map_structure(np.array, b) for b in block.dataset(4, start=start)]
+    return [x["token_ids"] for x, *_ in rows], [x["masked_positions"] for x, *_ in rows]
+
+
+@pytest.mark.parametrize("options", RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize("kind", ["text", "records"])
+def test_a_stream_continues_at_any_block(text_files, corpora, tmp_path, kind, options):
+    stream = stream_of(text_files, corpora, kind, tmp_path, **options)
+    taken, blocks = [], stream.blocks(Place())
+    for block in blocks:
+        taken.append((block.place, len(block), *batches(block), block.next_place))
+        if block.place.epoch == 2:
+            break
+    blocks.close()
+    epochs = [place.epoch for place, *_ in taken]
+    assert epochs.count(0) == epochs.count(1) >= 5
+    number = 0
+    for place, count, *_ in taken:
+        number = number if place.block else 0
+        assert place.first_number == number
+        number += count
+    for before, after in itertools.pairwise(taken):
+        assert before[-1] == after[0]
+    for place, _, rows, masks, _ in random.sample(taken, 3):
+        again = stream_of(text_files, corpora, kind, tmp_path, **options)
+        later = again.blocks(place)
+        block = next(later)
+        assert block.place == place
+        np.testing.assert_array_equal(np.concatenate(batches(block)[0]), np.concatenate(rows))
+        np.testing.assert_array_equal(np.concatenate(batches(block)[1]), np.concatenate(masks))
+        later.close()
+
+
+@pytest.mark.parametrize("kind", ["text", "records"])
+def test_every_token_comes_once(text_files, corpora, tokenizer, tmp_path, kind):
+    stream = stream_of(text_files, corpora, kind, tmp_path, objective="mlm")
+    found = Counter()
+    for x, y, w in stream.dataset(8, epoch=1).as_numpy_iterator():
+        tokens = x["token_ids"].copy()
+        for row in range(8):
+            chosen = w[row] > 0
+            tokens[row, x["masked_positions"][row][chosen]] = y[row][chosen]
+            if chosen.any():
+                found.update(tokens[row][x["padding_mask"][row] > 0].tolist())
+    for token in (VOCABULARY.cls_id, VOCABULARY.separator_id):
+        del found[token]
+    tokens = np.asarray(open_corpus(corpora[kind], tokenizer).tokens)
+    assert found == Counter(tokens.tolist())
+
+
+def test_pairs_in_blocks_are_half_random(tmp_path, text_files, tokenizer):
+    rng = np.random.default_rng(1)
+    words = ["sun", "moon", "sea", "wind", "tree", "bird"]
+    texts = [
+        "\n".join(" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(20))
+        for _ in range(800)
+    ]
+    (tmp_path / "text.txt").write_text("\n\n".join(texts))
+    corpora = {"text": [str(tmp_path / "text.txt")]}
+    memory = 10_000 * inputs.BYTES_PER_TOKEN / inputs.GIGABYTE
+    stream = stream_of(text_files, corpora, "text", tmp_path, memory=memory)
+    labels = []
+    for _, y, w in stream.dataset(64).as_numpy_iterator():
+        labels += y["nsp_logits"][w["nsp_logits"] > 0].tolist()
+    assert len(labels) > 3000
+    assert np.mean(labels) == pytest.approx(0.5, abs=0.04)
+
+
+def test_a_block_that_is_too_short_for_pairs_is_left_out(
+    text_files, corpora, tokenizer, tmp_path, monkeypatch, caplog
+):
+    """The end of the text may be one document."""
+    (tmp_path / "short.txt").write_text("sun rises.\n")
+    parts = [open_corpus(names, tokenizer) for names in (corpora["text"], [tmp_path / "short.txt"])]
+
+    blocks = [Block(BEGIN, parts[0], BlockStart(1)), Block(BlockStart(1), parts[1], None)]
+
+    class TwoBlocks:
+        checksum = 1
+
+        def num_tokens(self):
+            return None
+
+        def blocks(self, epoch, start=BEGIN):
+            yield from blocks[start.block :]
+
+    monkeypatch.setattr(inputs, "open_source", lambda *_, **__: TwoBlocks())
+    stream = stream_of(text_files, corpora, "text", tmp_path)
+    read = stream.blocks(Place())
+    assert [next(read).place for _ in range(3)] == [Place(), Place(epoch=1), Place(epoch=2)]
+    read.close()
+    assert "Leaving out 3 tokens at the end of the text. There is only one document" in caplog.text
+
+
+def run_of(text_files, corpora, kind, output, **options):
+    defaults = {"corpus": corpora[kind], "memory": MEMORY, "batch_size": 8, "steps": 40}
+    defaults |= {"validation": [str(text_files / "corpus.txt")]}
+    return config(text_files, output, **defaults | options)
+
+
+@pytest.fixture(scope="module", params=["text", "records"])
+def finished(request, text_files, corpora, tmp_path_factory):
+    """A run through several blocks and epochs."""
+    output = tmp_path_factory.mktemp("runs") / "whole"
+    return (
+        request.param,
+        output,
+        pretrain(run_of(text_files, corpora, request.param, output), progress=False),
+    )
+
+
+def test_a_run_in_blocks_learns(finished, text_files, corpora):
+    kind, output, results = finished
+    assert results["finished"]
+    assert results["after"]["mlm_loss"] < results["before"]["mlm_loss"]
+    progress = json.loads((output / "checkpoints/step-00000040/progress.json").read_text())
+    assert progress["epoch"] >= 1
+    assert (results["examples_per_epoch"] is None) == (kind == "text")
+
+
+@pytest.mark.parametrize("turn", others_slow(range(5)))
+def test_a_run_in_blocks_is_killed_and_continued(finished, text_files, corpora, tmp_path, turn):
+    kind, output, _ = finished
+    run = run_of(text_files, corpora, kind, tmp_path / "run")
+    fate = ("after", random.randrange(1, 40), 0, signal.SIGKILL)
+    assert processes.launch(run, {0: fate}) == [processes.KILLED], fate
+    assert pretrain(run, progress=False)["finished"]
+    assert_same_run(tmp_path / "run", output)
+
+
+def test_epochs_of_records_are_estimated_and_of_text_refused(text_files, corpora, tmp_path):
+    options = {"steps": None, "epochs": 1.0, "objective": "mlm"}
+    run = run_of(text_files, corpora, "records", tmp_path / "records", **options)
+    results = pretrain(run, progress=False)
+    exact = stream_of(text_files, corpora, "records", tmp_path, memory=1.0, objective="mlm")
+    exact = exact.examples_per_epoch
+    assert results["examples_per_epoch"] == pytest.approx(exact, rel=0.2)
+    run = run_of(text_files, corpora, "text", tmp_path / "text", **options)
+    with pytest.raises(kb.InputError, match=r"schedule.epochs needs the length .* data.memory"):
+        pretrain(run, progress=False)
+
+
+def test_changed_text_is_refused(text_files, corpora, tmp_path):
+    corpora = {"text": [shutil.copy(name, tmp_path) for name in corpora["text"]]}
+    pretrain(run_of(text_files, corpora, "text", tmp_path / "run", steps=1), progress=False)
+    with open(corpora["text"][3], "a") as file:
+        file.write("\n\nsun rises.\n")
+    with pytest.raises(kb.InputError, match="text or the vocabulary has changed"):
+        pretrain(run_of(text_files, corpora, "text", tmp_path / "run", steps=2), progress=False)
+
+
+def test_a_block_start_is_what_checkpoints_store():
+    assert set(BlockStart._fields) < {field.name for field in dataclasses.fields(Place)}
