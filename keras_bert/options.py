@@ -42,6 +42,10 @@ Count = Annotated[int, pydantic.Field(ge=1, le=LARGEST)]
 OptionalCount = Annotated[int | None, pydantic.Field(ge=1, le=LARGEST)]
 Number = Annotated[float, pydantic.BeforeValidator(_to_number)]
 OptionalNumber = Annotated[float | None, pydantic.BeforeValidator(_to_number)]
+Numbers = Annotated[
+    tuple[Number, ...],
+    pydantic.BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
 Names = Annotated[tuple[str, ...], pydantic.BeforeValidator(_to_names)]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from keras_bert.options import Count, Names, Number, OptionalCount, OptionalNumber, Options
+from keras_bert.options import Count, Names, Number, Numbers, OptionalCount, OptionalNumber, Options
 
 MAY_CHANGE = "may change"
 """Marks an option that may be changed when a run continues."""
@@ -21,6 +21,19 @@ class DataOptions(Options):
         min_length=1,
         description="Text files, as names or globs, with one sentence or paragraph in each line "
         "and a blank line after each document. Or directories that `keras-bert tokenize` wrote.",
+    )
+    weights: Numbers = Field(
+        default=(),
+        description="Ratio of tokens from each name in `data.corpus`, such as [0.7, 0.3]. When a "
+        "name ends, it is read again, so the run has no epochs. By default, the names are one "
+        "corpus.",
+    )
+    temperature: OptionalNumber = Field(
+        default=None,
+        gt=0,
+        description="Mixes the names in `data.corpus` by weights that are their sizes to the power "
+        "of 1 / temperature. 1 means in proportion to the sizes; higher values take more from "
+        "small sources.",
     )
     vocabulary: str | None = Field(
         default=None,

@@ -221,6 +221,18 @@ def _check_start(config: PretrainingConfig) -> None:
 
 def _check_data(config: PretrainingConfig) -> None:
     data, objective = config.data, OBJECTIVES[config.objective.name]
+    if data.weights and data.temperature:
+        raise InputError("Give either data.weights or data.temperature, not both.")
+    if data.weights and (len(data.weights) != len(data.corpus) or min(data.weights) <= 0):
+        raise InputError(
+            f"data.weights is {list(data.weights)}, but must have a number above 0 for each of the "
+            f"{len(data.corpus)} names in data.corpus."
+        )
+    if (data.weights or data.temperature) and config.schedule.epochs:
+        raise InputError(
+            "A mixture of corpora has no epochs, because each is read again when it ends; give "
+            "schedule.steps in place of schedule.epochs."
+        )
     if objective.pairs and data.across_documents:
         raise InputError(
             f"The objective {config.objective.name!r} compares two texts, so its sequences cannot "

@@ -286,3 +286,73 @@ def test_changed_text_is_refused(text_files, corpora, tmp_path):
 
 def test_a_block_start_is_what_checkpoints_store():
     assert set(BlockStart._fields) < {field.name for field in dataclasses.fields(Place)}
+
+
+@pytest.fixture(scope="module")
+def two_corpora(tmp_path_factory, tokenizer):
+    """A corpus of suns as text, and a smaller corpus of moons as records."""
+    folder, rng = tmp_path_factory.mktemp("two"), np.random.default_rng(0)
+    for word, documents in (("sun", 120), ("moon", 40)):
+        lines = [" ".join([word] * n) for n in rng.integers(3, 12, 5 * documents)]
+        text = "\n\n".join("\n".join(lines[i : i + 5]) for i in range(0, len(lines), 5))
+        (folder / f"{word}.txt").write_text(text)
+    options = {"workers": 1, "shard_size": 300, "progress": False}
+    tokenize(folder / "moon.txt", tokenizer, folder / "moon", **options)
+    return {"mixture": [str(folder / "sun.txt"), str(folder / "moon")]}
+
+
+def mixture(text_files, two_corpora, tmp_path, **options):
+    options = {"objective": "mlm", "memory": 2 * MEMORY} | options
+    return stream_of(text_files, two_corpora, "mixture", tmp_path, **options)
+
+
+def tokens_of(block):
+    tokens = np.asarray(block.examples.corpus.tokens)
+    return [int((tokens == VOCABULARY.id_of(word)).sum()) for word in ("sun", "moon")]
+
+
+@pytest.mark.parametrize("options", [{"weights": [0.7, 0.3]}, {"temperature": 2.0}])
+def test_a_mixture_has_the_ratio_of_its_weights(
+    text_files, two_corpora, tmp_path, tokenizer, options
+):
+    blocks = mixture(text_files, two_corpora, tmp_path, **options).blocks(Place())
+    counts = np.array([tokens_of(block) for block in itertools.islice(blocks, 12)])
+    blocks.close()
+    sizes = [open_source([name], tokenizer).num_bytes() for name in two_corpora["mixture"]]
+    expected = 0.7 if "weights" in options else 1 / (1 + (sizes[1] / sizes[0]) ** 0.5)
+    suns, moons = counts.sum(0)
+    assert suns / (suns + moons) == pytest.approx(expected, abs=0.02)
+    assert (counts > 0).all()  # each block has both
+    whole = (len(open_corpus([name], tokenizer).tokens) for name in two_corpora["mixture"])
+    assert (counts.sum(0) > [*whole]).all()  # both were read more than once
+
+
+def test_a_mixture_continues_at_any_block(text_files, two_corpora, tmp_path):
+    options = {"weights": [0.7, 0.3]}
+    stream = mixture(text_files, two_corpora, tmp_path, **options)
+    taken, blocks = [], stream.blocks(Place())
+    for block in itertools.islice(blocks, 9):
+        taken.append((block.place, *batches(block), block.next_place))
+    blocks.close()
+    for place, rows, masks, next_place in random.sample(taken, 4):
+        stored = json.loads(json.dumps(dataclasses.asdict(place)))
+        later = mixture(text_files, two_corpora, tmp_path, **options).blocks(Place(**stored))
+        block = next(later)
+        np.testing.assert_array_equal(np.concatenate(batches(block)[0]), np.concatenate(rows))
+        np.testing.assert_array_equal(np.concatenate(batches(block)[1]), np.concatenate(masks))
+        assert block.next_place == next_place
+        later.close()
+    other = mixture(text_files, two_corpora, tmp_path, **options, seed=1).blocks(Place())
+    assert not np.array_equal(batches(next(other))[0][0], taken[0][1][0])
+    other.close()
+
+
+def test_weights_that_do_not_fit_are_refused(text_files, two_corpora, tmp_path):
+    for options, message in (
+        ({"weights": [0.7]}, r"data.weights is \[0.7\], but must have a number above 0"),
+        ({"weights": [0.7, 0.0]}, "must have a number above 0 for each of the 2 names"),
+        ({"weights": [0.7, 0.3], "temperature": 2.0}, "not both"),
+        ({"weights": [1, 2], "steps": None, "epochs": 1.0}, "has no epochs"),
+    ):
+        with pytest.raises(kb.InputError, match=message):
+            mixture(text_files, two_corpora, tmp_path, **options)

@@ -176,6 +176,18 @@ class TokenizedCorpus:
         held_out = held_out[self.document_of_sentence]
         return self._select(~held_out), self._select(held_out)
 
+    @classmethod
+    def joined(cls, parts: Sequence[TokenizedCorpus]) -> TokenizedCorpus:
+        """Joins corpora of the same tokenizer in memory."""
+        lengths = [np.diff(part.sentence_splits) for part in parts]
+        sizes = [np.diff(part.document_splits) for part in parts]
+        return dataclasses.replace(
+            parts[0],
+            tokens=np.concatenate([np.asarray(part.tokens) for part in parts]),
+            sentence_splits=splits_of(np.concatenate(lengths)),
+            document_splits=splits_of(np.concatenate(sizes)),
+        )
+
     def _select(self, sentences: np.ndarray) -> TokenizedCorpus:
         """Returns a corpus of the selected sentences, `[S]` bool, without empty documents."""
         lengths = np.diff(self.sentence_splits)

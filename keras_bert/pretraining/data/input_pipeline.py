@@ -82,7 +82,8 @@ class Examples:
         if self.data_service and not isinstance(self.corpus.tokens, MappedTokens):
             raise InputError(
                 "data_service needs a corpus in files: corpus must be a directory that keras-bert "
-                "tokenize wrote, and across_documents must be false, because it adds separators."
+                "tokenize wrote, not a mixture, and across_documents must be false, because it "
+                "adds separators."
             )
 
     def example_index(self, epoch: int, block: int = 0) -> AnyExampleIndex:

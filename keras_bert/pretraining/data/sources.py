@@ -6,6 +6,7 @@ memory does not grow with the corpus. A corpus that fits into one block is read 
 
 from __future__ import annotations
 
+import itertools
 import os
 import zlib
 from collections import deque
@@ -37,11 +38,13 @@ class BlockStart(NamedTuple):
         block: number of the block in the epoch.
         file: for text, index of the block's first file in the order of the epoch.
         line: for text, number of lines of this file that belong to earlier blocks.
+        parts: for a mixture, `MixtureStart` of each source.
     """
 
     block: int = 0
     file: int = 0
     line: int = 0
+    parts: tuple[tuple[int, ...], ...] = ()
 
 
 BEGIN = BlockStart()
@@ -80,6 +83,9 @@ class Source(Protocol):
     def num_tokens(self) -> int | None:
         """Number of tokens in the corpus, or None if it is not known before the end."""
 
+    def num_bytes(self) -> int:
+        """Size of the text or of its tokens in bytes."""
+
 
 def open_source(
     names: Sequence[str | os.PathLike[str]],
@@ -88,6 +94,8 @@ def open_source(
     max_sentence_tokens: int = 64,
     block_tokens: int = 2**26,
     seed: int = 0,
+    weights: Sequence[float] = (),
+    temperature: float | None = None,
 ) -> Source:
     """Opens text files or directories of records.
 
@@ -97,10 +105,25 @@ def open_source(
         max_sentence_tokens: see `TokenizedCorpus.from_lines`.
         block_tokens: approximate number of tokens in a block.
         seed: seed of the order of files or shards in each epoch.
+        weights: ratio of tokens from each name, to mix them. By default, the names are one corpus.
+        temperature: mixes the names by their sizes to the power of 1 / temperature.
 
     Raises:
         InputError: if there are both text and records, or a file or directory cannot be used.
     """
+    if weights or temperature:
+        parts = [
+            open_source(
+                [name],
+                tokenizer,
+                max_sentence_tokens=max_sentence_tokens,
+                block_tokens=max(1, block_tokens // (2 * len(names))),
+                seed=seed,
+            )
+            for name in names
+        ]
+        weights = weights or [part.num_bytes() ** (1 / (temperature or 1)) for part in parts]
+        return MixedSource(parts, weights, block_tokens)
     directories = [Path(name) for name in names if (Path(name) / SOURCE).is_file()]
     if directories and len(directories) < len(names):
         raise InputError(
@@ -142,6 +165,10 @@ class TextSource:
     def num_tokens(self) -> int | None:
         """Returns None: the text has not been read."""
         return None
+
+    def num_bytes(self) -> int:
+        """Returns the size of the files."""
+        return sum(file.stat().st_size for file in self._files)
 
     def blocks(self, epoch: int, start: BlockStart = BEGIN) -> Iterator[Block]:
         """Yields the blocks of an epoch from `start` on."""
@@ -215,6 +242,10 @@ class RecordSource:
         """Returns the number of tokens in all shards."""
         return sum(shard.tokens for shard in self._shards)
 
+    def num_bytes(self) -> int:
+        """Returns the size of the shards."""
+        return sum(shard.size for shard in self._shards)
+
     def blocks(self, epoch: int, start: BlockStart = BEGIN) -> Iterator[Block]:
         """Yields the blocks of an epoch from `start` on."""
         order = np.arange(len(self._shards))
@@ -240,6 +271,81 @@ class RecordSource:
             self._tokenizer,
             max_sentence_tokens=self._max_sentence_tokens,
         )
+
+
+class MixtureStart(NamedTuple):
+    """Start of the part of a source in a block of a mixture.
+
+    Attributes:
+        tokens: number of tokens that earlier blocks took from the source.
+        epoch: number of the source's epoch.
+        block: see `BlockStart`, as `file` and `line`.
+    """
+
+    tokens: int = 0
+    epoch: int = 0
+    block: int = 0
+    file: int = 0
+    line: int = 0
+
+
+class MixedSource:
+    """Mixture of sources. Each source is read again when it ends, so the mixture has one epoch.
+
+    A block has text of all sources. From the first block on, the number of tokens of a source is
+    its weight's ratio of all tokens, except for the last part that was read.
+
+    Args:
+        sources: sources, whose blocks are much smaller than `block_tokens`.
+        weights: weight of each source.
+        block_tokens: approximate number of tokens in a block.
+    """
+
+    def __init__(self, sources: Sequence[Source], weights: Sequence[float], block_tokens: int):
+        self._sources = sources
+        self._block_sizes = [weight / sum(weights) * block_tokens for weight in weights]
+
+    @property
+    def checksum(self) -> int:
+        """Checksum of the sources."""
+        return zlib.crc32(np.array([source.checksum for source in self._sources]).data)
+
+    def num_tokens(self) -> int | None:
+        """Returns None: the mixture has no end."""
+        return None
+
+    def num_bytes(self) -> int:
+        """Returns the size of all sources."""
+        return sum(source.num_bytes() for source in self._sources)
+
+    def blocks(self, epoch: int, start: BlockStart = BEGIN) -> Iterator[Block]:
+        """Yields the blocks from `start` on, without end."""
+        first = MixtureStart()
+        places = [MixtureStart(*p) for p in start.parts] or [first for _ in self._sources]
+        readers = [_endless(*each) for each in zip(self._sources, places, strict=True)]
+        for number in itertools.count(start.block):
+            parts, begins = [], tuple(places)
+            for index, size in enumerate(self._block_sizes):
+                while places[index].tokens < (number + 1) * size:
+                    part, places[index] = next(readers[index])
+                    parts.append(part)
+            if parts:
+                next_start = BlockStart(number + 1, parts=tuple(places))
+                begin = BlockStart(number, parts=begins if number else ())
+                yield Block(begin, TokenizedCorpus.joined(parts), next_start)
+
+
+def _endless(source: Source, place: MixtureStart) -> Iterator[tuple[TokenizedCorpus, MixtureStart]]:
+    """Yields the blocks of a source from `place` on, and the place after each of them."""
+    tokens, start = place.tokens, BlockStart(place.block, place.file, place.line)
+    for epoch in itertools.count(place.epoch):
+        for block in source.blocks(epoch, start):
+            tokens += len(block.corpus.tokens)
+            is_last = block.next_start is None
+            after = block.next_start or BEGIN
+            place = MixtureStart(tokens, epoch + is_last, after.block, after.file, after.line)
+            yield block.corpus, place
+        start = BEGIN
 
 
 def _order(count: int, seed: int, epoch: int) -> np.ndarray:

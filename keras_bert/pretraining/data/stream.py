@@ -36,6 +36,7 @@ class Place:
         block: number of the block in the epoch.
         file: see `BlockStart`.
         line: see `BlockStart`.
+        parts: see `BlockStart`.
     """
 
     epoch: int = 0
@@ -44,6 +45,7 @@ class Place:
     block: int = 0
     file: int = 0
     line: int = 0
+    parts: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -178,7 +180,7 @@ class ExampleStream:
 
     def _read(self, place: Place) -> Iterator[ExampleBlock]:
         for epoch in itertools.count(place.epoch):
-            start = BlockStart(place.block, place.file, place.line)
+            start = BlockStart(place.block, place.file, place.line, place.parts)
             for block in self._source.blocks(epoch, start):
                 place = dataclasses.replace(place, **block.start._asdict())
                 corpus = self._split(block.corpus)[0]

@@ -95,17 +95,18 @@ def make_examples(
             seed=config.seed,
         )
 
-    def source(names: Sequence[str]) -> Source:
+    def source(names: Sequence[str], **mixture: Any) -> Source:
         return open_source(
             names,
             tokenizer,
             max_sentence_tokens=max(data.sequence_length // 2, 4),  # two fit into a sequence
             block_tokens=max(1, int(data.memory * GIGABYTE) // BYTES_PER_TOKEN),
             seed=config.seed,
+            **mixture,
         )
 
     training = ExampleStream(
-        source(data.corpus),
+        source(data.corpus, weights=data.weights, temperature=data.temperature),
         partial(examples, data_service=config.devices.data_service),
         0.0 if data.validation else data.validation_ratio,
     )
