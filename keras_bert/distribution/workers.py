@@ -1,8 +1,9 @@
 """Communication between the processes of a strategy."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError, WorkerLostError, first_sentence
@@ -64,18 +65,29 @@ class Workers:
         if self._sum(number) != number * self._strategy.num_replicas_in_sync:
             raise InputError(f"The workers do not have the same {what}.")
 
+    def gather(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Returns the numbers of each worker. All workers must call this."""
+        if self.number == 1:
+            return [list(numbers)]
+        table = np.zeros([self.number, len(numbers)], np.int64)
+        table[self.index] = numbers
+        result = self._strategy.experimental_local_results(self._add(tf.constant(table)))[0]
+        return (result.numpy() // self._replicas).tolist()
+
+    @property
+    def _replicas(self) -> int:
+        """Number of replicas of a worker."""
+        return self._strategy.num_replicas_in_sync // self.number
+
     def _sum(self, number: int) -> int:
         """Sums a number over all replicas. Each replica adds the number of its worker."""
-        if self.number == 1:
-            return number * self._strategy.num_replicas_in_sync
-        result = self._add(tf.constant(number, tf.int64))
-        return int(self._strategy.experimental_local_results(result)[0])
+        return sum(of_worker[0] for of_worker in self.gather([number])) * self._replicas
 
-    def _sum_of_replicas(self, number: tf.Tensor) -> tf.Tensor:
+    def _sum_of_replicas(self, numbers: tf.Tensor) -> tf.Tensor:
         def add() -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
-            # Copy the number to this device, so that `all_reduce` knows which device to use.
-            return replica.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(number))
+            # Copy the numbers to this device, so that `all_reduce` knows which device to use.
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(numbers))
 
         return self._strategy.run(add)
 

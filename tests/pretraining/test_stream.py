@@ -6,7 +6,9 @@ import json
 import random
 import shutil
 import signal
+import threading
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -261,6 +263,79 @@ def test_a_run_in_blocks_is_killed_and_continued(finished, text_files, corpora, 
     assert processes.launch(run, {0: fate}) == [processes.KILLED], fate
     assert pretrain(run, progress=False)["finished"]
     assert_same_run(tmp_path / "run", output)
+
+
+@pytest.mark.slow
+def test_workers_read_files_of_their_own(text_files, corpora, tmp_path):
+    """Each example of the first epoch comes once, although a worker dies and all start again."""
+    whole = run_of(text_files, corpora, "text", tmp_path / "whole", strategy="multi_worker")
+    assert processes.launch(whole) == [0, 0]
+    killed = run_of(text_files, corpora, "text", tmp_path / "run", strategy="multi_worker")
+    fate = ("after", random.randrange(1, 40), 0, signal.SIGKILL)
+    assert processes.launch(killed, {1: fate})[1] == processes.KILLED, fate
+    assert processes.launch(killed) == [0, 0]
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+    counts = processes.seen(killed)
+    assert max(counts) > 0
+    assert set(counts[0].values()) == {1}
+    # Blocks are cut elsewhere if one process reads all files, so compare the tokens.
+    assert counts[0].total() > 100
+    alone = run_of(text_files, corpora, "text", tmp_path / "run", steps=50)
+    with pytest.raises(kb.InputError, match="begun with 2 workers, not 1"):
+        pretrain(alone, progress=False)
+
+
+def test_text_for_more_workers_than_files_is_refused(text_files, corpora, tmp_path):
+    run = run_of(text_files, corpora, "one file", tmp_path / "run")
+    stream, _ = make_examples(run, make_preprocessor(run), 0, 2)
+    with pytest.raises(kb.InputError, match="1 text files for 2 workers"):
+        next(stream.blocks(Place()))
+
+
+class Together:
+    """Workers in threads of one process, which exchange numbers."""
+
+    def __init__(self, number):
+        self.barrier = threading.Barrier(number)
+        self.rows = [None] * number
+
+    def of(self, index):
+        def gather(numbers):
+            self.rows[index] = list(numbers)
+            self.barrier.wait(60)
+            rows = [*self.rows]
+            self.barrier.wait(60)
+            return rows
+
+        return mock.Mock(gather=gather)
+
+
+def test_four_workers_read_disjoint_text(text_files, corpora, tokenizer, tmp_path):
+    """Their first epochs together have every line once, and they agree on the places."""
+    together, found, agreed = Together(4), [None] * 4, [None] * 4
+    options = {"memory": MEMORY / 4, "objective": "mlm"}
+    run = run_of(text_files, corpora, "text", tmp_path / "run", **options)
+
+    def work(index):
+        stream, _ = make_examples(run, make_preprocessor(run), index, 4)
+        read, lines, own = stream.blocks(Place()), [], []
+        for block in itertools.islice(read, 9):
+            block = stream.agreed(block, together.of(index))
+            own.append((block.place.parts, block.next_place.parts, len(block)))
+            if block.place.epoch == 0:
+                lines += lines_of(block.examples.corpus)
+        read.close()
+        found[index], agreed[index] = Counter(lines), own
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert agreed[0] == agreed[1] == agreed[2] == agreed[3]
+    assert sum(found, Counter()) == Counter(lines_of(open_corpus(corpora["text"], tokenizer)))
+    files = [Counter(lines_of(open_corpus([name], tokenizer))) for name in corpora["text"]]
+    assert found == files
 
 
 def test_epochs_of_records_are_estimated_and_of_text_refused(text_files, corpora, tmp_path):

@@ -104,6 +104,7 @@ class Examples:
         limit: int | None = None,
         example_index: AnyExampleIndex | None = None,
         first_number: int = 0,
+        length: int = 0,
         parts: int = 1,
         first_part: int = 0,
         local_parts: int | None = None,
@@ -121,6 +122,8 @@ class Examples:
             example_index: result of `self.example_index(epoch)`. By default, it is computed here.
             first_number: number of the first example in its epoch, if the corpus is a block of a
                 larger one. An example's number in its epoch decides its masks.
+            length: number of examples to fill up to, if other workers have more examples. The
+                weights of the added examples are 0.
             parts: number of replicas. Every batch is divided into this number of parts, in order,
                 and each element of the dataset is one part.
             first_part: index of this worker's first part.
@@ -144,7 +147,7 @@ class Examples:
         local_parts = parts if local_parts is None else local_parts
         rows = batch_size // parts
         end = min(limit or len(example_index), len(example_index))
-        batches = num_batches(end - start, batch_size)
+        batches = num_batches(max(end, length) - start, batch_size)
         # The pipeline gets captured tensors as inputs. Constants would be copied into its graph.
         columns = {name: tf.constant(column) for name, column in vars(example_index).items()}
         if isinstance(self.corpus.tokens, MappedTokens):

@@ -6,6 +6,7 @@ memory does not grow with the corpus. A corpus that fits into one block is read 
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import zlib
@@ -38,7 +39,7 @@ class BlockStart(NamedTuple):
         block: number of the block in the epoch.
         file: for text, index of the block's first file in the order of the epoch.
         line: for text, number of lines of this file that belong to earlier blocks.
-        parts: for a mixture, `MixtureStart` of each source.
+        parts: `PartStart` of each source of a mixture, or of each worker.
     """
 
     block: int = 0
@@ -203,6 +204,22 @@ class TextSource:
         if tokens or block.block == 0:
             yield Block(block, self._corpus(parts), None)
 
+    def shard(self, index: int, number: int) -> TextSource:
+        """Returns every `number`-th file, from the file `index` on.
+
+        Raises:
+            InputError: if there are fewer files.
+        """
+        if len(self._files) < number:
+            raise InputError(
+                f"There are {len(self._files)} text files for {number} workers, and the text does "
+                "not fit into data.memory; divide it into more files, or tokenize it with "
+                "keras-bert tokenize."
+            )
+        source = copy.copy(self)
+        source._files = self._files[index::number]
+        return source
+
     def _corpus(self, parts: Sequence[Lines]) -> TokenizedCorpus:
         lines = join_lines(parts)
         return TokenizedCorpus.from_lines(
@@ -273,11 +290,11 @@ class RecordSource:
         )
 
 
-class MixtureStart(NamedTuple):
-    """Start of the part of a source in a block of a mixture.
+class PartStart(NamedTuple):
+    """Start of the part of a block that one of several sources, or workers, reads.
 
     Attributes:
-        tokens: number of tokens that earlier blocks took from the source.
+        tokens: number of tokens that were read before.
         epoch: number of the source's epoch.
         block: see `BlockStart`, as `file` and `line`.
     """
@@ -320,9 +337,9 @@ class MixedSource:
 
     def blocks(self, epoch: int, start: BlockStart = BEGIN) -> Iterator[Block]:
         """Yields the blocks from `start` on, without end."""
-        first = MixtureStart()
-        places = [MixtureStart(*p) for p in start.parts] or [first for _ in self._sources]
-        readers = [_endless(*each) for each in zip(self._sources, places, strict=True)]
+        first = PartStart()
+        places = [PartStart(*p) for p in start.parts] or [first for _ in self._sources]
+        readers = [endless(*each) for each in zip(self._sources, places, strict=True)]
         for number in itertools.count(start.block):
             parts, begins = [], tuple(places)
             for index, size in enumerate(self._block_sizes):
@@ -335,15 +352,18 @@ class MixedSource:
                 yield Block(begin, TokenizedCorpus.joined(parts), next_start)
 
 
-def _endless(source: Source, place: MixtureStart) -> Iterator[tuple[TokenizedCorpus, MixtureStart]]:
-    """Yields the blocks of a source from `place` on, and the place after each of them."""
+def endless(source: Source, place: PartStart) -> Iterator[tuple[TokenizedCorpus, PartStart]]:
+    """Yields the blocks of a source from `place` on, epoch after epoch.
+
+    Yields also the place after each block.
+    """
     tokens, start = place.tokens, BlockStart(place.block, place.file, place.line)
     for epoch in itertools.count(place.epoch):
         for block in source.blocks(epoch, start):
             tokens += len(block.corpus.tokens)
             is_last = block.next_start is None
             after = block.next_start or BEGIN
-            place = MixtureStart(tokens, epoch + is_last, after.block, after.file, after.line)
+            place = PartStart(tokens, epoch + is_last, after.block, after.file, after.line)
             yield block.corpus, place
         start = BEGIN
 

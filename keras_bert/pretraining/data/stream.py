@@ -14,11 +14,19 @@ from typing import Any, TypeVar
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.distribution.workers import Workers
 from keras_bert.errors import InputError
 from keras_bert.pretraining.data.corpus import TokenizedCorpus
 from keras_bert.pretraining.data.example_index import AnyExampleIndex
 from keras_bert.pretraining.data.input_pipeline import Examples
-from keras_bert.pretraining.data.sources import Block, BlockStart, Source
+from keras_bert.pretraining.data.sources import (
+    Block,
+    BlockStart,
+    PartStart,
+    Source,
+    TextSource,
+    endless,
+)
 
 Item = TypeVar("Item")
 
@@ -57,15 +65,22 @@ class ExampleBlock:
         example_index: index of the examples.
         place: place of the block's first example.
         next_place: place of the first example after the block.
+        first_number: number of the block's first example, which decides masks.
+        workers: number of workers that have blocks of their own. With 1, all workers have this
+            block, and each makes its part of every batch.
+        length: number of examples of all workers, if they have blocks of their own.
     """
 
     examples: Examples
     example_index: AnyExampleIndex
     place: Place = Place()
     next_place: Place = Place(epoch=1)
+    first_number: int = 0
+    workers: int = 1
+    length: int = 0
 
     def __len__(self) -> int:
-        return len(self.example_index)
+        return self.length or len(self.example_index)
 
     def dataset(self, batch_size: int, **options: Any) -> tf.data.Dataset:
         """Makes batches; see `Examples.dataset`."""
@@ -73,7 +88,8 @@ class ExampleBlock:
             batch_size,
             epoch=self.place.epoch,
             example_index=self.example_index,
-            first_number=self.place.first_number,
+            first_number=self.first_number,
+            length=self.length // self.workers,
             **options,
         )
 
@@ -97,12 +113,13 @@ class ExampleBlock:
 
         def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
             local = replicas // context.num_input_pipelines
+            shared = self.workers == 1
             return self.dataset(
-                batch_size,
-                start=start,
+                batch_size // self.workers,
+                start=start // self.workers,
                 limit=limit,
-                parts=replicas,
-                first_part=context.input_pipeline_id * local,
+                parts=replicas if shared else local,
+                first_part=context.input_pipeline_id * local if shared else 0,
                 local_parts=local,
             )
 
@@ -120,6 +137,9 @@ class ExampleStream:
         held_out_ratio: ratio of the text to hold out. From a corpus of one block, this holds out
             every n-th document or the end of each document. From a larger corpus, it holds out
             documents by their content, and `held_out` has only those of the first block.
+        worker: index of this worker.
+        num_workers: number of workers. If there are several blocks of text, each worker reads its
+            own files and makes blocks of its own.
 
     Attributes:
         held_out: held-out text, or None if `held_out_ratio` is 0.
@@ -136,12 +156,16 @@ class ExampleStream:
         source: Source,
         make_examples: Callable[[TokenizedCorpus], Examples],
         held_out_ratio: float = 0.0,
+        worker: int = 0,
+        num_workers: int = 1,
     ):
         self._source = source
         self._make_examples = make_examples
         self._ratio = held_out_ratio
         block = next(iter(source.blocks(0)))
         self._is_whole = block.is_whole
+        self._worker = worker
+        self._num_workers = num_workers if self._is_text_in_blocks() else 1
         corpus, self.held_out = self._split(block.corpus)
         self.examples = make_examples(corpus)
         first = first_block(self.examples, "training")
@@ -172,31 +196,89 @@ class ExampleStream:
                 index = first.example_index if epoch == 0 else self.examples.example_index(epoch)
                 yield ExampleBlock(self.examples, index, Place(epoch), Place(epoch + 1))
         self._first = None  # so that its memory can be used again
+        if self._is_text_in_blocks():
+            self._check_workers(place)
+        if self._num_workers > 1:
+            first = None
+            yield from _ahead(self._read_shard(place))
         if first and (place.epoch, place.block) == (0, 0):
             place = first.next_place
             yield first
         first = None
         yield from _ahead(self._read(place))
 
+    def _is_text_in_blocks(self) -> bool:
+        return isinstance(self._source, TextSource) and not self._is_whole
+
+    def _check_workers(self, place: Place) -> None:
+        earlier = len(place.parts) or 1
+        if place != Place() and earlier != self._num_workers:
+            raise InputError(
+                f"The run was begun with {earlier} workers, not {self._num_workers}, and each "
+                "worker reads its own text files; start as many workers as before, or begin "
+                "another run on records of keras-bert tokenize, which any number can read."
+            )
+
     def _read(self, place: Place) -> Iterator[ExampleBlock]:
         for epoch in itertools.count(place.epoch):
             start = BlockStart(place.block, place.file, place.line, place.parts)
             for block in self._source.blocks(epoch, start):
                 place = dataclasses.replace(place, **block.start._asdict())
-                corpus = self._split(block.corpus)[0]
-                try:
-                    examples = self._make_examples(corpus)
-                    index = examples.example_index(epoch, place.block)
-                except InputError as error:  # the end of the text may be one short document
-                    logger.warning(
-                        "Leaving out %d tokens at the end of the text. %s",
-                        *(len(corpus.tokens), error),
-                    )
-                    continue
-                next_place = _next_place(block, place, len(index))
-                yield ExampleBlock(examples, index, place, next_place)
-                place = next_place
+                if planned := self._plan(block.corpus, epoch, place.block):
+                    next_place = _next_place(block, place, len(planned[1]))
+                    yield ExampleBlock(*planned, place, next_place, place.first_number)
+                    place = next_place
             place = Place(epoch=epoch + 1)
+
+    def _read_shard(self, place: Place) -> Iterator[ExampleBlock]:
+        """Yields the blocks of this worker. The places have only its own part."""
+        worker, workers = self._worker, self._num_workers
+        assert isinstance(self._source, TextSource)
+        start, number = PartStart(*place.parts[worker] if place.parts else ()), place.block
+        for corpus, after in endless(self._source.shard(worker, workers), start):
+            if planned := self._plan(corpus, start.epoch, number * workers + worker):
+                yield ExampleBlock(
+                    *planned,
+                    Place(epoch=start.epoch, block=number, parts=(start,)),
+                    Place(epoch=after.epoch, block=number + 1, parts=(after,)),
+                    # A block has fewer examples than tokens, so no number comes twice.
+                    first_number=start.tokens + worker * (2**32 // workers),
+                    workers=workers,
+                )
+                number += 1
+            start = after
+
+    def _plan(
+        self, corpus: TokenizedCorpus, epoch: int, block: int
+    ) -> tuple[Examples, AnyExampleIndex] | None:
+        """Makes the examples of a block, or None if the text is too short for an example."""
+        corpus = self._split(corpus)[0]
+        try:
+            examples = self._make_examples(corpus)
+            index = examples.example_index(epoch, block)
+        except InputError as error:  # the end of the text may be one short document
+            tokens = len(corpus.tokens)
+            logger.warning("Leaving out %d tokens at the end of the text. %s", tokens, error)
+            return None
+        return (examples, index) if len(index) else None
+
+    def agreed(self, block: ExampleBlock, workers: Workers) -> ExampleBlock:
+        """Returns a block that also knows the places and the examples of the other workers.
+
+        All workers must call this at the same time.
+        """
+        if block.workers == 1:
+            return block
+        ours = (len(block.example_index), *block.place.parts[0], *block.next_place.parts[0])
+        rows, size = workers.gather(ours), len(PartStart._fields)
+        parts = tuple(tuple(row[1 : 1 + size]) for row in rows)
+        next_parts = tuple(tuple(row[1 + size :]) for row in rows)
+        return dataclasses.replace(
+            block,
+            place=dataclasses.replace(block.place, parts=parts),
+            next_place=dataclasses.replace(block.next_place, parts=next_parts),
+            length=max(row[0] for row in rows) * block.workers,
+        )
 
     def dataset(self, batch_size: int, *, epoch: int = 0) -> tf.data.Dataset:
         """Makes the batches `(x, y, w)` of an epoch, for `fit`; see `Examples.dataset`."""

@@ -19,7 +19,7 @@ from keras_bert.text.preprocessor import Preprocessor
 from keras_bert.text.tokenizer import Tokenizer, load_tokenizer
 
 GIGABYTE = 10**9
-BYTES_PER_TOKEN = 32
+BYTES_PER_TOKEN = 44
 """Memory for two blocks, one in use and one that is read, by the tokens of a block."""
 
 
@@ -64,9 +64,19 @@ def _tokenizer(config: PretrainingConfig) -> Tokenizer:
 
 
 def make_examples(
-    config: PretrainingConfig, preprocessor: Preprocessor
+    config: PretrainingConfig, preprocessor: Preprocessor, worker: int = 0, num_workers: int = 1
 ) -> tuple[ExampleStream, Examples | None]:
-    """Makes the training examples and, unless `data.validation_ratio` is 0, held-out examples."""
+    """Makes the training examples and, unless `data.validation_ratio` is 0, held-out examples.
+
+    Args:
+        config: resolved options of the run.
+        preprocessor: result of `make_preprocessor`.
+        worker: index of this worker.
+        num_workers: number of workers.
+
+    Raises:
+        InputError: if the text cannot be used.
+    """
     data, tokenizer = config.data, preprocessor.tokenizer
     vocabulary = tokenizer.vocabulary
     masking = TokenMasking(
@@ -109,6 +119,8 @@ def make_examples(
         source(data.corpus, weights=data.weights, temperature=data.temperature),
         partial(examples, data_service=config.devices.data_service),
         0.0 if data.validation else data.validation_ratio,
+        worker,
+        num_workers,
     )
     held_out = training.held_out
     if data.validation:

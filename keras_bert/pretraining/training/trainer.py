@@ -125,7 +125,7 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
             if size := getattr(config.schedule, name):
                 parts = config.devices.gradient_accumulation_steps
                 check_batch(strategy, size, parts, f"schedule.{name}")
-        training, validation = make_examples(config, preprocessor)
+        training, validation = make_examples(config, preprocessor, workers.index, workers.number)
         if config.devices.data_service:
             stack.enter_context(fed_by(config.devices.data_service))
         stack.enter_context(workers.on_worker_failure())
@@ -316,7 +316,7 @@ class Trainer:
     def _train_span(self, stop_requested: Callable[[], bool]) -> None:
         """Trains to the end of the block, or until the batch size grows if that comes first."""
         if self.block is None:
-            self.block = next(self.blocks)
+            self.block = self.training.agreed(next(self.blocks), self.workers)
             self.place = dataclasses.replace(self.block.place, example=self.place.example)
         size, block = self.ramp.at(self.step), self.block
         iterator = block.distributed_batches(self.strategy, size, start=self.place.example)
