@@ -51,22 +51,28 @@ class TokenizedCorpus:
 
     @classmethod
     def from_files(
-        cls, patterns: Patterns, tokenizer: Tokenizer, *, max_sentence_tokens: int = 64
+        cls,
+        patterns: Patterns,
+        tokenizer: Tokenizer,
+        *,
+        max_sentence_tokens: int = 64,
+        text_field: str = "text",
     ) -> TokenizedCorpus:
-        """Reads text files, plain or gzip.
+        """Reads text files.
 
         Args:
-            patterns: names or globs of files. A line is a sentence or a paragraph. A blank line or
-                the end of a file ends a document.
+            patterns: names, globs or addresses of files. A line is a sentence or a paragraph. A
+                blank line, or the end of a file or record, ends a document.
             tokenizer: tokenizer for the text.
             max_sentence_tokens: approximate largest number of tokens in a sentence. A longer line
                 is cut after final punctuation marks. A sentence that is still too long is cut
                 between words.
+            text_field: field with the text in records, as in JSON lines.
 
         Raises:
             InputError: if a file is missing, empty, binary or not UTF-8, or has no tokens.
         """
-        lines = tokenize_lines(iterate_lines(patterns), tokenizer)
+        lines = tokenize_lines(iterate_lines(patterns, text_field), tokenizer)
         return cls.from_lines(
             [lines], lines.tokens, tokenizer, max_sentence_tokens=max_sentence_tokens
         )

@@ -40,21 +40,28 @@ _AT_ONCE = 2**22
 
 
 def open_corpus(
-    names: Sequence[str], tokenizer: Tokenizer, *, max_sentence_tokens: int = 64
+    names: Sequence[str],
+    tokenizer: Tokenizer,
+    *,
+    max_sentence_tokens: int = 64,
+    text_field: str = "text",
 ) -> TokenizedCorpus:
     """Opens a corpus of text files or of directories of records.
 
     Args:
-        names: names or globs of text files, or directories of records.
+        names: names, globs or addresses of text files, or directories of records.
         tokenizer: tokenizer of the text.
         max_sentence_tokens: see `TokenizedCorpus.from_files`.
+        text_field: see `TokenizedCorpus.from_files`.
 
     Raises:
         InputError: if there are both text and records, or a file or directory cannot be used.
     """
     directories = [Path(name) for name in names if (Path(name) / SOURCE).is_file()]
     if not directories:
-        return TokenizedCorpus.from_files(names, tokenizer, max_sentence_tokens=max_sentence_tokens)
+        return TokenizedCorpus.from_files(
+            names, tokenizer, max_sentence_tokens=max_sentence_tokens, text_field=text_field
+        )
     if len(directories) < len(names):
         raise InputError(
             f"{directories[0]} has been tokenized, but others of {', '.join(names)} have not; name "

@@ -64,7 +64,12 @@ def make_examples(
     tokenizer = preprocessor.tokenizer
     # Two sentences must fit into a sequence.
     max_sentence_tokens = max(config.data.sequence_length // 2, 4)
-    open_texts = partial(open_corpus, tokenizer=tokenizer, max_sentence_tokens=max_sentence_tokens)
+    open_texts = partial(
+        open_corpus,
+        tokenizer=tokenizer,
+        max_sentence_tokens=max_sentence_tokens,
+        text_field=config.data.text_field,
+    )
     corpus = open_texts(config.data.corpus)
     held_out = None
     if config.data.validation:
