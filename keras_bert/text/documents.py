@@ -21,7 +21,7 @@ _NAME = re.compile(
 _BATCH_ROWS = 64  # few, because a row can be a book
 _BUFFER_BYTES = 2**20
 _CRC_BLOCK = 256
-_CRC_PREFIX = b"Td\x1fd"  # brings a register of zeros to the ones with which CRC32C begins
+_CRC_PREFIX = b"Td\x1fd"  # turns a register of zeros into the ones at the beginning of a CRC32C
 
 
 def format_of(name: str) -> str | None:

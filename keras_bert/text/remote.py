@@ -19,7 +19,8 @@ from keras_bert.errors import InputError
 
 _DELAYS = (0.5, 1.0, 2.0, 4.0)  # seconds before each further try
 _BUFFER_BYTES = 2**18
-_REQUEST_BYTES = 2**23  # s3fs' default is 50 MB, of which it keeps two
+_DENIED = (401, 403)  # statuses of HTTP
+_REQUEST_BYTES = 2**23  # s3fs would request, and hold, 50 MB at a time
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -41,7 +42,7 @@ def find_files(pattern: str) -> dict[str, bool]:
     def find() -> dict[str, dict[str, Any]]:
         # An existing name is not a glob, even if it contains [ or *.
         try:
-            return {path: filesystem.info(path)}
+            return {path: _info(filesystem, path)}
         except FileNotFoundError:
             return _glob(filesystem, path)
 
@@ -63,7 +64,7 @@ def file_size(address: str) -> int:
     """
     filesystem, path = _filesystem(address)
     try:
-        return _retried(address, lambda: filesystem.info(path)).get("size") or 0
+        return _retried(address, lambda: _info(filesystem, path)).get("size") or 0
     except FileNotFoundError:
         raise InputError(f"{address} does not exist: expected a file.") from None
 
@@ -86,8 +87,9 @@ class _RemoteFile(io.RawIOBase):
     def __init__(self, address: str) -> None:
         self._address = address
         self._filesystem, self._path = _filesystem(address)
-        info = _retried(address, lambda: self._filesystem.info(self._path))
+        info = _retried(address, lambda: _info(self._filesystem, self._path))
         self._size: int | None = info.get("size")
+        self._request_bytes = _REQUEST_BYTES
         self._position = 0
         self._file: Any = None
 
@@ -122,24 +124,28 @@ class _RemoteFile(io.RawIOBase):
         if self._size is not None:
             size = max(min(size, self._size - self._position), 0)
         try:
-            if self._file is None:
-                self._file = self._filesystem.open(self._path, "rb", block_size=_REQUEST_BYTES)
-            if self._file.tell() != self._position:
-                self._move()
+            self._open()
             data = self._file.read(size)
             if size and not data and self._size is not None:
                 raise OSError(f"the store sent {self._position} of {self._size} bytes")
-        except Exception:
+        except Exception as error:
             self._drop()
+            if isinstance(error, ValueError):  # the server sends whole files only
+                self._request_bytes = 0  # which is a stream
             raise
         return data
 
-    def _move(self) -> None:
+    def _open(self) -> None:
+        """Opens the file, if it is not open, and moves to the position."""
+        if self._file is None:
+            self._file = self._filesystem.open(self._path, "rb", block_size=self._request_bytes)
+        if self._file.tell() == self._position:
+            return
         try:
             self._file.seek(self._position)
-        except (ValueError, OSError):  # a stream, such as a page of which no part can be requested
+        except ValueError:  # a stream
             self._drop()
-            self._file = self._filesystem.open(self._path, "rb")
+            self._file = self._filesystem.open(self._path, "rb", block_size=0)
             while (missing := self._position - self._file.tell()) > 0:
                 if not self._file.read(min(missing, _REQUEST_BYTES)):
                     raise OSError(f"the store sent {self._file.tell()} bytes") from None
@@ -148,6 +154,20 @@ class _RemoteFile(io.RawIOBase):
         file, self._file = self._file, None
         if file is not None:
             file.close()
+
+
+def _info(filesystem: Any, path: str) -> dict[str, Any]:
+    """Returns `filesystem.info`. fsspec's HTTP would report any fault as a missing file."""
+    try:
+        return filesystem.info(path)
+    except FileNotFoundError as error:
+        cause = error.__cause__
+        hides_fault = type(cause).__module__.startswith("aiohttp") or isinstance(
+            cause, TimeoutError
+        )
+        if cause is None or not hides_fault or getattr(cause, "status", 0) == 404:
+            raise
+        raise cause from None
 
 
 def _glob(filesystem: Any, pattern: str) -> dict[str, dict[str, Any]]:
@@ -193,10 +213,10 @@ def _retried(address: str, action: Callable[[], _T]) -> _T:
             return action()
         except (FileNotFoundError, InputError):
             raise
-        except PermissionError as error:
-            raise InputError(f"{address} cannot be read: {_reason(error)}.") from error
         # Not only OSError: aiohttp, botocore and gcsfs have their own errors for lost connections.
         except Exception as error:
+            if isinstance(error, PermissionError) or getattr(error, "status", 0) in _DENIED:
+                raise InputError(f"{address} cannot be read: {_reason(error)}.") from error
             if delay is None:
                 raise InputError(
                     f"{address} cannot be read after {tries} tries: {_reason(error)}."

@@ -196,7 +196,7 @@ def test_what_does_not_belong_to_a_directory_is_refused(text, vocabulary, tokeni
 def test_records_of_json_lines_have_the_tokens_of_the_text(text, tokenizer, tmp_path):
     """The text stands in another field, and the file in a store."""
     documents = (text / "0.txt").read_text().split("\n\n")
-    rows = "".join(json.dumps({"body": document}) + "\n" for document in documents)
+    rows = "".join(json.dumps({"text": "sun", "body": document}) + "\n" for document in documents)
     fsspec.filesystem("memory").pipe("/records/a.jsonl.gz", gzip.compress(rows.encode()))
     corpus, output, options = "memory:///records/*.gz", tmp_path / "out", {"workers": 1}
     manifest = tokenize(corpus, tokenizer, output, text_field="body", **options)

@@ -58,7 +58,7 @@ class TokenizedCorpus:
         max_sentence_tokens: int = 64,
         text_field: str = "text",
     ) -> TokenizedCorpus:
-        """Reads text files.
+        """Reads and tokenizes text files.
 
         Args:
             patterns: names, globs or addresses of files. A line is a sentence or a paragraph. A
