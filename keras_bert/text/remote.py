@@ -38,12 +38,15 @@ def find_files(pattern: str) -> dict[str, bool]:
         InputError: if the address cannot be opened.
     """
     filesystem, path = _filesystem(pattern)
+    filesystem.invalidate_cache()  # a listing that fsspec keeps may be older than the files
 
     def find() -> dict[str, dict[str, Any]]:
         # An existing name is not a glob, even if it contains [ or *.
         try:
-            return {path: _info(filesystem, path)}
-        except FileNotFoundError:
+            return {path: filesystem.info(path)}
+        except FileNotFoundError as error:
+            if _fault_behind(error) is not error:
+                raise
             return _glob(filesystem, path)
 
     try:
@@ -64,7 +67,7 @@ def file_size(address: str) -> int:
     """
     filesystem, path = _filesystem(address)
     try:
-        return _retried(address, lambda: _info(filesystem, path)).get("size") or 0
+        return _retried(address, lambda: filesystem.info(path)).get("size") or 0
     except FileNotFoundError:
         raise InputError(f"{address} does not exist: expected a file.") from None
 
@@ -85,13 +88,13 @@ class _RemoteFile(io.RawIOBase):
     """File of an fsspec filesystem that is opened anew after each fault."""
 
     def __init__(self, address: str) -> None:
+        self._file: Any = None
         self._address = address
         self._filesystem, self._path = _filesystem(address)
-        info = _retried(address, lambda: _info(self._filesystem, self._path))
+        info = _retried(address, lambda: self._filesystem.info(self._path))
         self._size: int | None = info.get("size")
         self._request_bytes = _REQUEST_BYTES
         self._position = 0
-        self._file: Any = None
 
     def readable(self) -> bool:
         return True
@@ -156,27 +159,13 @@ class _RemoteFile(io.RawIOBase):
             file.close()
 
 
-def _info(filesystem: Any, path: str) -> dict[str, Any]:
-    """Returns `filesystem.info`. fsspec's HTTP would report any fault as a missing file."""
-    try:
-        return filesystem.info(path)
-    except FileNotFoundError as error:
-        cause = error.__cause__
-        hides_fault = type(cause).__module__.startswith("aiohttp") or isinstance(
-            cause, TimeoutError
-        )
-        if cause is None or not hides_fault or getattr(cause, "status", 0) == 404:
-            raise
-        raise cause from None
-
-
 def _glob(filesystem: Any, pattern: str) -> dict[str, dict[str, Any]]:
     """Returns the paths that a glob matches. `filesystem.glob` would hide faults of the store."""
     magic = re.search(r"[*?\[]", pattern)
     if magic is None:
         return {}
     root = pattern[: magic.start()].rpartition("/")[0]
-    below = pattern[len(root) + 1 :]
+    below = pattern[magic.start() :]
     depth = None if "**" in below else below.count("/") + 1
     is_match = re.compile(fsspec.utils.glob_translate(pattern)).match
     return {
@@ -211,10 +200,13 @@ def _retried(address: str, action: Callable[[], _T]) -> _T:
     for tries, delay in enumerate((*_DELAYS, None), start=1):
         try:
             return action()
-        except (FileNotFoundError, InputError):
+        except InputError:
             raise
         # Not only OSError: aiohttp, botocore and gcsfs have their own errors for lost connections.
-        except Exception as error:
+        except Exception as raised:
+            error = _fault_behind(raised)
+            if isinstance(error, FileNotFoundError):
+                raise
             if isinstance(error, PermissionError) or getattr(error, "status", 0) in _DENIED:
                 raise InputError(f"{address} cannot be read: {_reason(error)}.") from error
             if delay is None:
@@ -226,6 +218,19 @@ def _retried(address: str, action: Callable[[], _T]) -> _T:
             )
             time.sleep(delay)
     raise AssertionError
+
+
+def _fault_behind(error: Exception) -> Exception:
+    """Returns the fault that fsspec's HTTP reports as a missing file, or the error itself."""
+    cause = error.__cause__
+    if (
+        isinstance(error, FileNotFoundError)
+        and isinstance(cause, Exception)
+        and (isinstance(cause, TimeoutError) or type(cause).__module__.startswith("aiohttp"))
+        and getattr(cause, "status", 0) != 404
+    ):
+        return cause
+    return error
 
 
 def _reason(error: Exception) -> str:
