@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_bert.errors import InputError
 from keras_bert.extras import require
+from keras_bert.surrogates import without_surrogates
 
 _NAME = re.compile(
     r"\.(?:(?:nd)?(json)l?|(parquet)|(tfrecord)s?)(?:-\d+-of-\d+)?(?:\.(?:gz|zst))?$",
@@ -53,7 +54,7 @@ def json_texts(address: str, lines: Iterable[str], field: str) -> Iterator[str]:
             raise InputError(f'{where}: expected an object, {{"{field}": "..."}}.')
         if field not in record:
             raise _missing(where, field, record)
-        yield _text(where, field, record[field])
+        yield without_surrogates(_text(where, field, record[field]))
 
 
 def parquet_texts(address: str, file: BinaryIO, field: str) -> Iterator[str]:

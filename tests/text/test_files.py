@@ -156,7 +156,7 @@ def test_other_names_of_the_field_and_missing_texts(tmp_path):
     write(tmp_path / "a.jsonl", '{"body": "x"}\n{"body": null}\n{"body": "y\\ud800"}')
     write(tmp_path / "b.parquet", parquet_bytes(["x", None, "y"], name="body"))
     write(tmp_path / "c.parquet", parquet_bytes([b"x", b"", b"y"], name="body"))
-    assert list(iterate_lines(tmp_path / "a.jsonl", "body")) == ["x", "", "y\ud800", ""]
+    assert list(iterate_lines(tmp_path / "a.jsonl", "body")) == ["x", "", "y\ufffd", ""]
     assert list(iterate_lines(tmp_path / "*.parquet", "body")) == ["x", "", "y", ""] * 2
 
 
