@@ -227,6 +227,9 @@ def test_the_text_field_of_commands(tmp_path, capsys):
     corpus, vocabulary = str(tmp_path / "a.jsonl"), str(tmp_path / "vocab.txt")
     field = ["--text-field", "body"]
     assert main(["vocab", corpus, *field, "--size", "40", "--output", vocabulary]) == 0
+    for kind, size in {"byte_pair": "300", "sentencepiece": "20"}.items():
+        output = ["--output", str(tmp_path / kind)]
+        assert main(["vocab", corpus, *field, "--kind", kind, "--size", size, *output]) == 0
     options = ["--vocabulary", vocabulary, "--output", str(tmp_path / "out"), "--workers", "1"]
     assert main(["tokenize", corpus, *options]) == 2
     assert "line 1 has no field 'text'. It has 'body'" in capsys.readouterr().err
