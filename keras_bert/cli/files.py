@@ -24,6 +24,14 @@ OVERWRITE = click.option(
 )
 
 
+TEXT_FIELD = click.option(
+    "--text-field",
+    default="text",
+    show_default=True,
+    help="Field with the text in records of JSON lines, Parquet and TFRecord files.",
+)
+
+
 def check_output(
     path: str | Path | None,
     inputs: Iterable[str | Path | None],

@@ -4,6 +4,8 @@ from typing import Any
 
 import click
 
+from keras_bert.cli.files import TEXT_FIELD
+
 
 @click.command("tokenize")
 @click.argument("corpus", nargs=-1, required=True)
@@ -26,6 +28,7 @@ import click
     help="Megabytes of text for each file of records.",
 )
 @click.option("--cased", is_flag=True, help="Keep upper case and accents (WordPiece).")
+@TEXT_FIELD
 def command(
     corpus: tuple[str, ...],
     vocabulary: str,
@@ -33,10 +36,11 @@ def command(
     workers: int | None,
     shard_size: int,
     cased: bool,
+    text_field: str,
 ) -> None:
     """Convert text to token ids once, for all later runs.
 
-    CORPUS are names or globs of text files, plain or gzip. Then give the output directory as
+    CORPUS are names, globs or addresses of text files. Then give the output directory as
     data.corpus to pretraining runs with the same vocabulary. If the command was interrupted, start
     it again. It continues where it stopped.
     """
@@ -47,7 +51,12 @@ def command(
     tokenizer = load_tokenizer(vocabulary, **options)
     try:
         manifest = tokenize(
-            corpus, tokenizer, output, workers=workers, shard_size=shard_size * MEGABYTE
+            corpus,
+            tokenizer,
+            output,
+            workers=workers,
+            shard_size=shard_size * MEGABYTE,
+            text_field=text_field,
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

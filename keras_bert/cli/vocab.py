@@ -10,6 +10,7 @@ import click
 
 from keras_bert.cli.files import (
     OVERWRITE,
+    TEXT_FIELD,
     check_output,
     is_merges,
     is_sentencepiece,
@@ -44,14 +45,21 @@ _FILES: dict[str, dict[str, Callable[[bytes], bool]]] = {
     help="File vocab.txt for wordpiece; a directory for the other kinds.",
 )
 @click.option("--cased", is_flag=True, help="Keep upper case and accents; byte_pair always does.")
+@TEXT_FIELD
 @OVERWRITE
 def command(
-    corpus: tuple[str, ...], size: int, kind: str, output: str, cased: bool, overwrite: bool
+    corpus: tuple[str, ...],
+    size: int,
+    kind: str,
+    output: str,
+    cased: bool,
+    text_field: str,
+    overwrite: bool,
 ) -> None:
     """Learn a vocabulary from text files.
 
-    CORPUS are names or globs of text files, plain or gzip. An existing vocabulary of the same kind
-    is replaced.
+    CORPUS are names, globs or addresses of text files. An existing vocabulary of the same kind is
+    replaced.
     """
     from keras_bert.text.files import expand
 
@@ -62,14 +70,14 @@ def command(
     if kind == "byte_pair":
         from keras_bert.text.byte_pair.training import learn_byte_pair
 
-        learned = learn_byte_pair(corpus, size)
+        learned = learn_byte_pair(corpus, size, text_field=text_field)
     elif kind == "sentencepiece":
         from keras_bert.text.sentencepiece.training import learn_sentencepiece
 
-        learned = learn_sentencepiece(corpus, size, lowercase=not cased)
+        learned = learn_sentencepiece(corpus, size, lowercase=not cased, text_field=text_field)
     else:
         from keras_bert.text.wordpiece.training import learn_vocabulary
 
-        learned = learn_vocabulary(corpus, size, lowercase=not cased)
+        learned = learn_vocabulary(corpus, size, lowercase=not cased, text_field=text_field)
     learned.save(output)
     click.echo(f"{output}: {len(getattr(learned, 'vocabulary', learned))} tokens")

@@ -1,7 +1,8 @@
-"""Reads text files: plain or gzip, UTF-8, with one sentence or paragraph on each line.
+"""Reads text files, local or by address: UTF-8, with one sentence or paragraph on each line.
 
-A blank line, or the end of a file, ends a document. All code that reads such files (learning a
-vocabulary, pretraining) uses these functions, so a bad file causes the same message everywhere.
+A blank line, or the end of a file, ends a document. In JSON lines, Parquet and TFRecord files, each
+record is a document. Files may be compressed with gzip or zstd. All code that reads text (learning
+a vocabulary, pretraining) uses these functions, so a bad file causes the same message everywhere.
 """
 
 from __future__ import annotations
@@ -12,69 +13,140 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from keras_bert.errors import InputError
+from keras_bert.extras import require
+from keras_bert.text import remote
+from keras_bert.text.documents import format_of, json_texts, parquet_texts, tfrecord_texts
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18")  # the second one is of pzstd
+_LARGEST_ZSTD_WINDOW = 31  # the exponent of 2; `zstd --long=31` writes such files
 _BYTE_ORDER_MARK = "\ufeff"
 _SAMPLE_BYTES = 8192
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b"))
 _MOST_CONTROL_BYTES = 0.3  # of a sample, so that a text with a few NULs is not a binary file
 
 
-def expand(patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Returns the paths that globs match: sorted within each glob, and no path twice.
+def expand(patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Returns the names that globs match: sorted within each glob, and no name twice.
+
+    Args:
+        patterns: local names or globs, or addresses that fsspec understands, such as
+            `s3://bucket/*.txt`.
 
     Raises:
-        InputError: if a pattern matches no file, or names a directory.
+        InputError: if a pattern matches no file, names a directory, or is an address that cannot be
+            opened.
     """
     if isinstance(patterns, (str, os.PathLike)):
         patterns = [patterns]
-    paths: dict[Path, None] = {}
+    names: dict[str, None] = {}
     for pattern in (os.fspath(name) for name in patterns):
-        # An existing name is not a glob, even if it contains [ or *.
-        matches = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
-        files = [Path(match) for match in sorted(matches) if not os.path.isdir(match)]
+        if remote.is_address(pattern):
+            matches = remote.find_files(pattern)
+        else:
+            # An existing name is not a glob, even if it contains [ or *.
+            found = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
+            matches = {str(Path(name)): os.path.isdir(name) for name in found}
+        files = [name for name in sorted(matches) if not matches[name]]
         if not files and matches:
             raise InputError(f"{pattern} is a directory: name its files, such as {pattern}/*.txt.")
         if not files:
             raise InputError(f"{pattern} does not exist: expected a text file or a glob.")
-        paths.update(dict.fromkeys(files))
-    if not paths:
+        names.update(dict.fromkeys(files))
+    if not names:
         raise InputError("No text file was named: expected one or more files or globs.")
-    return list(paths)
+    return list(names)
+
+
+def file_size(address: str | os.PathLike[str]) -> int:
+    """Returns the number of bytes of a file, or 0 if its store does not tell the size.
+
+    Raises:
+        InputError: if the file does not exist or its size cannot be read.
+    """
+    address = os.fspath(address)
+    if remote.is_address(address):
+        return remote.file_size(address)
+    with _reading(address):
+        return os.stat(address).st_size
 
 
 def iterate_lines(
-    patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], text_field: str = "text"
 ) -> Iterator[str]:
     """Yields the lines of all files, stripped of white space; `""` ends a document.
 
     Exactly one `""` follows each document, whatever the number of blank lines in the file. The
     first line is never `""`.
 
+    Args:
+        patterns: names, globs or addresses of files; see `expand`.
+        text_field: field with the text in the records of JSON lines, Parquet and TFRecord files.
+
     Raises:
-        InputError: if a file is missing, empty, binary or not UTF-8. The message names the file and
-            the line.
+        InputError: if a file is missing, empty, damaged, binary or not UTF-8, or a record has no
+            such field. The message names the file and the line or record.
     """
-    for path in expand(patterns):
-        yield from read_document_lines(path)
+    for address in expand(patterns):
+        yield from read_document_lines(address, text_field=text_field)
 
 
-def read_document_lines(path: str | os.PathLike[str], *, start: int = 0) -> Iterator[str]:
-    """Yields the lines of one file as `iterate_lines` does, without the first `start` of them."""
-    number, inside_document = 0, False
-    for line in read_lines(path):
-        line = line.strip()
-        if line or inside_document:
-            number += 1
-            if number > start:
+def read_document_lines(
+    address: str | os.PathLike[str], *, start: int = 0, text_field: str = "text"
+) -> Iterator[str]:
+    """Yields the lines of one file as `iterate_lines` does.
+
+    Args:
+        address: name or address of the file.
+        start: number of items to skip, so that a reader can continue in the middle of a file. The
+            file is still read from its beginning.
+        text_field: see `iterate_lines`.
+
+    Raises:
+        InputError: see `iterate_lines`.
+    """
+    return islice(_document_lines(os.fspath(address), text_field), start, None)
+
+
+def _document_lines(address: str, text_field: str) -> Iterator[str]:
+    if format_of(address) is None:
+        inside_document = False
+        for line in read_lines(address):
+            line = line.strip()
+            if line or inside_document:
                 yield line
-        inside_document = bool(line)
-    if inside_document and number >= start:
-        yield ""
+            inside_document = bool(line)
+        if inside_document:
+            yield ""
+        return
+    empty = True
+    for text in _texts(address, text_field):
+        lines = [line for line in map(str.strip, text.split("\n")) if line]
+        if lines:
+            empty = False
+            yield from lines
+            yield ""
+    if empty:
+        raise InputError(f"{address} is empty: expected text in the field {text_field!r}.")
+
+
+def _texts(address: str, field: str) -> Iterator[str]:
+    """Yields the text of each record of a file."""
+    format = format_of(address)
+    if format == "json":
+        yield from json_texts(address, read_lines(address), field)
+        return
+    with _reading(address), _open(address) as file:
+        if format == "parquet":
+            yield from parquet_texts(address, file, field)
+        else:
+            with _unpacked(file) as unpacked:
+                yield from tfrecord_texts(address, unpacked, field)
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
@@ -85,8 +157,13 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
     """
     number, empty = 0, True
     try:
-        with _open(path) as file:
-            for number, line in enumerate(file, start=1):
+        with _reading(path), _open(path) as file, _unpacked(file) as unpacked:
+            sample = unpacked.read(_SAMPLE_BYTES)
+            control = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
+            if control > _MOST_CONTROL_BYTES * len(sample):
+                raise InputError(_binary(path))
+            unpacked.seek(0)
+            for number, line in enumerate(unpacked, start=1):
                 text = line.decode("utf-8")
                 if number == 1:
                     text = text.removeprefix(_BYTE_ORDER_MARK)
@@ -99,29 +176,46 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
             f"{path}, line {number}: byte {error.object[error.start]:#04x} at position "
             f"{error.start + 1} is not UTF-8; convert the file to UTF-8."
         ) from None
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist: expected a text file.") from None
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
-        raise InputError(f"{path} cannot be read: {reason}.") from None
     if empty:
         raise InputError(f"{path} is empty: expected lines of text.")
 
 
 @contextlib.contextmanager
-def _open(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Opens a file to read bytes, and unpacks gzip, whatever the file's name."""
-    with open(path, "rb") as file:
-        packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-        file.seek(0)
-        with gzip.open(file) if packed else contextlib.nullcontext(file) as opened:
-            sample = opened.read(_SAMPLE_BYTES)
-            control = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
-            if control > _MOST_CONTROL_BYTES * len(sample):
-                raise InputError(_binary(path))
-            opened.seek(0)
+def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raises an `InputError` that names the file in place of an error of reading it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: expected a text file.") from None
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise InputError(f"{path} cannot be read: {reason}.") from None
+
+
+def _open(path: str | os.PathLike[str]) -> BinaryIO:
+    name = os.fspath(path)
+    return remote.open_address(name) if remote.is_address(name) else open(name, "rb")
+
+
+@contextlib.contextmanager
+def _unpacked(file: BinaryIO) -> Iterator[BinaryIO]:
+    """Unpacks gzip and zstd, whatever the file's name."""
+    magic = file.read(4)
+    file.seek(0)
+    if magic.startswith(_GZIP_MAGIC):
+        with gzip.open(file) as opened:
             yield opened
+    elif magic.startswith(_ZSTD_MAGIC):
+        zstd = require("backports.zstd", "zstd", "Reading zstd files")
+        options = {zstd.DecompressionParameter.window_log_max: _LARGEST_ZSTD_WINDOW}
+        try:
+            with zstd.open(file, options=options) as opened:
+                yield opened
+        except zstd.ZstdError as error:
+            raise OSError(str(error)) from None
+    else:
+        yield file
 
 
 def _binary(path: str | os.PathLike[str]) -> str:
-    return f"{path} is a binary file: expected UTF-8 text, plain or gzip."
+    return f"{path} is a binary file: expected UTF-8 text, plain, gzip or zstd."

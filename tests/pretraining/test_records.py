@@ -1,8 +1,10 @@
 import contextlib
+import gzip
 import json
 import resource
 import shutil
 
+import fsspec
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -187,6 +189,50 @@ def test_what_does_not_belong_to_a_directory_is_refused(text, vocabulary, tokeni
     file.write_text("\u200b\n")
     with pytest.raises(InputError, match="no tokens"):
         tokenize(file, tokenizer, tmp_path / "empty", **options)
+
+
+def test_records_of_json_lines_have_the_tokens_of_the_text(text, tokenizer, tmp_path):
+    """The text stands in another field, and the file in a store."""
+    documents = (text / "0.txt").read_text().split("\n\n")
+    rows = "".join(json.dumps({"text": "sun", "body": document}) + "\n" for document in documents)
+    fsspec.filesystem("memory").pipe("/records/a.jsonl.gz", gzip.compress(rows.encode()))
+    corpus, output, options = "memory:///records/*.gz", tmp_path / "out", {"workers": 1}
+    manifest = tokenize(corpus, tokenizer, output, text_field="body", **options)
+    of_text = tokenize(text / "0.txt", tokenizer, tmp_path / "text", **options)
+    assert manifest["shards"] == of_text["shards"]
+    raw = open_corpus([corpus], tokenizer, text_field="body")
+    np.testing.assert_array_equal(raw.tokens, open_corpus([str(output)], tokenizer).tokens)
+    run = config(text, tmp_path / "run", corpus=[corpus], text_field="body")
+    assert make_examples(run, make_preprocessor(run))[0].corpus.num_documents > 1
+    with pytest.raises(InputError, match="out was begun with another text field than now"):
+        tokenize(corpus, tokenizer, output, **options)
+
+
+def test_a_directory_without_a_text_field_was_begun_with_text(records, text, tokenizer, tmp_path):
+    shutil.copytree(records[0], tmp_path / "out")
+    path = tmp_path / "out" / "source.json"
+    path.write_text(path.read_text().replace(',\n "text_field": "text"', ""))
+    assert "text_field" not in path.read_text()
+    arguments = (f"{text}/?.txt", tokenizer, tmp_path / "out")
+    assert tokenize(*arguments, shard_size=SHARD) == records[1]
+    with pytest.raises(InputError, match="another text field"):
+        tokenize(*arguments, shard_size=SHARD, text_field="body")
+
+
+def test_the_text_field_of_commands(tmp_path, capsys):
+    rows = "".join(json.dumps({"body": "sun rises\nmoon falls"}) + "\n" for _ in range(3))
+    (tmp_path / "a.jsonl").write_text(rows)
+    corpus, vocabulary = str(tmp_path / "a.jsonl"), str(tmp_path / "vocab.txt")
+    field = ["--text-field", "body"]
+    assert main(["vocab", corpus, *field, "--size", "40", "--output", vocabulary]) == 0
+    for kind, size in {"byte_pair": "300", "sentencepiece": "20"}.items():
+        output = ["--output", str(tmp_path / kind)]
+        assert main(["vocab", corpus, *field, "--kind", kind, "--size", size, *output]) == 0
+    options = ["--vocabulary", vocabulary, "--output", str(tmp_path / "out"), "--workers", "1"]
+    assert main(["tokenize", corpus, *options]) == 2
+    assert "line 1 has no field 'text'. It has 'body'" in capsys.readouterr().err
+    assert main(["tokenize", corpus, *options, *field]) == 0
+    assert "3 documents, 6 lines" in capsys.readouterr().out
 
 
 def test_what_a_run_cannot_use_is_refused(records, vocabulary, tokenizer, tmp_path):

@@ -1,9 +1,27 @@
 import gzip
+import io
+import json
+import sys
+import zipfile
+from typing import ClassVar
 
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
+from backports import zstd
+from fsspec.spec import AbstractFileSystem
 
 from keras_bert.errors import InputError
-from keras_bert.text.files import expand, iterate_lines, read_lines
+from keras_bert.text import remote
+from keras_bert.text.files import (
+    expand,
+    file_size,
+    iterate_lines,
+    read_document_lines,
+    read_lines,
+)
 
 
 def write(path, content):
@@ -32,8 +50,8 @@ def test_only_line_feeds_end_lines(tmp_path):
 def test_expand_sorts_and_takes_each_file_once(tmp_path):
     for name in ("b", "a", "c[1]"):
         write(tmp_path / name, "x")
-    names = [p.name for p in expand([tmp_path / "c[1]", tmp_path / "b", tmp_path / "*"])]
-    assert names == ["c[1]", "b", "a"]
+    names = expand([tmp_path / "c[1]", tmp_path / "b", tmp_path / "*"])
+    assert names == [str(tmp_path / name) for name in ("c[1]", "b", "a")]
 
 
 @pytest.mark.parametrize(
@@ -64,3 +82,354 @@ def test_missing_files(tmp_path):
         list(iterate_lines(tmp_path))
     with pytest.raises(InputError, match="No text file"):
         list(iterate_lines([]))
+
+
+DOCUMENTS = ["Ein Fluß.\n\n  zwei \r\ndrei", "one line", "\n \n", "語\na\u2028b"]
+ITEMS = ["Ein Fluß.", "zwei", "drei", "", "one line", "", "語", "a\u2028b", ""]
+
+
+def json_lines(documents):
+    rows = [{"id": 1, "text": text} for text in documents]
+    return "\n\n".join(json.dumps(row) for row in rows).encode()
+
+
+def parquet_bytes(documents, name="text", **options):
+    buffer = io.BytesIO()
+    table = pa.table({"id": range(len(documents)), name: documents})
+    pq.write_table(table, buffer, **options)
+    return buffer.getvalue()
+
+
+def tfrecords(path, documents, compression=""):
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for text in documents:
+            feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
+            features = tf.train.Features(feature={"text": feature})
+            writer.write(tf.train.Example(features=features).SerializeToString())
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory):
+    scratch = tmp_path_factory.mktemp("tfrecords") / "x"
+    plain = "\n\n".join(DOCUMENTS).replace("\n\n  zwei", "\n  zwei").encode()
+    return {
+        "a.txt": plain,
+        "a": gzip.compress(plain),
+        "a.txt.zst": zstd.compress(plain[:20]) + zstd.compress(plain[20:]),  # two frames
+        "a.json": json_lines(DOCUMENTS),
+        "a.jsonl": b"\xef\xbb\xbf" + json_lines(DOCUMENTS),
+        "a.00001-of-00002.json.gz": gzip.compress(json_lines(DOCUMENTS)),
+        "a.JSONL.zst": zstd.compress(json_lines(DOCUMENTS)),
+        "a.parquet": parquet_bytes(DOCUMENTS, row_group_size=2),
+        "a.tfrecord": tfrecords(scratch, DOCUMENTS),
+        "a.tfrecord-00001-of-00002": tfrecords(scratch, DOCUMENTS),
+        "a.tfrecords.gz": tfrecords(scratch, DOCUMENTS, "GZIP"),
+    }
+
+
+NAMES = [
+    "a.txt",
+    "a",
+    "a.txt.zst",
+    "a.json",
+    "a.jsonl",
+    "a.00001-of-00002.json.gz",
+    "a.JSONL.zst",
+    "a.parquet",
+    "a.tfrecord",
+    "a.tfrecord-00001-of-00002",
+    "a.tfrecords.gz",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_gives_the_lines_of_its_documents(tmp_path, contents, name):
+    path = write(tmp_path / name, contents[name])
+    assert list(iterate_lines(path)) == ITEMS
+    for start in range(len(ITEMS) + 2):
+        assert list(read_document_lines(path, start=start)) == ITEMS[start:]
+    assert file_size(path) == len(contents[name])
+
+
+def test_other_names_of_the_field_and_missing_texts(tmp_path):
+    write(tmp_path / "a.jsonl", '{"body": "x"}\n{"body": null}\n{"body": "y\\ud800"}')
+    write(tmp_path / "b.parquet", parquet_bytes(["x", None, "y"], name="body"))
+    write(tmp_path / "c.parquet", parquet_bytes([b"x", b"", b"y"], name="body"))
+    assert list(iterate_lines(tmp_path / "a.jsonl", "body")) == ["x", "", "y\ufffd", ""]
+    assert list(iterate_lines(tmp_path / "*.parquet", "body")) == ["x", "", "y", ""] * 2
+
+
+def test_large_records_of_tfrecord_files(tmp_path):
+    """Their lengths are around the size of a block of the checksum."""
+    documents = ["é" * length for length in (0, 1, 120, 121, 122, 123, 124, 125, 126, 200_000)]
+    tfrecords(tmp_path / "a.tfrecord", documents)
+    lines = [item for text in documents[1:] for item in (text, "")]
+    assert list(iterate_lines(tmp_path / "a.tfrecord")) == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", b'{"text": "x"}\n\n{"text": 1', "a.jsonl, line 3: this is not JSON"),
+        ("a.jsonl", b'["x"]', 'a.jsonl, line 1: expected an object, {"text"'),
+        ("a.jsonl", b'{"text": ["x"]}', "line 1: field 'text' is of type list, not text"),
+        (
+            "a.json",
+            b'{"text": "x"}\n{"a": 1, "b": 2}',
+            "line 2 has no field 'text'. It has 'a', 'b'",
+        ),
+        ("a.jsonl", b'{"text": " "}', "a.jsonl is empty: expected text in the field 'text'"),
+        ("a.jsonl", b"", "a.jsonl is empty"),
+        (
+            "a.parquet",
+            parquet_bytes(["x"], name="b"),
+            "record 1 has no field 'text'. It has 'id', 'b'",
+        ),
+        ("a.parquet", parquet_bytes([1]), "a.parquet, record 1: field 'text' is of type int"),
+        ("a.parquet", parquet_bytes([b"x", b"\xff"]), "record 2: byte 0xff at position 1 of field"),
+        ("a.parquet", b"PAR1 but nothing else", "a.parquet is not a readable Parquet file"),
+        ("a.parquet", b"", "a.parquet is not a readable Parquet file"),
+        ("a.tfrecord", b"x" * 50, "a.tfrecord, record 1: damaged, or the file is not a TFRecord"),
+        ("a.tfrecord", b"", "a.tfrecord is empty"),
+        ("a.txt.zst", zstd.compress(b"text" * 1000)[:-3], "a.txt.zst cannot be read: .*ended"),
+        ("a.zst", b"\x28\xb5\x2f\xfd" + b"zzzzzzzzzzz", "a.zst cannot be read: "),
+        ("a.jsonl.gz", gzip.compress(b"text" * 1000, mtime=0)[:-9], "a.jsonl.gz cannot be read"),
+    ],
+)
+def test_bad_records(tmp_path, name, content, message):
+    path = write(tmp_path / name, content)
+    with pytest.raises(InputError, match=message):
+        list(iterate_lines(path))
+
+
+def test_damaged_parquet_pages(tmp_path):
+    text = [f"document {i} " * 20 for i in range(200)]
+    whole = parquet_bytes(text, row_group_size=100, compression="gzip")
+    path, found = write(tmp_path / "a.parquet", whole), 0
+    for position in range(len(whole) // 3, len(whole), 97):
+        write(path, whole[:position] + b"\0\xff\0\xff" + whole[position + 4 :])
+        try:
+            list(iterate_lines(path))
+        except InputError as error:
+            found += "a.parquet is not a readable Parquet file after record" in str(error)
+    assert found
+
+
+def test_damaged_tfrecords(tmp_path, contents):
+    whole = contents["a.tfrecord"]
+    first = 16 + int.from_bytes(whole[:8], "little")
+    for end in range(first + 1, first + 40):
+        path = write(tmp_path / "a.tfrecord", whole[:end])
+        with pytest.raises(InputError, match="a.tfrecord, record 2: (damaged|the file ends)"):
+            list(iterate_lines(path))
+    for position in range(first, first + 40):
+        flipped = bytes([whole[position] ^ 1])
+        path = write(tmp_path / "a.tfrecord", whole[:position] + flipped + whole[position + 1 :])
+        with pytest.raises(InputError, match="a.tfrecord, record 2: "):
+            list(iterate_lines(path))
+
+
+@pytest.mark.parametrize(
+    ("feature", "message"),
+    [
+        ({"a": tf.train.Feature(), "b": tf.train.Feature()}, "no field 'text'. It has 'a', 'b'"),
+        (
+            {"text": tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))},
+            "field 'text' is a int64_list; expected a bytes_list",
+        ),
+        (None, "record 1: expected a tf.train.Example"),
+    ],
+)
+def test_other_examples(tmp_path, feature, message):
+    record = b"\xff\xff"
+    if feature:
+        record = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        writer.write(record)
+    with pytest.raises(InputError, match=message):
+        list(iterate_lines(tmp_path / "a.tfrecord"))
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "extra"),
+    [("a.parquet", "pyarrow.parquet", "parquet"), ("a.txt.zst", "backports.zstd", "zstd")],
+)
+def test_missing_packages_are_named(tmp_path, contents, monkeypatch, name, module, extra):
+    path = write(tmp_path / name, contents[name])
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=rf"needs {module} .*\[{extra}\]"):
+        list(iterate_lines(path))
+
+
+def test_packages_of_stores_are_named(monkeypatch):
+    def missing(protocol):
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr(fsspec, "get_filesystem_class", missing)
+    with pytest.raises(InputError, match=r"s3://a/b.txt cannot be opened: Install s3fs"):
+        expand("s3://a/b.txt")
+
+
+def test_an_unknown_protocol():
+    with pytest.raises(InputError, match="foo://a/b.txt cannot be opened: Protocol not known: foo"):
+        expand("foo://a/b.txt")
+
+
+def test_addresses_and_globs(contents):
+    memory = fsspec.filesystem("memory")
+    for name, content in contents.items():
+        memory.pipe(f"/addresses/{name}", content)
+    memory.pipe("/addresses/more/b[1].txt", b"more")
+    root = "memory:///addresses"
+    assert expand("memory://addresses/*") == sorted(f"{root}/{name}" for name in NAMES)
+    twice = ["memory://addresses/a.txt", f"{root}/*.txt", "memory://addresses/**/*.txt"]
+    assert expand(twice) == [f"{root}/a.txt", f"{root}/more/b[1].txt"]
+    assert expand(f"{root}/more/b[1].txt") == [f"{root}/more/b[1].txt"]
+    assert file_size(f"{root}/a.txt") == len(contents["a.txt"])
+    for name in NAMES:
+        assert list(read_document_lines(f"{root}/{name}", start=2)) == ITEMS[2:], name
+    for pattern in (f"{root}/none.txt", f"{root}/none*.txt"):
+        with pytest.raises(InputError, match="memory:///addresses/none.*txt does not exist"):
+            expand(pattern)
+    for read in (file_size, lambda name: list(read_document_lines(name))):
+        with pytest.raises(InputError, match="none.txt does not exist"):
+            read(f"{root}/none.txt")
+    with pytest.raises(InputError, match="more is a directory"):
+        expand(f"{root}/more")
+
+
+def test_a_file_in_an_archive(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("b.txt", "x\ny")
+    address = f"zip://b.txt::{tmp_path}/a.zip"
+    assert expand(address) == [address]
+    assert list(iterate_lines(address)) == ["x", "y", ""]
+
+
+def test_addresses_of_local_files(tmp_path):
+    write(tmp_path / "a.txt", "x")
+    assert expand(f"file://{tmp_path}/*.txt") == [f"file://{tmp_path}/a.txt"]
+    assert list(iterate_lines(f"file://{tmp_path}/a.txt")) == ["x", ""]
+
+
+class Faulty(AbstractFileSystem):
+    """Files that arrive in small pieces, with a fault at each call whose number `every` divides."""
+
+    protocol = "faulty"
+    files: ClassVar = {}
+    every, calls, error = 5, 0, OSError("connection reset")
+
+    @classmethod
+    def call(cls):
+        cls.calls += 1
+        if cls.calls % cls.every == 0:
+            raise cls.error
+
+    def ls(self, path, detail=True, **options):
+        self.call()
+        found = [
+            {"name": name, "size": len(content), "type": "file"}
+            for name, content in self.files.items()
+            if path in (name, name.rpartition("/")[0])
+        ]
+        if not found:
+            raise FileNotFoundError(path)
+        return found
+
+    def _open(self, path, mode="rb", **options):
+        self.call()
+        return FaultyFile(self.files[path], self.call)
+
+
+class FaultyFile(io.BytesIO):
+    seeks = True
+
+    def __init__(self, content, call):
+        super().__init__(content)
+        self.call = call
+
+    def read(self, size=-1):
+        self.call()
+        return super().read(min(size, 7))
+
+    def seek(self, *where):
+        if not self.seeks:
+            raise ValueError("Cannot seek streaming HTTP file")
+        return super().seek(*where)
+
+
+@pytest.fixture
+def faulty(contents, monkeypatch):
+    fsspec.register_implementation("faulty", Faulty, clobber=True)
+    files = {f"bucket/{name}": content for name, content in contents.items()}
+    monkeypatch.setattr(Faulty, "files", files)
+    monkeypatch.setattr(Faulty, "calls", 0)
+    delays = []
+    monkeypatch.setattr(remote.time, "sleep", delays.append)
+    return delays
+
+
+HIDDEN = FileNotFoundError("a.txt")  # fsspec reports a lost connection of HTTP so
+HIDDEN.__cause__ = TimeoutError("no answer")
+
+
+@pytest.mark.parametrize("error", [OSError("reset"), TimeoutError(), KeyError("lost"), HIDDEN])
+def test_faults_of_stores_change_no_line(faulty, caplog, monkeypatch, error):
+    monkeypatch.setattr(Faulty, "error", error)
+    assert len(expand("faulty://bucket/*")) == len(NAMES)
+    for name in NAMES:
+        assert file_size(f"faulty://bucket/{name}") > 0
+        assert list(read_document_lines(f"faulty://bucket/{name}")) == ITEMS, name
+    assert 0.5 in faulty
+    assert len(caplog.records) == len(faulty)
+    assert "a.txt cannot be read: " in caplog.text
+
+
+def test_faults_of_streams_change_no_line(faulty, monkeypatch):
+    """A stream cannot seek, so it is read again from its beginning."""
+    monkeypatch.setattr(FaultyFile, "seeks", False)
+    monkeypatch.setattr(Faulty, "every", 23)
+    for name in NAMES[:3]:
+        assert list(read_document_lines(f"faulty://bucket/{name}")) == ITEMS, name
+    assert faulty
+
+
+def test_the_last_try_names_the_address_and_the_reason(faulty, monkeypatch):
+    monkeypatch.setattr(Faulty, "every", 1)
+    message = "faulty://bucket/a.txt cannot be read after 5 tries: connection reset"
+    with pytest.raises(InputError, match=message):
+        list(read_document_lines("faulty://bucket/a.txt"))
+    assert faulty == [0.5, 1, 2, 4]
+    for read in (expand, file_size):
+        with pytest.raises(InputError, match=message):
+            read("faulty://bucket/a.txt")
+
+
+def test_a_fault_in_the_middle(faulty, contents, monkeypatch):
+    """Every reader passes the error of the last try on."""
+
+    def fail_late(cls):
+        cls.calls += 1
+        if cls.calls > 8:
+            raise cls.error
+
+    monkeypatch.setattr(Faulty, "call", classmethod(fail_late))
+    for name in NAMES:
+        monkeypatch.setattr(Faulty, "calls", 0)
+        with pytest.raises(InputError, match="after 5 tries: connection reset"):
+            list(read_document_lines(f"faulty://bucket/{name}"))
+
+
+def test_short_files_and_denied_access(faulty, monkeypatch):
+    monkeypatch.setattr(Faulty, "every", 10**6)
+    info = Faulty.info
+    monkeypatch.setattr(Faulty, "info", lambda self, path: {**info(self, path), "size": 1000})
+    with pytest.raises(InputError, match="the store sent 50 of 1000 bytes"):
+        list(read_document_lines("faulty://bucket/a.txt"))
+    monkeypatch.setattr(Faulty, "every", 1)
+    monkeypatch.setattr(Faulty, "error", PermissionError("Forbidden"))
+    faulty.clear()
+    with pytest.raises(InputError, match="bucket/a.txt cannot be read: Forbidden"):
+        expand("faulty://bucket/a.txt")
+    assert not faulty

@@ -28,7 +28,7 @@ from keras_bert.pretraining.data.corpus import (
 from keras_bert.pretraining.data.example_index import generator
 from keras_bert.pretraining.data.mapped_tokens import MappedTokens
 from keras_bert.pretraining.data.records import SOURCE, open_shard, open_shards
-from keras_bert.text.files import expand, read_document_lines
+from keras_bert.text.files import expand, file_size, read_document_lines
 from keras_bert.text.tokenizer import Tokenizer
 
 
@@ -97,17 +97,19 @@ def open_source(
     seed: int = 0,
     weights: Sequence[float] = (),
     temperature: float | None = None,
+    text_field: str = "text",
 ) -> Source:
     """Opens text files or directories of records.
 
     Args:
-        names: names or globs of text files, or directories of records.
+        names: names, globs or addresses of text files, or directories of records.
         tokenizer: tokenizer of the text.
         max_sentence_tokens: see `TokenizedCorpus.from_lines`.
         block_tokens: approximate number of tokens in a block.
         seed: seed of the order of files or shards in each epoch.
         weights: ratio of tokens from each name, to mix them. By default, the names are one corpus.
         temperature: mixes the names by their sizes to the power of 1 / temperature.
+        text_field: field with the text in records of JSON lines, Parquet and TFRecord files.
 
     Raises:
         InputError: if there are both text and records, or a file or directory cannot be used.
@@ -120,6 +122,7 @@ def open_source(
                 max_sentence_tokens=max_sentence_tokens,
                 block_tokens=max(1, block_tokens // (2 * len(names))),
                 seed=seed,
+                text_field=text_field,
             )
             for name in names
         ]
@@ -131,8 +134,9 @@ def open_source(
             f"{directories[0]} has been tokenized, but others of {', '.join(map(str, names))} have "
             "not; name only directories that keras-bert tokenize wrote, or only text files."
         )
-    source = RecordSource if directories else TextSource
-    return source(names, tokenizer, max_sentence_tokens, block_tokens, seed)
+    if directories:
+        return RecordSource(names, tokenizer, max_sentence_tokens, block_tokens, seed)
+    return TextSource(names, tokenizer, max_sentence_tokens, block_tokens, seed, text_field)
 
 
 class TextSource:
@@ -149,8 +153,10 @@ class TextSource:
         max_sentence_tokens: int,
         block_tokens: int,
         seed: int,
+        text_field: str,
     ):
         self._files = expand(names)
+        self._text_field = text_field
         self._tokenizer = tokenizer
         self._max_sentence_tokens = max_sentence_tokens
         self._block_tokens = block_tokens
@@ -161,7 +167,7 @@ class TextSource:
     @property
     def checksum(self) -> int:
         """Checksum of the sizes of the files."""
-        return zlib.crc32(np.array([file.stat().st_size for file in self._files]).data)
+        return zlib.crc32(np.array([file_size(file) for file in self._files]).data)
 
     def num_tokens(self) -> int | None:
         """Returns None: the text has not been read."""
@@ -169,7 +175,7 @@ class TextSource:
 
     def num_bytes(self) -> int:
         """Returns the size of the files."""
-        return sum(file.stat().st_size for file in self._files)
+        return sum(file_size(file) for file in self._files)
 
     def blocks(self, epoch: int, start: BlockStart = BEGIN) -> Iterator[Block]:
         """Yields the blocks of an epoch from `start` on."""
@@ -180,7 +186,7 @@ class TextSource:
             batch: list[str] = []
             for number in range(start.file, len(order)):
                 line = start.line if number == start.file else 0
-                for text in read_document_lines(self._files[order[number]], start=line):
+                for text in self._lines(order[number], line):
                     batch.append(text)
                     line += 1
                     if len(batch) == self._lines_per_batch:
@@ -203,6 +209,9 @@ class TextSource:
             end = ends.popleft()
         if tokens or block.block == 0:
             yield Block(block, self._corpus(parts), None)
+
+    def _lines(self, file: int, start: int) -> Iterator[str]:
+        return read_document_lines(self._files[file], start=start, text_field=self._text_field)
 
     def shard(self, index: int, number: int) -> TextSource:
         """Returns every `number`-th file, from the file `index` on.
@@ -315,12 +324,17 @@ class MixedSource:
     Args:
         sources: sources, whose blocks are much smaller than `block_tokens`.
         weights: weight of each source.
-        block_tokens: approximate number of tokens in a block.
+        block_tokens: approximate largest number of tokens in a block.
     """
 
     def __init__(self, sources: Sequence[Source], weights: Sequence[float], block_tokens: int):
         self._sources = sources
-        self._block_sizes = [weight / sum(weights) * block_tokens for weight in weights]
+        ratios = [weight / sum(weights) for weight in weights]
+        # A block has small sources about once, at 4 bytes of text a token.
+        pairs = zip(sources, ratios, strict=True)
+        sizes = [source.num_bytes() / 4 / ratio for source, ratio in pairs]
+        size = min([block_tokens, *(size for size in sizes if size)])
+        self._block_sizes = [ratio * size for ratio in ratios]
 
     @property
     def checksum(self) -> int:

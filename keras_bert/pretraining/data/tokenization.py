@@ -30,7 +30,7 @@ from keras_bert.pretraining.data.records import (
     fingerprint,
     write_shard,
 )
-from keras_bert.text.files import expand, iterate_lines
+from keras_bert.text.files import expand, file_size, iterate_lines
 from keras_bert.text.tokenizer import Tokenizer, tokenizer_class
 
 MEGABYTE = 2**20
@@ -46,6 +46,7 @@ def tokenize(
     workers: int | None = None,
     shard_size: int = 64 * MEGABYTE,
     progress: bool = True,
+    text_field: str = "text",
 ) -> dict[str, Any]:
     """Converts text to records, or continues an interrupted call.
 
@@ -56,17 +57,19 @@ def tokenize(
     Workers are separate processes, so call this function under `if __name__ == "__main__"`.
 
     Args:
-        corpus: names or globs of text files; see `TokenizedCorpus.from_files`.
+        corpus: names, globs or addresses of text files; see `data.corpus`.
         tokenizer: tokenizer for the text.
         output: directory for the records. It must be missing, empty, or made from the same text
-            with the same tokenizer and shard size.
+            with the same tokenizer, shard size and text field.
         workers: number of processes. By default, the number of processors.
         shard_size: bytes of text in each file.
         progress: whether to show a progress bar on standard error.
+        text_field: field with the text in records, as in JSON lines.
 
     Returns:
-        The manifest: `files` (the text's names and sizes), `tokenizer`, `shard_size`, `shards`
-        (name, tokens, lines and bytes of each), and the totals `documents`, `lines` and `tokens`.
+        The manifest: `files` (the text's names and sizes), `tokenizer`, `shard_size`, `text_field`,
+        `shards` (name, tokens, lines and bytes of each), and the totals `documents`, `lines` and
+        `tokens`.
 
     Raises:
         InputError: if the text cannot be read, the text of a complete shard has changed, or the
@@ -74,13 +77,18 @@ def tokenize(
         StorageError: if a file cannot be written.
     """
     directory = Path(output)
-    files = [[str(path), path.stat().st_size] for path in expand(corpus)]
-    source = {"files": files, "tokenizer": fingerprint(tokenizer), "shard_size": shard_size}
+    source = {
+        "files": [[name, file_size(name)] for name in expand(corpus)],
+        "tokenizer": fingerprint(tokenizer),
+        "shard_size": shard_size,
+        "text_field": text_field,
+    }
+    next(iterate_lines(corpus, text_field))  # a wrong text field must not begin a directory
     if _claim(directory, source):
         logger.info("%s is complete.", directory)
         return json.loads((directory / MANIFEST).read_text())
     workers = workers or os.cpu_count() or 1
-    texts = _cut(iterate_lines(corpus), shard_size)
+    texts = _cut(iterate_lines(corpus, text_field), shard_size)
     with (
         processes(tokenizer, workers) as submit,
         tqdm(unit="B", unit_scale=True, disable=not progress) as bar,
@@ -111,7 +119,7 @@ def _claim(directory: Path, source: dict[str, Any]) -> bool:
     path = directory / SOURCE
     remove_scratch(directory)
     if path.is_file():
-        earlier = json.loads(path.read_text())
+        earlier = {"text_field": "text", **json.loads(path.read_text())}
         for name, what in _MADE_OF.items():
             if earlier[name] != source[name]:
                 raise InputError(
@@ -131,6 +139,7 @@ _MADE_OF = {
     "files": "other text files, or of other sizes,",
     "tokenizer": "another vocabulary or other options of the tokenizer",
     "shard_size": "another size of the shards",
+    "text_field": "another text field",
 }
 
 

@@ -112,6 +112,7 @@ def make_examples(
             max_sentence_tokens=max(data.sequence_length // 2, 4),  # two fit into a sequence
             block_tokens=max(1, int(data.memory * GIGABYTE) // BYTES_PER_TOKEN),
             seed=config.seed,
+            text_field=data.text_field,
             **mixture,
         )
 

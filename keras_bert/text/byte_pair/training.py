@@ -35,16 +35,18 @@ def learn_byte_pair(
     special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
     min_frequency: int = 2,
     add_prefix_space: bool = False,
+    text_field: str = "text",
 ) -> BytePair:
     """Learns a byte-pair vocabulary from text files. The same files give the same result.
 
     Args:
-        files: names or globs of text files, plain or gzip.
+        files: names, globs or addresses of text files; see `iterate_lines`.
         size: number of tokens, special tokens and the 256 bytes included. A small corpus gives
             fewer tokens.
         special_tokens: special tokens by role, in the order of their ids.
         min_frequency: smallest number of occurrences of a pair that is merged.
         add_prefix_space: option of `BytePair`.
+        text_field: field with the text in records, as in JSON lines.
 
     Raises:
         InputError: if a file cannot be used, the size is too small for the bytes, or `tokenizers`
@@ -57,7 +59,7 @@ def learn_byte_pair(
         raise InputError(
             f"A vocabulary of {size} tokens cannot hold all bytes: give it at least {smallest}."
         )
-    lines = iterate_lines(files)
+    lines = iterate_lines(files, text_field)
     if add_prefix_space:
         lines = (f" {line}" if line else line for line in lines)
     counts = count_words(lines, lambda texts: in_alphabet(split_words(texts).values))

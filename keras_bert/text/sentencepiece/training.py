@@ -39,19 +39,21 @@ def learn_sentencepiece(
     normalization: Sequence[str] | None = None,
     special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
     character_coverage: float = 0.9995,
+    text_field: str = "text",
 ) -> SentencePiece:
     """Learns a unigram model from text files. The same files give the same result.
 
     The model file includes the normalization, so the tokenizer needs no other file.
 
     Args:
-        files: names or globs of text files, plain or gzip.
+        files: names, globs or addresses of text files; see `iterate_lines`.
         size: number of tokens, special tokens included. A small corpus gives fewer tokens.
         lowercase: whether to lowercase texts and strip accents, as ALBERT does.
         normalization: names of `STEPS` in `character_map.py`; if given, they replace `lowercase`.
         special_tokens: special tokens by role, in the order of their ids.
         character_coverage: ratio of the text's characters that the pieces must cover. Rare
             characters beyond this ratio get no piece.
+        text_field: field with the text in records, as in JSON lines.
 
     Raises:
         InputError: if a file cannot be used, the size is too small for the text's characters, a
@@ -64,7 +66,7 @@ def learn_sentencepiece(
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_normalized(iterate_lines(files), normalization),
+            sentence_iterator=_normalized(iterate_lines(files, text_field), normalization),
             model_writer=model,
             model_type="unigram",
             vocab_size=size,

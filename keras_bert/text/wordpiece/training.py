@@ -39,17 +39,19 @@ def learn_vocabulary(
     split_cjk: bool = True,
     min_frequency: int = 2,
     max_alphabet: int = 1000,
+    text_field: str = "text",
 ) -> Vocabulary:
     """Learns a WordPiece vocabulary from text files. The same files give the same result.
 
     Args:
-        files: names or globs of text files, plain or gzip.
+        files: names, globs or addresses of text files; see `iterate_lines`.
         size: number of tokens, special tokens included. A small corpus gives fewer tokens.
         lowercase: option of the `WordPiece` that will use the vocabulary.
         strip_accents: option of the `WordPiece`.
         split_cjk: option of the `WordPiece`.
         min_frequency: smallest number of occurrences of a pair that is merged.
         max_alphabet: largest number of characters; the most frequent characters are kept.
+        text_field: field with the text in records, as in JSON lines.
 
     Returns:
         `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]` and `[MASK]`, then the characters, then the pieces in the
@@ -66,7 +68,8 @@ def learn_vocabulary(
     import_tokenizers()
     strip_accents = lowercase if strip_accents is None else strip_accents
     normalizer = load_normalizer(lowercase=lowercase, strip_accents=strip_accents)
-    counts = count_words(iterate_lines(files), split_normalized(normalizer, split_cjk=split_cjk))
+    lines = iterate_lines(files, text_field)
+    counts = count_words(lines, split_normalized(normalizer, split_cjk=split_cjk))
     pieces = learn_pieces(
         counts,
         size - len(_SPECIAL_TOKENS),
