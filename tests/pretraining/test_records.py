@@ -18,7 +18,7 @@ from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.text.wordpiece.tokenizer import WordPiece
-from tests.pretraining.run import config
+from tests.pretraining.run import config, weights
 from tests.pretraining.text import open_corpus
 
 WORDS = ("sun", "suns", "moon.", "sea", "tree", "birds", "rises!", "sings", "falls", "xyz")
@@ -203,7 +203,8 @@ def test_records_of_json_lines_have_the_tokens_of_the_text(text, tokenizer, tmp_
     raw = open_corpus([corpus], tokenizer, text_field="body")
     np.testing.assert_array_equal(raw.tokens, open_corpus([str(output)], tokenizer).tokens)
     run = config(text, tmp_path / "run", corpus=[corpus], text_field="body")
-    assert make_examples(run, make_preprocessor(run))[0].corpus.num_documents > 1
+    stream, _ = make_examples(run, make_preprocessor(run))
+    assert stream.examples.corpus.num_documents > 1
     with pytest.raises(InputError, match="out was begun with another text field than now"):
         tokenize(corpus, tokenizer, output, **options)
 
@@ -311,6 +312,28 @@ def test_altered_ids_end_the_run_before_it_writes(text, records, tmp_path, optio
         pretrain(run, progress=False)
     assert not (tmp_path / "run" / "model").exists()
     assert not list((tmp_path / "run").glob("checkpoints/*"))
+
+
+def test_records_in_a_store_are_the_records_on_disk(text, records, tokenizer, tmp_path):
+    store = fsspec.filesystem("memory")
+    store.put(f"{records[0]}/*", "/bucket/records/")
+    run = config(text, tmp_path / "run", corpus=["memory:///bucket/records"], steps=3)
+    pretrain(run, progress=False)
+    run = config(text, tmp_path / "local", corpus=[str(records[0])], steps=3)
+    pretrain(run, progress=False)
+    ours, theirs = weights(tmp_path / "run"), weights(tmp_path / "local")
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+    path = "/bucket/records/shard-00003.safetensors"
+    store.pipe(path, store.cat(path)[:-4] + b"\0\0\0\0")
+    with pytest.raises(InputError, match=r"memory:///bucket/.*00003.safetensors is missing or dam"):
+        open_corpus(["memory:///bucket/records"], tokenizer)
+    store.rm(path)
+    with pytest.raises(InputError, match=r"memory:///bucket/.*00003.safetensors is missing or dam"):
+        open_corpus(["memory:///bucket/records"], tokenizer)
+    store.rm("/bucket/records/manifest.json")
+    with pytest.raises(InputError, match="is not finished"):
+        open_corpus(["memory:///bucket/records"], tokenizer)
 
 
 def test_a_full_disk_is_one_sentence(text, tokenizer, tmp_path):

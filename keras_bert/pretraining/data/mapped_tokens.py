@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,24 +13,34 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.checkpoints.files import read_header
+from keras_bert.text.remote import is_address, open_address
 from keras_bert.text.rows import splits_of
 
 WIDTH = 4  # bytes of an int32
 
 
 class MappedFile:
-    """A memory-mapped safetensors file of int32 vectors.
+    """A safetensors file of int32 vectors: memory-mapped, or in memory if it is in a store.
 
     Attributes:
-        path: path of the file.
+        path: path or address of the file.
+        in_memory: whether the file is in memory.
         checksums: checksums of the source text, of the tokens, and of the other vectors.
         ends: start and end of each vector, counted in int32 values from the start of the file.
     """
 
-    def __init__(self, path: Path):
-        with open(path, "rb") as file:
-            header, start = read_header(file)
-        self.path = path
+    def __init__(self, path: str | Path):
+        self.path = str(path)
+        self.in_memory = is_address(self.path)
+        if self.in_memory:
+            with open_address(self.path) as stored:
+                data = stored.read()
+            self._values = np.frombuffer(data[: len(data) // WIDTH * WIDTH], "<i4")
+            header, start = read_header(io.BytesIO(data))
+        else:
+            self._values = np.memmap(path, "<i4", mode="r")
+            with open(path, "rb") as file:
+                header, start = read_header(file)
         self.checksums = [int(x) for x in header.pop("__metadata__")["checksums"].split()]
         self.ends: dict[str, list[int]] = {
             name: [(start + place) // WIDTH for place in vector["data_offsets"]]
@@ -38,17 +50,17 @@ class MappedFile:
     @property
     def size(self) -> int:
         """Size of the file in int32 values, with its header."""
-        return self.path.stat().st_size // WIDTH
+        return len(self._values)
 
     def vector(self, name: str) -> np.ndarray:
         """Returns a vector by its name."""
         first, last = self.ends[name]
-        return np.memmap(self.path, "<i4", mode="r")[first:last]
+        return self._values[first:last]
 
     def in_graph(self) -> tf.Tensor:
         """Returns the whole file as a tensor `[size]` int32. The vectors are at `ends`."""
         return tf.raw_ops.ImmutableConst(
-            dtype=tf.int32, shape=[self.size], memory_region_name=str(self.path.resolve())
+            dtype=tf.int32, shape=[self.size], memory_region_name=os.path.realpath(self.path)
         )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,10 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert.atomic import replacing
-from keras_bert.checkpoints.files import read_json, save_tensors
+from keras_bert.checkpoints.files import save_tensors
 from keras_bert.errors import InputError
 from keras_bert.pretraining.data.corpus import Lines
-from keras_bert.pretraining.data.mapped_tokens import MappedFile
+from keras_bert.pretraining.data.mapped_tokens import WIDTH, MappedFile
+from keras_bert.text.remote import find_files, is_address, open_address
 from keras_bert.text.tokenizer import Tokenizer
 
 MANIFEST = "manifest.json"
@@ -30,43 +32,54 @@ SOURCE = "source.json"
 """File with a description of text and tokenizer, which is written first. A directory that has
 this file, but not the manifest, is unfinished."""
 
+GLOB = re.compile(r"[*?\[]")
+
 
 class Shard(NamedTuple):
     """A file of records.
 
     Attributes:
-        path: path of the file.
+        path: path or address of the file.
         tokens: number of tokens.
         size: size of the file in bytes.
     """
 
-    path: Path
+    path: str
     tokens: int
     size: int
 
 
-def open_shards(directory: Path, tokenizer: Tokenizer) -> list[Shard]:
+def is_records(name: str) -> bool:
+    """Returns whether a name or an address is a directory that `keras-bert tokenize` wrote."""
+    if is_address(name):
+        return not GLOB.search(name) and bool(find_files(f"{name}/{SOURCE}"))
+    return (Path(name) / SOURCE).is_file()
+
+
+def open_shards(directory: str, tokenizer: Tokenizer) -> list[Shard]:
     """Returns the shards of a directory, which must be complete and made with the same tokenizer.
 
     Raises:
         InputError: if the directory is unfinished or damaged, or was made by another tokenizer.
     """
-    if not (directory / MANIFEST).is_file():
+    path = f"{directory}/{MANIFEST}"
+    try:
+        with open_address(path) if is_address(path) else open(path, "rb") as file:
+            manifest = json.load(file)
+        made_by = dict(manifest["tokenizer"])
+        shards = [
+            Shard(f"{directory}/{shard['name']}", shard["tokens"], shard["bytes"])
+            for shard in manifest["shards"]
+        ]
+    except FileNotFoundError:
         raise InputError(
             f"{directory} is not finished; start the same keras-bert tokenize command again. It "
             "continues where it stopped."
-        )
-    manifest = read_json(directory / MANIFEST)
-    try:
-        made_by = dict(manifest["tokenizer"])
-        shards = [
-            Shard(directory / shard["name"], shard["tokens"], shard["bytes"])
-            for shard in manifest["shards"]
-        ]
+        ) from None
     except (KeyError, TypeError, ValueError):
         raise InputError(
-            f"{directory / MANIFEST} is damaged; delete it and start the same keras-bert tokenize "
-            "command again. It writes the file again."
+            f"{path} is damaged; delete it and start the same keras-bert tokenize command again. "
+            "It writes the file again."
         ) from None
     for name, now in fingerprint(tokenizer).items():
         if made_by.get(name) != now:
@@ -86,8 +99,6 @@ def open_shard(shard: Shard, vocabulary_size: int) -> tuple[MappedFile, Lines]:
     """
     path = shard.path
     try:
-        if path.stat().st_size != shard.size:
-            raise _damaged(path)
         file = MappedFile(path)
         lines = Lines(*map(file.vector, Lines._fields))
         checksums = [zlib.crc32(lines.tokens.data), _lines_checksum(lines)]
@@ -100,7 +111,7 @@ def open_shard(shard: Shard, vocabulary_size: int) -> tuple[MappedFile, Lines]:
             f"{path} holds the token id {low if low < 0 else high}, but the vocabulary has "
             f"the ids 0 to {vocabulary_size - 1}; tokenize the text again."
         )
-    if file.checksums[1:] != checksums:
+    if file.checksums[1:] != checksums or file.size * WIDTH != shard.size:
         raise _damaged(path)
     return file, lines
 
@@ -151,9 +162,10 @@ def _lines_checksum(lines: Lines) -> int:
     return zlib.crc32(lines.breaks.data, zlib.crc32(lines.lengths.data))
 
 
-def _damaged(path: Path) -> InputError:
+def _damaged(path: str) -> InputError:
+    manifest = f"{path.rpartition('/')[0]}/{MANIFEST}"
     return InputError(
-        f"{path} is missing or damaged; delete it and {path.parent / MANIFEST}, and start the same "
+        f"{path} is missing or damaged; delete it and {manifest}, and start the same "
         "keras-bert tokenize command again. It makes the missing files."
     )
 

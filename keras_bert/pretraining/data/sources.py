@@ -12,7 +12,6 @@ import os
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -27,7 +26,7 @@ from keras_bert.pretraining.data.corpus import (
 )
 from keras_bert.pretraining.data.example_index import generator
 from keras_bert.pretraining.data.mapped_tokens import MappedTokens
-from keras_bert.pretraining.data.records import SOURCE, open_shard, open_shards
+from keras_bert.pretraining.data.records import is_records, open_shard, open_shards
 from keras_bert.text.files import expand, file_size, read_document_lines
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -128,15 +127,16 @@ def open_source(
         ]
         weights = weights or [part.num_bytes() ** (1 / (temperature or 1)) for part in parts]
         return MixedSource(parts, weights, block_tokens)
-    directories = [Path(name) for name in names if (Path(name) / SOURCE).is_file()]
-    if directories and len(directories) < len(names):
+    addresses = [os.fspath(name) for name in names]
+    directories = [name for name in addresses if is_records(name)]
+    if directories and len(directories) < len(addresses):
         raise InputError(
-            f"{directories[0]} has been tokenized, but others of {', '.join(map(str, names))} have "
+            f"{directories[0]} has been tokenized, but others of {', '.join(addresses)} have "
             "not; name only directories that keras-bert tokenize wrote, or only text files."
         )
     if directories:
-        return RecordSource(names, tokenizer, max_sentence_tokens, block_tokens, seed)
-    return TextSource(names, tokenizer, max_sentence_tokens, block_tokens, seed, text_field)
+        return RecordSource(addresses, tokenizer, max_sentence_tokens, block_tokens, seed)
+    return TextSource(addresses, tokenizer, max_sentence_tokens, block_tokens, seed, text_field)
 
 
 class TextSource:
@@ -148,7 +148,7 @@ class TextSource:
 
     def __init__(
         self,
-        names: Sequence[str | os.PathLike[str]],
+        names: Sequence[str],
         tokenizer: Tokenizer,
         max_sentence_tokens: int,
         block_tokens: int,
@@ -245,13 +245,13 @@ class RecordSource:
 
     def __init__(
         self,
-        names: Sequence[str | os.PathLike[str]],
+        names: Sequence[str],
         tokenizer: Tokenizer,
         max_sentence_tokens: int,
         block_tokens: int,
         seed: int,
     ):
-        self._shards = [s for name in names for s in open_shards(Path(name), tokenizer)]
+        self._shards = [s for name in names for s in open_shards(name, tokenizer)]
         largest = max((shard.tokens for shard in self._shards), default=0)
         in_block = max(1, block_tokens // max(1, largest))
         self._num_blocks = max(1, -(-len(self._shards) // in_block))
@@ -291,9 +291,12 @@ class RecordSource:
                 lines = lines._replace(breaks=np.append(lines.breaks, len(lines.lengths)))
             files.append(file)
             parts.append(lines)
+        tokens: np.ndarray | MappedTokens = MappedTokens(files)
+        if any(file.in_memory for file in files):
+            tokens = np.asarray(tokens)
         return TokenizedCorpus.from_lines(
             parts,
-            MappedTokens(files),
+            tokens,
             self._tokenizer,
             max_sentence_tokens=self._max_sentence_tokens,
         )
