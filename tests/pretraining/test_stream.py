@@ -8,8 +8,10 @@ import shutil
 import signal
 import threading
 from collections import Counter
+from pathlib import Path
 from unittest import mock
 
+import fsspec
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -21,11 +23,13 @@ from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training import inputs
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import pretrain
+from keras_bert.text import remote
 from keras_bert.text.wordpiece.tokenizer import WordPiece
 from tests.marks import others_slow
 from tests.pretraining import processes
-from tests.pretraining.run import assert_same_run, config
+from tests.pretraining.run import assert_same_run, config, weights
 from tests.pretraining.text import VOCABULARY, open_corpus
+from tests.text.faulty_store import Faulty, FaultyFile
 
 BLOCK = 400
 """Tokens in a block: the corpora below have 5 to 8 blocks."""
@@ -431,3 +435,27 @@ def test_weights_that_do_not_fit_are_refused(text_files, two_corpora, tmp_path):
     ):
         with pytest.raises(kb.InputError, match=message):
             mixture(text_files, two_corpora, tmp_path, **options)
+
+
+@pytest.mark.parametrize("kind", ["text", "records"])
+def test_a_run_on_a_store_that_fails_is_the_run_on_the_disk(
+    text_files, corpora, tmp_path, monkeypatch, caplog, kind
+):
+    """Every 23rd call of the store fails, and reading is tried again."""
+    files = {}
+    for name in corpora[kind]:
+        paths = [Path(name)] if kind == "text" else sorted(Path(name).iterdir())
+        files |= {f"bucket/{path.name}": path.read_bytes() for path in paths}
+    fsspec.register_implementation("faulty", Faulty, clobber=True)
+    monkeypatch.setattr(Faulty, "files", files)
+    monkeypatch.setattr(Faulty, "every", 23)
+    monkeypatch.setattr(FaultyFile, "largest", 999)
+    monkeypatch.setattr(remote.time, "sleep", lambda seconds: None)
+    names = ["faulty://bucket"] if kind == "records" else [f"faulty://{name}" for name in files]
+    stored = run_of(text_files, {kind: names}, kind, tmp_path / "stored", steps=12)
+    pretrain(stored, progress=False)
+    assert "connection reset" in caplog.text
+    pretrain(run_of(text_files, corpora, kind, tmp_path / "disk", steps=12), progress=False)
+    ours, theirs = weights(tmp_path / "stored"), weights(tmp_path / "disk")
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)

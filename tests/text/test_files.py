@@ -3,7 +3,6 @@ import io
 import json
 import sys
 import zipfile
-from typing import ClassVar
 
 import fsspec
 import pyarrow as pa
@@ -11,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 from backports import zstd
-from fsspec.spec import AbstractFileSystem
 
 from keras_bert.errors import InputError
 from keras_bert.text import remote
@@ -22,6 +20,7 @@ from keras_bert.text.files import (
     read_document_lines,
     read_lines,
 )
+from tests.text.faulty_store import Faulty, FaultyFile
 
 
 def write(path, content):
@@ -311,52 +310,6 @@ def test_addresses_of_local_files(tmp_path):
     write(tmp_path / "a.txt", "x")
     assert expand(f"file://{tmp_path}/*.txt") == [f"file://{tmp_path}/a.txt"]
     assert list(iterate_lines(f"file://{tmp_path}/a.txt")) == ["x", ""]
-
-
-class Faulty(AbstractFileSystem):
-    """Files that arrive in small pieces, with a fault at each call whose number `every` divides."""
-
-    protocol = "faulty"
-    files: ClassVar = {}
-    every, calls, error = 5, 0, OSError("connection reset")
-
-    @classmethod
-    def call(cls):
-        cls.calls += 1
-        if cls.calls % cls.every == 0:
-            raise cls.error
-
-    def ls(self, path, detail=True, **options):
-        self.call()
-        found = [
-            {"name": name, "size": len(content), "type": "file"}
-            for name, content in self.files.items()
-            if path in (name, name.rpartition("/")[0])
-        ]
-        if not found:
-            raise FileNotFoundError(path)
-        return found
-
-    def _open(self, path, mode="rb", **options):
-        self.call()
-        return FaultyFile(self.files[path], self.call)
-
-
-class FaultyFile(io.BytesIO):
-    seeks = True
-
-    def __init__(self, content, call):
-        super().__init__(content)
-        self.call = call
-
-    def read(self, size=-1):
-        self.call()
-        return super().read(min(size, 7))
-
-    def seek(self, *where):
-        if not self.seeks:
-            raise ValueError("Cannot seek streaming HTTP file")
-        return super().seek(*where)
 
 
 @pytest.fixture

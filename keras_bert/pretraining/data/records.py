@@ -76,6 +76,8 @@ def open_shards(directory: str, tokenizer: Tokenizer) -> list[Shard]:
             f"{directory} is not finished; start the same keras-bert tokenize command again. It "
             "continues where it stopped."
         ) from None
+    except InputError:  # the store has failed
+        raise
     except (KeyError, TypeError, ValueError):
         raise InputError(
             f"{path} is damaged; delete it and start the same keras-bert tokenize command again. "
@@ -102,6 +104,8 @@ def open_shard(shard: Shard, vocabulary_size: int) -> tuple[MappedFile, Lines]:
         file = MappedFile(path)
         lines = Lines(*map(file.vector, Lines._fields))
         checksums = [zlib.crc32(lines.tokens.data), _lines_checksum(lines)]
+    except InputError:  # the store has failed
+        raise
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         raise _damaged(path) from None
     tokens = lines.tokens
