@@ -2,10 +2,11 @@
 
     python benchmarks/pipeline.py VOCABULARY TEXT [--peer-python PYTHON] [--rounds 3]
 
-keras_bert reads, tokenizes, packs and masks with `keras_bert.pretraining`. The peer is Hugging
-Face's fast tokenizer with run_mlm's packing and DataCollatorForLanguageModeling. The collator runs
-with NumPy and, if torch is installed, with torch; the faster one is compared. `--peer-python` names
-a Python with transformers, if this one has none.
+keras_bert reads, tokenizes, packs and masks with `keras_bert.pretraining`: "ours" has the text in
+one block, "blocks" streams it in blocks of a million tokens. The peer is Hugging Face's fast
+tokenizer with run_mlm's packing and DataCollatorForLanguageModeling. The collator runs with NumPy
+and, if torch is installed, with torch; the faster one is compared. `--peer-python` names a Python
+with transformers, if this one has none.
 
 Measurements run in turns, each in a process of its own on one core. Imports and a warm-up on a part
 of the text are not measured. The time is processor time, which other processes on the machine
@@ -22,16 +23,17 @@ import sys
 import time
 
 LENGTH, BATCH = 128, 256
+BLOCK = 2**20  # tokens
 
 
-def ours(vocabulary, text):
+def ours(vocabulary, text, block_tokens):
     import tensorflow as tf
 
     from keras_bert import Vocabulary, WordPiece
     from keras_bert.pretraining.data.input_pipeline import Examples
     from keras_bert.pretraining.data.masking import TokenMasking
     from keras_bert.pretraining.data.sources import open_source
-    from keras_bert.pretraining.data.stream import ExampleStream
+    from keras_bert.pretraining.data.stream import ExampleStream, Place
     from keras_bert.pretraining.objectives.registry import OBJECTIVES
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -46,7 +48,7 @@ def ours(vocabulary, text):
 
     def run(path):
         stream = ExampleStream(
-            open_source([path], tokenizer),
+            open_source([path], tokenizer, block_tokens=block_tokens),
             lambda corpus: Examples(
                 corpus=corpus,
                 vocabulary=vocabulary,
@@ -55,8 +57,14 @@ def ours(vocabulary, text):
                 objective=OBJECTIVES["mlm"],
             ),
         )
-        weights = (w.numpy() for *_, w in stream.dataset(BATCH))
-        return sum((rows.max(1) > 0).sum() for rows in weights)
+        examples = 0
+        for block in stream.blocks(Place()):
+            for _ in block.dataset(BATCH):
+                pass
+            examples += len(block)
+            if block.next_place.epoch:
+                break
+        return examples
 
     return run
 
@@ -94,7 +102,8 @@ def huggingface(vocabulary, text, kind):
 def measure(worker, vocabulary, text):
     """Prints examples per second of processor time."""
     make = {
-        "ours": ours,
+        "ours": lambda *paths: ours(*paths, 2**26),
+        "blocks": lambda *paths: ours(*paths, BLOCK),
         "np": lambda *paths: huggingface(*paths, "np"),
         "pt": lambda *paths: huggingface(*paths, "pt"),
     }[worker]
@@ -133,7 +142,7 @@ def main():
     parser.add_argument("text", help="plain text, one paragraph a line")
     parser.add_argument("--peer-python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", choices=("ours", "np", "pt"), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", choices=("ours", "blocks", "np", "pt"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         measure(options.worker, options.vocabulary, options.text)
@@ -141,7 +150,8 @@ def main():
     warmup = options.text + ".warmup"
     with open(options.text, encoding="utf-8") as file, open(warmup, "w", encoding="utf-8") as part:
         part.writelines(itertools.islice(file, 500))
-    pythons = {"ours": sys.executable, "np": options.peer_python, "pt": options.peer_python}
+    pythons = dict.fromkeys(("ours", "blocks"), sys.executable)
+    pythons |= dict.fromkeys(("np", "pt"), options.peer_python)
     speeds = {worker: [] for worker in pythons}
     try:
         for _ in range(options.rounds):
@@ -156,10 +166,12 @@ def main():
     for worker, values in speeds.items():
         if values:
             print(f"{worker:8s} {statistics.median(values):8.0f} examples/s per core (median)")
-    peers = [values for worker, values in speeds.items() if worker != "ours" and values]
+    peers = [values for worker, values in speeds.items() if worker in ("np", "pt") and values]
     if not peers or not speeds["ours"]:
         sys.exit("Nothing to compare with: give --peer-python a Python that has transformers.")
     peer = max(peers, key=statistics.median)
+    ratios = [a / b for a, b in zip(speeds["blocks"], speeds["ours"], strict=True)]
+    print(f"median ratio of blocks to ours {statistics.median(ratios):.2f}")
     ratios = [a / b for a, b in zip(speeds["ours"], peer, strict=True)]
     print(f"median ratio to the faster peer {statistics.median(ratios):.1f}")
 

@@ -125,7 +125,14 @@ def open_source(
             )
             for name in names
         ]
-        weights = weights or [part.num_bytes() ** (1 / (temperature or 1)) for part in parts]
+        if not weights:
+            sizes = [part.num_bytes() for part in parts]
+            if 0 in sizes:
+                raise InputError(
+                    f"The size of {names[sizes.index(0)]} is not known, because its store does not "
+                    "tell it; give data.weights in place of data.temperature."
+                )
+            weights = [size ** (1 / (temperature or 1)) for size in sizes]
         return MixedSource(parts, weights, block_tokens)
     addresses = [os.fspath(name) for name in names]
     directories = [name for name in addresses if is_records(name)]
@@ -170,7 +177,7 @@ class TextSource:
         return zlib.crc32(np.array([file_size(file) for file in self._files]).data)
 
     def num_tokens(self) -> int | None:
-        """Returns None: the text has not been read."""
+        """Returns None, because the text has not been read."""
         return None
 
     def num_bytes(self) -> int:
@@ -345,7 +352,7 @@ class MixedSource:
         return zlib.crc32(np.array([source.checksum for source in self._sources]).data)
 
     def num_tokens(self) -> int | None:
-        """Returns None: the mixture has no end."""
+        """Returns None, because the mixture has no end."""
         return None
 
     def num_bytes(self) -> int:

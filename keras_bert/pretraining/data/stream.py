@@ -127,22 +127,24 @@ class ExampleBlock:
 
 
 class ExampleStream:
-    """Training examples of a corpus of any size. Only two blocks are in memory at a time.
+    """Training examples of a corpus of any size.
 
-    Every example of an epoch comes once, shuffled inside its block.
+    Every example of an epoch comes once, shuffled inside its block. The first block, the block in
+    use and the next block are in memory.
 
     Args:
         source: text of the examples.
         make_examples: function that makes the examples of a text.
         held_out_ratio: ratio of the text to hold out. From a corpus of one block, this holds out
             every n-th document or the end of each document. From a larger corpus, it holds out
-            documents by their content, and `held_out` has only those of the first block.
+            documents by their content, and `held_out` has only documents of the first block.
         worker: index of this worker.
         num_workers: number of workers. If there are several blocks of text, each worker reads its
             own files and makes blocks of its own.
 
     Attributes:
         held_out: held-out text, or None if `held_out_ratio` is 0.
+        examples: examples of the first block.
         examples_per_epoch: number of examples in the first epoch. It is estimated if there are
             several blocks of records, and None if there are several blocks of text.
         checksum: checksum of the text, to recognize the corpus of a run that continues.

@@ -20,7 +20,7 @@ from keras_bert.text.tokenizer import Tokenizer, load_tokenizer
 
 GIGABYTE = 10**9
 BYTES_PER_TOKEN = 44
-"""Memory for two blocks, one in use and one that is read, by the tokens of a block."""
+"""Memory for the first block, a block in use and a block that is read, by the tokens of a block."""
 
 
 def make_preprocessor(config: PretrainingConfig) -> Preprocessor:
