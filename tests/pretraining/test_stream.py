@@ -18,7 +18,7 @@ import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert.pretraining.data.sources import BEGIN, Block, BlockStart, open_source
-from keras_bert.pretraining.data.stream import Place
+from keras_bert.pretraining.data.stream import ExampleStream, Place, first_block
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training import inputs
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
@@ -231,6 +231,17 @@ def test_a_block_that_is_too_short_for_pairs_is_left_out(
     assert [next(read).place for _ in range(3)] == [Place(), Place(epoch=1), Place(epoch=2)]
     read.close()
     assert "Leaving out 3 tokens at the end of the text. There is only one document" in caplog.text
+
+
+@pytest.mark.parametrize("ratio", [1e-9, 1 - 1e-9])
+@pytest.mark.parametrize("options", RUNS.values(), ids=RUNS)
+def test_blocks_of_which_all_or_nothing_is_held_out(text_files, corpora, tmp_path, ratio, options):
+    run = config(text_files, tmp_path / "run", corpus=corpora["text"], memory=MEMORY, **options)
+    source = inputs.open_source(corpora["text"], WordPiece(VOCABULARY), block_tokens=BLOCK)
+    make = make_examples(run, make_preprocessor(run))[0]._make_examples
+    name = "training" if ratio > 0.5 else "held-out"
+    with pytest.raises(kb.InputError, match=f"The {name} text is too short for an example"):
+        first_block(make(ExampleStream(source, make, ratio).held_out), "held-out")
 
 
 def run_of(text_files, corpora, kind, output, **options):

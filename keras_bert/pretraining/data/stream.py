@@ -255,6 +255,8 @@ class ExampleStream:
     ) -> tuple[Examples, AnyExampleIndex] | None:
         """Makes the examples of a block, or None if the text is too short for an example."""
         corpus = self._split(corpus)[0]
+        if not corpus.num_documents:  # all were held out
+            return None
         try:
             examples = self._make_examples(corpus)
             index = examples.example_index(epoch, block)
@@ -304,11 +306,13 @@ def first_block(examples: Examples, name: str) -> ExampleBlock:
     Raises:
         InputError: if the text is too short.
     """
+    example_index = None
     try:
-        example_index = examples.example_index(0)
+        if examples.corpus.num_documents:
+            example_index = examples.example_index(0)
     except InputError as error:
         raise InputError(f"The {name} text is not enough. {error}") from None
-    if not len(example_index):
+    if not example_index:
         raise InputError(
             f"The {name} text is too short for an example; give more text, or hold out another "
             "ratio (data.validation_ratio, 0 for no held-out text) or other files "
