@@ -55,9 +55,9 @@ def reference_ids(text):
     return REFERENCE.encode(text)
 
 
-def tied(*cuts):
+def tied(*cuts, model=MODEL):
     """Whether cuts of a text have one score, up to the rounding of its sum."""
-    scores = SentencePieceModel.from_bytes(MODEL).scores
+    scores = SentencePieceModel.from_bytes(model).scores
     first, second = (sum(scores[i] for i in ids) for ids in cuts)
     return first == pytest.approx(second, rel=1e-6)
 
