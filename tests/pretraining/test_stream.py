@@ -245,8 +245,8 @@ def test_blocks_of_which_all_or_nothing_is_held_out(text_files, corpora, tmp_pat
 
 
 def run_of(text_files, corpora, kind, output, **options):
-    defaults = {"corpus": corpora[kind], "memory": MEMORY, "batch_size": 8, "steps": 20}
-    defaults |= {"validation": [str(text_files / "corpus.txt")], "evaluate_every": 10}
+    defaults = {"corpus": corpora[kind], "memory": MEMORY, "batch_size": 8, "steps": 28}
+    defaults |= {"validation": [str(text_files / "corpus.txt")], "evaluate_every": 14}
     return config(text_files, output, **defaults | options)
 
 
@@ -265,7 +265,7 @@ def test_a_run_in_blocks_learns(finished, text_files, corpora):
     kind, output, results = finished
     assert results["finished"]
     assert results["after"]["mlm_loss"] < results["before"]["mlm_loss"]
-    progress = json.loads((output / "checkpoints/step-00000020/progress.json").read_text())
+    progress = json.loads((output / "checkpoints/step-00000028/progress.json").read_text())
     assert progress["epoch"] >= 1
     assert (results["examples_per_epoch"] is None) == (kind == "text")
 
@@ -274,7 +274,7 @@ def test_a_run_in_blocks_learns(finished, text_files, corpora):
 def test_a_run_in_blocks_is_killed_and_continued(finished, text_files, corpora, tmp_path, turn):
     kind, output, _ = finished
     run = run_of(text_files, corpora, kind, tmp_path / "run")
-    fate = ("after", random.randrange(1, 20), 0, signal.SIGKILL)
+    fate = ("after", random.randrange(1, 28), 0, signal.SIGKILL)
     assert processes.launch(run, {0: fate}) == [processes.KILLED], fate
     assert pretrain(run, progress=False)["finished"]
     assert_same_run(tmp_path / "run", output)
@@ -286,7 +286,7 @@ def test_workers_read_files_of_their_own(text_files, corpora, tmp_path):
     whole = run_of(text_files, corpora, "text", tmp_path / "whole", strategy="multi_worker")
     assert processes.launch(whole) == [0, 0]
     killed = run_of(text_files, corpora, "text", tmp_path / "run", strategy="multi_worker")
-    fate = ("after", random.randrange(1, 20), 0, signal.SIGKILL)
+    fate = ("after", random.randrange(1, 28), 0, signal.SIGKILL)
     assert processes.launch(killed, {1: fate})[1] == processes.KILLED, fate
     assert processes.launch(killed) == [0, 0]
     assert_same_run(tmp_path / "run", tmp_path / "whole")
@@ -295,7 +295,7 @@ def test_workers_read_files_of_their_own(text_files, corpora, tmp_path):
     assert set(counts[0].values()) == {1}
     # Blocks are cut elsewhere if one process reads all files, so compare the tokens.
     assert counts[0].total() > 100
-    alone = run_of(text_files, corpora, "text", tmp_path / "run", steps=30)
+    alone = run_of(text_files, corpora, "text", tmp_path / "run", steps=32)
     with pytest.raises(kb.InputError, match="begun with 2 workers, not 1"):
         pretrain(alone, progress=False)
 
