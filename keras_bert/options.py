@@ -178,7 +178,8 @@ def expected_type(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return f"one of {', '.join(map(str, get_args(annotation)))}"
     if get_origin(annotation) is tuple:
-        return "a file name or a list of them"
+        of_names = get_args(annotation)[0] is str
+        return "a file name or a list of them" if of_names else "a list of numbers"
     if get_origin(annotation) is dict:
         return f"a mapping of {'options' if get_args(annotation)[1] is Any else 'names to numbers'}"
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}

@@ -302,9 +302,8 @@ def test_workers_read_files_of_their_own(text_files, corpora, tmp_path):
 
 def test_text_for_more_workers_than_files_is_refused(text_files, corpora, tmp_path):
     run = run_of(text_files, corpora, "one file", tmp_path / "run")
-    stream, _ = make_examples(run, make_preprocessor(run), 0, 2)
     with pytest.raises(kb.InputError, match="1 text files for 2 workers"):
-        next(stream.blocks(Place()))
+        make_examples(run, make_preprocessor(run), 0, 2)
 
 
 class Together:
@@ -415,6 +414,32 @@ def test_a_mixture_has_the_ratio_of_its_weights(
     assert (counts > 0).all()  # each block has both
     whole = (len(open_corpus([name], tokenizer).tokens) for name in two_corpora["mixture"])
     assert (counts.sum(0) > [*whole]).all()  # both were read more than once
+
+
+def test_every_block_of_a_mixture_has_the_ratio(tmp_path, tokenizer):
+    """Even if one source is so small that a block has it many times."""
+    (tmp_path / "sun.txt").write_text("sun sun sun sun\n" * 10_000)
+    (tmp_path / "moon.txt").write_text("moon moon moon\n" * 7)
+    names = [tmp_path / "sun.txt", tmp_path / "moon.txt"]
+    source = open_source(names, tokenizer, block_tokens=2000, weights=[1, 1])
+    for block in itertools.islice(source.blocks(0, BEGIN), 12):
+        moons = np.mean(np.asarray(block.corpus.tokens) == VOCABULARY.id_of("moon"))
+        assert moons == pytest.approx(0.5, abs=0.2)
+
+
+@pytest.mark.parametrize("place", ["middle", "worker"])
+def test_text_without_examples_is_not_left_out_in_silence(text_files, corpora, tmp_path, place):
+    (tmp_path / "one.txt").write_text("sun rises.\n" * (400 if place == "middle" else 1))
+    last = tmp_path / "last.txt"
+    last.write_text((text_files / "corpus.txt").read_text())
+    names = [corpora["text"][0], str(tmp_path / "one.txt"), str(last)]
+    run = config(text_files, tmp_path / "run", corpus=names, memory=MEMORY, validation_ratio=0)
+    workers = (0, 1) if place == "middle" else (1, 3)
+    blocks = make_examples(run, make_preprocessor(run), *workers)[0].blocks(Place())
+    with pytest.raises(kb.InputError, match="There is only one document"):
+        for _ in itertools.islice(blocks, 20):
+            pass
+    blocks.close()
 
 
 def test_a_mixture_continues_at_any_block(text_files, two_corpora, tmp_path):

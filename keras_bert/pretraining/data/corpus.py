@@ -161,15 +161,14 @@ class TokenizedCorpus:
     def split_by_content(self, ratio: float) -> tuple[TokenizedCorpus, TokenizedCorpus]:
         """Returns training text and held-out text: about `ratio` of the documents.
 
-        Whether a document is held out depends only on its length and its first tokens, so it does
-        not depend on the other documents in the corpus. Either part may be empty.
+        Whether a document is held out depends only on its first tokens, so it does not depend on
+        the other documents in the corpus. Either part may be empty.
         """
         starts = self.sentence_splits[self.document_splits]
         position = np.arange(HASHED_TOKENS)
         index = np.minimum(starts[:-1, np.newaxis] + position, starts[1:, np.newaxis] - 1)
-        columns = [np.diff(starts), *self.tokens[index].T]
         hashed = np.zeros(self.num_documents, np.uint64)
-        for column in columns:  # FNV-1a of whole numbers in place of bytes
+        for column in self.tokens[index].T:  # FNV-1a of whole numbers in place of bytes
             hashed = (hashed ^ column.astype(np.uint64)) * np.uint64(0x100000001B3)
             hashed ^= hashed >> np.uint64(29)
         held_out = (hashed >> np.uint64(11)) * 2.0**-53 < ratio

@@ -107,6 +107,8 @@ class MappedTokens:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Reads all tokens into memory."""
+        if len(self) == sum(map(len, self._vectors)):
+            return np.concatenate([np.zeros(0, np.int32), *self._vectors], dtype=dtype)
         return self[np.arange(len(self))].astype(dtype or np.int32)
 
     def take(self, starts: np.ndarray, ends: np.ndarray) -> MappedTokens | np.ndarray:

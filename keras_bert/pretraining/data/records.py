@@ -24,6 +24,7 @@ from keras_bert.checkpoints.files import save_tensors
 from keras_bert.errors import InputError
 from keras_bert.pretraining.data.corpus import Lines
 from keras_bert.pretraining.data.mapped_tokens import WIDTH, MappedFile
+from keras_bert.text.documents import format_of
 from keras_bert.text.remote import find_files, is_address, open_address
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -52,7 +53,12 @@ class Shard(NamedTuple):
 def is_records(name: str) -> bool:
     """Returns whether a name or an address is a directory that `keras-bert tokenize` wrote."""
     if is_address(name):
-        return not GLOB.search(name) and bool(find_files(f"{name}/{SOURCE}"))
+        if GLOB.search(name) or format_of(name) or name.endswith((".txt", ".gz", ".zst")):
+            return False
+        try:
+            return bool(find_files(f"{name}/{SOURCE}"))
+        except InputError:  # a store may deny to look up files that do not exist
+            return False
     return (Path(name) / SOURCE).is_file()
 
 

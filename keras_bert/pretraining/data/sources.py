@@ -12,7 +12,7 @@ import os
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -46,6 +46,9 @@ class BlockStart(NamedTuple):
     line: int = 0
     parts: tuple[tuple[int, ...], ...] = ()
 
+
+LEAST_MIXED = 2**20
+"""Least number of tokens in a block of a mixture, if the memory is enough."""
 
 BEGIN = BlockStart()
 """Start of the first block."""
@@ -114,26 +117,25 @@ def open_source(
         InputError: if there are both text and records, or a file or directory cannot be used.
     """
     if weights or temperature:
-        parts = [
-            open_source(
-                [name],
-                tokenizer,
-                max_sentence_tokens=max_sentence_tokens,
-                block_tokens=max(1, block_tokens // (2 * len(names))),
-                seed=seed,
-                text_field=text_field,
-            )
-            for name in names
-        ]
+
+        def opened(tokens: int) -> list[Source]:
+            options: dict[str, Any] = {"seed": seed, "text_field": text_field}
+            options |= {"max_sentence_tokens": max_sentence_tokens, "block_tokens": tokens}
+            return [open_source([name], tokenizer, **options) for name in names]
+
+        sizes = [source.num_bytes() for source in opened(block_tokens)]
         if not weights:
-            sizes = [part.num_bytes() for part in parts]
             if 0 in sizes:
                 raise InputError(
                     f"The size of {names[sizes.index(0)]} is not known, because its store does not "
                     "tell it; give data.weights in place of data.temperature."
                 )
             weights = [size ** (1 / (temperature or 1)) for size in sizes]
-        return MixedSource(parts, weights, block_tokens)
+        # A block has a small source about once, at 4 bytes of text a token.
+        ratios = [weight / sum(weights) for weight in weights]
+        once = [size / 4 / ratio for size, ratio in zip(sizes, ratios, strict=True) if size]
+        block_tokens = min(block_tokens, max(LEAST_MIXED, round(min(once, default=block_tokens))))
+        return MixedSource(opened(max(1, block_tokens // (2 * len(names)))), ratios, block_tokens)
     addresses = [os.fspath(name) for name in names]
     directories = [name for name in addresses if is_records(name)]
     if directories and len(directories) < len(addresses):
@@ -246,8 +248,8 @@ class TextSource:
 class RecordSource:
     """Directories of records. They are verified when they are read.
 
-    If there are several blocks, each epoch distributes the shards to blocks at random. A document
-    in two shards is cut if the shards are not neighbors in a block.
+    If there are several blocks, each epoch distributes the shards to blocks at random, and a
+    document in two shards is cut.
     """
 
     def __init__(
@@ -294,7 +296,8 @@ class RecordSource:
         files, parts = [], []
         for number, next_number in zip(numbers, [*numbers[1:], -1], strict=True):
             file, lines = open_shard(self._shards[number], vocabulary_size)
-            if next_number != number + 1:
+            # If there are several blocks, documents must be the same in all epochs.
+            if next_number != number + 1 or self._num_blocks > 1:
                 lines = lines._replace(breaks=np.append(lines.breaks, len(lines.lengths)))
             files.append(file)
             parts.append(lines)
@@ -333,18 +336,13 @@ class MixedSource:
 
     Args:
         sources: sources, whose blocks are much smaller than `block_tokens`.
-        weights: weight of each source.
-        block_tokens: approximate largest number of tokens in a block.
+        ratios: ratio of the tokens from each source.
+        block_tokens: approximate number of tokens in a block.
     """
 
-    def __init__(self, sources: Sequence[Source], weights: Sequence[float], block_tokens: int):
+    def __init__(self, sources: Sequence[Source], ratios: Sequence[float], block_tokens: int):
         self._sources = sources
-        ratios = [weight / sum(weights) for weight in weights]
-        # A block has small sources about once, at 4 bytes of text a token.
-        pairs = zip(sources, ratios, strict=True)
-        sizes = [source.num_bytes() / 4 / ratio for source, ratio in pairs]
-        size = min([block_tokens, *(size for size in sizes if size)])
-        self._block_sizes = [ratio * size for ratio in ratios]
+        self._block_sizes = [ratio * block_tokens for ratio in ratios]
 
     @property
     def checksum(self) -> int:

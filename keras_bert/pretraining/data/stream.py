@@ -167,7 +167,10 @@ class ExampleStream:
         block = next(iter(source.blocks(0)))
         self._is_whole = block.is_whole
         self._worker = worker
-        self._num_workers = num_workers if self._is_text_in_blocks() else 1
+        self._num_workers = 1
+        if isinstance(source, TextSource) and not self._is_whole:
+            self._num_workers = num_workers
+            source.shard(worker, num_workers)  # there must be enough files
         corpus, self.held_out = self._split(block.corpus)
         self.examples = make_examples(corpus)
         first = first_block(self.examples, "training")
@@ -201,13 +204,13 @@ class ExampleStream:
         if self._is_text_in_blocks():
             self._check_workers(place)
         if self._num_workers > 1:
-            first = None
-            yield from _ahead(self._read_shard(place))
-        if first and (place.epoch, place.block) == (0, 0):
-            place = first.next_place
-            yield first
+            items = self._read_shard(place)
+        elif first and (place.epoch, place.block) == (0, 0):
+            items = itertools.chain([first], self._read(first.next_place))
+        else:
+            items = self._read(place)
         first = None
-        yield from _ahead(self._read(place))
+        yield from _ahead(items)
 
     def _is_text_in_blocks(self) -> bool:
         return isinstance(self._source, TextSource) and not self._is_whole
@@ -226,7 +229,8 @@ class ExampleStream:
             start = BlockStart(place.block, place.file, place.line, place.parts)
             for block in self._source.blocks(epoch, start):
                 place = dataclasses.replace(place, **block.start._asdict())
-                if planned := self._plan(block.corpus, epoch, place.block):
+                is_last = block.next_start is None
+                if planned := self._plan(block.corpus, epoch, place.block, place.block, is_last):
                     next_place = _next_place(block, place, len(planned[1]))
                     yield ExampleBlock(*planned, place, next_place, place.first_number)
                     place = next_place
@@ -238,12 +242,14 @@ class ExampleStream:
         assert isinstance(self._source, TextSource)
         start, number = PartStart(*place.parts[worker] if place.parts else ()), place.block
         for corpus, after in endless(self._source.shard(worker, workers), start):
-            if planned := self._plan(corpus, start.epoch, number * workers + worker):
+            is_last = after.epoch > start.epoch
+            seed = number * workers + worker
+            if planned := self._plan(corpus, start.epoch, seed, start.block, is_last):
                 yield ExampleBlock(
                     *planned,
                     Place(epoch=start.epoch, block=number, parts=(start,)),
                     Place(epoch=after.epoch, block=number + 1, parts=(after,)),
-                    # A block has fewer examples than tokens, so no number comes twice.
+                    # A block has fewer examples than tokens.
                     first_number=start.tokens + worker * (2**32 // workers),
                     workers=workers,
                 )
@@ -251,20 +257,42 @@ class ExampleStream:
             start = after
 
     def _plan(
-        self, corpus: TokenizedCorpus, epoch: int, block: int
+        self, corpus: TokenizedCorpus, epoch: int, seed: int, block: int, is_last: bool
     ) -> tuple[Examples, AnyExampleIndex] | None:
-        """Makes the examples of a block, or None if the text is too short for an example."""
+        """Makes the examples of a block.
+
+        Args:
+            corpus: text of the block.
+            epoch: number of the epoch.
+            seed: number that decides the random choices, with the epoch.
+            block: number of the block in the epoch.
+            is_last: whether it is the last block of the epoch.
+
+        Returns:
+            The examples and their index, or None if all documents are held out, or if the end of
+            the text is too short.
+
+        Raises:
+            InputError: if there is no example in another block, or in the whole epoch.
+        """
         corpus = self._split(corpus)[0]
-        if not corpus.num_documents:  # all were held out
+        if not corpus.num_documents and not (is_last and block == 0):
             return None
+        examples = self._make_examples(corpus)
         try:
-            examples = self._make_examples(corpus)
-            index = examples.example_index(epoch, block)
-        except InputError as error:  # the end of the text may be one short document
+            index = examples.example_index(epoch, seed) if corpus.num_documents else None
+        except InputError as error:
+            if block == 0 or not is_last:
+                raise
             tokens = len(corpus.tokens)
             logger.warning("Leaving out %d tokens at the end of the text. %s", tokens, error)
             return None
-        return (examples, index) if len(index) else None
+        if not index and is_last and block == 0:
+            raise InputError(
+                f"The text of worker {self._worker} is too short for an example; give more text, "
+                "or give its files to fewer workers."
+            )
+        return (examples, index) if index else None
 
     def agreed(self, block: ExampleBlock, workers: Workers) -> ExampleBlock:
         """Returns a block that also knows the places and the examples of the other workers.
@@ -292,6 +320,8 @@ class ExampleStream:
         def batches() -> Iterator[Any]:
             with contextlib.closing(self.blocks(Place(epoch))) as blocks:
                 for block in blocks:
+                    if block.place.epoch > epoch:
+                        return
                     yield from block.dataset(batch_size)
                     if block.next_place.epoch > epoch:
                         return
