@@ -31,7 +31,10 @@ _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b"))
 _MOST_CONTROL_BYTES = 0.3  # of a sample, so that a text with a few NULs is not a binary file
 
 
-def expand(patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+Patterns = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+def expand(patterns: Patterns) -> list[str]:
     """Returns the names that globs match: sorted within each glob, and no name twice.
 
     Args:
@@ -76,9 +79,7 @@ def file_size(address: str | os.PathLike[str]) -> int:
         return os.stat(address).st_size
 
 
-def iterate_lines(
-    patterns: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], text_field: str = "text"
-) -> Iterator[str]:
+def iterate_lines(patterns: Patterns, text_field: str = "text") -> Iterator[str]:
     """Yields the lines of all files, stripped of white space; `""` ends a document.
 
     Exactly one `""` follows each document, whatever the number of blank lines in the file. The

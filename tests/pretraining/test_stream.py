@@ -18,7 +18,7 @@ import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert.pretraining.data.sources import BEGIN, Block, BlockStart, open_source
-from keras_bert.pretraining.data.stream import ExampleStream, Place, first_block
+from keras_bert.pretraining.data.stream import ExampleStream, Place, plan_block
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training import inputs
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
@@ -153,6 +153,13 @@ def test_a_stream_continues_at_any_block(text_files, corpora, tmp_path, kind, op
         if block.place.epoch == 2:
             break
     blocks.close()
+    examples = block.examples.dataset(4, epoch=2, example_index=block.example_index)
+    masks = [np.array(x["masked_positions"]) for x, *_ in examples]
+    # The first block of an epoch has the numbers from 0 on, and others have other masks.
+    assert block.place.first_number == 0
+    np.testing.assert_array_equal(np.concatenate(masks), np.concatenate(taken[-1][3]))
+    later = dataclasses.replace(block, place=Place(2, first_number=10**6))
+    assert not np.array_equal(np.concatenate(batches(later)[1]), np.concatenate(masks))
     epochs = [place.epoch for place, *_ in taken]
     assert epochs.count(0) == epochs.count(1) >= 5
     number = 0
@@ -230,7 +237,32 @@ def test_a_block_that_is_too_short_for_pairs_is_left_out(
     read = stream.blocks(Place())
     assert [next(read).place for _ in range(3)] == [Place(), Place(epoch=1), Place(epoch=2)]
     read.close()
-    assert "Leaving out 3 tokens at the end of the text. There is only one document" in caplog.text
+    assert "Leaving out 3 tokens at the end of the text. " in caplog.text
+    assert "There is only one document" in caplog.text
+
+
+def test_the_next_block_is_read_while_the_first_is_in_use(
+    text_files, corpora, tokenizer, tmp_path, monkeypatch
+):
+    corpus, second_is_read = open_corpus(corpora["text"], tokenizer), threading.Event()
+
+    class Endless:
+        checksum = 1
+
+        def num_tokens(self):
+            return None
+
+        def blocks(self, epoch, start=BEGIN):
+            for number in itertools.count(start.block):
+                if number:
+                    second_is_read.set()
+                yield Block(BlockStart(number), corpus, BlockStart(number + 1))
+
+    monkeypatch.setattr(inputs, "open_source", lambda *_, **__: Endless())
+    read = stream_of(text_files, corpora, "text", tmp_path).blocks(Place())
+    assert next(read).place == Place()
+    assert second_is_read.wait(60)
+    read.close()
 
 
 @pytest.mark.parametrize("ratio", [1e-9, 1 - 1e-9])
@@ -241,7 +273,7 @@ def test_blocks_of_which_all_or_nothing_is_held_out(text_files, corpora, tmp_pat
     make = make_examples(run, make_preprocessor(run))[0]._make_examples
     name = "training" if ratio > 0.5 else "held-out"
     with pytest.raises(kb.InputError, match=f"The {name} text is too short for an example"):
-        first_block(make(ExampleStream(source, make, ratio).held_out), "held-out")
+        plan_block(make(ExampleStream(source, make, ratio).held_out), "held-out")
 
 
 def run_of(text_files, corpora, kind, output, **options):
@@ -334,7 +366,7 @@ def test_four_workers_read_disjoint_text(text_files, corpora, tokenizer, tmp_pat
         stream, _ = make_examples(run, make_preprocessor(run), index, 4)
         read, lines, own = stream.blocks(Place()), [], []
         for block in itertools.islice(read, 9):
-            block = stream.agreed(block, together.of(index))
+            block = stream.synchronize(block, together.of(index))
             own.append((block.place.parts, block.next_place.parts, len(block)))
             if block.place.epoch == 0:
                 lines += lines_of(block.examples.corpus)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -25,8 +24,6 @@ HASHED_TOKENS = 16
 
 SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", "۔", "।")
 CLOSING = ('"', "'", ")", "]", "}", "”", "’", "»", "」", "』", "）")
-
-Patterns = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

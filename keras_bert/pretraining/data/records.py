@@ -33,7 +33,7 @@ SOURCE = "source.json"
 """File with a description of text and tokenizer, which is written first. A directory that has
 this file, but not the manifest, is unfinished."""
 
-GLOB = re.compile(r"[*?\[]")
+_GLOB = re.compile(r"[*?\[]")
 
 
 class Shard(NamedTuple):
@@ -53,7 +53,7 @@ class Shard(NamedTuple):
 def is_records(name: str) -> bool:
     """Returns whether a name or an address is a directory that `keras-bert tokenize` wrote."""
     if is_address(name):
-        if GLOB.search(name) or format_of(name) or name.endswith((".txt", ".gz", ".zst")):
+        if _GLOB.search(name) or format_of(name) or name.endswith((".txt", ".gz", ".zst")):
             return False
         try:
             return bool(find_files(f"{name}/{SOURCE}"))

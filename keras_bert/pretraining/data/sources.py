@@ -47,8 +47,8 @@ class BlockStart(NamedTuple):
     parts: tuple[tuple[int, ...], ...] = ()
 
 
-LEAST_MIXED = 2**20
-"""Least number of tokens in a block of a mixture, if the memory is enough."""
+MIN_MIXTURE_TOKENS = 2**20
+"""Smallest number of tokens in a block of a mixture, if the memory is enough."""
 
 BEGIN = BlockStart()
 """Start of the first block."""
@@ -134,7 +134,9 @@ def open_source(
         # A block has a small source about once, at 4 bytes of text a token.
         ratios = [weight / sum(weights) for weight in weights]
         once = [size / 4 / ratio for size, ratio in zip(sizes, ratios, strict=True) if size]
-        block_tokens = min(block_tokens, max(LEAST_MIXED, round(min(once, default=block_tokens))))
+        block_tokens = min(
+            block_tokens, max(MIN_MIXTURE_TOKENS, round(min(once, default=block_tokens)))
+        )
         return MixedSource(opened(max(1, block_tokens // (2 * len(names)))), ratios, block_tokens)
     addresses = [os.fspath(name) for name in names]
     directories = [name for name in addresses if is_records(name)]
@@ -149,7 +151,7 @@ def open_source(
 
 
 class TextSource:
-    """Text files. They are tokenized when they are read.
+    """Source that tokenizes text files when it reads them.
 
     In the first epoch, files are read in order. In later epochs, a corpus of several blocks is read
     in a random order of files. A document at the border of two blocks is cut there.
@@ -189,7 +191,9 @@ class TextSource:
     def blocks(self, epoch: int, start: BlockStart = BEGIN) -> Iterator[Block]:
         """Yields the blocks of an epoch from `start` on."""
         ends: deque[tuple[int, int]] = deque()  # ends of batches that were read ahead
-        order = _order(len(self._files), self._seed, epoch)
+        order = np.arange(len(self._files))
+        if epoch:
+            order = generator(self._seed, epoch).permutation(order)
 
         def batches() -> Iterator[list[str]]:
             batch: list[str] = []
@@ -246,7 +250,7 @@ class TextSource:
 
 
 class RecordSource:
-    """Directories of records. They are verified when they are read.
+    """Source that reads and verifies the shards of directories of records.
 
     If there are several blocks, each epoch distributes the shards to blocks at random, and a
     document in two shards is cut.
@@ -329,7 +333,7 @@ class PartStart(NamedTuple):
 
 
 class MixedSource:
-    """Mixture of sources. Each source is read again when it ends, so the mixture has one epoch.
+    """Source that mixes others. Each one is read again when it ends, so the mixture has one epoch.
 
     A block has text of all sources. From the first block on, the number of tokens of a source is
     its weight's ratio of all tokens, except for the last part that was read.
@@ -359,37 +363,32 @@ class MixedSource:
 
     def blocks(self, epoch: int, start: BlockStart = BEGIN) -> Iterator[Block]:
         """Yields the blocks from `start` on, without end."""
-        first = PartStart()
-        places = [PartStart(*p) for p in start.parts] or [first for _ in self._sources]
-        readers = [endless(*each) for each in zip(self._sources, places, strict=True)]
+        starts = [PartStart(*part) for part in start.parts] or [PartStart()] * len(self._sources)
+        pairs = zip(self._sources, starts, strict=True)
+        readers = [repeated_blocks(source, start) for source, start in pairs]
         for number in itertools.count(start.block):
-            parts, begins = [], tuple(places)
+            parts = []
             for index, size in enumerate(self._block_sizes):
-                while places[index].tokens < (number + 1) * size:
-                    part, places[index] = next(readers[index])
-                    parts.append(part)
+                while starts[index].tokens < (number + 1) * size:
+                    block, starts[index] = next(readers[index])
+                    parts.append(block.corpus)
             if parts:
-                next_start = BlockStart(number + 1, parts=tuple(places))
-                begin = BlockStart(number, parts=begins if number else ())
-                yield Block(begin, TokenizedCorpus.joined(parts), next_start)
+                next_start = BlockStart(number + 1, parts=tuple(starts))
+                yield Block(start, TokenizedCorpus.joined(parts), next_start)
+                start = next_start
 
 
-def endless(source: Source, place: PartStart) -> Iterator[tuple[TokenizedCorpus, PartStart]]:
-    """Yields the blocks of a source from `place` on, epoch after epoch.
+def repeated_blocks(source: Source, start: PartStart) -> Iterator[tuple[Block, PartStart]]:
+    """Yields the blocks of a source from `start` on, epoch after epoch, and the start of the next.
 
-    Yields also the place after each block.
+    Args:
+        source: source with an end.
+        start: start of the first block.
     """
-    tokens, start = place.tokens, BlockStart(place.block, place.file, place.line)
-    for epoch in itertools.count(place.epoch):
-        for block in source.blocks(epoch, start):
+    tokens, first = start.tokens, BlockStart(start.block, start.file, start.line)
+    for epoch in itertools.count(start.epoch):
+        for block in source.blocks(epoch, first):
             tokens += len(block.corpus.tokens)
-            is_last = block.next_start is None
-            after = block.next_start or BEGIN
-            place = PartStart(tokens, epoch + is_last, after.block, after.file, after.line)
-            yield block.corpus, place
-        start = BEGIN
-
-
-def _order(count: int, seed: int, epoch: int) -> np.ndarray:
-    order = np.arange(count)
-    return generator(seed, epoch).permutation(order) if epoch else order
+            next_epoch = epoch + (block.next_start is None)
+            yield block, PartStart(tokens, next_epoch, *(block.next_start or BEGIN)[:3])
+        first = BEGIN

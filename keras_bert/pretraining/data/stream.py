@@ -25,7 +25,7 @@ from keras_bert.pretraining.data.sources import (
     PartStart,
     Source,
     TextSource,
-    endless,
+    repeated_blocks,
 )
 
 Item = TypeVar("Item")
@@ -40,7 +40,8 @@ class Place:
     Args:
         epoch: number of the epoch.
         example: number of the example in its block.
-        first_number: number, in the epoch, of the block's first example.
+        first_number: number of the block's first example. The numbers of the examples in an epoch
+            decide their masks.
         block: number of the block in the epoch.
         file: see `BlockStart`.
         line: see `BlockStart`.
@@ -65,7 +66,6 @@ class ExampleBlock:
         example_index: index of the examples.
         place: place of the block's first example.
         next_place: place of the first example after the block.
-        first_number: number of the block's first example, which decides masks.
         workers: number of workers that have blocks of their own. With 1, all workers have this
             block, and each makes its part of every batch.
         length: number of examples of all workers, if they have blocks of their own.
@@ -75,7 +75,6 @@ class ExampleBlock:
     example_index: AnyExampleIndex
     place: Place = Place()
     next_place: Place = Place(epoch=1)
-    first_number: int = 0
     workers: int = 1
     length: int = 0
 
@@ -83,12 +82,12 @@ class ExampleBlock:
         return self.length or len(self.example_index)
 
     def dataset(self, batch_size: int, **options: Any) -> tf.data.Dataset:
-        """Makes batches; see `Examples.dataset`."""
+        """Makes the batches of the block; see `Examples.dataset`."""
         return self.examples.dataset(
             batch_size,
             epoch=self.place.epoch,
             example_index=self.example_index,
-            first_number=self.first_number,
+            first_number=self.place.first_number,
             length=self.length // self.workers,
             **options,
         )
@@ -101,7 +100,7 @@ class ExampleBlock:
         start: int = 0,
         limit: int | None = None,
     ) -> Iterator:
-        """Makes batches. Every replica of every worker gets its part, in order.
+        """Makes the batches of the block. Every replica of every worker gets its part, in order.
 
         Args:
             strategy: strategy of the replicas. A worker makes only its own parts.
@@ -168,12 +167,13 @@ class ExampleStream:
         self._is_whole = block.is_whole
         self._worker = worker
         self._num_workers = 1
+        self._shard: TextSource | None = None  # this worker's files, if the text has several blocks
         if isinstance(source, TextSource) and not self._is_whole:
             self._num_workers = num_workers
-            source.shard(worker, num_workers)  # there must be enough files
+            self._shard = source.shard(worker, num_workers)
         corpus, self.held_out = self._split(block.corpus)
         self.examples = make_examples(corpus)
-        first = first_block(self.examples, "training")
+        first = plan_block(self.examples, "training")
         next_place = _next_place(block, Place(), len(first))
         self._first: ExampleBlock | None = dataclasses.replace(first, next_place=next_place)
         self.checksum = corpus.checksum
@@ -201,19 +201,16 @@ class ExampleStream:
                 index = first.example_index if epoch == 0 else self.examples.example_index(epoch)
                 yield ExampleBlock(self.examples, index, Place(epoch), Place(epoch + 1))
         self._first = None  # so that its memory can be used again
-        if self._is_text_in_blocks():
+        if self._shard:
             self._check_workers(place)
-        if self._num_workers > 1:
-            items = self._read_shard(place)
+        if self._shard and self._num_workers > 1:
+            items = self._read_shard(self._shard, place)
         elif first and (place.epoch, place.block) == (0, 0):
             items = itertools.chain([first], self._read(first.next_place))
         else:
             items = self._read(place)
         first = None
-        yield from _ahead(items)
-
-    def _is_text_in_blocks(self) -> bool:
-        return isinstance(self._source, TextSource) and not self._is_whole
+        yield from _prefetch(items)
 
     def _check_workers(self, place: Place) -> None:
         earlier = len(place.parts) or 1
@@ -229,73 +226,57 @@ class ExampleStream:
             start = BlockStart(place.block, place.file, place.line, place.parts)
             for block in self._source.blocks(epoch, start):
                 place = dataclasses.replace(place, **block.start._asdict())
-                is_last = block.next_start is None
-                if planned := self._plan(block.corpus, epoch, place.block, place.block, is_last):
-                    next_place = _next_place(block, place, len(planned[1]))
-                    yield ExampleBlock(*planned, place, next_place, place.first_number)
+                if planned := self._plan(block, epoch, seed=place.block):
+                    next_place = _next_place(block, place, len(planned))
+                    yield dataclasses.replace(planned, place=place, next_place=next_place)
                     place = next_place
             place = Place(epoch=epoch + 1)
 
-    def _read_shard(self, place: Place) -> Iterator[ExampleBlock]:
+    def _read_shard(self, shard: TextSource, place: Place) -> Iterator[ExampleBlock]:
         """Yields the blocks of this worker. The places have only its own part."""
         worker, workers = self._worker, self._num_workers
-        assert isinstance(self._source, TextSource)
         start, number = PartStart(*place.parts[worker] if place.parts else ()), place.block
-        for corpus, after in endless(self._source.shard(worker, workers), start):
-            is_last = after.epoch > start.epoch
-            seed = number * workers + worker
-            if planned := self._plan(corpus, start.epoch, seed, start.block, is_last):
-                yield ExampleBlock(
-                    *planned,
-                    Place(epoch=start.epoch, block=number, parts=(start,)),
-                    Place(epoch=after.epoch, block=number + 1, parts=(after,)),
-                    # A block has fewer examples than tokens.
-                    first_number=start.tokens + worker * (2**32 // workers),
+        for block, next_start in repeated_blocks(shard, start):
+            if planned := self._plan(block, start.epoch, seed=number * workers + worker):
+                # A block has fewer examples than tokens, so its numbers do not come again.
+                first_number = start.tokens + worker * (2**32 // workers)
+                yield dataclasses.replace(
+                    planned,
+                    place=Place(start.epoch, 0, first_number, number, parts=(start,)),
+                    next_place=Place(next_start.epoch, block=number + 1, parts=(next_start,)),
                     workers=workers,
                 )
                 number += 1
-            start = after
+            start = next_start
 
-    def _plan(
-        self, corpus: TokenizedCorpus, epoch: int, seed: int, block: int, is_last: bool
-    ) -> tuple[Examples, AnyExampleIndex] | None:
-        """Makes the examples of a block.
+    def _plan(self, block: Block, epoch: int, seed: int) -> ExampleBlock | None:
+        """Makes the examples of a block, without their places.
 
         Args:
-            corpus: text of the block.
+            block: text of the examples.
             epoch: number of the epoch.
             seed: number that decides the random choices, with the epoch.
-            block: number of the block in the epoch.
-            is_last: whether it is the last block of the epoch.
 
         Returns:
-            The examples and their index, or None if all documents are held out, or if the end of
-            the text is too short.
+            The examples, or None if all documents are held out, or if the text at the end of an
+            epoch is too short.
 
         Raises:
-            InputError: if there is no example in another block, or in the whole epoch.
+            InputError: if another block, or a whole epoch, is too short for an example.
         """
-        corpus = self._split(corpus)[0]
-        if not corpus.num_documents and not (is_last and block == 0):
-            return None
+        corpus = self._split(block.corpus)[0]
         examples = self._make_examples(corpus)
         try:
-            index = examples.example_index(epoch, seed) if corpus.num_documents else None
+            return plan_block(examples, "training", epoch, seed)
         except InputError as error:
-            if block == 0 or not is_last:
+            if block.is_whole or (corpus.num_documents and block.next_start):
                 raise
-            tokens = len(corpus.tokens)
-            logger.warning("Leaving out %d tokens at the end of the text. %s", tokens, error)
+            if tokens := len(corpus.tokens):
+                logger.warning("Leaving out %d tokens at the end of the text. %s", tokens, error)
             return None
-        if not index and is_last and block == 0:
-            raise InputError(
-                f"The text of worker {self._worker} is too short for an example; give more text, "
-                "or give its files to fewer workers."
-            )
-        return (examples, index) if index else None
 
-    def agreed(self, block: ExampleBlock, workers: Workers) -> ExampleBlock:
-        """Returns a block that also knows the places and the examples of the other workers.
+    def synchronize(self, block: ExampleBlock, workers: Workers) -> ExampleBlock:
+        """Returns a block that also has the places and the number of examples of other workers.
 
         All workers must call this at the same time.
         """
@@ -330,8 +311,14 @@ class ExampleStream:
         return tf.data.Dataset.from_generator(batches, output_signature=spec)
 
 
-def first_block(examples: Examples, name: str) -> ExampleBlock:
-    """Returns the examples of the first epoch. For held-out text, only this epoch is used.
+def plan_block(examples: Examples, name: str, epoch: int = 0, seed: int = 0) -> ExampleBlock:
+    """Indexes the examples of a block.
+
+    Args:
+        examples: examples of the block.
+        name: name of the text in messages.
+        epoch: number of the epoch. For held-out text, only the first one is used.
+        seed: number that decides the random choices, with the epoch.
 
     Raises:
         InputError: if the text is too short.
@@ -339,7 +326,7 @@ def first_block(examples: Examples, name: str) -> ExampleBlock:
     example_index = None
     try:
         if examples.corpus.num_documents:
-            example_index = examples.example_index(0)
+            example_index = examples.example_index(epoch, seed)
     except InputError as error:
         raise InputError(f"The {name} text is not enough. {error}") from None
     if not example_index:
@@ -359,12 +346,12 @@ def _next_place(block: Block, place: Place, examples: int) -> Place:
     return Place(epoch=place.epoch, first_number=number, **block.next_start._asdict())
 
 
-def _ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """Yields items. While an item is in use, a thread computes the next item."""
+def _prefetch(items: Iterator[Item]) -> Iterator[Item]:
+    """Yields the items in order. While an item is in use, a thread computes the next item."""
     with ThreadPoolExecutor(1, "keras_bert_blocks") as thread:
         pending = thread.submit(next, items)
         while True:
             item = pending.result()
             pending = thread.submit(next, items)
             yield item
-            del item
+            del item  # before the next one is awaited

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from keras_bert.atomic import remove_scratch, replace_file
 from keras_bert.errors import InputError
-from keras_bert.pretraining.data.corpus import Patterns, tokenize_lines
+from keras_bert.pretraining.data.corpus import tokenize_lines
 from keras_bert.pretraining.data.mapped_tokens import MappedFile
 from keras_bert.pretraining.data.records import (
     MANIFEST,
@@ -30,7 +30,7 @@ from keras_bert.pretraining.data.records import (
     fingerprint,
     write_shard,
 )
-from keras_bert.text.files import expand, file_size, iterate_lines
+from keras_bert.text.files import Patterns, expand, file_size, iterate_lines
 from keras_bert.text.tokenizer import Tokenizer, tokenizer_class
 
 MEGABYTE = 2**20

@@ -35,7 +35,7 @@ from keras_bert.pretraining.background import Background, stop_requests
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.data_service import fed_by
 from keras_bert.pretraining.data.input_pipeline import Examples, num_batches
-from keras_bert.pretraining.data.stream import ExampleBlock, ExampleStream, Place, first_block
+from keras_bert.pretraining.data.stream import ExampleBlock, ExampleStream, Place, plan_block
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.resolve import encoder_config, resolve
 from keras_bert.pretraining.training.checkpoints import (
@@ -169,7 +169,7 @@ class Trainer:
         self.strategy = strategy
         self.workers = workers
         self.training = training
-        self.validation = first_block(validation, "held-out") if validation else None
+        self.validation = plan_block(validation, "held-out") if validation else None
         self.directory = Path(config.output)
         self._checkpoints = self.directory / "checkpoints"
         # Check this now, because a directory may be deleted before the run ends.
@@ -316,7 +316,7 @@ class Trainer:
     def _train_span(self, stop_requested: Callable[[], bool]) -> None:
         """Trains to the end of the block, or until the batch size grows if that comes first."""
         if self.block is None:
-            self.block = self.training.agreed(next(self.blocks), self.workers)
+            self.block = self.training.synchronize(next(self.blocks), self.workers)
             self.place = dataclasses.replace(self.block.place, example=self.place.example)
         size, block = self.ramp.at(self.step), self.block
         iterator = block.distributed_batches(self.strategy, size, start=self.place.example)
