@@ -21,6 +21,13 @@ from keras_bert.cli.files import TEXT_FIELD
     "--workers", type=click.IntRange(1), help="Number of processes; by default one per CPU core."
 )
 @click.option(
+    "--runner",
+    default="local",
+    show_default=True,
+    type=click.Choice(["local", "ray"]),
+    help="Where the processes are: on this machine, or on the Ray cluster of RAY_ADDRESS.",
+)
+@click.option(
     "--shard-size",
     default=64,
     show_default=True,
@@ -34,6 +41,7 @@ def command(
     vocabulary: str,
     output: str,
     workers: int | None,
+    runner: str,
     shard_size: int,
     cased: bool,
     text_field: str,
@@ -55,6 +63,7 @@ def command(
             tokenizer,
             output,
             workers=workers,
+            runner=runner,
             shard_size=shard_size * MEGABYTE,
             text_field=text_field,
         )

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from keras_bert.errors import InputError
 from keras_bert.extras import require
@@ -30,8 +30,23 @@ _SAMPLE_BYTES = 8192
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b"))
 _MOST_CONTROL_BYTES = 0.3  # of a sample, so that a text with a few NULs is not a binary file
 
-
 Patterns = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+class Span(NamedTuple):
+    """Part of a file.
+
+    Attributes:
+        start: first byte.
+        end: byte after the last one. None means the end of the file.
+    """
+
+    start: int = 0
+    end: int | None = None
+
+
+WHOLE = Span()
+"""Span of a whole file."""
 
 
 def expand(patterns: Patterns) -> list[str]:
@@ -98,7 +113,11 @@ def iterate_lines(patterns: Patterns, text_field: str = "text") -> Iterator[str]
 
 
 def read_document_lines(
-    address: str | os.PathLike[str], *, start: int = 0, text_field: str = "text"
+    address: str | os.PathLike[str],
+    *,
+    start: int = 0,
+    text_field: str = "text",
+    span: Span = WHOLE,
 ) -> Iterator[str]:
     """Yields the lines of one file as `iterate_lines` does.
 
@@ -107,22 +126,24 @@ def read_document_lines(
         start: number of items to skip, so that a reader can continue in the middle of a file. The
             file is still read from its beginning.
         text_field: see `iterate_lines`.
+        span: part of a file of plain text; see `read_lines`. The lines of consecutive spans are
+            those of the file, but a document may end twice at the border.
 
     Raises:
         InputError: see `iterate_lines`.
     """
-    return islice(_document_lines(os.fspath(address), text_field), start, None)
+    return islice(_document_lines(os.fspath(address), text_field, span), start, None)
 
 
-def _document_lines(address: str, text_field: str) -> Iterator[str]:
+def _document_lines(address: str, text_field: str, span: Span) -> Iterator[str]:
     if format_of(address) is None:
-        inside_document = False
-        for line in read_lines(address):
+        inside_document = span.start > 0
+        for line in read_lines(address, span):
             line = line.strip()
             if line or inside_document:
                 yield line
             inside_document = bool(line)
-        if inside_document:
+        if inside_document and span.end is None:
             yield ""
         return
     empty = True
@@ -150,23 +171,33 @@ def _texts(address: str, field: str) -> Iterator[str]:
                 yield from tfrecord_texts(address, unpacked, field)
 
 
-def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
+def read_lines(path: str | os.PathLike[str], span: Span = WHOLE) -> Iterator[str]:
     """Yields the lines of one file, without line ends.
+
+    Args:
+        path: name or address of the file.
+        span: only the lines that begin in this part. Only for files that are not compressed.
 
     Raises:
         InputError: if the file cannot be read, holds only white space, or is not UTF-8 text.
     """
-    number, empty = 0, True
+    number, empty = 0, span == WHOLE
+    where = f" after byte {span.start}" if span.start else ""
     try:
         with _reading(path), _open(path) as file, _unpacked(file) as unpacked:
             sample = unpacked.read(_SAMPLE_BYTES)
             control = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
             if control > _MOST_CONTROL_BYTES * len(sample):
                 raise InputError(_binary(path))
-            unpacked.seek(0)
+            unpacked.seek(max(span.start - 1, 0))
+            # The line of the byte before the span belongs to the span before.
+            position = span.start - 1 + len(unpacked.readline()) if span.start else 0
             for number, line in enumerate(unpacked, start=1):
+                if span.end is not None and position >= span.end:
+                    break
+                position += len(line)
                 text = line.decode("utf-8")
-                if number == 1:
+                if number == 1 and not span.start:
                     text = text.removeprefix(_BYTE_ORDER_MARK)
                 empty = empty and not text.strip()
                 yield text.rstrip("\r\n")
@@ -174,11 +205,23 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
         if b"\0" in error.object:
             raise InputError(_binary(path)) from None
         raise InputError(
-            f"{path}, line {number}: byte {error.object[error.start]:#04x} at position "
+            f"{path}, line {number}{where}: byte {error.object[error.start]:#04x} at position "
             f"{error.start + 1} is not UTF-8; convert the file to UTF-8."
         ) from None
     if empty:
         raise InputError(f"{path} is empty: expected lines of text.")
+
+
+def is_plain_text(address: str) -> bool:
+    """Returns whether a file is text that is not compressed, so that parts of it can be read.
+
+    Raises:
+        InputError: if the file cannot be read.
+    """
+    if format_of(address) is not None:
+        return False
+    with _reading(address), _open(address) as file:
+        return not file.read(4).startswith((_GZIP_MAGIC, *_ZSTD_MAGIC))
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ def two_runs():
 def damaged_records():
     tokenizer = kb.load("bert").preprocessor.tokenizer
     tokenize("text/*.txt", tokenizer, "records", workers=1, progress=False)
-    Path("records/shard-00000.safetensors").unlink()
+    Path("records/shard-00000-000.safetensors").unlink()
     open_corpus(["records"], tokenizer)
 
 

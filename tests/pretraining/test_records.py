@@ -1,8 +1,14 @@
 import contextlib
 import gzip
 import json
+import os
 import resource
 import shutil
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
 
 import fsspec
 import numpy as np
@@ -14,7 +20,7 @@ from keras_bert.errors import InputError, StorageError
 from keras_bert.pretraining.data import tokenization
 from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
 from keras_bert.pretraining.data.sentence_pairs import next_sentence_index, sentence_order_index
-from keras_bert.pretraining.data.tokenization import tokenize
+from keras_bert.pretraining.data.tokenization import plan_units, tokenize
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.text.wordpiece.tokenizer import WordPiece
@@ -128,29 +134,24 @@ def test_one_span_that_begins_later(records, tokenizer):
 
 
 def test_interrupted_and_given_again(text, records, tokenizer, tmp_path, monkeypatch):
-    make, made = tokenization.processes, []
+    write, made = tokenization.write_shard, []
 
-    @contextlib.contextmanager
-    def interrupted(*arguments):
-        def submit_five(path, part):
-            if len(made) == 5:
-                raise KeyboardInterrupt
-            made.append(path)
-            return submit(path, part)
-
-        with make(*arguments) as submit:
-            yield submit_five
+    def write_five(path, *arguments):
+        if len(made) == 5:
+            raise KeyboardInterrupt
+        made.append(path)
+        return write(path, *arguments)
 
     arguments = (f"{text}/?.txt", tokenizer, tmp_path / "out")
     options = {"workers": 1, "shard_size": SHARD, "progress": False}
-    monkeypatch.setattr(tokenization, "processes", interrupted)
+    monkeypatch.setattr(tokenization, "write_shard", write_five)
     with pytest.raises(KeyboardInterrupt):
         tokenize(*arguments, **options)
     with pytest.raises(InputError, match="is not finished.*command again"):
         open_corpus([str(tmp_path / "out")], tokenizer)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("shard-*")}
     assert len(before) == 5
-    monkeypatch.setattr(tokenization, "processes", make)
+    monkeypatch.setattr(tokenization, "write_shard", write)
     manifest = tokenize(*arguments, **options)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert manifest == records[1]
@@ -163,8 +164,94 @@ def test_interrupted_and_given_again(text, records, tokenizer, tmp_path, monkeyp
 def test_several_processes_make_the_same(text, records, tokenizer, tmp_path):
     corpus = f"{text}/?.txt"
     tokenize(corpus, tokenizer, tmp_path / "o", workers=2, shard_size=SHARD, progress=False)
-    for path in records[0].iterdir():
-        assert (tmp_path / "o" / path.name).read_bytes() == path.read_bytes()
+    assert_same_files(tmp_path / "o", records[0])
+
+
+def assert_same_files(directory, expected):
+    assert {path.name for path in directory.iterdir()} == {p.name for p in expected.iterdir()}
+    for path in expected.iterdir():
+        assert (directory / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+@pytest.mark.slow
+def test_a_ray_worker_is_killed_and_the_records_are_the_same(text, records, tokenizer, tmp_path):
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    output = tmp_path / "o"
+    options = {"runner": "ray", "shard_size": SHARD, "progress": False}
+    killed = []
+
+    def kill_the_first_worker():
+        while not killed:
+            for pid in processes_named("ray::_run"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+                    break
+            time.sleep(0.05)
+
+    try:
+        killer = threading.Thread(target=kill_the_first_worker)
+        killer.start()
+        tokenize(f"{text}/?.txt", tokenizer, output, **options)
+        killer.join()
+        assert_same_files(output, records[0])
+        (tmp_path / "bad.jsonl").write_text('{"text": "sun"}\n{"body": "moon"}\n')
+        with pytest.raises(InputError, match=r"^\S+bad.jsonl, line 2 has no field 'text'"):
+            tokenize(tmp_path / "bad.jsonl", tokenizer, tmp_path / "bad", **options)
+    finally:
+        ray.shutdown()
+
+
+def test_ray_that_is_missing_or_does_not_answer(text, tokenizer, tmp_path, monkeypatch):
+    arguments = (f"{text}/?.txt", tokenizer, tmp_path / "o")
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # no cluster has written its address here
+    with pytest.raises(InputError, match="No Ray cluster answers at RAY_ADDRESS=auto: Could not"):
+        tokenize(*arguments, runner="ray", progress=False)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"The runner ray needs ray .*\[ray\]"):
+        tokenize(*arguments, runner="ray", progress=False)
+
+
+def processes_named(name):
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes().startswith(name.encode()):
+                yield int(path.parent.name)
+
+
+def test_a_directory_of_an_earlier_version(records, text, tokenizer, tmp_path):
+    """It can be read if it is complete, but not continued."""
+    shutil.copytree(records[0], tmp_path / "out")
+    path = tmp_path / "out" / "source.json"
+    path.write_text(path.read_text().replace('"layout": 2,\n ', ""))
+    assert "layout" not in path.read_text()
+    arguments = (f"{text}/?.txt", tokenizer, tmp_path / "out")
+    assert tokenize(*arguments, shard_size=SHARD) == records[1]
+    (tmp_path / "out" / "manifest.json").unlink()
+    with pytest.raises(InputError, match="was begun with an earlier version"):
+        tokenize(*arguments, shard_size=SHARD)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_units_have_every_line_once_in_order(text, tokenizer, tmp_path, pack):
+    """Compressed files are not divided."""
+    names = [tmp_path / f"{number}.txt" for number in range(9)]
+    for number, name in enumerate(names):
+        content = (text / f"{number % 3}.txt").read_bytes()
+        name.write_bytes(pack(content[: len(content) if number < 3 else 300 * number]))
+    files = [(str(name), name.stat().st_size) for name in names]
+    units = plan_units(files, SHARD)
+    parts = [part for unit in units for part in unit]
+    assert sum(part.size for part in parts) == sum(size for _, size in files)
+    assert [*dict.fromkeys(part.address for part in parts)] == [*map(str, names)]
+    assert (len(parts) == len(files)) == (pack is gzip.compress)
+    if pack is bytes:
+        assert 2 * SHARD > max(sum(part.size for part in unit) for unit in units) > SHARD
+    assert any(len(unit) > 1 for unit in units)
+    unknown = plan_units([(name, 0) for name, _ in files], SHARD)
+    assert [len(unit) for unit in unknown] == [1] * len(files)
 
 
 def test_what_does_not_belong_to_a_directory_is_refused(text, vocabulary, tokenizer, tmp_path):
@@ -248,16 +335,16 @@ def test_what_a_run_cannot_use_is_refused(records, vocabulary, tokenizer, tmp_pa
     damaged.mkdir()
     for path in records[0].iterdir():
         (damaged / path.name).write_bytes(
-            path.read_bytes()[:-4] if "3." in path.name else path.read_bytes()
+            path.read_bytes()[:-4] if "00003" in path.name else path.read_bytes()
         )
-    with pytest.raises(InputError, match="shard-00003.safetensors is missing or damaged"):
+    with pytest.raises(InputError, match="shard-00003-000.safetensors is missing or damaged"):
         open_corpus([str(damaged)], tokenizer)
 
 
 def altered(records, directory, vector, change):
     """A copy of the records in which a number in the third shard is another."""
     shutil.copytree(records[0], directory)
-    path = directory / "shard-00003.safetensors"
+    path = directory / "shard-00003-000.safetensors"
     place = MappedFile(path).ends[vector][0]
     numbers = np.memmap(path, "<i4", mode="r+")
     numbers[place] = change(numbers[place])
@@ -268,7 +355,9 @@ def altered(records, directory, vector, change):
 @pytest.mark.parametrize(("token", "shown"), [(lambda _: 99, "99"), (lambda _: -3, "-3")])
 def test_ids_that_the_vocabulary_lacks_are_refused(records, tokenizer, tmp_path, token, shown):
     names = [altered(records, tmp_path / "records", "tokens", token)]
-    message = f"shard-00003.safetensors holds the token id {shown}, but the vocabulary has the ids"
+    message = (
+        f"shard-00003-000.safetensors holds the token id {shown}, but the vocabulary has the ids"
+    )
     with pytest.raises(InputError, match=message):
         open_corpus(names, tokenizer)
 
@@ -276,15 +365,15 @@ def test_ids_that_the_vocabulary_lacks_are_refused(records, tokenizer, tmp_path,
 @pytest.mark.parametrize("vector", ["lengths", "breaks"])
 def test_altered_lines_are_refused(records, tokenizer, tmp_path, vector):
     names = [altered(records, tmp_path / "records", vector, lambda number: number + 1)]
-    with pytest.raises(InputError, match="shard-00003.safetensors is missing or damaged"):
+    with pytest.raises(InputError, match="shard-00003-000.safetensors is missing or damaged"):
         open_corpus(names, tokenizer)
 
 
 def test_a_damaged_header_is_refused(records, tokenizer, tmp_path):
     shutil.copytree(records[0], tmp_path / "records")
-    path = tmp_path / "records" / "shard-00003.safetensors"
+    path = tmp_path / "records" / "shard-00003-000.safetensors"
     path.write_bytes(path.read_bytes().replace(b"lengths", b"l\xffngths", 1))
-    with pytest.raises(InputError, match="shard-00003.safetensors is missing or damaged"):
+    with pytest.raises(InputError, match="shard-00003-000.safetensors is missing or damaged"):
         open_corpus([str(tmp_path / "records")], tokenizer)
 
 
@@ -308,7 +397,9 @@ def test_altered_ids_end_the_run_before_it_writes(text, records, tmp_path, optio
     """Another id of the vocabulary: nothing but the checksum tells."""
     corpus = [altered(records, tmp_path / "records", "tokens", lambda token: 5 + (token == 5))]
     run = config(text, tmp_path / "run", corpus=corpus, steps=2, **options)
-    with pytest.raises(InputError, match="shard-00003.safetensors is missing or damaged; delete"):
+    with pytest.raises(
+        InputError, match="shard-00003-000.safetensors is missing or damaged; delete"
+    ):
         pretrain(run, progress=False)
     assert not (tmp_path / "run" / "model").exists()
     assert not list((tmp_path / "run").glob("checkpoints/*"))
@@ -324,12 +415,16 @@ def test_records_in_a_store_are_the_records_on_disk(text, records, tokenizer, tm
     ours, theirs = weights(tmp_path / "run"), weights(tmp_path / "local")
     for name, value in ours.items():
         np.testing.assert_array_equal(value, theirs[name], err_msg=name)
-    path = "/bucket/records/shard-00003.safetensors"
+    path = "/bucket/records/shard-00003-000.safetensors"
     store.pipe(path, store.cat(path)[:-4] + b"\0\0\0\0")
-    with pytest.raises(InputError, match=r"memory:///bucket/.*00003.safetensors is missing or dam"):
+    with pytest.raises(
+        InputError, match=r"memory:///bucket/.*00003-000.safetensors is missing or dam"
+    ):
         open_corpus(["memory:///bucket/records"], tokenizer)
     store.rm(path)
-    with pytest.raises(InputError, match=r"memory:///bucket/.*00003.safetensors is missing or dam"):
+    with pytest.raises(
+        InputError, match=r"memory:///bucket/.*00003-000.safetensors is missing or dam"
+    ):
         open_corpus(["memory:///bucket/records"], tokenizer)
     store.rm("/bucket/records/manifest.json")
     with pytest.raises(InputError, match="is not finished"):

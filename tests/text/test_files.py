@@ -1,5 +1,6 @@
 import gzip
 import io
+import itertools
 import json
 import sys
 import zipfile
@@ -14,6 +15,7 @@ from backports import zstd
 from keras_bert.errors import InputError
 from keras_bert.text import remote
 from keras_bert.text.files import (
+    Span,
     expand,
     file_size,
     iterate_lines,
@@ -33,6 +35,24 @@ def test_blank_lines_and_file_ends_end_documents(tmp_path):
     write(tmp_path / "a.txt", "zero\r\n\r\n")
     lines = list(iterate_lines(tmp_path / "*.txt"))
     assert lines == ["zero", "", "one", "two", "", "three", ""]
+
+
+@pytest.mark.parametrize("size", [1, 7, 30, 1000])
+def test_spans_have_the_lines_of_the_file(tmp_path, size):
+    content = "\ufeffsun\r\n\nmoon\nsea \n\n \nsälzig\n\u200b\n" + "tree " * 20 + "\nbird"
+    path = write(tmp_path / "a.txt", content.encode())
+    starts = range(0, path.stat().st_size, size)
+    spans = [Span(*each) for each in itertools.pairwise([*starts, None])]
+    assert len(spans) == len(starts)
+    lines = [line for span in spans for line in read_document_lines(path, span=span)]
+    once = [line for line, _ in itertools.groupby(lines)]  # no line is there twice
+    assert once == [*iterate_lines(path)]
+
+
+def test_a_bad_byte_in_a_span(tmp_path):
+    path = write(tmp_path / "a.txt", b"sun\nmoon\nsea \xff\n")
+    with pytest.raises(InputError, match=r"line 2 after byte 3: byte 0xff at position 5 is not"):
+        [*read_lines(path, Span(3, None))]
 
 
 def test_gzip_is_known_by_its_content(tmp_path):

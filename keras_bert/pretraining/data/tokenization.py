@@ -1,20 +1,16 @@
-"""Converts text to records, in several processes. An interrupted call can be continued."""
+"""Converts text to records, on one machine or several. An interrupted call can be continued."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
-import multiprocessing
 import os
-import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import connection
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
@@ -30,8 +26,18 @@ from keras_bert.pretraining.data.records import (
     fingerprint,
     write_shard,
 )
-from keras_bert.text.files import Patterns, expand, file_size, iterate_lines
-from keras_bert.text.tokenizer import Tokenizer, tokenizer_class
+from keras_bert.pretraining.data.runners import RUNNERS
+from keras_bert.text.files import (
+    WHOLE,
+    Patterns,
+    Span,
+    expand,
+    file_size,
+    is_plain_text,
+    iterate_lines,
+    read_document_lines,
+)
+from keras_bert.text.tokenizer import Tokenizer
 
 MEGABYTE = 2**20
 
@@ -44,15 +50,17 @@ def tokenize(
     output: str | os.PathLike,
     *,
     workers: int | None = None,
+    runner: str = "local",
     shard_size: int = 64 * MEGABYTE,
     progress: bool = True,
     text_field: str = "text",
 ) -> dict[str, Any]:
     """Converts text to records, or continues an interrupted call.
 
-    The text is cut between lines into shards of about `shard_size` bytes. Each shard is a file,
-    which has a temporary name until it is complete. In an unfinished directory, complete shards are
-    kept, if their text has not changed. The number of workers does not change the records.
+    The text is cut between lines into shards of at most about `shard_size` bytes. Each shard is a
+    file, which has a temporary name until it is complete. In an unfinished directory, complete
+    shards are kept, if their text has not changed. Neither the number of workers nor the runner
+    changes the records.
 
     Workers are separate processes, so call this function under `if __name__ == "__main__"`.
 
@@ -61,7 +69,11 @@ def tokenize(
         tokenizer: tokenizer for the text.
         output: directory for the records. It must be missing, empty, or made from the same text
             with the same tokenizer, shard size and text field.
-        workers: number of processes. By default, the number of processors.
+        workers: number of processes. By default, the number of processors. A Ray cluster that is
+            running already has as many workers as it has processors.
+        runner: "local", processes of this machine, or "ray", a Ray cluster: the one whose address
+            is in `RAY_ADDRESS`, or else one on this machine. All machines need the text, and
+            `output`, under the same names.
         shard_size: bytes of text in each file.
         progress: whether to show a progress bar on standard error.
         text_field: field with the text in records, as in JSON lines.
@@ -72,13 +84,15 @@ def tokenize(
         `tokens`.
 
     Raises:
-        InputError: if the text cannot be read, the text of a complete shard has changed, or the
-            directory holds other files or was made from something else.
+        InputError: if the text cannot be read, the text of a complete shard has changed, the
+            directory holds other files or was made from something else, or a worker dies.
         StorageError: if a file cannot be written.
     """
     directory = Path(output)
+    files = [(name, file_size(name)) for name in expand(corpus)]
     source = {
-        "files": [[name, file_size(name)] for name in expand(corpus)],
+        "layout": 2,
+        "files": [[name, size] for name, size in files],
         "tokenizer": fingerprint(tokenizer),
         "shard_size": shard_size,
         "text_field": text_field,
@@ -87,13 +101,11 @@ def tokenize(
     if _claim(directory, source):
         logger.info("%s is complete.", directory)
         return json.loads((directory / MANIFEST).read_text())
-    workers = workers or os.cpu_count() or 1
-    texts = _cut(iterate_lines(corpus, text_field), shard_size)
-    with (
-        processes(tokenizer, workers) as submit,
-        tqdm(unit="B", unit_scale=True, disable=not progress) as bar,
-    ):
-        entries = _make_shards(directory, texts, submit, 2 * workers, bar)
+    units = plan_units(files, shard_size)
+    calls = [(number, unit, directory, shard_size, text_field) for number, unit in enumerate(units)]
+    results = RUNNERS[runner](_tokenize_unit, tokenizer, calls, workers)
+    with contextlib.closing(results):
+        entries = _collect(results, units, progress)
     manifest = {
         **source,
         "shards": entries,
@@ -119,7 +131,9 @@ def _claim(directory: Path, source: dict[str, Any]) -> bool:
     path = directory / SOURCE
     remove_scratch(directory)
     if path.is_file():
-        earlier = {"text_field": "text", **json.loads(path.read_text())}
+        earlier = {"layout": 1, "text_field": "text", **json.loads(path.read_text())}
+        if (directory / MANIFEST).is_file():  # any layout can be read
+            earlier["layout"] = source["layout"]
         for name, what in _MADE_OF.items():
             if earlier[name] != source[name]:
                 raise InputError(
@@ -136,11 +150,87 @@ def _claim(directory: Path, source: dict[str, Any]) -> bool:
 
 
 _MADE_OF = {
+    "layout": "an earlier version, which divides text in another way,",
     "files": "other text files, or of other sizes,",
     "tokenizer": "another vocabulary or other options of the tokenizer",
     "shard_size": "another size of the shards",
     "text_field": "another text field",
 }
+
+
+class Part(NamedTuple):
+    """Part of the text: a file or a span of it.
+
+    Attributes:
+        address: name or address of the file.
+        span: part of the file.
+        size: size in bytes, 0 if it is unknown.
+    """
+
+    address: str
+    span: Span
+    size: int
+
+
+def plan_units(files: Iterable[tuple[str, int]], shard_size: int) -> list[list[Part]]:
+    """Divides text into units of about `shard_size` bytes, which any worker can read.
+
+    A unit is several files, or a span of a file. A compressed file, or one of records, is not
+    divided. The units depend only on the files' sizes and on whether they are plain text.
+
+    Args:
+        files: name or address of each file, and its size in bytes, 0 if it is unknown.
+        shard_size: size of a unit.
+    """
+    units: list[list[Part]] = [[]]
+    for address, size in files:
+        if size > shard_size and is_plain_text(address):
+            pieces = -(-size // shard_size)
+            starts = [size * piece // pieces for piece in range(pieces)]
+            for start, end in itertools.pairwise([*starts, None]):
+                units.append([Part(address, Span(start, end), (end or size) - start)])
+            units.append([])
+            continue
+        if sum(part.size or shard_size for part in units[-1]) >= shard_size:
+            units.append([])
+        units[-1].append(Part(address, WHOLE, size))
+    return [unit for unit in units if unit]
+
+
+def _tokenize_unit(
+    tokenizer: Tokenizer,
+    number: int,
+    unit: list[Part],
+    directory: Path,
+    shard_size: int,
+    text_field: str,
+) -> list[dict[str, Any]]:
+    """Writes the missing shards of a unit.
+
+    Returns:
+        The manifest's entries of all shards of the unit.
+
+    Raises:
+        InputError: if the text cannot be read, or has changed since a shard was written.
+        StorageError: if a file cannot be written.
+    """
+    lines = itertools.chain.from_iterable(
+        read_document_lines(part.address, span=part.span, text_field=text_field) for part in unit
+    )
+    entries = []
+    for index, text in enumerate(_cut(lines, shard_size)):
+        path = directory / f"shard-{number:05d}-{index:03d}.safetensors"
+        checksum = zlib.crc32(text)
+        if not path.exists():
+            tokenized = tokenize_lines(text.decode().removesuffix("\n").split("\n"), tokenizer)
+            write_shard(path, tokenized, checksum)
+        elif MappedFile(path).checksums[0] != checksum:
+            raise InputError(
+                f"The text has changed since {path} was made; choose another output, or restore "
+                "the files."
+            )
+        entries.append(entry(path))
+    return entries
 
 
 def _cut(lines: Iterable[str], size: int) -> Iterator[bytes]:
@@ -157,101 +247,19 @@ def _cut(lines: Iterable[str], size: int) -> Iterator[bytes]:
         yield b"".join(shard)
 
 
-def _make_shards(
-    directory: Path,
-    texts: Iterable[bytes],
-    submit: Callable[..., Future],
-    most: int,
-    bar: tqdm,
+def _collect(
+    results: Iterable[tuple[int, list[dict[str, Any]]]],
+    units: Sequence[Sequence[Part]],
+    progress: bool,
 ) -> list[dict[str, Any]]:
-    """Makes the missing shards; returns the manifest's entries for all shards."""
-    entries: dict[int, dict[str, Any]] = {}
-    running: dict[Future, tuple[int, int]] = {}
-
-    def collect(limit: int) -> None:
-        while len(running) > limit:
-            for done in wait(running, return_when=FIRST_COMPLETED).done:
-                number, size = running.pop(done)
-                entries[number] = done.result()
-                bar.update(size)
-
-    try:
-        for number, text in enumerate(texts):
-            path = directory / f"shard-{number:05d}.safetensors"
-            if path.exists():
-                _check_same_text(path, text)
-                entries[number] = entry(path)
-                bar.update(len(text))
-            else:
-                running[submit(path, text)] = (number, len(text))
-            collect(most)
-        collect(0)
-    except BrokenProcessPool:
-        raise InputError(
-            "A worker process has died, perhaps for lack of memory. Give the same command with "
-            "fewer workers to continue, or use smaller shards with another output."
-        ) from None
-    return [entries[number] for number in sorted(entries)]
-
-
-def _check_same_text(path: Path, text: bytes) -> None:
-    if MappedFile(path).checksums[0] != zlib.crc32(text):
-        raise InputError(
-            f"The text has changed since {path} was made; choose another output, or restore the "
-            "files."
-        )
-
-
-@contextlib.contextmanager
-def processes(tokenizer: Tokenizer, workers: int) -> Iterator[Callable[..., Future]]:
-    """Yields a function that makes a shard from a path and a text.
-
-    With one worker, the function runs in this process, otherwise in worker processes.
-    """
-    if workers == 1:
-
-        def at_once(path: Path, text: bytes) -> Future:
-            future: Future = Future()
-            future.set_result(_make_shard(path, text, tokenizer))
-            return future
-
-        yield at_once
-        return
-    description = (tokenizer.kind, tokenizer.get_config())
-    pool = ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), _become_worker, description
-    )
-    try:
-        yield lambda path, text: pool.submit(_work, path, text)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _make_shard(path: Path, text: bytes, tokenizer: Tokenizer) -> dict[str, Any]:
-    lines = text.decode("utf-8").removesuffix("\n").split("\n")
-    return write_shard(path, tokenize_lines(lines, tokenizer), zlib.crc32(text))
-
-
-_tokenizer: Tokenizer  # the tokenizer of a worker process
-
-
-def _become_worker(kind: str, config: dict[str, Any]) -> None:
-    """Prepares a worker process: it uses one thread, and ends when its parent ends."""
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-    import tensorflow as tf
-
-    global _tokenizer
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    _tokenizer = tokenizer_class(kind).from_config(config)
-
-
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    connection.wait([parent.sentinel])
-    os._exit(1)
-
-
-def _work(path: Path, text: bytes) -> dict[str, Any]:
-    return _make_shard(path, text, _tokenizer)
+    """Returns the entries of all shards, in order. Shows a progress bar."""
+    sizes = [sum(part.size for part in unit) for unit in units]
+    entries: list[list[dict[str, Any]]] = [[] for _ in units]
+    tokens = 0
+    with tqdm(total=sum(sizes), unit="B", unit_scale=True, disable=not progress) as bar:
+        for number, entries[number] in results:
+            tokens += sum(shard["tokens"] for shard in entries[number])
+            elapsed = bar.format_dict["elapsed"] or 1
+            bar.set_postfix_str(f"{tokens / elapsed:,.0f} tokens/s", refresh=False)
+            bar.update(sizes[number])
+    return list(itertools.chain.from_iterable(entries))
