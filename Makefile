@@ -63,14 +63,14 @@ test: $(INSTALLED) ## the quick tests: every behavior, with one value at least
 	$(PYTEST) -m "$(QUICK)"
 
 .PHONY: test-slow
-test-slow: $(INSTALLED) ## other values, long runs, the blocks of README
+test-slow: $(INSTALLED) ## long runs, the blocks of README and docs/
 	$(PYTEST) -m "slow and not sweep"
 
 .PHONY: test-all
 test-all: test test-slow ## the quick tests, then the slow ones
 
 .PHONY: test-sweep
-test-sweep: $(INSTALLED) ## every command that writes files, stopped at each of its steps
+test-sweep: $(INSTALLED) ## before a release: all other values, the notebook, commands stopped at each step
 	$(PYTEST) -m sweep
 
 define environment

@@ -1,4 +1,4 @@
-"""Leaves values of a parameter to the slow tests."""
+"""Leaves values of a parameter to the slow tests, or to the tests of all values."""
 
 from collections.abc import Container, Iterable
 from typing import Any
@@ -13,11 +13,27 @@ def others_slow(values: Iterable[Any], quick: int | Container[Any] = 1) -> list[
         values: the parameter's values; a tuple gives one to each of several parameters.
         quick: the values that are quick, or how many of the first are.
     """
+    return _marked(values, quick, pytest.mark.slow)
+
+
+def others_swept(values: Iterable[Any], quick: int | Container[Any] = 1) -> list[Any]:
+    """Leaves all values but the quick ones to `make test-sweep`, because each takes seconds.
+
+    Args:
+        values: see `others_slow`.
+        quick: see `others_slow`.
+    """
+    return _marked(values, quick, pytest.mark.sweep)
+
+
+def _marked(
+    values: Iterable[Any], quick: int | Container[Any], mark: pytest.MarkDecorator
+) -> list[Any]:
     values = list(values)
     chosen = values[:quick] if isinstance(quick, int) else quick
-    return [v if v in chosen else _slow(v) for v in values]
+    return [value if value in chosen else _param(value, mark) for value in values]
 
 
-def _slow(value: Any) -> Any:
+def _param(value: Any, mark: pytest.MarkDecorator) -> Any:
     values = value if isinstance(value, tuple) else (value,)
-    return pytest.param(*values, marks=pytest.mark.slow)
+    return pytest.param(*values, marks=mark)

@@ -9,7 +9,7 @@ import pytest
 
 import keras_bert as kb
 from tests.finetuning import tiny
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -35,7 +35,7 @@ def classifier(tmp_path_factory):
     return directory
 
 
-@pytest.mark.parametrize("pretrained", others_slow([True, False]))
+@pytest.mark.parametrize("pretrained", others_swept([True, False]))
 def test_fit(run, tmp_path, classifier, pretrained):
     opinions = tiny.opinions(40)
     with open("data.csv", "w", newline="") as file:

@@ -7,7 +7,7 @@ import pytest
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "bert_from_scratch.ipynb"
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_notebook(tmp_path):
     import nbformat
     from nbclient import NotebookClient

@@ -20,7 +20,7 @@ from keras_bert.finetuning import (
     evaluate,
 )
 from keras_bert.text.words import split_words
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 from .conftest import make_model, scramble
 
@@ -98,7 +98,7 @@ def make(name, preprocessor):
     return make_model(task, arguments, preprocessor), data, metric
 
 
-@pytest.mark.parametrize("name", others_slow(TASKS, quick=("classifier", "token_classifier")))
+@pytest.mark.parametrize("name", others_swept(TASKS, quick=("classifier", "token_classifier")))
 def test_an_artifact_is_measured_as_the_model(name, preprocessor, tmp_path):
     model, examples, metric = make(name, preprocessor)
     assert official_metric(model) == metric

@@ -10,6 +10,7 @@ from keras_bert import export
 from keras_bert.checkpoints.text_format import read_text_format
 from keras_bert.export.process import running
 from tests.fixtures.text_format.make_added_tokens import HERE, texts_for
+from tests.marks import others_swept
 
 from .conftest import TOKENS, make_model
 from .test_serving_text import assert_same_answers
@@ -26,7 +27,7 @@ def model_of(name, task, **arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["electra", "roberta", "xlm-roberta", "deberta-v2"])
+@pytest.mark.parametrize("name", others_swept(["electra", "roberta", "xlm-roberta", "deberta-v2"]))
 def test_saved_model_of_texts(name, tmp_path):
     model, texts = model_of(name, "classifier", num_labels=3), texts_for(name, TEXTS)
     export.saved_model(model, tmp_path / "model", logits=True)

@@ -5,7 +5,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from keras_bert import export
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 from .conftest import make_model, random_ids
 from .test_formats import FORMATS
@@ -31,7 +31,7 @@ CONFIGURATIONS = {
 PAIRS = [(name, kind) for name in reversed(CONFIGURATIONS) for kind in FORMATS]
 
 
-@pytest.mark.parametrize(("config", "kind"), others_slow(PAIRS, quick=1 + len(FORMATS)))
+@pytest.mark.parametrize(("config", "kind"), others_swept(PAIRS, quick=1 + len(FORMATS)))
 def test_artifact_equals_the_model(config, kind, tmp_path):
     write, load = FORMATS[kind]
     model = make_model("encoder", **CONFIGURATIONS[config])
@@ -54,7 +54,7 @@ def test_no_flex_operators(tmp_path):
     assert not [name for name in operators if name.startswith("Flex") or name == "CUSTOM"]
 
 
-@pytest.mark.parametrize("kind", others_slow(FORMATS))
+@pytest.mark.parametrize("kind", others_swept(FORMATS))
 def test_enhanced_mask_decoder(kind, tmp_path):
     write, load = FORMATS[kind]
     config = CONFIGURATIONS["buckets, shared keys, convolution"]

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import export
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 from .conftest import HARD_TEXTS, make_model, random_ids
 from .test_formats import FORMATS
@@ -18,7 +18,7 @@ def make_embedder(preprocessor=None, **arguments):
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
     "arguments",
-    others_slow(
+    others_swept(
         [{"pooling": "mean"}, {"pooling": "first", "normalize": False}, {"pooling": "attention"}]
     ),
     ids=str,

@@ -10,7 +10,7 @@ from keras_bert.export._tflite.convert import tflite_runner
 from keras_bert.export.signatures import TASK_OUTPUTS
 from keras_bert.families import FAMILIES
 from keras_bert.tasks.registry import TASKS as REGISTRY
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 from .conftest import TASKS, make_model, random_ids
 
@@ -65,7 +65,7 @@ def test_the_table_of_outputs_knows_every_task():
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
     "task",
-    others_slow(TASKS, quick=("classifier", "pretraining")),
+    others_swept(TASKS, quick=("classifier", "pretraining")),
 )
 def test_artifact_equals_the_model(task, kind, models, tmp_path):
     write, load = FORMATS[kind]
@@ -97,7 +97,7 @@ CONFIGURATIONS = {
 PAIRS = [(name, kind) for name in CONFIGURATIONS for kind in FORMATS]
 
 
-@pytest.mark.parametrize(("name", "kind"), others_slow(PAIRS, quick=1 + len(FORMATS)))
+@pytest.mark.parametrize(("name", "kind"), others_swept(PAIRS, quick=1 + len(FORMATS)))
 def test_other_configurations(name, kind, tmp_path):
     write, load = FORMATS[kind]
     config = CONFIGURATIONS[name]
@@ -123,7 +123,7 @@ OTHERS = {  # a family with what is special about it to the task with the most o
 }
 
 
-@pytest.mark.parametrize("family", others_slow(OTHERS))
+@pytest.mark.parametrize("family", others_swept(OTHERS))
 def test_every_family_in_every_format(family, tmp_path):
     task, changes = OTHERS[family]
     model = make_model(task, **FAMILIES[family].TRAITS | SMALL | changes)

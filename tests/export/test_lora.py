@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_bert import export
 from keras_bert.layers.lora import adapted_layers
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 from .conftest import make_model, random_ids
 from .test_formats import FORMATS
@@ -26,7 +26,7 @@ def adapted(preprocessor, quantize=None):
     return model
 
 
-@pytest.mark.parametrize("format", others_slow(FORMATS, quick=3))
+@pytest.mark.parametrize("format", others_swept(FORMATS, quick=3))
 def test_exports_are_merged(format, preprocessor, tmp_path):
     model, ids = adapted(preprocessor), random_ids(4, 9)
     model.predict(ids, verbose=0)  # which compiles a function with the adapters

@@ -9,7 +9,7 @@ from keras_bert import InputError, export
 from keras_bert.export._onnx.openvino_runtime import computes_in_bfloat16
 from keras_bert.export._verify import comparison
 from keras_bert.export.artifact_checks import ExportError
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 from .conftest import HARD_TEXTS, make_model, random_ids
 from .test_onnx_quantization import DIFFERENCES, evaluate
@@ -18,7 +18,7 @@ openvino = pytest.importorskip("openvino")
 TEXTS = ["good film", "bad film", "the film was good"]
 
 
-@pytest.mark.parametrize("quantize", others_slow(["none", "float16", "dynamic"]))
+@pytest.mark.parametrize("quantize", others_swept(["none", "float16", "dynamic"]))
 def test_the_same_answers(quantize, tmp_path):
     model = make_model("pretraining", num_layers=2)
     export.onnx(model, tmp_path / "a.onnx", quantize=quantize)

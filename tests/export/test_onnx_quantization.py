@@ -16,7 +16,7 @@ from keras_bert import InputError, export
 from keras_bert.export._onnx import quantization as onnx_quantization
 from keras_bert.export._onnx.convert import onnx_runner
 from keras_bert.families import FAMILIES
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 from .conftest import make_model, random_ids
 from .test_formats import OTHERS, SMALL
@@ -119,7 +119,7 @@ def test_rows_do_not_spoil_one_another():
     assert session.run(None, {"x": np.zeros((0, 64), "float32")})[0].shape == (0, 32)
 
 
-@pytest.mark.parametrize("name", others_slow(["dynamic", "float16"]))
+@pytest.mark.parametrize("name", others_swept(["dynamic", "float16"]))
 def test_layers_that_stay_as_they_are(name, masked_lm, tmp_path):
     keep = ("layer_0/attention", "*embedding*", "output")
     export.onnx(masked_lm, tmp_path / "a.onnx", quantize=name, keep_float=keep)
@@ -146,7 +146,7 @@ def test_what_is_not_possible(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
-@pytest.mark.parametrize("family", OTHERS)
+@pytest.mark.parametrize("family", others_swept(OTHERS))
 def test_every_family(family, name, tmp_path):
     task, changes = OTHERS[family]
     model = make_model(task, **FAMILIES[family].TRAITS | SMALL | changes)

@@ -10,6 +10,7 @@ import keras_bert as kb
 from keras_bert import export
 from keras_bert.export.process import running
 from keras_bert.text.tokenizer import to_strings
+from tests.marks import others_swept
 
 from . import tokenizers
 from .conftest import make_model
@@ -23,10 +24,13 @@ WRITERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "ending"),
-    [
-        *itertools.product(("bert-base-uncased", "bert-base-cased", "deberta-v3"), WRITERS),
-        ("roberta-base", ""),  # tensorflow-text has no byte pairs for TFLite
-    ],
+    others_swept(
+        [
+            *itertools.product(("bert-base-uncased", "bert-base-cased", "deberta-v3"), WRITERS),
+            ("roberta-base", ""),  # tensorflow-text has no byte pairs for TFLite
+        ],
+        quick=2,
+    ),
 )
 def test_ten_thousand_lines(name, ending, shared_data, tmp_path):
     preprocessor = kb.Preprocessor(tokenizers.real_tokenizer(shared_data, name), 64)

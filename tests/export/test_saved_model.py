@@ -15,7 +15,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.util._pywrap_util_port import IsMklEnabled
 
 from keras_bert import InputError, Preprocessor, SequenceClassifier, export
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.text.test_loading import FILES, byte_pair, sentencepiece
 
 from .conftest import HARD_TEXTS, make_model, random_ids
@@ -171,7 +171,7 @@ def test_other_tokenizers(text, config, tmp_path):
         assert {row.agreement for row in report.rows} == {100}
 
 
-@pytest.mark.parametrize("task", others_slow(["token_classifier", "masked_lm"]))
+@pytest.mark.parametrize("task", others_swept(["token_classifier", "masked_lm"]))
 def test_no_more_tokens_than_the_longest_text_has(task, preprocessor, tmp_path):
     model = make_model(task, preprocessor=preprocessor)
     texts = ["good", "not good at all", ""]
@@ -223,7 +223,7 @@ BFLOAT16_TASKS = {
 
 
 @pytest.mark.parametrize(
-    "task", others_slow(BFLOAT16_TASKS, quick=("classifier", "token_classifier"))
+    "task", others_swept(BFLOAT16_TASKS, quick=("classifier", "token_classifier"))
 )
 def test_bfloat16(task, preprocessor, tmp_path):
     text = None if task == "encoder" else preprocessor

@@ -25,8 +25,8 @@ LABELS = {
 WORDS = ("the", "film", "was", "good", "bad", "mat", "it's", "U.S.", "中国", "!", "cat", "é\u0301")
 
 
-def slow(*values):
-    return pytest.param(*values, marks=pytest.mark.slow)
+def swept(*values):
+    return pytest.param(*values, marks=pytest.mark.sweep)
 
 
 def repeats(text):
@@ -95,13 +95,13 @@ def assert_same_answers(model, path, *columns, top_k=5):
     ("kind", "scheme", "crf"),
     [
         ("wordpiece", "iob2", True),
-        slow("wordpiece", "iob2", False),
-        slow("byte_pair", "bioes", True),
-        slow("byte_pair", "bioes", False),
-        slow("sentencepiece", "iob1", True),
-        slow("sentencepiece", "iob1", False),
-        slow("wordpiece", None, True),
-        slow("wordpiece", None, False),
+        swept("wordpiece", "iob2", False),
+        swept("byte_pair", "bioes", True),
+        swept("byte_pair", "bioes", False),
+        swept("sentencepiece", "iob1", True),
+        swept("sentencepiece", "iob1", False),
+        swept("wordpiece", None, True),
+        swept("wordpiece", None, False),
     ],
 )
 def test_entities(kind, scheme, crf, preprocessor, shared_data, tmp_path):
@@ -130,9 +130,9 @@ def test_the_score_of_a_long_entity(preprocessor, tmp_path):
     ("kind", "threshold"),
     [
         ("wordpiece", 0.02),
-        slow("wordpiece", None),
-        slow("byte_pair", 0.02),
-        slow("sentencepiece", 0.1),
+        swept("wordpiece", None),
+        swept("byte_pair", 0.02),
+        swept("sentencepiece", 0.1),
     ],
 )
 def test_answers(kind, threshold, preprocessor, shared_data, tmp_path):
@@ -150,11 +150,11 @@ def test_answers(kind, threshold, preprocessor, shared_data, tmp_path):
     ("task", "kind"),
     [
         ("masked_lm", "wordpiece"),
-        slow("masked_lm", "byte_pair"),
-        slow("masked_lm", "sentencepiece"),
-        slow("pretraining", "wordpiece"),
-        slow("pretraining", "byte_pair"),
-        slow("pretraining", "sentencepiece"),
+        swept("masked_lm", "byte_pair"),
+        swept("masked_lm", "sentencepiece"),
+        swept("pretraining", "wordpiece"),
+        swept("pretraining", "byte_pair"),
+        swept("pretraining", "sentencepiece"),
     ],
 )
 def test_masks(task, kind, preprocessor, tmp_path):

@@ -10,6 +10,7 @@ from keras_bert.export._tflite.convert import tflite_runner
 from keras_bert.export._tflite.quantization import with_mask_value
 from keras_bert.export.quantization import kept_float
 from keras_bert.families import FAMILIES
+from tests.marks import others_swept
 
 from .conftest import TASKS, make_model, random_ids
 from .test_formats import OTHERS, SMALL
@@ -141,7 +142,7 @@ def test_layers_by_parts_of_names(layer, place, found):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", OTHERS)
+@pytest.mark.parametrize("family", others_swept(OTHERS))
 def test_int8_of_every_family(family, tmp_path):
     task, changes = OTHERS[family]
     model = make_model(task, **FAMILIES[family].TRAITS | SMALL | changes)

@@ -11,7 +11,7 @@ from keras_bert.export.signatures import TASK_OUTPUTS
 from keras_bert.families import FAMILIES
 from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.text.tokenizer import to_strings
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.text.sentencepiece_reference import MINIMAL, MODEL
 from tests.text.test_loading import byte_pair
 
@@ -98,7 +98,7 @@ def test_span_tells_where_tokens_of_the_context_stand(preprocessor, tmp_path):
         np.testing.assert_array_equal(found[name], np.where(in_context, inputs[name], -1))
 
 
-@pytest.mark.parametrize("task", others_slow(["masked_lm", "pretraining"]))
+@pytest.mark.parametrize("task", others_swept(["masked_lm", "pretraining"]))
 def test_fill_mask(task, preprocessor, tmp_path):
     model = make_model(task, preprocessor=preprocessor)
     columns = [["The ", "", "film", "x " * 40], [" was good!", "", " bad" * 50, "."]]
@@ -114,7 +114,8 @@ def test_fill_mask(task, preprocessor, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "task", ["encoder", "embedder", "multiple_choice", "next_sentence", "replaced_token"]
+    "task",
+    others_swept(["encoder", "embedder", "multiple_choice", "next_sentence", "replaced_token"]),
 )
 def test_other_tasks(task, preprocessor, tmp_path):
     model = make_model(task, preprocessor=preprocessor)
@@ -141,7 +142,7 @@ def tokenizer_of(family):
 
 @pytest.mark.parametrize(
     "family",
-    others_slow(["albert", "roberta", "distilbert", "electra", "deberta", "deberta-v2"]),
+    others_swept(["albert", "roberta", "distilbert", "electra", "deberta", "deberta-v2"]),
 )
 def test_families(family, tmp_path):
     tokenizer = tokenizer_of(family)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_bert import InputError, export
 from keras_bert.export import artifact_checks
 from keras_bert.layers.crf import IGNORED
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 from .conftest import HARD_TEXTS, TOKENS, make_model, random_ids
 from .test_formats import FORMATS
@@ -43,7 +43,7 @@ def keras_tags(model, ids, logits):
     return tags
 
 
-@pytest.mark.parametrize("kind", others_slow(FORMATS))
+@pytest.mark.parametrize("kind", others_swept(FORMATS))
 def test_tags_equal_keras(kind, tagger, tmp_path):
     write, load = FORMATS[kind]
     write(tagger, tmp_path / f"a.{kind}")
@@ -80,7 +80,7 @@ def test_of_one_shape_and_quantized(tagger, tmp_path):
     assert report.rows[0].difference < 1e-5
 
 
-@pytest.mark.parametrize("kind", others_slow(FORMATS))
+@pytest.mark.parametrize("kind", others_swept(FORMATS))
 def test_without_tokenizer_or_random_field_there_are_logits_alone(kind, preprocessor, tmp_path):
     write, load = FORMATS[kind]
     crf = {"labels": LABELS, "crf": True}

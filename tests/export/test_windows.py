@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert import export
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 from .conftest import TOKENS, make_model, random_ids
 from .test_formats import FORMATS
@@ -25,7 +25,7 @@ def windowed(windows="max", **arguments):
 
 @pytest.mark.parametrize(
     ("kind", "windows"),
-    others_slow([(kind, windows) for kind in FORMATS for windows in ("max", "mean")]),
+    others_swept([(kind, windows) for kind in FORMATS for windows in ("max", "mean")]),
 )
 def test_ids_of_any_length(kind, windows, tmp_path):
     write, load = FORMATS[kind]

@@ -24,7 +24,7 @@ from keras_bert.finetuning.jobs import job_of
 from keras_bert.finetuning.keras_objects import KerasObjects
 from keras_bert.optimizers.keras_adamw import KerasAdamW
 from tests.finetuning import tiny
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 RECIPE = Recipe(epochs=3, batch_size=8, baseline=False)
 
@@ -189,7 +189,7 @@ RESUMED = {
 
 @pytest.mark.parametrize(
     ("name", "validate", "epoch"),
-    others_slow(
+    others_swept(
         [
             ("averages", True, 2),
             ("averages", True, 3),
@@ -230,7 +230,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", others_slow(OTHERS))
+@pytest.mark.parametrize("name", others_swept(OTHERS))
 def test_other_objects_begin_another_run(name, tmp_path, monkeypatch, caplog):
     options = {"output": tmp_path / "out", "validation": tiny.opinions(20)}
     interrupted(monkeypatch, 1, optimizer=adam(), **options)

@@ -11,7 +11,7 @@ from keras_bert.finetuning import Recipe, fine_tune, resume, training
 from keras_bert.finetuning.optimizer import learning_rate_multipliers
 from keras_bert.layers.lora import adapted_layers
 from tests.finetuning import tiny
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 RECIPE = Recipe(epochs=4, batch_size=8, learning_rate=2e-2, lora_rank=2)
 FACTORS = ("lora_kernel_a", "lora_kernel_b")
@@ -70,7 +70,7 @@ def test_the_optimizer_has_state_for_the_adapters_and_the_head_only():
 
 @pytest.mark.parametrize(
     ("quantize", "epoch", "validate"),
-    others_slow([(None, 2, True), ("int8", 2, True), (None, 3, False), (None, 1, True)], quick=2),
+    others_swept([(None, 2, True), ("int8", 2, True), (None, 3, False), (None, 1, True)], quick=2),
 )
 def test_an_interrupted_run_continues_to_the_same_bits(
     quantize, epoch, validate, tmp_path, monkeypatch

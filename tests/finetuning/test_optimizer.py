@@ -12,7 +12,7 @@ from keras_bert.optimizers.keras_adamw import KerasAdamW
 from keras_bert.optimizers.schedules import WarmupLinearDecay
 from tests.adamw import adamw as adamw_of_the_paper
 from tests.finetuning import tiny
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 PATHS = ("encoder/embeddings/token", "encoder/layer_0/kernel", "classifier/bias")
 
@@ -143,7 +143,7 @@ def test_more_layers_than_there_are_cannot_be_frozen():
         pass
 
 
-@pytest.mark.parametrize("accumulation", others_slow([3, 4]))
+@pytest.mark.parametrize("accumulation", others_swept([3, 4]))
 def test_accumulation_equals_the_large_batch(accumulation):
     recipe = {"epochs": 3, "batch_size": 12, "learning_rate": 1e-2, "global_clipnorm": 0.1}
     results = []
@@ -161,7 +161,7 @@ def test_accumulation_equals_the_large_batch(accumulation):
     assert model.optimizer.iterations == 18  # not of micro-batches: 6 batches, 3 times
 
 
-@pytest.mark.parametrize("policy", others_slow(["mixed_bfloat16", "mixed_float16"]))
+@pytest.mark.parametrize("policy", others_swept(["mixed_bfloat16", "mixed_float16"]))
 def test_mixed_precision_learns(policy):
     model = tiny.classifier({"dtype": policy})
     assert model.dtype_policy.name == policy

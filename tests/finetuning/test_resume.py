@@ -19,7 +19,7 @@ from keras_bert.errors import CheckpointError, InputError
 from keras_bert.finetuning import Recipe, fine_tune, resume, training
 from keras_bert.finetuning.result import check_output
 from tests.finetuning import tiny
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.trees import tree
 
 RECIPE = Recipe(epochs=4, batch_size=8, learning_rate=1e-2, layer_decay=0.9)
@@ -59,7 +59,7 @@ def uninterrupted(tmp_path_factory):
     return files(output)
 
 
-@pytest.mark.parametrize("moment", others_slow(["saved-2", "unsaved-2", "begun-3"]))
+@pytest.mark.parametrize("moment", others_swept(["saved-2", "unsaved-2", "begun-3"]))
 def test_killed_and_started_again_is_uninterrupted(uninterrupted, tmp_path, moment):
     output = tmp_path / "out"
     command = [sys.executable, "-m", "tests.finetuning.test_resume", str(output), moment]
@@ -100,7 +100,7 @@ def test_the_last_epoch_is_the_best_and_stays_so(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "change",
-    others_slow([{"learning_rate": 2e-2}, {"validate": False}, {"model": {"pooling": "mean"}}]),
+    others_swept([{"learning_rate": 2e-2}, {"validate": False}, {"model": {"pooling": "mean"}}]),
 )
 def test_another_run_in_the_same_directory_begins_anew(tmp_path, monkeypatch, caplog, change):
     interrupted(monkeypatch, 1, tmp_path / "out")

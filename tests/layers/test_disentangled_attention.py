@@ -9,7 +9,7 @@ import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
 from tests.jax_backend import outputs_on_jax
 from tests.layers.paper import ACTIVATIONS
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 SMALL = {
     "vocabulary_size": 50,
@@ -179,8 +179,8 @@ def test_enhanced_mask_decoder():
     assert not np.allclose(without(inputs).numpy()[tokens], expected.numpy()[tokens], atol=0.1)
 
 
-@pytest.mark.parametrize("policy", others_slow(["mixed_float16", "mixed_bfloat16"]))
-@pytest.mark.parametrize("name", others_slow(["v2", "v1"]))
+@pytest.mark.parametrize("policy", others_swept(["mixed_float16", "mixed_bfloat16"]))
+@pytest.mark.parametrize("name", others_swept(["v2", "v1"]))
 def test_mixed_precision_trains_with_finite_gradients(name, policy):
     config = kb.EncoderConfig(**SMALL | CONFIGURATIONS[name], initializer_range=0.2)
     model = kb.MaskedLanguageModel(kb.Encoder(config, dtype=policy), enhanced=True)

@@ -9,7 +9,7 @@ import keras_bert as kb
 from keras_bert.layers import fused
 from keras_bert.layers.configured import ACTIVATION_FUNCTIONS
 from tests.layers.test_encoder import SMALL, padded_batch
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 ROWS, WIDTH, RATE = 64, 48, 0.25
 SIZES = {"known sizes": True, "unknown sizes": False}  # with XLA, and without
@@ -181,7 +181,7 @@ CONFIGURATIONS = {
 }
 
 
-@pytest.mark.parametrize("changes", others_slow(CONFIGURATIONS.values(), 1), ids=CONFIGURATIONS)
+@pytest.mark.parametrize("changes", others_swept(CONFIGURATIONS.values(), 1), ids=CONFIGURATIONS)
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "float64"])
 def test_an_encoder_trains_as_with_plain_operations(changes, dtype, monkeypatch):
     """Same outputs and gradients of all weights, with and without known sizes."""

@@ -13,7 +13,7 @@ from keras_bert.checkpoints.variables import named_variables
 from keras_bert.layers.lora import adapted_layers
 from tests.jax_backend import run_on_jax
 from tests.layers.test_encoder import padded_batch, random_encoder
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 FACTORS = ("lora_kernel_a", "lora_kernel_b")
 ENCODERS = {
@@ -485,7 +485,7 @@ SAVES = {"keras": save_keras, "native": save_as("native"), "huggingface": save_a
 SAVES |= {"google": save_as("google"), "keras-hub": save_as("keras-hub")}
 
 
-@pytest.mark.parametrize("format", others_slow(SAVES, quick=4))
+@pytest.mark.parametrize("format", others_swept(SAVES, quick=4))
 def test_saved_models_are_merged_and_the_live_model_trains_on(format, tmp_path):
     traits = {"activation": "gelu_tanh"} if format in ("google", "keras-hub") else {}
     model = adapted(**traits)

@@ -12,7 +12,7 @@ import pytest
 import keras_bert as kb
 from tests.jax_backend import run_on_jax
 from tests.layers.test_encoder import SMALL, padded_batch
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 SCOPES = {
     "full": {},
@@ -52,7 +52,7 @@ def assert_equal(found, expected):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("changes", others_slow(CONFIGURATIONS.values(), 1), ids=CONFIGURATIONS)
+@pytest.mark.parametrize("changes", others_swept(CONFIGURATIONS.values(), 1), ids=CONFIGURATIONS)
 def test_remat(changes):
     (expected, once), (found, twice) = (trained(remat=remat, **changes) for remat in (False, True))
     assert_equal(found, expected)

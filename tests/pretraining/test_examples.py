@@ -4,7 +4,7 @@ import pytest
 from keras_bert.pretraining.data.input_pipeline import Examples, num_batches
 from keras_bert.pretraining.data.masking import TokenMasking
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 LENGTH = 32
 
@@ -85,7 +85,7 @@ def test_shapes_and_types_are_static(make_examples):
 
 @pytest.mark.parametrize(
     ("objective", "packed"),
-    others_slow([("mlm+nsp", False), ("rtd", True), ("rtd", False)], quick=2),
+    others_swept([("mlm+nsp", False), ("rtd", True), ("rtd", False)], quick=2),
 )
 def test_any_batch_size_start_and_number_of_parts_gives_the_same_examples(
     make_examples, objective, packed

@@ -11,7 +11,7 @@ from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.resolve import encoder_config, resolve
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import Trainer, pretrain
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.pretraining.run import SMALL, assert_same_run, config, log, make_config
 
 SHORT = {"steps": 8, "checkpoint_every": 4, "steps_per_loop": 1, "evaluate_every": 8}
@@ -57,7 +57,7 @@ def pretrain_with_an_accident(run, step, monkeypatch):
 QUICK = ("sentence order", "replaced tokens", "full sentences")
 
 
-@pytest.fixture(scope="module", params=others_slow(RUNS, quick=QUICK))
+@pytest.fixture(scope="module", params=others_swept(RUNS, quick=QUICK))
 def kind(request):
     return request.param
 
@@ -116,7 +116,7 @@ def distillation(text_files, output, teacher, **options):
     return config(text_files, output, **(SHORT | {"encoder": {}, "teacher": teacher} | options))
 
 
-@pytest.fixture(scope="module", params=others_slow(["distillation", "distillation-masked"]))
+@pytest.fixture(scope="module", params=others_swept(["distillation", "distillation-masked"]))
 def distilled(text_files, teacher, tmp_path_factory, request):
     """The objective, the output of a run of it, and what the run returned."""
     output = tmp_path_factory.mktemp("distilled") / "run"

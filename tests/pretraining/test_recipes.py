@@ -13,7 +13,7 @@ from keras_bert.pretraining.resolve import encoder_config, resolve
 from keras_bert.pretraining.training.trainer import pretrain
 from tests.pretraining import run
 
-SLOW = pytest.mark.slow
+SWEEP = pytest.mark.sweep
 
 # Of the papers, by recipe: learning rate, batch, steps (or epochs), length, second beta, masks and,
 # unless it starts from a model, layers, width, heads, embedding.
@@ -166,7 +166,7 @@ def test_both_phases_are_one_decay():
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in ("fast", "bert_large_lamb_phase2") else pytest.param(name, marks=SLOW)
+        name if name in ("fast", "bert_large_lamb_phase2") else pytest.param(name, marks=SWEEP)
         for name in PAPERS
     ],
 )

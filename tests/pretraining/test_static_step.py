@@ -6,7 +6,7 @@ import tensorflow as tf
 from benchmarks.tpu.cases import CASES
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.training.throughput import training_flops
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.pretraining import small
 from tests.pretraining.models import BATCH, LENGTH, MAX_PREDICTIONS, batches
 
@@ -43,7 +43,7 @@ def graph_of_step(objective):
     return step.model, function.get_concrete_function(batch).graph
 
 
-@pytest.mark.parametrize("objective", others_slow(OBJECTIVES, quick=2))
+@pytest.mark.parametrize("objective", others_swept(OBJECTIVES, quick=2))
 def test_step_is_static_and_needs_no_host(objective):
     model, graph = graph_of_step(objective)
     check_static(graph)

@@ -13,7 +13,7 @@ from keras_bert.optimizers.schedules import WarmupLinearDecay
 from keras_bert.optimizers.update_rules import decays
 from keras_bert.pretraining.training.step import trainable_variables
 from tests.adamw import adamw
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.pretraining import small
 
 DEFAULT = tf.distribute.get_strategy()
@@ -25,7 +25,7 @@ def assert_close(first, second, tolerance=1e-6):
         np.testing.assert_allclose(first[name], second[name], atol=tolerance, rtol=0, err_msg=name)
 
 
-@pytest.fixture(scope="module", params=others_slow(small.COMPARED))
+@pytest.fixture(scope="module", params=others_swept(small.COMPARED))
 def objective(request):
     return request.param
 
@@ -68,7 +68,7 @@ def test_replicas_drop_different_units(two_replicas):
 
 
 @pytest.mark.parametrize(
-    "options", others_slow([{"gradient_accumulation_steps": 4}, {"jit_compile": True}])
+    "options", others_swept([{"gradient_accumulation_steps": 4}, {"jit_compile": True}])
 )
 def test_micro_batches_and_xla_train_as_the_whole_batch_does(objective, ten_steps, options):
     _, weights, result = after_ten_steps(objective, **options)

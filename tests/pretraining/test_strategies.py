@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.marks import others_swept
 from tests.pretraining import kills, processes, run
 
 EXACT = {"hidden_dropout": 0.0, "attention_dropout": 0.0}  # replicas draw dropout of their own
@@ -37,11 +38,13 @@ def assert_same_losses(first, second):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [
-        {"family": "bert"},
-        {"family": "electra"},
-        {"family": "bert", "first_batch_size": 8, "batch_ramp_steps": 20},
-    ],
+    others_swept(
+        [
+            {"family": "bert"},
+            {"family": "electra"},
+            {"family": "bert", "first_batch_size": 8, "batch_ramp_steps": 20},
+        ]
+    ),
     ids=["bert", "electra", "growing"],
 )
 def test_fifty_steps_have_the_same_losses_in_every_layout(text_files, tmp_path, options):
@@ -87,7 +90,7 @@ def test_a_run_stopped_on_two_workers_goes_on_alone(text_files, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", processes.PROCESSES)
+@pytest.mark.parametrize("strategy", others_swept(processes.PROCESSES))
 def test_kills_at_random_moments(text_files, tmp_path, strategy):
     options = {"steps": 60, "checkpoint_every": 5, "evaluate_every": 20}
     assert kills.check(text_files, tmp_path, strategy, 3, seed=None, **options)

@@ -25,7 +25,7 @@ from keras_bert.pretraining.training.inputs import make_examples, make_preproces
 from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.text import remote
 from keras_bert.text.wordpiece.tokenizer import WordPiece
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.pretraining import processes
 from tests.pretraining.run import assert_same_run, config
 from tests.pretraining.text import VOCABULARY, open_corpus
@@ -150,7 +150,7 @@ def assert_same_batches(block, expected):
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    others_slow(
+    others_swept(
         itertools.product(["text", "records"], RUNS), {("text", "mlm"), ("records", "pairs")}
     ),
 )
@@ -309,12 +309,9 @@ def test_a_run_in_blocks_learns(finished, text_files, corpora):
     assert (results["examples_per_epoch"] is None) == (kind == "text")
 
 
-TURNS = [0, *(pytest.param(turn, marks=pytest.mark.sweep) for turn in range(1, 10))]
-
-
-@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize("turn", others_swept(range(10)))
 @pytest.mark.parametrize(
-    "finished", others_slow(["text", "records"]), indirect=True, scope="module"
+    "finished", others_swept(["text", "records"]), indirect=True, scope="module"
 )
 def test_a_run_in_blocks_is_killed_and_continued(finished, text_files, corpora, tmp_path, turn):
     kind, output, _ = finished

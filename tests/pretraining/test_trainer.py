@@ -16,7 +16,7 @@ from keras_bert.pretraining.training.inputs import make_examples, make_preproces
 from keras_bert.pretraining.training.run_directory import check_directory
 from keras_bert.pretraining.training.step import TrainingStep
 from keras_bert.pretraining.training.trainer import Trainer, pretrain
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.pretraining import processes
 from tests.pretraining.run import assert_same_run, config, interrupt, log
 
@@ -68,7 +68,7 @@ def test_a_finished_run_is_left_alone(finished, text_files):
         assert again[key] == results[key]
 
 
-@pytest.mark.parametrize("fate", others_slow(["during", "after"]))
+@pytest.mark.parametrize("fate", others_swept(["during", "after"]))
 def test_killed_and_continued(finished, text_files, tmp_path, fate):
     run = config(text_files, tmp_path / "run")
     if fate == "after":
@@ -126,7 +126,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(finished, text_files, tmp_path, 
     assert_same_run(tmp_path / "run", finished[0])
 
 
-@pytest.mark.parametrize(("looks", "written"), others_slow([(True, [8, 10]), (False, [10])]))
+@pytest.mark.parametrize(("looks", "written"), others_swept([(True, [8, 10]), (False, [10])]))
 def test_a_write_that_fails_is_made_up_for(
     text_files, tmp_path, monkeypatch, caplog, looks, written
 ):

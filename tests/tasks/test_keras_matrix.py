@@ -15,7 +15,7 @@ from tests.tasks.keras_matrix import CHECKS, FAMILIES, TASKS, check_equal, ids, 
 OTHERS = [family for family in FAMILIES if family != "bert"]
 CELLS = [
     *((task, "bert") for task in TASKS),
-    *(pytest.param("classifier", family, marks=pytest.mark.slow) for family in OTHERS),
+    *(pytest.param("classifier", family, marks=pytest.mark.sweep) for family in OTHERS),
 ]
 
 

@@ -14,7 +14,7 @@ from keras_bert.layers.crf import IGNORED
 from keras_bert.tasks.entities import spans_of
 from keras_bert.text.words import split_words
 from tests.jax_backend import run_on_jax
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.text import stress
 from tests.text.test_loading import KINDS
 
@@ -171,7 +171,7 @@ def assert_slices(text, results):
         assert 0 < result["score"] <= 1 + 1e-6
 
 
-@pytest.mark.parametrize("kind", others_slow(KINDS))
+@pytest.mark.parametrize("kind", others_swept(KINDS))
 @given(st.lists(anything, min_size=1, max_size=3))
 @settings(max_examples=12, deadline=None)
 def test_what_is_found_is_a_slice_of_the_text(kind, texts):
@@ -190,7 +190,7 @@ def test_what_is_found_is_a_slice_of_the_text(kind, texts):
 
 
 @pytest.mark.parametrize("name", ["bert-base-cased", "roberta-base", "deberta-v3"])
-@pytest.mark.parametrize("step", others_slow([15, 1]))
+@pytest.mark.parametrize("step", others_swept([15, 1]))
 def test_slices_of_hard_lines(name, step, shared_data):
     texts = [line["text"] for line in stress.stress_lines(shared_data)][::step]
     tokenizer = stress.TOKENIZERS[name][0](shared_data / f"vocabs/{name}")

@@ -6,7 +6,7 @@ import pytest
 
 import keras_bert as kb
 from tests.layers.test_encoder import padded_batch, random_encoder
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 TASKS = {
     "single label": lambda e: kb.SequenceClassifier(e, labels=["no", "maybe", "yes"]),
@@ -67,7 +67,7 @@ def test_dropout_before_the_heads_dense_layer_is_of_the_family(input_dropout):
     assert np.allclose(dropped[kept], 2 * hidden[kept], atol=1e-5) != input_dropout
 
 
-@pytest.mark.parametrize("jit_compile", others_slow([False, True]))
+@pytest.mark.parametrize("jit_compile", others_swept([False, True]))
 def test_fit_learns(jit_compile):
     keras.utils.set_random_seed(0)  # of the order of the examples, too
     encoder = kb.Encoder(random_encoder().config.replace(hidden_dropout=0.0))

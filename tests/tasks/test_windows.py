@@ -11,7 +11,7 @@ import keras_bert as kb
 from keras_bert import InputError
 from keras_bert.layers.windows import divide, text_length, window_count
 from tests.finetuning import tiny
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 LENGTH = 10  # of a window: 8 words, of which neighbors share 2
 COUNTS = (0, 1, 7, 8, 9, 14, 15, 20, 21, 50)
@@ -66,7 +66,7 @@ def test_rows_are_divided_as_by_the_preprocessor(length):
 
 @pytest.mark.parametrize(
     ("windows", "pooling"),
-    others_slow([("max", "mean"), ("mean", "pooled"), ("mean", "first"), ("max", "attention")]),
+    others_swept([("max", "mean"), ("mean", "pooled"), ("mean", "first"), ("max", "attention")]),
 )
 def test_logits_of_windows(windows, pooling):
     model, texts = classifier(windows, pooling=pooling), texts_of()
@@ -147,7 +147,7 @@ def test_xla_computes_windows():
     np.testing.assert_allclose(compiled(inputs), model(inputs), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", others_slow([classifier, embedder]))
+@pytest.mark.parametrize("make", others_swept([classifier, embedder]))
 def test_saved_models_keep_their_windows(make, tmp_path):
     model, texts = make("max", max_windows=5), texts_of()
     kb.save(model, tmp_path / "native")

@@ -17,7 +17,7 @@ from keras_bert.errors import InputError
 from keras_bert.families import FAMILIES
 from tests.checkpoints.huggingface import FIXTURES
 from tests.finetuning import tiny
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 ONE_STEP = 1 / 255
 
@@ -42,7 +42,7 @@ def model():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("second", others_slow(["a bad book", None]))
+@pytest.mark.parametrize("second", others_swept(["a bad book", None]))
 def test_weights_are_those_of_the_padded_batch(family, second):
     encoder = kb.load(FIXTURES / f"{family}-model")
     config = encoder.config

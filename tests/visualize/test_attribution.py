@@ -15,7 +15,7 @@ from keras_bert.families import FAMILIES
 from tests.checkpoints.huggingface import FIXTURES
 from tests.finetuning import tiny
 from tests.jax_backend import run_on_jax
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 TEXT, SECOND = "The film, it was good", "a bad  book"
 
@@ -103,7 +103,7 @@ def test_without_attention_a_part_is_the_effect_of_a_mask():
     np.testing.assert_allclose(found.values[1:4], with_mask, atol=1e-3)
 
 
-@pytest.mark.parametrize("family", others_slow(list(FAMILIES), quick=("bert", "deberta-v2")))
+@pytest.mark.parametrize("family", others_swept(list(FAMILIES), quick=("bert", "deberta-v2")))
 def test_every_family(family):
     encoder = kb.load(FIXTURES / f"{family}-model")
     config = encoder.config
