@@ -186,9 +186,10 @@ def plan_units(files: Iterable[tuple[str, int]], shard_size: int) -> list[list[P
     for address, size in files:
         if size > shard_size and is_plain_text(address):
             pieces = -(-size // shard_size)
-            starts = [size * piece // pieces for piece in range(pieces)]
-            for start, end in itertools.pairwise([*starts, None]):
-                units.append([Part(address, Span(start, end), (end or size) - start)])
+            cuts = [size * piece // pieces for piece in range(pieces + 1)]
+            for start, end in itertools.pairwise(cuts):
+                span = Span(start, end if end < size else None)
+                units.append([Part(address, span, end - start)])
             units.append([])
             continue
         if sum(part.size or shard_size for part in units[-1]) >= shard_size:
