@@ -37,6 +37,7 @@ from keras_bert.text.files import (
     iterate_lines,
     read_document_lines,
 )
+from keras_bert.text.remote import is_address
 from keras_bert.text.tokenizer import Tokenizer
 
 MEGABYTE = 2**20
@@ -89,10 +90,11 @@ def tokenize(
         StorageError: if a file cannot be written.
     """
     directory = Path(output)
-    files = [(name, file_size(name)) for name in expand(corpus)]
+    names = expand(corpus)
+    sizes = [file_size(name) for name in names]
     source = {
         "layout": 2,
-        "files": [[name, size] for name, size in files],
+        "files": [[name, size] for name, size in zip(names, sizes, strict=True)],
         "tokenizer": fingerprint(tokenizer),
         "shard_size": shard_size,
         "text_field": text_field,
@@ -101,8 +103,11 @@ def tokenize(
     if _claim(directory, source):
         logger.info("%s is complete.", directory)
         return json.loads((directory / MANIFEST).read_text())
-    units = plan_units(files, shard_size)
-    calls = [(number, unit, directory, shard_size, text_field) for number, unit in enumerate(units)]
+    # Workers may have other working directories.
+    names = [name if is_address(name) else os.path.abspath(name) for name in names]
+    units = plan_units(zip(names, sizes, strict=True), shard_size)
+    options = (directory.absolute(), shard_size, text_field)
+    calls = [(number, unit, *options) for number, unit in enumerate(units)]
     results = RUNNERS[runner](_tokenize_unit, tokenizer, calls, workers)
     with contextlib.closing(results):
         entries = _collect(results, units, progress)
