@@ -18,7 +18,9 @@ from keras_bert.cli.files import TEXT_FIELD
 )
 @click.option("--output", required=True, metavar="DIRECTORY", help="Directory for the records.")
 @click.option(
-    "--workers", type=click.IntRange(1), help="Number of processes; by default one per CPU core."
+    "--workers",
+    type=click.IntRange(1),
+    help="Number of processes; by default one per CPU core. A Ray cluster that runs has its own.",
 )
 @click.option(
     "--runner",

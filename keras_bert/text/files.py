@@ -126,8 +126,8 @@ def read_document_lines(
         start: number of items to skip, so that a reader can continue in the middle of a file. The
             file is still read from its beginning.
         text_field: see `iterate_lines`.
-        span: part of a file of plain text; see `read_lines`. The lines of consecutive spans are
-            those of the file, but a document may end twice at the border.
+        span: part of a file that `can_be_divided`. Consecutive spans have the lines of the file,
+            but a document may end twice at a border.
 
     Raises:
         InputError: see `iterate_lines`.
@@ -146,8 +146,8 @@ def _document_lines(address: str, text_field: str, span: Span) -> Iterator[str]:
         if inside_document and span.end is None:
             yield ""
         return
-    empty = True
-    for text in _texts(address, text_field):
+    empty = span == WHOLE
+    for text in _texts(address, text_field, span):
         lines = [line for line in map(str.strip, text.split("\n")) if line]
         if lines:
             empty = False
@@ -157,11 +157,12 @@ def _document_lines(address: str, text_field: str, span: Span) -> Iterator[str]:
         raise InputError(f"{address} is empty: expected text in the field {text_field!r}.")
 
 
-def _texts(address: str, field: str) -> Iterator[str]:
-    """Yields the text of each record of a file."""
+def _texts(address: str, field: str, span: Span) -> Iterator[str]:
+    """Yields the text of each record of a file, or of a span of JSON lines."""
     format = format_of(address)
     if format == "json":
-        yield from json_texts(address, read_lines(address), field)
+        name = f"{address} after byte {span.start}" if span.start else address
+        yield from json_texts(name, read_lines(address, span), field)
         return
     with _reading(address), _open(address) as file:
         if format == "parquet":
@@ -176,49 +177,67 @@ def read_lines(path: str | os.PathLike[str], span: Span = WHOLE) -> Iterator[str
 
     Args:
         path: name or address of the file.
-        span: only the lines that begin in this part. Only for files that are not compressed.
+        span: part of the file in which the lines begin. Only for files that `can_be_divided`.
 
     Raises:
-        InputError: if the file cannot be read, holds only white space, or is not UTF-8 text.
+        InputError: if the file cannot be read, is not UTF-8 text, or, if it is read as a whole,
+            holds only white space.
     """
-    number, empty = 0, span == WHOLE
-    where = f" after byte {span.start}" if span.start else ""
+    number, empty, position = 0, True, span.start
     try:
-        with _reading(path), _open(path) as file, _unpacked(file) as unpacked:
-            sample = unpacked.read(_SAMPLE_BYTES)
-            control = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
-            if control > _MOST_CONTROL_BYTES * len(sample):
-                raise InputError(_binary(path))
-            unpacked.seek(max(span.start - 1, 0))
-            # The line of the byte before the span belongs to the span before.
-            position = span.start - 1 + len(unpacked.readline()) if span.start else 0
-            for number, line in enumerate(unpacked, start=1):
+        with _reading(path), _open(path) as file, _text_from(file, path, span.start) as text:
+            if span.start:  # the line of the byte before the span belongs to the span before
+                position += len(text.readline()) - 1
+            for number, line in enumerate(text, start=1):
                 if span.end is not None and position >= span.end:
                     break
+                decoded = line.decode("utf-8")
                 position += len(line)
-                text = line.decode("utf-8")
                 if number == 1 and not span.start:
-                    text = text.removeprefix(_BYTE_ORDER_MARK)
-                empty = empty and not text.strip()
-                yield text.rstrip("\r\n")
+                    decoded = decoded.removeprefix(_BYTE_ORDER_MARK)
+                empty = empty and not decoded.strip()
+                yield decoded.rstrip("\r\n")
     except UnicodeDecodeError as error:
         if b"\0" in error.object:
             raise InputError(_binary(path)) from None
+        where = f"after byte {position}" if span.start else f"line {number}"
         raise InputError(
-            f"{path}, line {number}{where}: byte {error.object[error.start]:#04x} at position "
+            f"{path}, {where}: byte {error.object[error.start]:#04x} at position "
             f"{error.start + 1} is not UTF-8; convert the file to UTF-8."
         ) from None
-    if empty:
+    if empty and span == WHOLE:
         raise InputError(f"{path} is empty: expected lines of text.")
 
 
-def is_plain_text(address: str) -> bool:
-    """Returns whether a file is text that is not compressed, so that parts of it can be read.
+@contextlib.contextmanager
+def _text_from(file: BinaryIO, path: str | os.PathLike[str], start: int) -> Iterator[BinaryIO]:
+    """Yields the unpacked file, or the file at the byte before `start`.
+
+    Raises:
+        InputError: if the file is binary.
+    """
+    if start:
+        file.seek(start - 1)
+        yield file
+        return
+    with _unpacked(file) as unpacked:
+        sample = unpacked.read(_SAMPLE_BYTES)
+        control = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
+        if control > _MOST_CONTROL_BYTES * len(sample):
+            raise InputError(_binary(path))
+        unpacked.seek(0)
+        yield unpacked
+
+
+def can_be_divided(address: str) -> bool:
+    """Returns whether spans of a file can be read: it has lines and is not compressed.
 
     Raises:
         InputError: if the file cannot be read.
     """
-    if format_of(address) is not None:
+    if format_of(address) not in (None, "json"):
+        return False
+    if remote.is_address(address) and not remote.can_seek(address):
         return False
     with _reading(address), _open(address) as file:
         return not file.read(4).startswith((_GZIP_MAGIC, *_ZSTD_MAGIC))

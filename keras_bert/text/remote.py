@@ -72,6 +72,28 @@ def file_size(address: str) -> int:
         raise InputError(f"{address} does not exist: expected a file.") from None
 
 
+def can_seek(address: str) -> bool:
+    """Returns whether any part of a file can be read without what is before it.
+
+    Raises:
+        InputError: if the file cannot be opened.
+    """
+    if "::" in address:  # a member of an archive
+        return False
+    filesystem, path = _filesystem(address)
+
+    def probe() -> bool:
+        with filesystem.open(path, "rb", block_size=_BUFFER_BYTES) as file:
+            try:
+                file.seek(1)
+                file.read(1)
+            except ValueError:  # the server sends whole files only
+                return False
+            return True
+
+    return _retried(address, probe)
+
+
 def open_address(address: str) -> BinaryIO:
     """Opens a file to read bytes.
 

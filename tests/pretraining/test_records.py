@@ -20,7 +20,8 @@ from keras_bert.errors import InputError, StorageError
 from keras_bert.pretraining.data import tokenization
 from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
 from keras_bert.pretraining.data.sentence_pairs import next_sentence_index, sentence_order_index
-from keras_bert.pretraining.data.tokenization import plan_units, tokenize
+from keras_bert.pretraining.data.sources import open_source
+from keras_bert.pretraining.data.tokenization import plan_tasks, tokenize
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.text.wordpiece.tokenizer import WordPiece
@@ -207,7 +208,7 @@ def test_ray_that_is_missing_or_does_not_answer(text, tokenizer, tmp_path, monke
     arguments = (f"{text}/?.txt", tokenizer, tmp_path / "o")
     monkeypatch.setenv("RAY_ADDRESS", "auto")
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # no cluster has written its address here
-    with pytest.raises(InputError, match="No Ray cluster answers at RAY_ADDRESS=auto: Could not"):
+    with pytest.raises(InputError, match="The Ray cluster 'auto' cannot be used: Could not"):
         tokenize(*arguments, runner="ray", progress=False)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"The runner ray needs ray .*\[ray\]"):
@@ -221,37 +222,47 @@ def processes_named(name):
                 yield int(path.parent.name)
 
 
-def test_a_directory_of_an_earlier_version(records, text, tokenizer, tmp_path):
-    """It can be read if it is complete, but not continued."""
+def test_a_directory_of_an_earlier_version_is_not_continued(records, text, tokenizer, tmp_path):
     shutil.copytree(records[0], tmp_path / "out")
     path = tmp_path / "out" / "source.json"
     path.write_text(path.read_text().replace('"layout": 2,\n ', ""))
     assert "layout" not in path.read_text()
-    arguments = (f"{text}/?.txt", tokenizer, tmp_path / "out")
-    assert tokenize(*arguments, shard_size=SHARD) == records[1]
-    (tmp_path / "out" / "manifest.json").unlink()
-    with pytest.raises(InputError, match="was begun with an earlier version"):
-        tokenize(*arguments, shard_size=SHARD)
+    with pytest.raises(InputError, match="begun with another division of the text into shards"):
+        tokenize(f"{text}/?.txt", tokenizer, tmp_path / "out", shard_size=SHARD)
+    with pytest.raises(InputError, match="runner is 'beam', but must be one of local, ray"):
+        tokenize(f"{text}/?.txt", tokenizer, tmp_path / "out", runner="beam")
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_units_have_every_line_once_in_order(text, tokenizer, tmp_path, pack):
+def test_tasks_have_every_line_once_in_order(text, tokenizer, tmp_path, pack):
     """Compressed files are not divided."""
     names = [tmp_path / f"{number}.txt" for number in range(9)]
     for number, name in enumerate(names):
         content = (text / f"{number % 3}.txt").read_bytes()
         name.write_bytes(pack(content[: len(content) if number < 3 else 300 * number]))
     files = [(str(name), name.stat().st_size) for name in names]
-    units = plan_units(files, SHARD)
-    parts = [part for unit in units for part in unit]
+    tasks = plan_tasks(files, SHARD)
+    parts = [part for task in tasks for part in task]
     assert sum(part.size for part in parts) == sum(size for _, size in files)
     assert [*dict.fromkeys(part.address for part in parts)] == [*map(str, names)]
     assert (len(parts) == len(files)) == (pack is gzip.compress)
     if pack is bytes:
-        assert 2 * SHARD > max(sum(part.size for part in unit) for unit in units) > SHARD
-    assert any(len(unit) > 1 for unit in units)
-    unknown = plan_units([(name, 0) for name, _ in files], SHARD)
-    assert [len(unit) for unit in unknown] == [1] * len(files)
+        assert 2 * SHARD > max(sum(part.size for part in task) for task in tasks) > SHARD
+    assert any(len(task) > 1 for task in tasks)
+    unknown = plan_tasks([(name, 0) for name, _ in files], SHARD)
+    assert [len(task) for task in unknown] == [1] * len(files)
+
+
+def test_shards_without_tokens_make_no_block(tokenizer, tmp_path):
+    """Most of a file is blank."""
+    (tmp_path / "a.txt").write_text("sun rises\n" + "\n" * 300 + "moon falls\n" * 9)
+    options = {"workers": 1, "shard_size": 40, "progress": False}
+    manifest = tokenize(tmp_path / "a.txt", tokenizer, tmp_path / "out", **options)
+    assert 0 in [shard["tokens"] for shard in manifest["shards"]]
+    source = open_source([tmp_path / "out"], tokenizer, block_tokens=8)
+    blocks = [*source.blocks(0)]
+    assert len(blocks) > 1
+    assert sum(len(block.corpus.tokens) for block in blocks) == manifest["tokens"]
 
 
 def test_what_does_not_belong_to_a_directory_is_refused(text, vocabulary, tokenizer, tmp_path):

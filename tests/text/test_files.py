@@ -16,6 +16,7 @@ from keras_bert.errors import InputError
 from keras_bert.text import remote
 from keras_bert.text.files import (
     Span,
+    can_be_divided,
     expand,
     file_size,
     iterate_lines,
@@ -49,9 +50,30 @@ def test_spans_have_the_lines_of_the_file(tmp_path, size):
     assert once == [*iterate_lines(path)]
 
 
+def test_spans_of_json_lines(tmp_path):
+    path = write(tmp_path / "a.jsonl", json_lines(DOCUMENTS))
+    size = path.stat().st_size
+    spans = [Span(0, size // 3), Span(size // 3, size // 2), Span(size // 2, None)]
+    lines = [line for span in spans for line in read_document_lines(path, span=span)]
+    assert lines == [*iterate_lines(path)]
+    path.write_bytes(path.read_bytes() + b"{\n")
+    with pytest.raises(InputError, match=r"a.jsonl after byte \d+, line \d+: this is not JSON"):
+        [*read_document_lines(path, span=spans[-1])]
+
+
+def test_what_can_be_divided(contents, faulty, monkeypatch):
+    """Only text and JSON lines, if they are not compressed and the store can seek."""
+    divided = {name for name in NAMES if can_be_divided(f"faulty://bucket/{name}")}
+    assert divided == {"a.txt", "a.json", "a.jsonl"}
+    monkeypatch.setattr(FaultyFile, "seeks", False)
+    monkeypatch.setattr(Faulty, "every", 10**6)
+    assert not can_be_divided("faulty://bucket/a.txt")
+    assert not can_be_divided("zip://a.txt::faulty://bucket/a.zip")
+
+
 def test_a_bad_byte_in_a_span(tmp_path):
     path = write(tmp_path / "a.txt", b"sun\nmoon\nsea \xff\n")
-    with pytest.raises(InputError, match=r"line 2 after byte 3: byte 0xff at position 5 is not"):
+    with pytest.raises(InputError, match=r"a.txt, after byte 9: byte 0xff at position 5 is not"):
         [*read_lines(path, Span(3, None))]
 
 

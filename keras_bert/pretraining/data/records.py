@@ -13,7 +13,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -180,7 +180,7 @@ def _damaged(path: str) -> InputError:
     )
 
 
-def count_documents(files: Sequence[MappedFile]) -> int:
+def count_documents(files: Iterable[MappedFile]) -> int:
     """Counts the documents with text in consecutive files."""
     breaks, lines = [np.zeros(1, np.int64)], 0
     for file in files:

@@ -12,16 +12,17 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
+from multiprocessing.connection import Connection
 from typing import Any
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, KerasBertError
 from keras_bert.extras import require
 from keras_bert.text.tokenizer import Tokenizer, tokenizer_class
 
 Work = Callable[..., Any]
 """Function of a tokenizer and of other arguments. It can be pickled."""
 
-_MOST_DEATHS = 10
+_MAX_RETRIES = 10
 """Number of times that Ray does the same work again because its process has died."""
 
 
@@ -47,7 +48,8 @@ def local(
         yield from enumerate(work(tokenizer, *call) for call in calls)
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _end_with_parent)
+    reader, writer = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, context, _end_with_parent, (reader,))
     kind, config = _description(tokenizer)
     try:
         yield from _results(pool.submit(_run, work, kind, config, *call) for call in calls)
@@ -56,8 +58,13 @@ def local(
             "A worker process has died, perhaps for lack of memory. Give the same command with "
             "fewer workers to continue, or use smaller shards with another output."
         ) from None
+    except BaseException:
+        writer.close()  # ends the workers, whose work may take hours
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
+        writer.close()
+        reader.close()
 
 
 def on_ray(
@@ -82,22 +89,25 @@ def on_ray(
     ray = require("ray", "ray", "The runner ray")
     is_ours = not ray.is_initialized()
     if is_ours:
-        address = os.environ.get("RAY_ADDRESS", "local")
+        address = os.environ.get("RAY_ADDRESS") or "local"
         new = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
         try:
             ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **new)
-        except ConnectionError as error:
+        # The last two are for a cluster of another version, and for an address without a port.
+        except (ConnectionError, RuntimeError, ValueError) as error:
             raise InputError(
-                f"No Ray cluster answers at RAY_ADDRESS={address}: {str(error).splitlines()[0]} "
-                "Start the cluster, or unset RAY_ADDRESS for processes of this machine."
-            ) from None
-    task = ray.remote(num_cpus=1, max_retries=_MOST_DEATHS)(_run)
+                f"The Ray cluster {address!r} cannot be used: {str(error).splitlines()[0]} Start "
+                "it, or unset RAY_ADDRESS for processes of this machine."
+            ) from error
+    task = ray.remote(num_cpus=1, max_retries=_MAX_RETRIES)(_run)
     kind, config = _description(tokenizer)
-    stored = ray.put(config)
+    begun: list[Any] = []
     try:
-        yield from _results(task.remote(work, kind, stored, *call).future() for call in calls)
+        stored = ray.put(config)
+        begun += [task.remote(work, kind, stored, *call) for call in calls]
+        yield from _results(reference.future() for reference in begun)
     except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
+        raise error.cause from (None if isinstance(error.cause, KerasBertError) else error)
     except ray.exceptions.RayError as error:
         raise InputError(
             f"The Ray cluster has failed: {str(error).splitlines()[0]} Give the same command to "
@@ -106,6 +116,9 @@ def on_ray(
     finally:
         if is_ours:
             ray.shutdown()
+        else:
+            for reference in begun:
+                ray.cancel(reference, force=True)
 
 
 RUNNERS = {"local": local, "ray": on_ray}
@@ -135,13 +148,13 @@ def _tokenizer(kind: str, config: str) -> Tokenizer:
     return tokenizer_class(kind).from_config(json.loads(config))
 
 
-def _end_with_parent() -> None:
-    """Ends this process when its parent ends."""
+def _end_with_parent(reader: Connection) -> None:
+    """Ends this process when its parent ends or closes the other end of the pipe."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
     def wait() -> None:
-        connection.wait([parent.sentinel])
+        connection.wait([parent.sentinel, reader])
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()

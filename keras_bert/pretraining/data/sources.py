@@ -267,6 +267,9 @@ class RecordSource:
         self._shards = [s for name in names for s in open_shards(name, tokenizer)]
         largest = max((shard.tokens for shard in self._shards), default=0)
         in_block = max(1, block_tokens // max(1, largest))
+        if len(self._shards) > in_block:
+            # Each shard of several blocks ends a document, so one without tokens has nothing.
+            self._shards = [shard for shard in self._shards if shard.tokens]
         self._num_blocks = max(1, -(-len(self._shards) // in_block))
         self._tokenizer = tokenizer
         self._max_sentence_tokens = max_sentence_tokens

@@ -266,8 +266,9 @@ class ExampleStream:
         """
         corpus = self._split(block.corpus)[0]
         examples = self._make_examples(corpus)
+        name = f"worker {self._worker}'s training" if self._num_workers > 1 else "training"
         try:
-            return plan_block(examples, "training", epoch, seed)
+            return plan_block(examples, name, epoch, seed)
         except InputError as error:
             if block.is_whole or (corpus.num_documents and block.next_start):
                 raise

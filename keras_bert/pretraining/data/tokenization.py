@@ -31,9 +31,9 @@ from keras_bert.text.files import (
     WHOLE,
     Patterns,
     Span,
+    can_be_divided,
     expand,
     file_size,
-    is_plain_text,
     iterate_lines,
     read_document_lines,
 )
@@ -89,6 +89,8 @@ def tokenize(
             directory holds other files or was made from something else, or a worker dies.
         StorageError: if a file cannot be written.
     """
+    if runner not in RUNNERS:
+        raise InputError(f"runner is {runner!r}, but must be one of {', '.join(RUNNERS)}.")
     directory = Path(output)
     names = expand(corpus)
     sizes = [file_size(name) for name in names]
@@ -105,16 +107,16 @@ def tokenize(
         return json.loads((directory / MANIFEST).read_text())
     # Workers may have other working directories.
     names = [name if is_address(name) else os.path.abspath(name) for name in names]
-    units = plan_units(zip(names, sizes, strict=True), shard_size)
+    tasks = plan_tasks(zip(names, sizes, strict=True), shard_size)
     options = (directory.absolute(), shard_size, text_field)
-    calls = [(number, unit, *options) for number, unit in enumerate(units)]
-    results = RUNNERS[runner](_tokenize_unit, tokenizer, calls, workers)
+    calls = [(number, task, *options) for number, task in enumerate(tasks)]
+    results = RUNNERS[runner](_tokenize_task, tokenizer, calls, workers)
     with contextlib.closing(results):
-        entries = _collect(results, units, progress)
+        entries = _collect(results, tasks, progress)
     manifest = {
         **source,
         "shards": entries,
-        "documents": count_documents([MappedFile(directory / shard["name"]) for shard in entries]),
+        "documents": count_documents(MappedFile(directory / shard["name"]) for shard in entries),
         "lines": sum(shard["lines"] for shard in entries),
         "tokens": sum(shard["tokens"] for shard in entries),
     }
@@ -137,8 +139,6 @@ def _claim(directory: Path, source: dict[str, Any]) -> bool:
     remove_scratch(directory)
     if path.is_file():
         earlier = {"layout": 1, "text_field": "text", **json.loads(path.read_text())}
-        if (directory / MANIFEST).is_file():  # any layout can be read
-            earlier["layout"] = source["layout"]
         for name, what in _MADE_OF.items():
             if earlier[name] != source[name]:
                 raise InputError(
@@ -155,7 +155,7 @@ def _claim(directory: Path, source: dict[str, Any]) -> bool:
 
 
 _MADE_OF = {
-    "layout": "an earlier version, which divides text in another way,",
+    "layout": "another division of the text into shards",
     "files": "other text files, or of other sizes,",
     "tokenizer": "another vocabulary or other options of the tokenizer",
     "shard_size": "another size of the shards",
@@ -177,51 +177,54 @@ class Part(NamedTuple):
     size: int
 
 
-def plan_units(files: Iterable[tuple[str, int]], shard_size: int) -> list[list[Part]]:
-    """Divides text into units of about `shard_size` bytes, which any worker can read.
+def plan_tasks(files: Iterable[tuple[str, int]], shard_size: int) -> list[list[Part]]:
+    """Divides text into tasks of about `shard_size` bytes, which any worker can do.
 
-    A unit is several files, or a span of a file. A compressed file, or one of records, is not
-    divided. The units depend only on the files' sizes and on whether they are plain text.
+    A task has several files, or a span of a file. Only files that `can_be_divided` have spans. The
+    tasks depend only on the files, in their order, and on `shard_size`.
 
     Args:
         files: name or address of each file, and its size in bytes, 0 if it is unknown.
-        shard_size: size of a unit.
+        shard_size: size of a task.
     """
-    units: list[list[Part]] = [[]]
+    tasks: list[list[Part]] = []
+    length = shard_size  # of the last task; a full one makes the first file begin another
     for address, size in files:
-        if size > shard_size and is_plain_text(address):
+        if size > shard_size and can_be_divided(address):
             pieces = -(-size // shard_size)
             cuts = [size * piece // pieces for piece in range(pieces + 1)]
             for start, end in itertools.pairwise(cuts):
                 span = Span(start, end if end < size else None)
-                units.append([Part(address, span, end - start)])
-            units.append([])
+                tasks.append([Part(address, span, end - start)])
+            length = shard_size
             continue
-        if sum(part.size or shard_size for part in units[-1]) >= shard_size:
-            units.append([])
-        units[-1].append(Part(address, WHOLE, size))
-    return [unit for unit in units if unit]
+        if length >= shard_size:
+            tasks.append([])
+            length = 0
+        tasks[-1].append(Part(address, WHOLE, size))
+        length += size or shard_size
+    return tasks
 
 
-def _tokenize_unit(
+def _tokenize_task(
     tokenizer: Tokenizer,
     number: int,
-    unit: list[Part],
+    task: list[Part],
     directory: Path,
     shard_size: int,
     text_field: str,
 ) -> list[dict[str, Any]]:
-    """Writes the missing shards of a unit.
+    """Writes the missing shards of a task.
 
     Returns:
-        The manifest's entries of all shards of the unit.
+        The manifest's entries of all shards of the task.
 
     Raises:
         InputError: if the text cannot be read, or has changed since a shard was written.
         StorageError: if a file cannot be written.
     """
     lines = itertools.chain.from_iterable(
-        read_document_lines(part.address, span=part.span, text_field=text_field) for part in unit
+        read_document_lines(part.address, span=part.span, text_field=text_field) for part in task
     )
     entries = []
     for index, text in enumerate(_cut(lines, shard_size)):
@@ -247,20 +250,21 @@ def _cut(lines: Iterable[str], size: int) -> Iterator[bytes]:
         shard.append(line.encode("utf-8", "replace") + b"\n")
         length += len(shard[-1])
         if length >= size:
-            yield b"".join(shard)
+            text = b"".join(shard)
             shard, length = [], 0
+            yield text
     if shard:
         yield b"".join(shard)
 
 
 def _collect(
     results: Iterable[tuple[int, list[dict[str, Any]]]],
-    units: Sequence[Sequence[Part]],
+    tasks: Sequence[Sequence[Part]],
     progress: bool,
 ) -> list[dict[str, Any]]:
     """Returns the entries of all shards, in order. Shows a progress bar."""
-    sizes = [sum(part.size for part in unit) for unit in units]
-    entries: list[list[dict[str, Any]]] = [[] for _ in units]
+    sizes = [sum(part.size for part in task) for task in tasks]
+    entries: list[list[dict[str, Any]]] = [[] for _ in tasks]
     tokens = 0
     with tqdm(total=sum(sizes), unit="B", unit_scale=True, disable=not progress) as bar:
         for number, entries[number] in results:
