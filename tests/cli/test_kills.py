@@ -15,7 +15,7 @@ from keras_bert.atomic import SAVED
 from keras_bert.export.process import running
 from tests.finetuning import tiny
 from tests.kills import SWEEP, Commands, Kill, a_few, kills
-from tests.marks import others_slow
+from tests.marks import others_slow, others_swept
 from tests.trees import FOREIGN, state, tree, write
 
 TEXT = "".join(f"the film number {number} was fine\n" for number in range(200))
@@ -143,7 +143,7 @@ def sigkills(calls):
 @pytest.mark.parametrize(
     ("format", "which"),
     [
-        *((format, a_few) for format in ("tflite", "saved_model", "onnx")),
+        *others_swept((format, a_few) for format in ("tflite", "saved_model", "onnx")),
         pytest.param("tflite", kills, marks=pytest.mark.sweep),
         pytest.param("saved_model", sigkills, marks=pytest.mark.sweep),
         pytest.param("onnx", sigkills, marks=pytest.mark.sweep),

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from tests.marks import others_swept
+
 OPTIONS = {
     # Micro-batches, and a last batch that the devices cannot share evenly.
     "accumulation": {"gradient_accumulation_steps": 2, "batch_size": 9, "r_drop": 0.5},
@@ -44,7 +46,7 @@ def train(output, devices, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", others_swept(OPTIONS))
 def test_two_devices_do_what_one_does(tmp_path, name):
     for devices in ("1", "2"):
         command = [sys.executable, "-m", "tests.finetuning.test_mirrored", str(tmp_path / devices)]

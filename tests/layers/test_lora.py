@@ -651,6 +651,7 @@ assert "keras_bert.text" not in sys.modules
 """
 
 
+@pytest.mark.sweep
 def test_on_jax(tmp_path):
     model = classifier(hidden_dropout=0.0, attention_dropout=0.0)
     kb.save(model, tmp_path / "model")

@@ -177,5 +177,6 @@ for changes in ({}, dict(relative_positions=8, layer_groups=1)):
 """
 
 
+@pytest.mark.sweep
 def test_on_jax():
     run_on_jax(ON_JAX)

@@ -24,7 +24,9 @@ ENVIRONMENT = {
 }
 
 
-@pytest.fixture(scope="module", params=[COMPARED[:1], COMPARED[1:]])
+@pytest.fixture(
+    scope="module", params=[COMPARED[:1], pytest.param(COMPARED[1:], marks=pytest.mark.sweep)]
+)
 def both(request, tmp_path_factory):
     """TensorFlow's steps by objective, and what they do on JAX."""
     directory = tmp_path_factory.mktemp("jax")
