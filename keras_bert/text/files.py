@@ -177,7 +177,7 @@ def read_lines(path: str | os.PathLike[str], span: Span = WHOLE) -> Iterator[str
 
     Args:
         path: name or address of the file.
-        span: part of the file in which the lines begin. Only for files that `can_be_divided`.
+        span: bytes; only lines that begin there are read. Only for files that `can_be_divided`.
 
     Raises:
         InputError: if the file cannot be read, is not UTF-8 text, or, if it is read as a whole,

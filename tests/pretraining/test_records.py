@@ -19,6 +19,7 @@ from keras_bert.cli import main
 from keras_bert.errors import InputError, StorageError
 from keras_bert.pretraining.data import tokenization
 from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
+from keras_bert.pretraining.data.runners import RUNNERS
 from keras_bert.pretraining.data.sentence_pairs import next_sentence_index, sentence_order_index
 from keras_bert.pretraining.data.sources import open_source
 from keras_bert.pretraining.data.tokenization import plan_tasks, tokenize
@@ -172,6 +173,20 @@ def assert_same_files(directory, expected):
     assert {path.name for path in directory.iterdir()} == {p.name for p in expected.iterdir()}
     for path in expected.iterdir():
         assert (directory / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def fail_or_sleep(tokenizer, seconds):
+    if not seconds:
+        raise InputError("no sleep")
+    time.sleep(seconds)
+
+
+@pytest.mark.slow
+def test_an_error_ends_the_other_processes_at_once(tokenizer):
+    start = time.monotonic()
+    with pytest.raises(InputError, match="no sleep"):
+        [*RUNNERS["local"](fail_or_sleep, tokenizer, [(900,), (0,)], 2)]
+    assert time.monotonic() - start < 300
 
 
 @pytest.mark.slow
