@@ -111,8 +111,7 @@ def running(path: str | os.PathLike, threads: int = 1, openvino: str = "") -> It
     path, runtime = Path(path), format_of(path).runtime
     if openvino:
         runtime = runtime.with_name("openvino_runtime.py")
-    # -P: modules beside the script, such as quantization.py, must not hide other packages' modules.
-    command = [sys.executable, "-P", worker.__file__, str(runtime), str(path), str(threads)]
+    command = [*_start(runtime), str(runtime), str(path), str(threads)]
     command += [openvino] if openvino else []
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     with (
@@ -127,6 +126,12 @@ def running(path: str | os.PathLike, threads: int = 1, openvino: str = "") -> It
             process.kill()
             with contextlib.suppress(BrokenPipeError):  # the process ended before it read a request
                 cast(BinaryIO, process.stdin).close()
+
+
+def _start(runtime: Path) -> list[str]:
+    """Returns the beginning of the command line: `worker.py`, without its arguments."""
+    # -P: modules beside the script, such as quantization.py, must not hide other packages' modules.
+    return [sys.executable, "-P", worker.__file__]
 
 
 def megabytes(path: Path) -> float:

@@ -158,31 +158,38 @@ def assert_shown(expected, output, code):
     assert re.fullmatch(pattern, shown), f"{code}\nprints\n{output}"
 
 
-def run(language, code, directory):
+def run(language, code, directory, programs):
     """Runs a block by itself and returns what it prints; one that fails fails the test."""
-    done = execute(language, code, directory)
+    done = execute(language, code, directory, programs)
     if done.returncode:
         output = textwrap.indent(done.stdout[-3000:] + done.stderr[-3000:], "  ")
         pytest.fail(f"exit code {done.returncode} of\n{textwrap.indent(code, '  ')}\n{output}")
     return done.stdout
 
 
-def execute(language, code, directory):
-    """Runs a block in a process of its own; a YAML block becomes the file that it names."""
+def execute(language, code, directory, programs):
+    """Runs a block in a process of its own; a YAML block becomes the file that it names.
+
+    Args:
+        language: language of the block.
+        code: its text.
+        directory: working directory.
+        programs: directory with the executables `keras-bert` and `python`.
+    """
     if language == "yaml":
         name = code.split("\n", 1)[0].removeprefix("# ")
         assert re.fullmatch(r"\w+\.yaml", name), "the first line of a YAML block names its file"
         (directory / name).write_text(code, encoding="utf-8")
         return subprocess.CompletedProcess(name, 0, "", "")
     command = {
-        "python": [sys.executable, "-c", code],
+        "python": [programs / "python", "-c", code],
         "console": ["bash", "-euo", "pipefail", "-c", code],
     }[language]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    paths = (programs, Path(sys.executable).parent, os.environ["PATH"])
     return subprocess.run(
         command,
         cwd=directory,
-        env=os.environ | {"PATH": path},
+        env=os.environ | {"PATH": os.pathsep.join(map(str, paths))},
         capture_output=True,
         text=True,
         timeout=600,

