@@ -4,8 +4,8 @@
     python -m benchmarks.jax_pretraining --layers 2 --hidden 128 --lengths 128 --tokens 512
 
 Needs jax, keras and safetensors, but no TensorFlow. The peer also needs torch and transformers; if
-one is missing, the peer is left out. Measurements run one after the other, each in a process that
-has the accelerator for itself.
+one is missing, the peer is left out. Both sides compile at the same time, then they are measured in
+turns.
 
 Both sides train on random tokens in bfloat16 with float32 weights: forward and backward pass,
 clipping and AdamW, for masked tokens and the next sentence. Attention has no dropout, so both sides
@@ -15,19 +15,17 @@ is no padding. keras_bert computes scores of the masked tokens only, Hugging Fac
 MFU is the ratio to the accelerator's published peak. `throughput` of
 `keras_bert.pretraining.training` knows the peaks of GPUs; for other devices, give `--peak`.
 `training_flops` of the same module counts the operations of the matrix products of both sides.
+`--profile DIR` writes a trace of three steps of keras_bert for each length.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
 import os
-import subprocess
 import sys
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.device_timing import BACKEND, PACKAGES, Prepared, Side, compare, serve, trace
 
 if TYPE_CHECKING:
     import keras_bert as kb
@@ -43,52 +41,45 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=2**15, help="tokens of a batch")
     parser.add_argument("--dropout", type=float, default=0.1, help="dropout outside of attention")
     parser.add_argument("--steps", type=int, default=20, help="steps of a measurement")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peak", type=float, help="peak of all devices together, in TFLOP/s")
     parser.add_argument(
         "--no-flash", action="store_true", help="no fused attention kernel in keras_bert"
     )
-    parser.add_argument("--measure", choices=list(IMPLEMENTATIONS), help=argparse.SUPPRESS)
+    parser.add_argument("--profile", help="directory for traces of keras_bert")
+    parser.add_argument("--sides", nargs="+", choices=list(SIDES), default=list(SIDES))
+    parser.add_argument("--measure", choices=list(SIDES), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        print(json.dumps(measure(options)))
+        serve(prepare(options), options.steps)
         return
-    print("| | device | tokens | batch | sequences/s | ms/step | loss | MFU |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    os.environ |= BACKEND  # the import of Keras needs it, too
+    print("| | device | tokens | batch | sequences/s | ms/step | loss | MFU | faster by |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
     for length in options.lengths:
-        for name in IMPLEMENTATIONS:
-            print_row(name, length, options.peak)
+        command = [sys.executable, "-m", "benchmarks.jax_pretraining", *sys.argv[1:]]
+        command += ["--lengths", str(length)]
+        sides = {name: SIDES[name] for name in options.sides}
+        print_rows(length, compare(command, sides, options.rounds), options)
 
 
-def print_row(name: str, length: int, peak: float | None) -> None:
-    missing = [m for m in IMPLEMENTATIONS[name].needed if importlib.util.find_spec(m) is None]
-    if missing:
-        print(f"| {name} | left out: {' and '.join(missing)} cannot be imported |")
-        return
-    command = [sys.executable, "-m", "benchmarks.jax_pretraining", *sys.argv[1:]]
-    run = subprocess.run(
-        [*command, "--measure", name, "--lengths", str(length)],
-        env=os.environ | IMPLEMENTATIONS[name].environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    if run.returncode:
-        print(f"| {name} | failed, see above |", flush=True)
-        return
-    result = json.loads(run.stdout.strip().split("\n")[-1])
+def print_rows(length: int, results: dict[str, Any], options: argparse.Namespace) -> None:
     from keras_bert.pretraining.training.throughput import peak_of_gpu  # imports Keras
 
-    whole = peak or result["devices"] * (peak_of_gpu(result["device"]) or 0)
-    used = f"{result['flops'] / result['seconds'] / whole / 1e12:.1%}" if whole else "give --peak"
-    print(
-        f"| {name} | {result['devices']} x {result['device']} | {length} | {result['batch']} "
-        f"| {result['batch'] / result['seconds']:.1f} | {result['seconds'] * 1e3:.1f} "
-        f"| {result['loss']:.3f} | {used} |",
-        flush=True,
-    )
+    batch = options.tokens // length
+    for name, result in results.items():
+        peak = options.peak or result["devices"] * (peak_of_gpu(result["device"]) or 0)
+        used = f"{result['flops'] / result['seconds'] / peak / 1e12:.1%}" if peak else "give --peak"
+        print(
+            f"| {name} | {result['devices']} x {result['device']} | {length} | {batch} "
+            f"| {batch / result['seconds']:.1f} | {result['seconds'] * 1e3:.1f} "
+            f"| {result['result']:.3f} | {used} | {result['ratio']:.2f} |",
+            flush=True,
+        )
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Measures the seconds of a step, after steps that compile."""
+def prepare(options: argparse.Namespace) -> Prepared:
+    """Makes the batch and the side's step."""
     import keras_bert as kb
     from benchmarks.synthetic import random_batch
     from keras_bert.pretraining.objectives.registry import OBJECTIVES
@@ -107,17 +98,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     batch = random_batch(
         OBJECTIVES["mlm+nsp"], VOCABULARY, batch_size, length, max_predictions_per_seq
     )
-    run, details = IMPLEMENTATIONS[options.measure].prepare(config, batch, options)
-    run(3)
-    began = time.perf_counter()
-    loss = run(options.steps)
-    seconds = (time.perf_counter() - began) / options.steps
-    return {"batch": batch_size, "seconds": seconds, "loss": loss, **details}
+    return SIDES[options.measure].prepare(config, batch, options)
 
 
-def prepare_ours(
-    config: kb.EncoderConfig, batch: Any, options: argparse.Namespace
-) -> tuple[Callable[[int], float], dict[str, Any]]:
+def prepare_ours(config: kb.EncoderConfig, batch: Any, options: argparse.Namespace) -> Prepared:
     import jax
     import keras
 
@@ -138,22 +122,24 @@ def prepare_ours(
         nonlocal state
         for _ in range(steps):
             state, results = step(state, batch)
-        sums = jax.device_get(jax.block_until_ready((state, results)))[1]["sums"]
+        sums = jax.device_get(jax.block_until_ready((state, results))[1]["sums"])
         return float((sums[:, 0] / sums[:, 2]).sum())
 
     x = batch[0]
     flops = training_flops(model, *x["token_ids"].shape, x["masked_positions"].shape[1])
     assert "tensorflow" not in sys.modules
-    return run, {
-        "flops": flops,
-        "device": jax.devices()[0].device_kind,
-        "devices": jax.device_count(),
-    }
+
+    def finish() -> None:
+        if options.profile:
+            trace(run, os.path.join(options.profile, str(options.lengths[0])))
+
+    details = {"flops": flops, "device": jax.devices()[0].device_kind}
+    return Prepared(run, details | {"devices": jax.device_count()}, finish)
 
 
 def prepare_hugging_face(
     config: kb.EncoderConfig, batch: Any, options: argparse.Namespace
-) -> tuple[Callable[[int], float], dict[str, Any]]:
+) -> Prepared:
     import torch
     from transformers import BertConfig, BertForPreTraining
 
@@ -207,19 +193,10 @@ def prepare_hugging_face(
     # The head computes scores of all positions. The formula needs only the sizes of the model.
     flops = training_flops(kb.PretrainingModel(kb.Encoder(config)), *ids.shape, ids.shape[1])
     name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
-    return run, {"flops": flops, "device": name, "devices": 1}
+    return Prepared(run, {"flops": flops, "device": name, "devices": 1})
 
 
-class Side(NamedTuple):
-    """A side: a function that prepares it, the packages it needs, its environment variables."""
-
-    prepare: Callable
-    needed: tuple[str, ...]
-    environment: dict[str, str]
-
-
-PACKAGES, BACKEND = ("jax", "keras", "safetensors"), {"KERAS_BACKEND": "jax"}
-IMPLEMENTATIONS = {
+SIDES = {
     "keras_bert, JAX": Side(prepare_ours, PACKAGES, BACKEND),
     "Hugging Face, torch.compile": Side(
         prepare_hugging_face,

@@ -47,6 +47,7 @@ def train(objective, weights, number, devices, dropout=0.0, **options):
     for batch in batches(number, objective=objective):
         state, result = step(state, batch)
         results.append(jax.device_get(result))
+    assert step._train._cache_size() == 1  # compiled once
     assert all(len(value.sharding.device_set) == len(devices) for value in state.values)
     step.finish(state)
     trained = named_variables(model, model.trainable_variables)

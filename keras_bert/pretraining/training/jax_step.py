@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import keras
 from jax import numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
 
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.errors import InputError
@@ -88,7 +89,6 @@ class JaxTrainingStep:
     def __post_init__(self) -> None:
         self.loss_terms = self.objective.loss_terms
         self._variables = named_variables(self.model, self.model.trainable_variables)
-        self._train = jax.jit(self._step, donate_argnums=0)
 
     @property
     def names(self) -> list[str]:
@@ -97,12 +97,20 @@ class JaxTrainingStep:
 
     def start(self) -> TrainingState:
         """Returns the state before the first step."""
-        values = [variable.value for variable in self._variables.values()]
+        # If the state had another sharding after the first step, the second would compile again.
+        given = [variable.value for variable in self._variables.values()]
+        values = [jax.device_put(jnp.copy(value), value.sharding) for value in given]
         momentums, velocities = (
             [jnp.zeros_like(value, device=value.sharding) for value in values] for _ in range(2)
         )
-        values = [jnp.copy(value) for value in values]
-        return TrainingState(values, momentums, velocities, jnp.zeros((), jnp.int32))
+        everywhere = values[0].sharding
+        if isinstance(everywhere, NamedSharding):
+            everywhere = NamedSharding(everywhere.mesh, PartitionSpec())
+        iterations = jax.device_put(jnp.zeros((), jnp.int32), everywhere)
+        state = TrainingState(values, momentums, velocities, iterations)
+        shardings = jax.tree.map(lambda x: x.sharding, state)
+        self._train = jax.jit(self._step, donate_argnums=0, out_shardings=(shardings, None))
+        return state
 
     def __call__(
         self, state: TrainingState, batch: tuple[Any, Any, Any]
