@@ -1,8 +1,11 @@
 """Fixtures for all tests."""
 
+import contextlib
+import functools
 import gc
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,3 +88,27 @@ def forks() -> Iterator[Forks]:
     """Programs that start as forks of a process with the imports of `keras-bert`."""
     with Forks() as forks:
         yield forks
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forks_for_saved_models() -> Iterator[None]:
+    """Lets SavedModels run in forks of a process that has imported TensorFlow, but not Keras.
+
+    Other runtimes start soon. tests/export/test_verify.py starts a real process, too.
+    """
+    from keras_bert.export import process, worker
+    from keras_bert.export.formats import SAVED_MODEL
+
+    with contextlib.ExitStack() as stack:
+
+        @functools.cache
+        def python() -> str:
+            hidden = ("keras", "keras_bert", "tf_keras")
+            return str(stack.enter_context(Forks(["tensorflow"], hidden)).bin / "python")
+
+        def start(runtime: Path) -> list[str]:
+            program = python() if runtime == SAVED_MODEL.runtime else sys.executable
+            return [program, "-P", worker.__file__]
+
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(process, "_start", start)
+        yield

@@ -15,7 +15,7 @@ from tests.fixtures.text_format.make_added_tokens import (
     older_files,
     texts_for,
 )
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 REFERENCE = json.loads((HERE / "added_tokens.json").read_text("utf-8"))
 CASES = REFERENCE["cases"]
@@ -40,7 +40,7 @@ def inner(text, start, end):
 # One of each kind of tokenizer; DeBERTa v2 keeps white space otherwise than the others.
 @pytest.fixture(
     scope="module",
-    params=others_slow(CASES, quick=("distilbert", "roberta", "albert", "deberta-v2")),
+    params=others_swept(CASES, quick=("distilbert", "roberta", "albert", "deberta-v2")),
 )
 def name(request):
     return request.param

@@ -12,7 +12,7 @@ from keras_bert.checkpoints.card import ModelCardData, make_card, model_index, r
 from keras_bert.cli import main
 from keras_bert.tasks.registry import TASKS
 from tests.finetuning import tiny
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 ARGUMENTS = {
     "classifier": {"labels": ["bad", "good"]},
@@ -56,7 +56,7 @@ def code_of(text):
 
 @pytest.mark.parametrize(
     ("format", "task", "with_text"),
-    others_slow(
+    others_swept(
         [(*case, with_text) for case in CASES for with_text in (True, False)],
         quick=[
             *((*case, True) for case in CASES if case[0] != "huggingface"),

@@ -13,7 +13,7 @@ from keras_bert.families import FAMILIES
 from tests.checkpoints.mutations import mutate
 from tests.checkpoints.test_google import VOCABULARY, google_encoder, leaves, randomised
 from tests.layers.test_encoder import padded_batch
-from tests.marks import others_slow, others_swept
+from tests.marks import others_swept
 
 SMALL = {"num_layers": 2, "hidden_size": 8, "num_heads": 2, "intermediate_size": 12}
 FORMATS = ("huggingface", "sharded", "native", "google")
@@ -61,13 +61,13 @@ def _shard(directory):
     path.write_text(json.dumps({"metadata": {}, "weight_map": index}))
 
 
-@pytest.mark.parametrize("seed", [*others_slow(range(100), 20), *others_swept(range(100, 500), 0)])
+@pytest.mark.parametrize("seed", others_swept(range(500), 20))
 def test_mutation(seed, undamaged, tmp_path, caplog):
     check(undamaged[FORMATS[seed % len(FORMATS)]], seed, tmp_path, caplog)
 
 
 @pytest.mark.parametrize("family", OTHERS)
-@pytest.mark.parametrize("seed", [*others_slow(range(20), 4), *others_swept(range(20, 100), 0)])
+@pytest.mark.parametrize("seed", others_swept(range(100), 4))
 def test_mutation_of_another_family(family, seed, undamaged, tmp_path, caplog):
     check(undamaged[family], seed, tmp_path, caplog)
 

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 import keras_bert as kb
 from keras_bert.families import FAMILIES
 from tests.checkpoints.huggingface import FIXTURES, QUICK, check, weights
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 NAMES = json.loads(
     gzip.decompress((FIXTURES.parent / "tensorflow_classes" / "names.json.gz").read_bytes())
@@ -49,7 +49,11 @@ def write_h5(values, path):
             file[name.partition("/")[0]].attrs["weight_names"] = []  # says that it is a layer
 
 
-@pytest.mark.parametrize("folder", others_slow(NAMES, quick=QUICK))
+# Each family has its own head of sequences.
+SEQUENCES = [folder for folder in NAMES if folder.endswith("-sequence")]
+
+
+@pytest.mark.parametrize("folder", others_swept(NAMES, quick=[*QUICK, *SEQUENCES]))
 def test_equals_transformers(folder, tmp_path, caplog):
     check(kb.load(write(folder, "h5", tmp_path)), folder)
     assert not caplog.records  # nothing missing, nothing left over

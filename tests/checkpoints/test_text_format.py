@@ -11,7 +11,7 @@ import pytest
 import keras_bert as kb
 from keras_bert.checkpoints.text_format import read_text_format, write_text_format
 from tests.fixtures.text_format.make import small_vocabularies, write
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "text_format"
 REFERENCE = json.loads((FIXTURES / "reference.json").read_text())
@@ -40,7 +40,7 @@ def test_equals_transformers(case, vocabularies, tmp_path, caplog):
 
 
 @pytest.mark.private_data
-@pytest.mark.parametrize("case", others_slow(REFERENCE["cases"], quick=2), ids=name_of)
+@pytest.mark.parametrize("case", others_swept(REFERENCE["cases"], quick=2), ids=name_of)
 def test_real_vocabularies_equal_transformers(case, shared_data, tmp_path, caplog):
     assert_equal(case, shared_data / "vocabs", tmp_path, caplog)
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.marks import others_slow
+from tests.marks import others_swept
 
 
 def command(*arguments, **options):
@@ -77,7 +77,7 @@ def test_ctrl_c_is_one_line_and_130(run, monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", ["finetune --model m --train t.csv --output o", "pretrain c"])
-@pytest.mark.parametrize("backend", others_slow(["jax", "torch"]))
+@pytest.mark.parametrize("backend", others_swept(["jax", "torch"]))
 def test_another_backend_is_one_sentence(arguments, backend, monkeypatch, tmp_path):
     monkeypatch.setenv("KERAS_BACKEND", backend)
     done = command(*arguments.split(), cwd=tmp_path)

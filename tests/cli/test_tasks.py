@@ -18,7 +18,7 @@ from keras_bert.options import fields
 from keras_bert.tasks.registry import FINE_TUNED
 from tests.cli.conftest import KINDS, RECIPE, TASKS
 from tests.cli.test_commands import json_lines
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.text.test_loading import KINDS as TOKENIZERS
 
 SENTENCE = "the film number 3 was good ."
@@ -328,7 +328,7 @@ def test_files_of_glue(run, tmp_path):
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-@pytest.mark.parametrize("family", others_slow(["roberta", "albert"]))
+@pytest.mark.parametrize("family", others_swept(["roberta", "albert"]))
 def test_masks_of_other_families(run, tmp_path, kind, family):
     tokenizer = TOKENIZERS[kind]()
     sizes = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "intermediate_size": 16}

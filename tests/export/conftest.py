@@ -1,18 +1,12 @@
 """Small models of every task, with random weights everywhere: zero biases hide mistakes."""
 
-import contextlib
-import functools
 import string
-import sys
 
 import keras
 import numpy as np
 import pytest
 
 import keras_bert as kb
-from keras_bert.export import process, worker
-from keras_bert.export.formats import SAVED_MODEL
-from tests.forks import Forks
 
 TASKS = {
     "classifier": kb.SequenceClassifier,
@@ -92,25 +86,3 @@ def preprocessor():
 @pytest.fixture(scope="session")
 def classifier(preprocessor):
     return make_model(arguments={"labels": ["no", "yes", "mäßig"]}, preprocessor=preprocessor)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def forks_for_saved_models():
-    """Lets SavedModels run in forks of a process that has imported TensorFlow, but not Keras.
-
-    Other runtimes start soon. tests/export/test_verify.py starts a real process, too.
-    """
-    with contextlib.ExitStack() as stack:
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
-
-        @functools.cache
-        def python():
-            hidden = ("keras", "keras_bert", "tf_keras")
-            return str(stack.enter_context(Forks(["tensorflow"], hidden)).bin / "python")
-
-        def start(runtime):
-            program = python() if runtime == SAVED_MODEL.runtime else sys.executable
-            return [program, "-P", worker.__file__]
-
-        patch.setattr(process, "_start", start)
-        yield

@@ -12,6 +12,7 @@ from keras_bert.pretraining.data.sentence_pairs import sentence_order_index
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece.tokenizer import WordPiece
+from tests.marks import others_swept
 from tests.pretraining.text import open_corpus
 
 
@@ -24,7 +25,7 @@ def novels(shared_data):
 
 @pytest.mark.private_data
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", MASKING_UNITS)
+@pytest.mark.parametrize("unit", others_swept(MASKING_UNITS, quick=["word"]))
 def test_masks_and_pairs(novels, unit):
     vocabulary, corpus = novels
     assert len(corpus.tokens) > 10e6

@@ -69,6 +69,9 @@ def finished(kind, make, tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", others_swept(QUICK, quick=["replaced tokens"]), indirect=True, scope="module"
+)
 def test_the_end_is_the_same_after_an_accident(kind, finished, make, tmp_path, monkeypatch):
     pretrain_with_an_accident(make(kind, tmp_path / "run"), 6, monkeypatch)
     assert_same_run(tmp_path / "run", finished[0])

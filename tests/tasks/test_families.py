@@ -6,6 +6,7 @@ import pytest
 
 import keras_bert as kb
 from tests.checkpoints.huggingface import FIXTURES
+from tests.marks import others_swept
 
 FOLDERS = (
     *("bert-model", "roberta-model", "distilbert-model", "albert-model-groups", "electra-model"),
@@ -26,7 +27,7 @@ def batch(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", others_swept(FOLDERS, quick=("bert-model", "deberta-v2-model")))
 def test_compiled_training(folder):
     """The weights after a step are the same with XLA as without."""
     models = [classifier(folder), classifier(folder)]

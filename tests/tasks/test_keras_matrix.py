@@ -11,18 +11,26 @@ from tests.jax_backend import run_on_jax
 from tests.tasks import keras_matrix as matrix
 from tests.tasks.keras_matrix import CHECKS, FAMILIES, TASKS, check_equal, ids, make, saved
 
-# One family with all tasks, one task with all families: the program `keras_matrix` has all cells.
-OTHERS = [family for family in FAMILIES if family != "bert"]
-CELLS = [
-    *((task, "bert") for task in TASKS),
-    *(pytest.param("classifier", family, marks=pytest.mark.sweep) for family in OTHERS),
-]
+OF_ENCODERS = ("mixed_bfloat16", "mixed_float16", "bfloat16", "int8", "remat")
+"""Checks of what encoders do, which tasks hardly differ in."""
+WITH_ALL_CHECKS = ("classifier", "token_classifier", "multiple_choice")
 
 
-@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
-@pytest.mark.parametrize(("task", "family"), CELLS)
+def cells():
+    """Yields one family with all tasks, and for `make test-sweep` one task with all families.
+
+    The program `keras_matrix` has all cells.
+    """
+    others = [("classifier", family) for family in FAMILIES if family != "bert"]
+    for task, family in [*((task, "bert") for task in TASKS), *others]:
+        for check in CHECKS:
+            quick = family == "bert" and (check not in OF_ENCODERS or task in WITH_ALL_CHECKS)
+            yield pytest.param(check, task, family, marks=() if quick else pytest.mark.sweep)
+
+
+@pytest.mark.parametrize(("check", "task", "family"), cells())
 def test_cell(check, task, family, tmp_path):
-    check(task, family, tmp_path)
+    CHECKS[check](task, family, tmp_path)
 
 
 def test_all_families_are_there():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from keras_bert.errors import InputError
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece.tokenizer import WordPiece
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.text import reference, stress
 from tests.text.code_points import assigned_characters
 
@@ -85,7 +85,7 @@ def test_equals_plain_python_on_hard_lines(shared_data, name):
 
 
 @pytest.mark.private_data
-@pytest.mark.parametrize("name", others_slow(stress.UNCASED, quick=2))
+@pytest.mark.parametrize("name", others_swept(stress.UNCASED, quick=2))
 def test_differences_from_hugging_face_are_known(shared_data, name):
     of_ids, of_offsets = stress.differences(shared_data, name)
     uncased = {stress.NEW_MARK: 56} if stress.UNCASED[name] else {}
@@ -94,7 +94,7 @@ def test_differences_from_hugging_face_are_known(shared_data, name):
 
 
 @pytest.mark.private_data
-@pytest.mark.parametrize("name", others_slow(stress.UNCASED, quick=2))
+@pytest.mark.parametrize("name", others_swept(stress.UNCASED, quick=2))
 def test_special_tokens_in_text_equal_hugging_face(shared_data, name):
     of_ids, _ = stress.differences(shared_data, name, allow_special_tokens=True)
     uncased = {stress.NEW_MARK: 56} if stress.UNCASED[name] else {}
