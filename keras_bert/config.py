@@ -10,6 +10,7 @@ import keras
 from keras_bert.errors import InputError, closest
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
+NORMS = ("layer", "rms")
 
 _PRESETS: ChainMap[str, Mapping[str, Any]] = ChainMap()
 
@@ -69,6 +70,27 @@ class EncoderConfig:
         convolution_size: kernel size of the convolution parallel to the first layer, an odd
             number; 0 means no convolution.
         convolution_activation: activation of the convolution, "tanh" or one of `ACTIVATIONS`.
+        pre_norm: whether each block normalizes its input instead of the sum of input and output.
+            Then a normalization follows the last layer.
+        embedding_norm: whether the embedding is normalized.
+        norm: "layer" (layer normalization) or "rms" (RMS normalization: without mean and bias).
+        norm_bias: whether layer normalizations add a bias.
+        attention_bias: whether the projections of attention have a bias.
+        intermediate_bias: whether the feed-forward block's first layers have a bias.
+        output_bias: whether the feed-forward block's last layer has a bias.
+        gated: whether the feed-forward block multiplies the activated layer by a second, linear
+            layer (GEGLU and SwiGLU; Shazeer 2020, https://arxiv.org/abs/2002.05202).
+        key_value_heads: number of heads of keys and values, which divides `num_heads`: groups of
+            query heads share a head. 0 means `num_heads`.
+        rotary_base: base of rotary positions; 0 means none.
+        local_rotary_base: base in layers with a window; 0 means `rotary_base`.
+        attention_window: largest distance that layers with a window attend to; 0 means no window.
+        global_interval: every so many layers, from the first on, a layer has no window.
+        bias_buckets: number of buckets of distances with a learned bias of the attention logits
+            (T5, Raffel et al. 2020, https://arxiv.org/abs/1910.10683, section 2.1); 0 means none.
+        prediction_head: whether all classification heads, also those of tokens and spans, begin
+            with a dense layer, `classifier_activation` and a normalization.
+        head_bias: whether the heads' dense layers before the logits have a bias.
 
     Raises:
         InputError: if a value is out of its range, or two values contradict each other.
@@ -110,6 +132,22 @@ class EncoderConfig:
     relative_layer_norm: bool = False
     convolution_size: int = 0
     convolution_activation: str = "tanh"
+    pre_norm: bool = False
+    embedding_norm: bool = True
+    norm: str = "layer"
+    norm_bias: bool = True
+    attention_bias: bool = True
+    intermediate_bias: bool = True
+    output_bias: bool = True
+    gated: bool = False
+    key_value_heads: int = 0
+    rotary_base: float = 0.0
+    local_rotary_base: float = 0.0
+    attention_window: int = 0
+    global_interval: int = 1
+    bias_buckets: int = 0
+    prediction_head: bool = False
+    head_bias: bool = True
 
     def __post_init__(self) -> None:
         if self.embedding_size in (0, None):
@@ -141,7 +179,11 @@ class EncoderConfig:
         _check(self, "position_terms", holds, 'made of "c2p" and "p2c"')
         size = self.convolution_size
         _check(self, "convolution_size", size == 0 or size % 2 == 1, "an odd number, or 0")
-        _check(self, "position_buckets", self.position_buckets % 2 == 0, "an even number")
+        for name in ("position_buckets", "bias_buckets"):
+            _check(self, name, getattr(self, name) % 2 == 0, "an even number")
+        _check(self, "norm", self.norm in NORMS, _or(NORMS))
+        for name in ("rotary_base", "local_rotary_base"):
+            _check(self, name, _is_number(getattr(self, name), 0, 1e12), "a number from 0")
         if self.hidden_size % self.num_heads:
             raise InputError(
                 f"hidden_size {self.hidden_size} cannot be divided among num_heads "
@@ -152,6 +194,20 @@ class EncoderConfig:
                 f"num_layers {self.num_layers} cannot be divided among layer_groups "
                 f"{self.layer_groups}; choose a multiple of {self.layer_groups}."
             )
+        if self.num_heads % (self.key_value_heads or 1):
+            raise InputError(
+                f"num_heads {self.num_heads} cannot be divided among key_value_heads "
+                f"{self.key_value_heads}; choose a divisor of {self.num_heads}."
+            )
+        if self.rotary_base and (self.relative_positions or self.head_size % 2):
+            raise InputError(
+                "rotary_base needs heads of even width and no relative_positions; the width is "
+                f"{self.head_size}, and relative_positions is {self.relative_positions}."
+            )
+        if self.attention_window and not self.rotary_base:
+            raise InputError("attention_window needs rotary positions; set rotary_base.")
+        if self.pre_norm and (self.layer_groups or self.relative_positions):
+            raise InputError("pre_norm cannot be combined with layer_groups or relative_positions.")
         if self.layers_per_group > 1 and not self.layer_groups:
             raise InputError(
                 f"layers_per_group {self.layers_per_group} needs layer_groups; set layer_groups to "
@@ -162,6 +218,10 @@ class EncoderConfig:
     def head_size(self) -> int:
         """Width of one attention head."""
         return self.hidden_size // self.num_heads
+
+    def has_window(self, layer: int) -> bool:
+        """Returns whether the layer with this index attends to near tokens only."""
+        return self.attention_window > 0 and layer % self.global_interval > 0
 
     @property
     def layer_order(self) -> tuple[int, ...]:
@@ -249,6 +309,9 @@ _FROM_ZERO = (
     "relative_positions",
     "position_buckets",
     "convolution_size",
+    "key_value_heads",
+    "attention_window",
+    "bias_buckets",
 )
 
 

@@ -81,6 +81,15 @@ def _join_stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack(parts, axis=1).reshape(-1, parts[0].shape[2])
 
 
+def part_of(transform: Transform, part: int, count: int) -> Transform:
+    """Returns the transform of one of `count` tensors that are stacked along the first axis."""
+
+    def load(x: np.ndarray, config: EncoderConfig) -> np.ndarray:
+        return transform.load(np.split(x, count)[part], config)
+
+    return Transform(load, transform.save, np.concatenate)
+
+
 SAME = Transform(lambda x, c: x, lambda x, c: x)
 TRANSPOSED = Transform(_transpose, _transpose)
 HEADS_IN = Transform(partial(_merge_heads, axis=1), partial(_split_heads, axis=1))  # [H, N, D]

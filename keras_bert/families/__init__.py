@@ -23,6 +23,11 @@ _NAMES = (
     "electra",
     "deberta",
     "deberta-v2",
+    "mpnet",
+    "nomic_bert",
+    "gte",
+    "jina_embeddings_v3",
+    "modernbert",
 )
 
 Row = tuple[str, str, str]
@@ -41,6 +46,19 @@ def in_layers(place: str, *parts: Row) -> tuple[Row, ...]:
     )
 
 
+def rotary_base(rope: Mapping[str, Any] | None, default: float) -> float:
+    """Returns the base of transformers' `rope_parameters`.
+
+    Raises:
+        ValueError: if the positions are scaled, which an `EncoderConfig` cannot express.
+    """
+    rope = rope or {}
+    kind = rope.get("rope_type", "default")
+    if kind != "default":
+        raise ValueError(f"rope_type {kind!r} is not supported, only 'default' is")
+    return float(rope.get("rope_theta") or default)
+
+
 class HeadSpec(NamedTuple):
     """Head of a task in Hugging Face's transformers.
 
@@ -52,6 +70,7 @@ class HeadSpec(NamedTuple):
             no such field.
         arguments: arguments of the task's constructor that all models of the family share.
         fixed: fields of `config.json` for which the head supports one value only, and this value.
+        pooling: field of `config.json` with the pooling, "cls" or "mean"; "" if there is none.
     """
 
     ending: str
@@ -60,6 +79,7 @@ class HeadSpec(NamedTuple):
     dropout: str = ""
     arguments: Mapping[str, Any] = MappingProxyType({})
     fixed: Mapping[str, Any] = MappingProxyType({})
+    pooling: str = ""
 
 
 class _Families(Mapping[str, ModuleType]):

@@ -1,13 +1,16 @@
 """Bidirectional multi-head self-attention, the attention block of the encoder's layers."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
+from keras_bert.config import EncoderConfig
+from keras_bert.layers import sliding_window
 from keras_bert.layers.configured import ConfiguredLayer
 from keras_bert.layers.fused import project, softmax_and_dropout
+from keras_bert.layers.positions import rotated
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -16,24 +19,35 @@ class SelfAttention(ConfiguredLayer):
 
     See Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762), section 3.2. There is no causal
     mask. Dropout is applied to the probabilities.
+
+    Args:
+        config: the encoder's configuration.
+        window: largest distance to attend to; 0 means all tokens.
     """
 
     num_terms = 1  # summands of a logit, which is divided by √(d · num_terms)
+    arguments: ClassVar[tuple[str, ...]] = ("window",)
+
+    def __init__(self, config: EncoderConfig, window: int = 0, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.window = window
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the four projections; the shape of the input does not matter."""
-        hidden_size = self.config.hidden_size
-        self.query = self.dense(hidden_size, hidden_size, "query")
-        self.key = self.dense(hidden_size, hidden_size, "key", use_bias=self.config.key_bias)
-        self.value = self.dense(hidden_size, hidden_size, "value")
-        self.output_projection = self.dense(hidden_size, hidden_size, "output")
-        self.dropout_layer = self.dropout(self.config.attention_dropout, "dropout")
+        config, size = self.config, self.config.hidden_size
+        bias = config.attention_bias
+        shared = (config.key_value_heads or config.num_heads) * config.head_size
+        self.query = self.dense(size, size, "query", use_bias=bias)
+        self.key = self.dense(size, shared, "key", use_bias=bias and config.key_bias)
+        self.value = self.dense(size, shared, "value", use_bias=bias)
+        self.output_projection = self.dense(size, size, "output", use_bias=bias)
+        self.dropout_layer = self.dropout(config.attention_dropout, "dropout")
 
     def call(
         self,
         x: Any,
         bias: Any,
-        relative: Any = None,
+        positions: Any = None,
         queries: Any = None,
         need_probabilities: bool = True,
         training: bool | None = None,
@@ -43,9 +57,11 @@ class SelfAttention(ConfiguredLayer):
         Args:
             x: `[B * T, H]`: the positions of all texts are the rows of one matrix. So multiplying
                 by a weight is a single product of two matrices.
-            bias: `[B, 1, 1, T]` or `[B, 1, T, T]` float, added to the logits. It is 0 at positions
-                (of the last axis) that are attended to, and very negative at other positions.
-            relative: result of `RelativePositions`, for disentangled attention.
+            bias: `[B, 1, 1, T]`, `[B, 1, T, T]` or `[B, N, T, T]` float, added to the logits. It is
+                very negative at positions (of the last axis) that are not attended to. With a
+                window, and if no probabilities are needed, it is `[B * K, 1, W, 3W]`, for the
+                blocks of `sliding_window`.
+            positions: result of `rotation`, result of `RelativePositions`, or None.
             queries: `[B * T, H]`, vectors that attend to `x`; None means `x` itself.
             need_probabilities: whether to return probabilities. If not, and if there is no dropout,
                 a fused kernel is used on backends that have one.
@@ -54,31 +70,49 @@ class SelfAttention(ConfiguredLayer):
             The output `[B * T, H]`, and the attention probabilities `[B, N, T, T]` with a row for
             each query, or None.
         """
-        batch, length = ops.shape(bias)[0], ops.shape(bias)[3]
-        heads = (batch, length, self.config.num_heads, self.config.head_size)
+        rotary, in_blocks = self.config.rotary_base > 0, self.window > 0 and not need_probabilities
+        length = ops.shape(positions[0])[1] if rotary else ops.shape(bias)[3]
+        batch = -1 if in_blocks else ops.shape(bias)[0]
         query = project(self.query, x if queries is None else queries, training)
         key, value = project(self.key, x, training), project(self.value, x, training)
+        query, key, value = (self._in_heads(y, batch, length) for y in (query, key, value))
+        if rotary:
+            query, key = rotated(query, positions), rotated(key, positions)
         dropped = training and self.config.attention_dropout > 0
-        if not (need_probabilities or dropped) and relative is None and has_flash_attention():
-            query, key, value = (ops.reshape(y, heads) for y in (query, key, value))
-            bias = ops.broadcast_to(bias, (batch, 1, length, length))  # the kernel needs this shape
+        plain = (rotary or positions is None) and not in_blocks
+        if plain and not (need_probabilities or dropped) and has_flash_attention():
+            shape = (batch, ops.shape(bias)[1], length, length)
+            bias = ops.broadcast_to(bias, shape)  # the kernel needs this shape
             context = ops.dot_product_attention(query, key, value, bias=bias, scale=self.scale)
             return self.output_projection(ops.reshape(context, ops.shape(x))), None
-        query, key, value = (split_heads(y, heads) for y in (query * self.scale, key, value))
-        logits = self.logits(query, key, relative, training)
+        query = query * self.scale
+        if in_blocks:
+            query = sliding_window.blocks(query, self.window)
+            key, value = (sliding_window.neighborhoods(y, self.window) for y in (key, value))
+        query, key, value = (heads_first(y) for y in (query, key, value))
+        logits = self.logits(query, key, positions, training)
         dropped, probabilities = softmax_and_dropout(
             logits, bias, self.dropout_layer, need_probabilities, training
         )
         context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, T, N, D]
+        if in_blocks:
+            context = sliding_window.joined(context, length)
         context = ops.reshape(context, ops.shape(x))
         return project(self.output_projection, context, training), probabilities
+
+    def _in_heads(self, x: Any, batch: Any, length: Any) -> Any:
+        """Reshapes `[B * T, ...]` to `[B, T, N, D]`; heads of keys and values are repeated."""
+        size, number = self.config.head_size, self.config.num_heads
+        shared = x.shape[-1] // size
+        x = ops.reshape(x, (batch, length, shared, size))
+        return x if shared == number else ops.repeat(x, number // shared, axis=2)
 
     @property
     def scale(self) -> float:
         """Factor of the logits."""
         return 1.0 / math.sqrt(self.config.head_size * self.num_terms)
 
-    def logits(self, query: Any, key: Any, relative: Any, training: bool | None) -> Any:
+    def logits(self, query: Any, key: Any, positions: Any, training: bool | None) -> Any:
         """Returns logits `[B, N, T, T]` of keys and scaled queries `[B, N, T, D]`."""
         return ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
 
@@ -94,9 +128,9 @@ def has_flash_attention() -> bool:
     return keras.distribution.list_devices()[0].startswith(("gpu", "cuda"))
 
 
-def split_heads(x: Any, heads: tuple) -> Any:
-    """Reshapes `[B * T, H]` to `[B, N, T, D]`; `heads` is (B, T, N, D)."""
-    batch, length, number, size = heads
+def heads_first(x: Any) -> Any:
+    """Transposes `[B, T, N, D]` to `[B, N, T, D]`."""
+    batch, length, number, size = ops.shape(x)
     if number == 1:  # tf2onnx would turn this transposition into a wrong reshape
         return ops.reshape(x, (batch, 1, length, size))
-    return ops.transpose(ops.reshape(x, heads), (0, 2, 1, 3))
+    return ops.transpose(x, (0, 2, 1, 3))

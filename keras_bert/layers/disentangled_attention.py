@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.config import EncoderConfig
-from keras_bert.layers.attention import SelfAttention, split_heads
+from keras_bert.layers.attention import SelfAttention, heads_first
 from keras_bert.layers.configured import ConfiguredLayer, dense_gradient
 
 
@@ -102,9 +102,9 @@ class DisentangledSelfAttention(SelfAttention):
         if "p2c" in config.position_terms and not config.shared_position_keys:
             self.position_query = self.dense(size, size, "position_query")
 
-    def logits(self, query: Any, key: Any, relative: Any, training: bool | None) -> Any:
-        """Returns logits like `SelfAttention.logits`; `relative` is from `RelativePositions`."""
-        by_key, by_query = (self.position_dropout(x, training=training) for x in relative)
+    def logits(self, query: Any, key: Any, positions: Any, training: bool | None) -> Any:
+        """Returns logits like `SelfAttention.logits`; `positions` is from `RelativePositions`."""
+        by_key, by_query = (self.position_dropout(x, training=training) for x in positions)
         batch, num_heads, length, head_size = ops.shape(query)
         heads = (1, 2 * length, num_heads, head_size)
         everywhere = (batch, num_heads, 2 * length, head_size)
@@ -114,12 +114,14 @@ class DisentangledSelfAttention(SelfAttention):
             project = self.key if shared else self.position_key
             # Copying to each text costs nothing. Without it, if there is one head, TensorFlow
             # 2.21's product of [B, 1, ...] and [1, 1, ...] writes to wrong memory (oneDNN).
-            position_key = ops.broadcast_to(split_heads(project(by_key), heads), everywhere)
+            position_key = ops.broadcast_to(
+                heads_first(ops.reshape(project(by_key), heads)), everywhere
+            )
             logits += _by_pair(super().logits(query, position_key, None, training))
         if "p2c" in self.config.position_terms:
             project = self.query if shared else self.position_query
-            position_query = split_heads(project(by_query) * self.scale, heads)
-            position_query = ops.broadcast_to(position_query, everywhere)
+            position_query = ops.reshape(project(by_query) * self.scale, heads)
+            position_query = ops.broadcast_to(heads_first(position_query), everywhere)
             term = _by_pair(super().logits(key, position_query, None, training))
             logits += ops.transpose(term, (0, 1, 3, 2))
         return logits

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
+from keras_bert.layers import sliding_window
 from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.configured import (
     ACTIVATION_FUNCTIONS,
@@ -27,6 +28,7 @@ from keras_bert.layers.disentangled_attention import (
 from keras_bert.layers.documents import restarted_positions, same_document
 from keras_bert.layers.fused import add_and_normalize, project
 from keras_bert.layers.lora import LowRankAdaptation
+from keras_bert.layers.positions import DistanceBias, rotation
 from keras_bert.layers.quantization import KEY, add_policies, quantize_layers
 from keras_bert.layers.rematerialization import in_scope, rematerialized
 
@@ -53,7 +55,9 @@ class EmbeddingSum(ConfiguredLayer):
         self.projection = None
         if self.width != size:
             self.projection = self.dense(size, self.width, "projection", use_bias=False)
-        self.normalization = self.layer_norm(self.width, "layer_norm")
+        self.normalization = None
+        if config.embedding_norm:
+            self.normalization = self.layer_norm(self.width, "layer_norm")
         self.dropout_layer = self.dropout(config.hidden_dropout, "dropout")
 
     @property
@@ -98,7 +102,9 @@ class EmbeddingSum(ConfiguredLayer):
             x = x + self._positions(token_ids, padding_mask, position_ids)
         if self.projection is not None:
             x = self.projection(x)
-        return self.dropout_layer(self.normalization(x), training=training)
+        if self.normalization is not None:
+            x = self.normalization(x)
+        return self.dropout_layer(x, training=training)
 
     def _segments(self, token_ids: Any, segment_ids: Any) -> Any:
         """Returns segment embeddings `[B, T, E]`, or `[1, E]` if there is one segment."""
@@ -132,18 +138,40 @@ class EmbeddingSum(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class EncoderLayer(ConfiguredLayer):
-    """Attention and feed-forward blocks, each x → LayerNorm(x + dropout(block(x))) (post-LN)."""
+    """Attention and feed-forward blocks, each x → norm(x + dropout(block(x))) (post-LN).
+
+    If `config.pre_norm`, each block is x → x + dropout(block(norm(x))). Then the first layer has no
+    normalization before attention if the embedding is normalized.
+
+    Args:
+        config: the encoder's configuration.
+        index: index of the layer, from 0.
+    """
+
+    arguments = ("index",)
+
+    def __init__(self, config: EncoderConfig, index: int = 0, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.index = index
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the blocks; the shape of the input does not matter."""
         config, size, inner = self.config, self.config.hidden_size, self.config.intermediate_size
         attention = DisentangledSelfAttention if config.relative_positions else SelfAttention
-        self.attention = attention(config, name="attention", dtype=self.dtype_policy)
+        window = config.attention_window if config.has_window(self.index) else 0
+        self.attention = attention(config, window, name="attention", dtype=self.dtype_policy)
         self.attention.build((None, None, size))
-        self.attention_norm = self.layer_norm(size, "attention_layer_norm")
-        activation = ACTIVATION_FUNCTIONS[config.activation]
-        self.intermediate = self.dense(size, inner, "intermediate", activation=activation)
-        self.output_projection = self.dense(inner, size, "output")
+        self.attention_norm = None
+        if self.index > 0 or not (config.pre_norm and config.embedding_norm):
+            self.attention_norm = self.layer_norm(size, "attention_layer_norm")
+        activation, bias = ACTIVATION_FUNCTIONS[config.activation], config.intermediate_bias
+        self.intermediate = self.dense(
+            size, inner, "intermediate", activation=activation, use_bias=bias
+        )
+        self.gate = None
+        if config.gated:
+            self.gate = self.dense(size, inner, "gate", use_bias=bias)
+        self.output_projection = self.dense(inner, size, "output", use_bias=config.output_bias)
         self.output_norm = self.layer_norm(size, "output_layer_norm")
         self.attention_dropout = self.dropout(config.hidden_dropout, "attention_dropout")
         self.output_dropout = self.dropout(config.hidden_dropout, "output_dropout")
@@ -152,7 +180,7 @@ class EncoderLayer(ConfiguredLayer):
         self,
         x: Any,
         bias: Any,
-        relative: Any = None,
+        positions: Any = None,
         queries: Any = None,
         need_probabilities: bool = True,
         training: bool | None = None,
@@ -163,13 +191,34 @@ class EncoderLayer(ConfiguredLayer):
         `x`.
         """
         attended, probabilities = self.attention(
-            x, bias, relative, queries, need_probabilities=need_probabilities, training=training
+            self._before(x, self.attention_norm),
+            bias,
+            positions,
+            queries,
+            need_probabilities=need_probabilities,
+            training=training,
         )
         x = x if queries is None else queries
-        x = add_and_normalize(x, attended, self.attention_dropout, self.attention_norm, training)
-        output = project(self.output_projection, project(self.intermediate, x, training), training)
-        x = add_and_normalize(x, output, self.output_dropout, self.output_norm, training)
+        x = self._after(x, attended, self.attention_dropout, self.attention_norm, training)
+        output = self._feed_forward(self._before(x, self.output_norm), training)
+        x = self._after(x, output, self.output_dropout, self.output_norm, training)
         return x, probabilities
+
+    def _feed_forward(self, x: Any, training: bool | None) -> Any:
+        inner = project(self.intermediate, x, training)
+        if self.gate is not None:
+            inner = inner * project(self.gate, x, training)
+        return project(self.output_projection, inner, training)
+
+    def _before(self, x: Any, norm: Any) -> Any:
+        """Returns the input of a block."""
+        return norm(x) if self.config.pre_norm and norm is not None else x
+
+    def _after(self, x: Any, update: Any, dropout: Any, norm: Any, training: bool | None) -> Any:
+        """Returns the sum of a block's input and output, normalized unless `config.pre_norm`."""
+        if self.config.pre_norm:
+            return x + dropout(update, training=training)
+        return add_and_normalize(x, update, dropout, norm, training)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -250,17 +299,20 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
         self.projection = None
         if embeddings.width != config.hidden_size:
             self.projection = self.dense(None, config.hidden_size, "projection")
-        self.relative_positions = self.convolution = None
+        self.relative_positions = self.distance_bias = self.convolution = None
         if config.relative_positions:
             self.relative_positions = RelativePositions(
                 config, name="relative_positions", dtype=self.dtype_policy
             )
+        if config.bias_buckets:
+            self.distance_bias = DistanceBias(config, name="distance_bias", dtype=self.dtype_policy)
         if config.convolution_size:
             self.convolution = TokenConvolution(config, name="convolution", dtype=self.dtype_policy)
         self.encoder_layers = [
-            EncoderLayer(config, name=f"layer_{index}", dtype=self.dtype_policy)
+            EncoderLayer(config, index, name=f"layer_{index}", dtype=self.dtype_policy)
             for index in range(config.num_distinct_layers)
         ]
+        self.final_norm: Any = None
         self.pooler = None
         if config.pooler:
             self.pooler = FirstTokenPooler(config, name="pooler", dtype=self.dtype_policy)
@@ -286,8 +338,10 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
             self.embeddings.build((None, None))
         if self.projection is not None:
             self.projection.build((None, None, self.embeddings.width))
-        parts = (self.relative_positions, *self.encoder_layers, self.convolution, self.pooler)
-        for part in parts:
+        if self.config.pre_norm:
+            self.final_norm = self.layer_norm(self.config.hidden_size, "final_layer_norm")
+        first = (self.relative_positions, self.distance_bias)
+        for part in (*first, *self.encoder_layers, self.convolution, self.pooler):
             if part is not None:
                 part.build((None, None, self.config.hidden_size))
 
@@ -355,10 +409,7 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
         if padding_mask is None:
             padding_mask = ops.ones_like(token_ids)
         documents, position_ids = inputs.get("document_ids"), inputs.get("position_ids")
-        if documents is None:
-            bias = self._attention_bias(padding_mask)
-        else:
-            bias = self._attention_bias(same_document(documents))
+        if documents is not None:
             restarted = restarted_positions(documents)
             if position_ids is None:
                 position_ids = restarted + self.config.position_offset
@@ -374,16 +425,21 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
         if self.projection is not None:
             x = self.projection(x)
         batch, length, hidden_size = ops.shape(x)
-        matrix, relative = (batch * length, hidden_size), None  # layers take a matrix
-        if self.relative_positions is not None:
-            relative = self.relative_positions(token_ids)
+        matrix = (batch * length, hidden_size)  # layers take a matrix
+        contexts = {
+            near: self._context(
+                near, token_ids, padding_mask, documents, position_ids, return_attentions
+            )
+            for near in {self.config.has_window(index) for index in self.config.layer_order}
+        }
         hidden_states, attentions = [x], list[Any]()
         for index in self.config.layer_order:
             before = ops.reshape(x, matrix)
+            bias, positions = contexts[self.config.has_window(index)]
             layer = functools.partial(self.encoder_layers[index], training=training)
             if training and (self.remat or in_scope(self.encoder_layers[index], x)):
                 layer = functools.partial(rematerialized, layer.func, training=training)
-            x, probabilities = layer(before, bias, relative, need_probabilities=return_attentions)
+            x, probabilities = layer(before, bias, positions, need_probabilities=return_attentions)
             x = ops.reshape(x, (batch, length, hidden_size))
             if self.convolution is not None and not attentions:
                 x = self.convolution(
@@ -391,6 +447,8 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
                 )
             hidden_states.append(x)
             attentions.append(probabilities)
+        if self.final_norm is not None:
+            hidden_states[-1] = x = self.final_norm(x)
         outputs = {"sequence_output": x}
         if self.pooler is not None:
             outputs["pooled_output"] = self.pooler(x)
@@ -406,7 +464,7 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
                 absolute = ops.take(dense_gradient(decoder_positions), restarted, axis=0)
             queries = ops.reshape(hidden_states[-2] + absolute, matrix)
             for _ in range(2):
-                queries, _ = layer(before, bias, relative, queries, need_probabilities=False)
+                queries, _ = layer(before, bias, positions, queries, need_probabilities=False)
             outputs["decoded_output"] = ops.reshape(queries, (batch, length, hidden_size))
         if return_hidden_states:
             outputs["hidden_states"] = hidden_states
@@ -414,14 +472,42 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
             outputs["attentions"] = attentions
         return outputs
 
-    def _attention_bias(self, mask: Any) -> Any:
-        """Returns 0 where `mask` is true, and `mask_value` elsewhere, float32.
+    def _context(
+        self,
+        near: bool,
+        token_ids: Any,
+        padding_mask: Any,
+        documents: Any,
+        position_ids: Any,
+        need_probabilities: bool,
+    ) -> tuple[Any, Any]:
+        """Returns `bias` and `positions` of `SelfAttention.call`.
 
         Args:
-            mask: `[B, T]`, the same for all queries, or `[B, T, T]` with a row for each query.
-
-        Returns:
-            `[B, 1, 1, T]` or `[B, 1, T, T]`.
+            near: whether they are for layers with a window.
+            token_ids: `[B, T]`.
+            padding_mask: `[B, T]`.
+            documents: `[B, T]`, or None.
+            position_ids: `[B, T]`, or None.
+            need_probabilities: whether the layers return probabilities.
         """
-        hidden = 1.0 - ops.cast(mask, "float32")
-        return ops.expand_dims(hidden * self.config.mask_value, (1, 2) if mask.ndim == 2 else 1)
+        config, positions = self.config, None
+        order = ops.expand_dims(ops.arange(ops.shape(token_ids)[1]), 0)
+        if config.rotary_base:
+            base = (near and config.local_rotary_base) or config.rotary_base
+            rotated = order if position_ids is None else position_ids
+            positions = rotation(rotated, config.head_size, base)
+        elif self.relative_positions is not None:
+            positions = self.relative_positions(token_ids)
+        if near and not need_probabilities:
+            seen = sliding_window.near_in_blocks(padding_mask, documents, config.attention_window)
+        else:
+            seen = padding_mask if documents is None else same_document(documents)
+        if near and need_probabilities:
+            seen = ops.expand_dims(seen, 1) if documents is None else seen
+            seen = ops.logical_and(seen, sliding_window.near(order[0], config.attention_window))
+        hidden = (1.0 - ops.cast(seen, "float32")) * config.mask_value
+        bias = ops.expand_dims(hidden, (1, 2) if seen.ndim == 2 else 1)
+        if self.distance_bias is not None:
+            bias = bias + ops.cast(self.distance_bias(order), "float32")
+        return bias, positions

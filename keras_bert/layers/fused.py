@@ -61,24 +61,25 @@ def add_and_normalize(
     x: Any,
     update: Any,
     dropout: keras.layers.Dropout,
-    norm: keras.layers.LayerNormalization,
+    norm: keras.layers.Layer,
     training: bool | None,
 ) -> Any:
-    """Returns LayerNorm(x + dropout(update)).
+    """Returns norm(x + dropout(update)).
 
     Args:
         x: `[M, H]`.
         update: `[M, H]`.
         dropout: the dropout layer.
-        norm: the layer normalization.
+        norm: the normalization.
         training: whether dropout is active, and there will be a gradient.
 
     Returns:
         `[M, H]`.
     """
-    if not _applies(training, x, dropout, norm):
+    plain = type(norm) is keras.layers.LayerNormalization and norm.center
+    if not (plain and _applies(training, x, dropout, norm)):
         update = dropout(update, training=training)
-        return _fusible(x, update, norm) if _is_fusible.get() else norm(x + update)
+        return _fusible(x, update, norm) if plain and _is_fusible.get() else norm(x + update)
     mask, keep_rate = _draw(dropout, x)
 
     def differentiable(x: Any, update: Any, gamma: Any, beta: Any) -> tuple[Any, Callable]:

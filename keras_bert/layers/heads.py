@@ -93,7 +93,8 @@ class MaskedLMHead(ConfiguredLayer):
         """Makes the weights; the shape of the input does not matter."""
         config = self.config
         activation, size = ACTIVATION_FUNCTIONS[config.activation], config.embedding_size
-        self.transform = self.dense(config.hidden_size, size, "transform", activation=activation)
+        options = {"activation": activation, "use_bias": config.head_bias}
+        self.transform = self.dense(config.hidden_size, size, "transform", **options)
         self.normalization = self.layer_norm(size, "layer_norm")
         self.bias = self.add_weight((config.vocabulary_size,), initializer="zeros", name="bias")
         if not self.tied:
@@ -135,6 +136,8 @@ class MaskedLMHead(ConfiguredLayer):
 class ClassificationHead(ConfiguredLayer):
     """Dropout, then one linear layer. If there is an activation, a dense layer comes before both.
 
+    If `config.prediction_head`, a normalization follows the dense layer.
+
     Args:
         config: the encoder's configuration.
         num_labels: number of logits.
@@ -163,10 +166,12 @@ class ClassificationHead(ConfiguredLayer):
     def build(self, input_shape: Any = None) -> None:
         """Makes the weights; the shape of the input matters for `output_shape` only."""
         self.dropout_layer = self.dropout(self.rate, "dropout")
-        size, self.hidden = self.config.hidden_size, None
+        size, self.hidden, self.normalization = self.config.hidden_size, None, None
         if self.activation:
-            activation = ACTIVATION_FUNCTIONS[self.activation]
-            self.hidden = self.dense(size, size, "hidden", activation=activation)
+            activation, bias = ACTIVATION_FUNCTIONS[self.activation], self.config.head_bias
+            self.hidden = self.dense(size, size, "hidden", activation=activation, use_bias=bias)
+            if self.config.prediction_head:
+                self.normalization = self.layer_norm(size, "layer_norm")
         self.logits = self.dense(size, self.num_labels, "logits")
 
     @property
@@ -178,6 +183,8 @@ class ClassificationHead(ConfiguredLayer):
         """Returns logits `[..., num_labels]` float32 for vectors `[..., H]`."""
         if self.hidden is not None:
             x = self.hidden(self.dropout_layer(x, training=training) if self.input_dropout else x)
+        if self.normalization is not None:
+            x = self.normalization(x)
         return ops.cast(self.logits(self.dropout_layer(x, training=training)), "float32")
 
 

@@ -44,7 +44,8 @@ class SpanClassifier(Task):
         super().__init__(encoder, **kwargs)
         self.dropout = dropout
         self.null_threshold = null_threshold
-        self.head = self.part(ClassificationHead, 2, dropout, name="span")
+        hidden = self.config.classifier_activation if self.config.prediction_head else ""
+        self.head = self.part(ClassificationHead, 2, dropout, hidden, name="span")
 
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
         """Returns `start_logits` and `end_logits`, each `[B, T]` float32."""

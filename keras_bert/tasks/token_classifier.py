@@ -68,7 +68,10 @@ class TokenClassifier(Task):
         super().__init__(encoder, **kwargs)
         self.labels = resolve_labels(num_labels, labels)
         self.num_labels = len(self.labels)
-        self.head = self.part(ClassificationHead, self.num_labels, dropout, name="classifier")
+        hidden = self.config.classifier_activation if self.config.prediction_head else ""
+        self.head = self.part(
+            ClassificationHead, self.num_labels, dropout, hidden, name="classifier"
+        )
         self.dropout = self.head.rate
         if scheme not in (None, *SCHEMES):
             raise InputError(

@@ -53,7 +53,8 @@ def test_round_trip_is_bit_identical(folder, tmp_path):
     before, after = weights(FIXTURES / folder), weights(tmp_path / "theirs")
     for name in [name for name in before if name.endswith(".decoder.bias")]:
         # Of an output matrix of its own; the head's bias is not used by transformers.
-        before[name.replace(".decoder.bias", ".bias")] = before[name]
+        if (head := name.replace(".decoder.bias", ".bias")) in before:
+            before[head] = before[name]
     assert set(before) == set(after)
     for name, tensor in before.items():
         assert tensor.dtype == after[name].dtype

@@ -274,11 +274,14 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     activations["tanh"] = "tanh"
     head, names = family.HUGGING_FACE_TASKS[task], family.HUGGING_FACE_CONFIG
+    padding = family.HUGGING_FACE_DEFAULTS.get("pad_token_id", 0)
+    if model.preprocessor is not None:
+        padding = model.preprocessor.vocabulary.pad_id
     values: dict[str, Any] = {
         "architectures": [family.HUGGING_FACE_CLASS + head.ending],
         "model_type": config.family,
         "tie_word_embeddings": getattr(model, "tied", True),
-        "pad_token_id": 0 if model.preprocessor is None else model.preprocessor.vocabulary.pad_id,
+        "pad_token_id": padding,
         **getattr(family, "HUGGING_FACE_FIXED", {}),
         **head.fixed,
     }
@@ -293,6 +296,8 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
         ) from error
     if hasattr(family, "HUGGING_FACE_OTHER_NAMES"):
         values["legacy"] = getattr(model, "legacy", True)
+    if head.pooling:
+        values[head.pooling] = "mean" if model.pooling == "mean" else "cls"
     return values | write_arguments(model, task, head.dropout)
 
 

@@ -83,6 +83,7 @@ _ENDINGS_OF_PEFT = {  # an adapter's task_type, and the ending of the class that
     "TOKEN_CLS": "ForTokenClassification",
     "QUESTION_ANS": "ForQuestionAnswering",
 }
+POOLINGS = {"cls": "first", "mean": "mean"}  # transformers' names, and the modes of `TextPooling`
 _POSITIONS_OF_HEAD = "masked_lm/position_embedding"
 
 
@@ -127,6 +128,15 @@ def open_hugging_face(directory: Path) -> Contents:
     message = unsupported(path, values, head.fixed)
     if message:
         errors["task"] = f'{message} Load only the encoder with task="encoder".'
+    if head.pooling:
+        pooling = values.get(head.pooling, "cls")
+        if pooling in POOLINGS:
+            arguments["pooling"] = POOLINGS[pooling]
+        else:
+            errors["pooling"] = (
+                f'{path}: {head.pooling} {pooling!r} is not supported. Load with pooling="first" '
+                'or "mean".'
+            )
     if task in LANGUAGE_MODELS:
         arguments["tied"] = source.tied
     if task in ("multiple_choice", "token_classifier") and not head.dropout:
@@ -203,8 +213,12 @@ def _family_to_write(model: keras.Model) -> ModuleType:
     family = FAMILIES[config.family]
     library, fields = "Hugging Face's transformers", family.HUGGING_FACE_CONFIG
     tasks = family.HUGGING_FACE_TASKS
-    head = {name: (getattr(config, name),) for name in ("activation", "layer_norm_epsilon")}
+    head: dict[str, tuple] = {
+        name: (getattr(config, name),) for name in ("activation", "layer_norm_epsilon")
+    }
     if task in tasks:
+        if tasks[task].pooling:
+            head["pooling"] = (*POOLINGS.values(),)
         head |= {name: (value,) for name, value in tasks[task].arguments.items()}
     check_expressible(model, library, family, fields, tasks, head=head)
     padding = None if model.preprocessor is None else model.preprocessor.vocabulary.pad_id

@@ -17,6 +17,7 @@ from keras_bert.checkpoints.mapping import (
     Link,
     TensorSource,
     links,
+    part_of,
 )
 from keras_bert.config import EncoderConfig
 from keras_bert.families import Row
@@ -36,6 +37,14 @@ KINDS: Kinds = {
         ("/query/bias", ".q_bias", SAME),
         ("/value/bias", ".v_bias", SAME),
     ),
+}
+KINDS |= {  # one of several dense layers, stacked in one
+    f"dense_{part + 1}_of_{count}": (
+        ("/kernel", ".weight", part_of(TRANSPOSED, part, count)),
+        ("/bias", ".bias", part_of(SAME, part, count)),
+    )
+    for count in (2, 3)
+    for part in range(count)
 }
 
 _OPTIONAL_PARTS = {  # names of weights, and the fields of the configuration that enable them
@@ -85,8 +94,8 @@ class RenamedTensors:
     """Tensors of a source under the names in the family's table.
 
     Older files call a LayerNorm's weight and bias gamma and beta. Files of an encoder without a
-    head leave out the family's prefix, such as `bert.`. In some families, the masked language model
-    has two sets of names.
+    head leave out the family's prefix, such as `bert.`. Some families have another prefix, too. In
+    some families, the masked language model has two sets of names.
 
     If a file has one tensor under several names, the value that transformers would use counts. If
     the values differ, a warning lists the names.
@@ -114,6 +123,7 @@ class RenamedTensors:
         decoder, bias = output_layer(family)
         matrix, its_bias = f"{decoder}.weight", f"{decoder}.bias"
         prefix = family.HUGGING_FACE_PREFIX
+        other_prefix = getattr(family, "HUGGING_FACE_OTHER_PREFIX", prefix)
         rows = [theirs for _, _, theirs in family.HUGGING_FACE]
         bare = {r.removeprefix(prefix).split(".")[0] for r in rows if r.startswith(prefix)}
         self._names: dict[str, list[str]] = {}  # the first name in a list counts
@@ -122,6 +132,8 @@ class RenamedTensors:
         for name in sorted(source.names(), key=lambda name: (not name.startswith(prefix), name)):
             new = spelled(name).replace("LayerNorm.gamma", "LayerNorm.weight")
             new = new.replace("LayerNorm.beta", "LayerNorm.bias")
+            if new.startswith(other_prefix):
+                new = prefix + new.removeprefix(other_prefix)
             if new.split(".")[0] in bare:
                 new = prefix + new
             for legacy, other in other_names(family).items():
