@@ -120,6 +120,11 @@ class Forks:
             )
         return self
 
+    def module(self, name: str) -> list[str]:
+        """Returns the beginning of a command that runs a module as `python -m` does."""
+        code = f"import runpy; runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
+        return [str(self.bin / "python"), "-c", code]
+
     def __exit__(self, *_: object) -> None:
         self._process.communicate()
         shutil.rmtree(self.bin)

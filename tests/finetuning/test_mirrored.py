@@ -47,9 +47,9 @@ def train(output, devices, options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", others_swept(OPTIONS))
-def test_two_devices_do_what_one_does(tmp_path, name):
+def test_two_devices_do_what_one_does(tmp_path, name, forks):
     for devices in ("1", "2"):
-        command = [sys.executable, "-m", "tests.finetuning.test_mirrored", str(tmp_path / devices)]
+        command = [*forks.module("tests.finetuning.test_mirrored"), str(tmp_path / devices)]
         subprocess.run([*command, devices, json.dumps(OPTIONS[name])], check=True, timeout=300)
     weights = [load_file(tmp_path / n / "model" / "weights.safetensors") for n in "12"]
     for key, value in weights[0].items():

@@ -60,9 +60,9 @@ def uninterrupted(tmp_path_factory):
 
 
 @pytest.mark.parametrize("moment", others_swept(["saved-2", "unsaved-2", "begun-3"]))
-def test_killed_and_started_again_is_uninterrupted(uninterrupted, tmp_path, moment):
+def test_killed_and_started_again_is_uninterrupted(uninterrupted, tmp_path, moment, forks):
     output = tmp_path / "out"
-    command = [sys.executable, "-m", "tests.finetuning.test_resume", str(output), moment]
+    command = [*forks.module("tests.finetuning.test_resume"), str(output), moment]
     killed = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     done = json.loads((output / "unfinished" / "progress.json").read_text())["epoch"]

@@ -4,7 +4,6 @@ import os
 import re
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -139,9 +138,9 @@ def test_only_records_can_be_read_elsewhere(text_files, tmp_path):
 
 
 @contextlib.contextmanager
-def started_hosts(number):
+def started_hosts(number, forks):
     """Addresses of processes that `keras-bert data-service` starts."""
-    program = [sys.executable, "-c", "from keras_bert.cli import main; main()", "data-service"]
+    program = [forks.bin / "keras-bert", "data-service"]
     options = ["--host", "localhost", "--port", "0", "--worker-port", "0"]
     options += ["--listen-on-all-interfaces"]
     hosts = [
@@ -157,7 +156,7 @@ def started_hosts(number):
 
 
 @pytest.mark.slow
-def test_a_run_fed_by_two_processes_is_the_run_fed_here(text_files, records, tmp_path):
+def test_a_run_fed_by_two_processes_is_the_run_fed_here(text_files, records, tmp_path, forks):
     """To the last bit, from any batch on, and while the batch grows."""
     options = {"corpus": [records], "validation_ratio": 0.1, **PACKED}
     options |= {"first_batch_size": 8, "batch_ramp_steps": 7}
@@ -166,7 +165,7 @@ def test_a_run_fed_by_two_processes_is_the_run_fed_here(text_files, records, tmp
     expected = tokens(local.dataset(4))
     assert len(expected) > 8
     assert len({batch.tobytes() for batch in expected}) == len(expected)
-    with started_hosts(2) as hosts:
+    with started_hosts(2, forks) as hosts:
         there = config(text_files, tmp_path / "there", data_service=hosts, **options)
         served = make_examples(there, make_preprocessor(there))[0].examples
         for start in (0, 3):

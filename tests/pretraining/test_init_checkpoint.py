@@ -148,10 +148,10 @@ def test_a_generator_goes_on_from_the_checkpoint_of_a_run(family, make, text_fil
 
 
 @pytest.mark.slow
-def test_every_replica_starts_from_it(make, text_files):
+def test_every_replica_starts_from_it(make, text_files, forks):
     for task, family in ((kb.PretrainingModel, "bert"), (kb.ReplacedTokenDetector, "electra")):
         _, path = make(task, family=family)
-        command = [sys.executable, "-m", "tests.pretraining.test_init_checkpoint", path, text_files]
+        command = [*forks.module("tests.pretraining.test_init_checkpoint"), path, text_files]
         subprocess.run(command, check=True, timeout=300)
 
 

@@ -1,6 +1,5 @@
 import json
 import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -197,8 +196,8 @@ def test_float16_continues_exactly(text_files, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_replicas_skip_together():
-    command = [sys.executable, "-m", "tests.pretraining.test_optimizers"]
+def test_replicas_skip_together(forks):
+    command = forks.module("tests.pretraining.test_optimizers")
     subprocess.run(command, check=True, timeout=300)
 
 

@@ -1,6 +1,5 @@
 import functools
 import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -43,9 +42,9 @@ def ten_steps(objective):
 
 
 @pytest.fixture(scope="module")
-def two_replicas(tmp_path_factory):
+def two_replicas(tmp_path_factory, forks):
     path = tmp_path_factory.mktemp("replicas")
-    command = [sys.executable, "-m", "tests.pretraining.small", "2", str(path)]
+    command = [*forks.module("tests.pretraining.small"), "2", str(path)]
     subprocess.run(command, check=True, timeout=300)
     return path
 
