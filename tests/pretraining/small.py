@@ -1,7 +1,7 @@
 """The trainer's step with small models, on one or two logical CPUs.
 
-Run as a program with a number of CPUs and a directory, it writes there what ten steps of each
-objective do. Logical devices can only be made before TensorFlow starts.
+Run as a program with a number of CPUs, a directory and an objective, it writes there what ten steps
+of the objective do. Logical devices can only be made before TensorFlow starts.
 """
 
 import sys
@@ -76,18 +76,17 @@ def losses_of_replicas(strategy):
     return strategy.experimental_local_results(tf.function(lambda: strategy.run(of_replica))())
 
 
-def main(cpus, directory):
+def main(cpus, directory, objective):
     device = tf.config.list_physical_devices("CPU")[0]
     logical = [tf.config.LogicalDeviceConfiguration()] * cpus
     tf.config.set_logical_device_configuration(device, logical)
     strategy = make_strategy("mirrored")
-    for objective in COMPARED:
-        step = make_step(strategy, objective=objective)
-        result = train(step, objective=objective)
-        extra = {"sums": result["sums"].numpy(), "norm": result["gradient_norm"].numpy()}
-        np.savez(Path(directory) / f"{objective}.npz", **weights(step), **extra)
+    step = make_step(strategy, objective=objective)
+    result = train(step, objective=objective)
+    extra = {"sums": result["sums"].numpy(), "norm": result["gradient_norm"].numpy()}
+    np.savez(Path(directory) / "trained.npz", **weights(step), **extra)
     np.save(Path(directory) / "dropped.npy", losses_of_replicas(strategy))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), *sys.argv[2:])
