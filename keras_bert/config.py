@@ -219,6 +219,11 @@ class EncoderConfig:
         """Width of one attention head."""
         return self.hidden_size // self.num_heads
 
+    @property
+    def positions_in_head(self) -> bool:
+        """Whether the heads of pretraining add absolute positions, as in DeBERTa."""
+        return not (self.position_input or self.rotary_base)
+
     def has_window(self, layer: int) -> bool:
         """Returns whether the layer with this index attends to near tokens only."""
         return self.attention_window > 0 and layer % self.global_interval > 0

@@ -32,6 +32,11 @@ NAMES = {  # family to its name, and its tokenizer's folder of reference ids
     "electra": ("ELECTRA", "bert-base-uncased"),
     "deberta": ("DeBERTa", "roberta-base"),
     "deberta-v2": ("DeBERTa v2, v3", "deberta-v3"),
+    "mpnet": ("MPNet", None),
+    "nomic_bert": ("Nomic BERT", "bert-base-uncased"),
+    "gte": ("GTE", None),
+    "jina_embeddings_v3": ("Jina v3", None),
+    "modernbert": ("ModernBERT", None),
 }
 TOKENIZERS = {"wordpiece": "WordPiece", "byte_pair": "byte BPE", "sentencepiece": "SentencePiece"}
 COLUMNS = (

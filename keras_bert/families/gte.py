@@ -11,6 +11,7 @@ TRAITS: dict[str, Any] = {
     "family": "gte",
     "max_positions": 8192,
     "position_input": False,
+    "pooler": False,
     "num_segments": 1,
     "rotary_base": 160000.0,
     "gated": True,

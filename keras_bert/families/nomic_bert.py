@@ -12,6 +12,7 @@ TRAITS: dict[str, Any] = {
     "activation": "silu",
     "max_positions": 2048,
     "position_input": False,
+    "pooler": False,
     "rotary_base": 1000.0,
     "gated": True,
     "attention_bias": False,

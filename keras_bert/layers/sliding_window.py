@@ -15,7 +15,8 @@ from keras import ops
 def blocks(x: Any, size: int) -> Any:
     """Returns `[B * K, W, ...]` of `[B, T, ...]`; the last block is filled up with zeros."""
     length, rest = ops.shape(x)[1], ops.shape(x)[2:]
-    x = ops.pad(x, [(0, 0), (0, -length % size), *[(0, 0)] * len(rest)])
+    more = (length + size - 1) // size * size - length  # tf2onnx converts -length % size wrongly
+    x = ops.pad(x, [(0, 0), (0, more), *[(0, 0)] * len(rest)])
     return ops.reshape(x, (-1, size, *rest))
 
 

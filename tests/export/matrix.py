@@ -39,6 +39,9 @@ FAMILIES = {  # to what is special about them, at a small size
     "albert": {"embedding_size": 8, "num_layers": 4, "layer_groups": 2},
     "electra": {"embedding_size": 8},
     "deberta-v2": {"convolution_size": 3, "position_buckets": 16},
+    "mpnet": {},
+    "nomic_bert": {},
+    "modernbert": {"num_layers": 2, "attention_window": 2, "global_interval": 2},
 }
 TASKS: dict[str, dict[str, Any]] = {  # to the arguments of their models
     "classifier": {"num_labels": 3},

@@ -120,10 +120,15 @@ OTHERS = {  # a family with what is special about it to the task with the most o
     "electra": ("replaced_token", {"embedding_size": 8}),
     "deberta": ("token_classifier", {}),
     "deberta-v2": ("classifier", {"convolution_size": 3, "position_buckets": 16}),
+    "mpnet": ("classifier", {}),
+    "gte": ("masked_lm", {}),
+    "jina_embeddings_v3": ("classifier", {}),
+    "nomic_bert": ("masked_lm", {}),
+    "modernbert": ("span_classifier", {"attention_window": 2, "global_interval": 2}),
 }
 
 
-@pytest.mark.parametrize("family", others_swept(OTHERS))
+@pytest.mark.parametrize("family", others_swept(OTHERS, quick=("roberta", "modernbert")))
 def test_every_family_in_every_format(family, tmp_path):
     task, changes = OTHERS[family]
     model = make_model(task, **FAMILIES[family].TRAITS | SMALL | changes)

@@ -38,6 +38,11 @@ FAMILIES: dict[str, dict[str, Any]] = {  # to what is special about them, at a s
     "electra": {"embedding_size": 8},
     "deberta": {},
     "deberta-v2": {"convolution_size": 3, "position_buckets": 16},
+    "mpnet": {},
+    "nomic_bert": {},
+    "gte": {},
+    "jina_embeddings_v3": {},
+    "modernbert": {"num_layers": 2, "attention_window": 2, "global_interval": 2},
 }
 TASKS: dict[str, dict[str, Any]] = {  # to the arguments of their models
     **{task: {} for task in REGISTRY},

@@ -67,8 +67,7 @@ def masked_language_model(
     encoder_config: EncoderConfig, config: PretrainingConfig, preprocessor: Any, dtype: Any
 ) -> MaskedLanguageModel:
     """Makes a masked language model."""
-    # If absolute positions are not added at the input, the head adds them.
-    enhanced = not encoder_config.position_input
+    enhanced = encoder_config.positions_in_head
     return start_model("masked_lm", encoder_config, config, preprocessor, dtype, enhanced=enhanced)
 
 
@@ -97,7 +96,7 @@ def replaced_token_model(
         dtype=dtype,
     )
     if source := config.model.init_checkpoint:
-        context = not encoder_config.position_input
+        context = encoder_config.positions_in_head
         detector = start_model(
             "replaced_token", encoder_config, config, preprocessor, dtype, context=context
         )

@@ -57,10 +57,9 @@ class ReplacedTokenModel(keras.Model):
         else:
             self.encoder = Encoder(config, dtype=dtype)
             maker = Encoder(generator, self.encoder.embeddings, name="generator", dtype=dtype)
-        # If absolute positions are not added at the input, the generator has DeBERTa's head.
-        self.generator = MaskedLanguageModel(maker, enhanced=not generator.position_input)
+        self.generator = MaskedLanguageModel(maker, enhanced=generator.positions_in_head)
         self.detector = ReplacedTokenDetector(
-            self.encoder, context=not config.position_input, preprocessor=preprocessor
+            self.encoder, context=config.positions_in_head, preprocessor=preprocessor
         )
         self.built = True
 

@@ -89,15 +89,22 @@ def training_flops(
 def encoder_flops(config: EncoderConfig, batch_size: int, length: int, layers: int = 0) -> int:
     """Returns the number of operations in an encoder's forward pass. 0 `layers` means all."""
     tokens, size, width = batch_size * length, config.hidden_size, config.embedding_size
-    layer = 2 * tokens * (4 * size**2 + 2 * size * config.intermediate_size)
-    layer += 4 * tokens * length * size  # queries by keys, probabilities by values
+    shared = (config.key_value_heads or config.num_heads) * config.head_size
+    feed_forward = (2 + config.gated) * size * config.intermediate_size
+    layer = 2 * tokens * (2 * size**2 + 2 * size * shared + feed_forward)
     for _ in config.position_terms if config.relative_positions else ():
         # A projection of 2T relative positions, and its product with queries or keys.
         layer += 2 * (2 * length) * size**2 + 2 * tokens * (2 * length) * size
     segments = config.num_segments if config.num_segments > 1 else 0
     factors = size * width if width != size else 0
     others = segments * width + factors + config.convolution_size * size**2
-    return (layers or config.num_layers) * layer + 2 * tokens * others
+    layers = layers or config.num_layers
+    # Queries by keys, and probabilities by values. A window's block sees three blocks.
+    seen = sum(
+        min(length, 3 * config.attention_window) if config.has_window(index) else length
+        for index in range(layers)
+    )
+    return layers * layer + 4 * tokens * seen * size + 2 * tokens * others
 
 
 def _masked_lm(
