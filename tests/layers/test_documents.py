@@ -21,6 +21,8 @@ KINDS = {
 
 def make_config(kind):
     values = {**SMALL, **KINDS[kind], **WITHOUT_DROPOUT, "num_layers": 2}
+    if values.get("attention_window"):
+        values |= {"attention_window": 3, "global_interval": 2}
     if values.get("relative_positions"):
         values |= {"relative_positions": 8, "position_buckets": 4}
     return kb.EncoderConfig(**values)
@@ -32,8 +34,8 @@ def models(request):
     config = make_config(request.param)
     encoder = kb.Encoder(config)
     models = (
-        kb.MaskedLanguageModel(encoder, enhanced=not config.position_input),
-        kb.ReplacedTokenDetector(encoder, context=not config.position_input),
+        kb.MaskedLanguageModel(encoder, enhanced=config.positions_in_head),
+        kb.ReplacedTokenDetector(encoder, context=config.positions_in_head),
     )
     rng = np.random.default_rng(0)
     for variable in {id(v): v for model in models for v in model.weights}.values():
