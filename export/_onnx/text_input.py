@@ -134,6 +134,8 @@ def _wordpiece(tokenizer: Any) -> list[onnx.NodeProto]:
 
 
 def _byte_pair(tokenizer: Any) -> list[onnx.NodeProto]:
+    if tokenizer.normalization:
+        raise InputError(_refusal("its tokenizer composes characters (NFC)"))
     if tokenizer.add_prefix_space:
         raise InputError(_refusal("its tokenizer puts a space before a text (add_prefix_space)"))
     ids = {token: index for index, token in enumerate(tokenizer.vocabulary.tokens)}

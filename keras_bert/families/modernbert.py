@@ -85,6 +85,13 @@ HUGGING_FACE_DEFAULTS = {
     "local_attention": 128,
 }
 
+HUGGING_FACE_SPECIAL_TOKENS = {  # fields of ids, and the roles of the tokens
+    "bos_token_id": "cls",
+    "cls_token_id": "cls",
+    "eos_token_id": "separator",
+    "sep_token_id": "separator",
+}
+
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns transformers' configuration, with the values that an `EncoderConfig` has.

@@ -179,7 +179,8 @@ def _check(
     for number, token in enumerate(tokens, start=first):
         if not isinstance(token, str) or _NO_TEXT.search(token):
             raise InputError(f"{source} has {token!r} at {item} {number}: expected text.")
-        if not token.strip(" \t\r\n"):  # not all white space: a real vocabulary has U+2028
+        # A line cannot be white space, but U+2028, which a real vocabulary has. Added tokens can.
+        if not token or (item == "line" and not token.strip(" \t\r\n")):
             raise InputError(f"{source} has an empty token at {item} {number}: remove it.")
         if token in seen:
             raise InputError(

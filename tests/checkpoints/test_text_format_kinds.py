@@ -63,3 +63,25 @@ def test_json_of_another_shape_is_damage(name, part, value, tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps({**tokenizer, part: value}))
     with pytest.raises(kb.InputError):
         read_text_format(tmp_path, 512)
+
+
+MODERNBERT = FIXTURES / "modernbert"
+
+
+def test_modernberts_tokenizer(tmp_path):
+    """Composed characters, added tokens for runs of spaces, and a generic class."""
+    reference = json.loads((MODERNBERT / "reference.json").read_text())
+    texts = reference["texts"]
+    read = read_text_format(MODERNBERT, 64)
+    write_text_format(read, tmp_path)
+    for preprocessor in (read, read_text_format(tmp_path, 64)):
+        assert ids_of(preprocessor, texts) == reference["ids"]
+        assert ids_of(preprocessor, (texts, [texts[0]] * len(texts))) == reference["pairs"]
+    ids, starts, ends = read.tokenizer.tokenize_with_offsets(texts, allow_special_tokens=True)
+    assert ids.to_list() == [row[1:-1] for row in reference["ids"]]
+    for text, *spans, expected in zip(
+        texts, starts.to_list(), ends.to_list(), reference["offsets"], strict=True
+    ):
+        found = [text[start:end] for start, end in zip(*spans, strict=True)]
+        # The reference does not trim spaces here, unlike with RoBERTa's tokenizer.
+        assert [x.strip() for x in found] == [text[s:e].strip() for s, e in expected[1:-1]]

@@ -274,14 +274,19 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     activations["tanh"] = "tanh"
     head, names = family.HUGGING_FACE_TASKS[task], family.HUGGING_FACE_CONFIG
-    padding = family.HUGGING_FACE_DEFAULTS.get("pad_token_id", 0)
+    padding, special = family.HUGGING_FACE_DEFAULTS.get("pad_token_id", 0), dict[str, int]()
     if model.preprocessor is not None:
-        padding = model.preprocessor.vocabulary.pad_id
+        vocabulary = model.preprocessor.vocabulary
+        padding, roles = vocabulary.pad_id, getattr(family, "HUGGING_FACE_SPECIAL_TOKENS", {})
+        special = {
+            name: vocabulary.id_of(vocabulary.special_tokens[role]) for name, role in roles.items()
+        }
     values: dict[str, Any] = {
         "architectures": [family.HUGGING_FACE_CLASS + head.ending],
         "model_type": config.family,
         "tie_word_embeddings": getattr(model, "tied", True),
         "pad_token_id": padding,
+        **special,
         **getattr(family, "HUGGING_FACE_FIXED", {}),
         **head.fixed,
     }

@@ -13,6 +13,7 @@ from keras_bert.checkpoints.text_format import byte_pair, sentencepiece, wordpie
 from keras_bert.checkpoints.text_format.files import (
     ADDED,
     EXTRA,
+    GENERIC,
     OPTIONS,
     SPECIAL_TOKEN_NAMES,
     SPECIAL_TOKENS,
@@ -104,6 +105,8 @@ def write_text_format(preprocessor: Preprocessor, directory: Path) -> None:
         "model_max_length": preprocessor.sequence_length,
         **special,
     }
+    if kind is wordpiece and preprocessor.separators_in_pair > 1:  # BERT's class takes one
+        options["tokenizer_class"] = GENERIC
     if tokenizer.mask_takes_space:
         options["mask_token"] = {"__type": "AddedToken", **special["mask_token"]}
     described = kind.describe(tokenizer)

@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding in Hugging Face's files: RoBERTa, DeBERTa."""
+"""Byte-level byte-pair encoding in Hugging Face's files: RoBERTa, DeBERTa, ModernBERT."""
 
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ def read(files: TextFiles) -> BytePair:
         Vocabulary(tokens, **special),
         merges,
         add_prefix_space=prefix,
+        normalization="nfc" if _normalizers(files) else "",
         mask_takes_space=files.mask_takes_space(special["mask"], default=True),
         added_tokens=files.added_tokens(ids, special.values()),
     )
@@ -54,13 +55,15 @@ def _check(files: TextFiles, splits: set[Any], byte_level: dict[str, Any]) -> No
     where, model = files.directory / TOKENIZER, files.part("model")
     if splits != {"ByteLevel"} or byte_level.get("use_regex") is False:
         raise OtherTokenizerError(f"{where} has the pre_tokenizer {sorted(map(str, splits))}")
-    if files.part("normalizer"):
-        raise OtherTokenizerError(
-            f"{where} has the normalizer {files.part('normalizer').get('type')!r}"
-        )
+    if _normalizers(files) not in ([], ["NFC"]):
+        raise OtherTokenizerError(f"{where} has the normalizer {_normalizers(files)}")
     other = [name for name in _UNSUPPORTED if model.get(name)]
     if other:
         raise OtherTokenizerError(f"{where} has {other[0]} {model[other[0]]!r}")
+
+
+def _normalizers(files: TextFiles) -> list[Any]:
+    return [step.get("type") for step in files.steps("normalizer")]
 
 
 def _model(files: TextFiles) -> tuple[dict[str, int], list[tuple[str, str]]]:
@@ -94,7 +97,7 @@ def describe(tokenizer: BytePair) -> dict[str, Any]:
     byte_level = {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space}
     byte_level |= {"trim_offsets": True, "use_regex": True}
     return {
-        "normalizer": None,
+        "normalizer": {"type": "NFC"} if tokenizer.normalization else None,
         "pre_tokenizer": byte_level,
         "decoder": byte_level,
         "model": {

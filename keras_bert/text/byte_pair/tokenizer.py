@@ -33,7 +33,12 @@ from keras_bert.errors import InputError
 from keras_bert.text.added_tokens import AddedToken, Pieces
 from keras_bert.text.byte_pair.splitting import cut_at_spaces, restore_spaces, split_words
 from keras_bert.text.character_map import write_character_map
-from keras_bert.text.characters import row_ids
+from keras_bert.text.characters import (
+    bytes_to_characters,
+    character_spans,
+    row_ids,
+    spans_through,
+)
 from keras_bert.text.files import read_lines
 from keras_bert.text.sentencepiece.model import SentencePieceModel, SentencePieceOperation
 from keras_bert.text.tokenizer import Tokenizer
@@ -74,11 +79,13 @@ class BytePair(Tokenizer):
             bytes.
         add_prefix_space: whether to put a space before a text that does not begin with one, so that
             its first word has the same tokens as inside a text.
+        normalization: "nfc" (composed characters, as in ModernBERT), or "" for none.
         mask_takes_space: as in `Tokenizer`.
         added_tokens: as in `Tokenizer`.
 
     Raises:
-        InputError: if a merge has or makes a token that is not in the vocabulary.
+        InputError: if the normalization is unknown, or a merge has or makes a token that is not in
+            the vocabulary.
 
     Example:
         >>> tokenizer = BytePair(vocabulary, [("h", "e"), ("l", "l"), ("Ġ", "he")])
@@ -98,12 +105,16 @@ class BytePair(Tokenizer):
         merges: Iterable[Sequence[str]] = (),
         *,
         add_prefix_space: bool = False,
+        normalization: str = "",
         mask_takes_space: bool = True,
         added_tokens: Sequence[AddedToken | Mapping[str, Any]] = (),
     ) -> None:
+        if normalization not in ("", "nfc"):
+            raise InputError(f"normalization is {normalization!r}, but must be 'nfc' or ''.")
         super().__init__(vocabulary, mask_takes_space=mask_takes_space, added_tokens=added_tokens)
         self.merges = tuple((first, second) for first, second in merges)
         self.add_prefix_space = add_prefix_space
+        self.normalization = normalization
         for first, second in self.merges:
             for token in (first, second, first + second):
                 if token not in vocabulary:
@@ -168,7 +179,25 @@ class BytePair(Tokenizer):
         starts = np.array([token.startswith(SPACE) for token in tokens])
         return ~starts & ~np.isin(tokens, list(special)) & starts.any()
 
+    def _normalize(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.Tensor, tuple[tf.RaggedTensor, tf.RaggedTensor] | None]:
+        """Normalizes as in `Tokenizer`; a composed character covers only its first character."""
+        if not self.normalization:
+            return texts, None
+        normalized, offsets = tf_text.normalize_utf8_with_offsets_map(texts, "NFC")
+        begins, _ = character_spans(normalized)
+        places = tf_text.find_source_offsets(offsets, begins.to_tensor())
+        places = tf.RaggedTensor.from_tensor(places, begins.row_lengths())
+        starts, _ = bytes_to_characters(texts, places, places)
+        # A token of spaces that is trimmed to nothing may stand after the last character.
+        after = tf.strings.length(texts, "UTF8_CHAR")[:, tf.newaxis]
+        starts, ends = (tf.concat([x, after], axis=1) for x in (starts, starts + 1))
+        return normalized, (starts, ends)
+
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        if self.normalization:
+            texts = tf_text.normalize_utf8(texts, "NFC")
         chunks = cut_at_spaces(self._with_prefix(texts))
         distinct, index = tf.unique(chunks.values, tf.int64)
         pieces, _ = self._pieces(restore_spaces(distinct))
@@ -176,6 +205,16 @@ class BytePair(Tokenizer):
         return chunks.with_values(tf.gather(ids, index)).merge_dims(1, 2)
 
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
+        normalized, spans = self._normalize(texts)
+        ids, starts, ends = self._with_offsets(normalized)
+        if spans is None:
+            return ids, starts, ends
+        empty = starts.values == ends.values  # a space that was trimmed
+        ids, starts, ends = spans_through(spans, ids, starts, ends)
+        return ids, starts, ends.with_values(tf.where(empty, starts.values, ends.values))
+
+    def _with_offsets(self, texts: tf.Tensor) -> Pieces:
+        """Returns the pieces of normalized texts."""
         prefixed = self._with_prefix(texts)
         chunks = cut_at_spaces(prefixed)
         distinct, index = tf.unique(chunks.values, tf.int64)
@@ -265,6 +304,7 @@ class BytePair(Tokenizer):
             "special_tokens": self.vocabulary.special_tokens,
             "merges": [" ".join(merge) for merge in self.merges],
             "add_prefix_space": self.add_prefix_space,
+            "normalization": self.normalization,
             "mask_takes_space": self.mask_takes_space,
             "added_tokens": self.added_tokens_config,
         }
