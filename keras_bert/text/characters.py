@@ -166,11 +166,9 @@ def spans_through(
     begin = tf.gather(tf.cast(first.row_starts(), tf.int32), row_ids(ids))
     places = tf.gather(first.values, begin + starts.values)
     last = tf.maximum(ends.values - 1, starts.values)
-    return (
-        ids,
-        starts.with_values(places),
-        ends.with_values(tf.maximum(tf.gather(after.values, begin + last), places)),
-    )
+    until = tf.maximum(tf.gather(after.values, begin + last), places)
+    until = tf.where(starts.values == ends.values, places, until)  # a space that was trimmed
+    return ids, starts.with_values(places), ends.with_values(until)
 
 
 def _characters_before(texts: tf.Tensor) -> tf.Tensor:

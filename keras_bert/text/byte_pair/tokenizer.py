@@ -206,12 +206,8 @@ class BytePair(Tokenizer):
 
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
         normalized, spans = self._normalize(texts)
-        ids, starts, ends = self._with_offsets(normalized)
-        if spans is None:
-            return ids, starts, ends
-        empty = starts.values == ends.values  # a space that was trimmed
-        ids, starts, ends = spans_through(spans, ids, starts, ends)
-        return ids, starts, ends.with_values(tf.where(empty, starts.values, ends.values))
+        pieces = self._with_offsets(normalized)
+        return pieces if spans is None else spans_through(spans, *pieces)
 
     def _with_offsets(self, texts: tf.Tensor) -> Pieces:
         """Returns the pieces of normalized texts."""
