@@ -73,10 +73,11 @@ def test_safetensors_have_the_same_names():
 
 
 def test_every_family_and_head_is_compared():
-    """All for which transformers had a TensorFlow class."""
+    """All for which transformers had a TensorFlow class, but MPNet's."""
     assert {
         family.HUGGING_FACE_CLASS + head.ending
-        for family in FAMILIES.values()
+        for name, family in FAMILIES.items()
+        if name not in ("mpnet", "nomic_bert", "gte", "jina_embeddings_v3", "modernbert")
         for head in family.HUGGING_FACE_TASKS.values()
     } - {
         json.loads((FIXTURES / folder / "config.json").read_text())["architectures"][0]
