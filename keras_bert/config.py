@@ -10,7 +10,6 @@ import keras
 from keras_bert.errors import InputError, closest
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
-NORMS = ("layer", "rms")
 
 _PRESETS: ChainMap[str, Mapping[str, Any]] = ChainMap()
 
@@ -73,15 +72,12 @@ class EncoderConfig:
         pre_norm: whether each block normalizes its input instead of the sum of input and output.
             Then a normalization follows the last layer.
         embedding_norm: whether the embedding is normalized.
-        norm: "layer" (layer normalization) or "rms" (RMS normalization: without mean and bias).
         norm_bias: whether layer normalizations add a bias.
         attention_bias: whether the projections of attention have a bias.
         intermediate_bias: whether the feed-forward block's first layers have a bias.
         output_bias: whether the feed-forward block's last layer has a bias.
         gated: whether the feed-forward block multiplies the activated layer by a second, linear
             layer (GEGLU and SwiGLU; Shazeer 2020, https://arxiv.org/abs/2002.05202).
-        key_value_heads: number of heads of keys and values, which divides `num_heads`: groups of
-            query heads share a head. 0 means `num_heads`.
         rotary_base: base of rotary positions; 0 means none.
         local_rotary_base: base in layers with a window; 0 means `rotary_base`.
         attention_window: largest distance that layers with a window attend to; 0 means no window.
@@ -134,13 +130,11 @@ class EncoderConfig:
     convolution_activation: str = "tanh"
     pre_norm: bool = False
     embedding_norm: bool = True
-    norm: str = "layer"
     norm_bias: bool = True
     attention_bias: bool = True
     intermediate_bias: bool = True
     output_bias: bool = True
     gated: bool = False
-    key_value_heads: int = 0
     rotary_base: float = 0.0
     local_rotary_base: float = 0.0
     attention_window: int = 0
@@ -179,9 +173,10 @@ class EncoderConfig:
         _check(self, "position_terms", holds, 'made of "c2p" and "p2c"')
         size = self.convolution_size
         _check(self, "convolution_size", size == 0 or size % 2 == 1, "an odd number, or 0")
-        for name in ("position_buckets", "bias_buckets"):
-            _check(self, name, getattr(self, name) % 2 == 0, "an even number")
-        _check(self, "norm", self.norm in NORMS, _or(NORMS))
+        _check(self, "position_buckets", self.position_buckets % 2 == 0, "an even number")
+        buckets = self.bias_buckets
+        holds = buckets == 0 or (buckets % 2 == 0 and 4 <= buckets <= 256)
+        _check(self, "bias_buckets", holds, "0 or an even number from 4 to 256")
         for name in ("rotary_base", "local_rotary_base"):
             _check(self, name, _is_number(getattr(self, name), 0, 1e12), "a number from 0")
         if self.hidden_size % self.num_heads:
@@ -194,18 +189,20 @@ class EncoderConfig:
                 f"num_layers {self.num_layers} cannot be divided among layer_groups "
                 f"{self.layer_groups}; choose a multiple of {self.layer_groups}."
             )
-        if self.num_heads % (self.key_value_heads or 1):
-            raise InputError(
-                f"num_heads {self.num_heads} cannot be divided among key_value_heads "
-                f"{self.key_value_heads}; choose a divisor of {self.num_heads}."
-            )
         if self.rotary_base and (self.relative_positions or self.head_size % 2):
             raise InputError(
                 "rotary_base needs heads of even width and no relative_positions; the width is "
                 f"{self.head_size}, and relative_positions is {self.relative_positions}."
             )
-        if self.attention_window and not self.rotary_base:
-            raise InputError("attention_window needs rotary positions; set rotary_base.")
+        if (self.attention_window or self.local_rotary_base) and not self.rotary_base:
+            raise InputError("Layers with a window need rotary positions; set rotary_base.")
+        if self.attention_window and (self.global_interval == 1 or self.bias_buckets):
+            raise InputError(
+                "attention_window needs a global_interval of 2 or more, and no bias_buckets; they "
+                f"are {self.global_interval} and {self.bias_buckets}."
+            )
+        if self.prediction_head and not self.classifier_activation:
+            raise InputError("prediction_head needs a classifier_activation, such as 'gelu'.")
         if self.pre_norm and (self.layer_groups or self.relative_positions):
             raise InputError("pre_norm cannot be combined with layer_groups or relative_positions.")
         if self.layers_per_group > 1 and not self.layer_groups:
@@ -314,7 +311,6 @@ _FROM_ZERO = (
     "relative_positions",
     "position_buckets",
     "convolution_size",
-    "key_value_heads",
     "attention_window",
     "bias_buckets",
 )

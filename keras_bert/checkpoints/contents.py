@@ -185,7 +185,13 @@ def stored_task(table: Iterable[Link], names: Container[str], ambiguous: str = "
         names: names of the tensors.
         ambiguous: task to return if several tasks have this head.
     """
-    heads = {link.ours.partition("/")[0] for link in table if link.theirs in names} - {"encoder"}
+    parts: dict[str, set[str]] = {}
+    for link in table:
+        if link.theirs in names:
+            parts.setdefault(link.ours.partition("/")[0], set()).add(link.theirs)
+    # A head whose tensors all belong to a larger head is a part of that head.
+    heads = {name for name, own in parts.items() if not any(own < more for more in parts.values())}
+    heads.discard("encoder")
     if "replaced_token" in heads:  # a masked LM head beside it belongs to the generator
         heads.discard("masked_lm")
     tasks = [name for name, task in TASKS.items() if heads and set(task.heads) == heads]
@@ -277,7 +283,8 @@ def check_expressible(
                     f"the library supports only {' or '.join(map(repr, values))}."
                 )
     for name in ("num_segments", "position_offset"):
-        if name in fields and not getattr(config, name) and family.TRAITS.get(name, 1):
+        needed = family.TRAITS.get(name, 1) and name not in getattr(family, "OPTIONAL", ())
+        if name in fields and not getattr(config, name) and needed:
             raise InputError(f"{library} cannot express an encoder whose {name} is 0.")
 
 

@@ -185,8 +185,8 @@ def read_model(
             source is used.
         source: the tensors. A warning lists unused tensors.
         another_task: whether the source was saved for another task. Then a classification head is
-            not read. Missing weights of heads and pooler are initialized at random, and a warning
-            lists them.
+            not read, but for the part that it shares with a masked language model's head. Missing
+            weights of heads and pooler are initialized at random, and a warning lists them.
         chosen: whether the caller named the task. Then unused heads are logged at the level INFO.
 
     Raises:
@@ -205,8 +205,12 @@ def read_model(
                 f"{source.where(link.theirs)} holds the tensor {link.theirs!r}, but an encoder "
                 "with the configuration beside it has no such weight."
             )
+    of_masked_lm = {link.theirs for link in table if link.ours.startswith("masked_lm/")}
+    if "masked_lm/bias" not in stored:
+        of_masked_lm.clear()
     for name, variable in variables.items():
-        fresh = another_task and name.startswith("classifier/")
+        fresh = another_task and name.startswith(("classifier/", "span/"))
+        fresh = fresh and (name not in stored or stored[name].theirs not in of_masked_lm)
         if name in stored and not fresh:
             set_weight(variable, _checked(stored[name], variable, source, model))
             unused.discard(stored[name].theirs)

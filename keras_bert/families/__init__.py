@@ -49,17 +49,23 @@ def in_layers(place: str, *parts: Row) -> tuple[Row, ...]:
     )
 
 
-def rotary_base(rope: Mapping[str, Any] | None, default: float) -> float:
-    """Returns the base of transformers' `rope_parameters`.
+def rotary_base(values: Mapping[str, Any], default: float, kind: str = "") -> float:
+    """Returns the base of rotary positions in transformers' configuration.
+
+    Args:
+        values: the configuration. `rope_scaling`, the older name, replaces `rope_parameters`.
+        default: base to return if the configuration has none.
+        kind: kind of layer, if each kind has its own parameters.
 
     Raises:
         ValueError: if the positions are scaled, which an `EncoderConfig` cannot express.
     """
-    rope = rope or {}
-    kind = rope.get("rope_type", "default")
-    if kind != "default":
-        raise ValueError(f"rope_type {kind!r} is not supported, only 'default' is")
-    return float(rope.get("rope_theta") or default)
+    rope = values.get("rope_scaling") or values.get("rope_parameters") or {}
+    rope = (rope.get(kind) or {}) if kind and "rope_scaling" not in values else rope
+    name = rope.get("rope_type", rope.get("type", "default"))
+    if name != "default":
+        raise ValueError(f"rope_type {name!r} is not supported, only 'default' is")
+    return float(rope.get("rope_theta") or values.get("rope_theta") or default)
 
 
 class HeadSpec(NamedTuple):

@@ -3,6 +3,7 @@
 BERT with rotary positions and gated feed-forward blocks (GEGLU).
 """
 
+import functools
 from typing import Any
 
 from keras_bert.families import HeadSpec, bert, in_layers, jina_embeddings_v3, nomic_bert, roberta
@@ -31,6 +32,8 @@ PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking_rate": 0.3}  # sectio
 
 FINE_TUNING_RATES = bert.FINE_TUNING_RATES
 
+OPTIONAL = ("num_segments",)  # fields that may be 0 in transformers, too
+
 HUGGING_FACE_CLASS = "Gte"
 HUGGING_FACE_PREFIX = "gte."
 HUGGING_FACE_OTHER_PREFIX = "new."  # in the authors' files
@@ -40,10 +43,11 @@ HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
     "max_position_embeddings": 8192,
     "type_vocab_size": 1,
     "pad_token_id": 1,
-    "rope_parameters": {"rope_theta": TRAITS["rotary_base"]},
 }
 
-from_hugging_face = jina_embeddings_v3.from_hugging_face
+from_hugging_face = functools.partial(
+    jina_embeddings_v3.from_hugging_face, base=TRAITS["rotary_base"]
+)
 to_hugging_face = jina_embeddings_v3.to_hugging_face
 
 HUGGING_FACE = (

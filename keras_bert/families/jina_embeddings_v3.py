@@ -45,14 +45,19 @@ HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
 }
 
 
-def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
+def from_hugging_face(
+    values: Mapping[str, Any], base: float = TRAITS["rotary_base"]
+) -> dict[str, Any]:
     """Returns transformers' configuration, with the values that an `EncoderConfig` has.
+
+    Args:
+        values: the configuration.
+        base: the family's base of rotary positions.
 
     Raises:
         ValueError: if an `EncoderConfig` cannot express the configuration.
     """
-    base = rotary_base(values.get("rope_parameters"), TRAITS["rotary_base"])
-    return {**values, "rope_parameters": base}
+    return {**values, "rope_parameters": rotary_base(values, base)}
 
 
 def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """ModernBERT (Warner et al. 2024, https://arxiv.org/abs/2412.13663).
 
 Normalization before each block, rotary positions, gated feed-forward blocks (GEGLU), no biases. Two
-of three layers attend to near tokens only. The sizes are in the paper's table 4.
+of three layers attend to near tokens only. The sizes are in the paper's table 4. Dropout, which the
+published models do not have, is after each block; in transformers it is inside the feed-forward
+block.
 """
 
 from collections.abc import Mapping
@@ -102,11 +104,11 @@ def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: if an `EncoderConfig` cannot express the configuration.
     """
-    bases, rope = {}, values.get("rope_parameters") or {}
+    bases = {}
     for kind, earlier in (("full", "global"), ("sliding", "local")):
         name = f"{kind}_attention"
         default = values.get(f"{earlier}_rope_theta") or _BASES[name]
-        bases[name] = rotary_base(rope.get(name), default)
+        bases[name] = rotary_base(values, default, name)
     interval, types = values["global_attn_every_n_layers"], values.get("layer_types")
     if types is not None:
         interval = next((n for n in range(1, len(types) + 1) if _kinds(len(types), n) == types), 0)

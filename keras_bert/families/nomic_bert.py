@@ -3,6 +3,7 @@
 BERT with rotary positions, gated feed-forward blocks (SwiGLU) and no biases in the layers.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.families import HeadSpec, bert, in_layers, jina_embeddings_v3
@@ -41,10 +42,27 @@ HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
     "vocab_size": 30528,
     "hidden_act": "silu",
     "max_position_embeddings": 2048,
-    "rope_parameters": {"rope_theta": TRAITS["rotary_base"]},
 }
 
-from_hugging_face = jina_embeddings_v3.from_hugging_face
+# Names in the authors' own files.
+HUGGING_FACE_SECOND_NAMES = {
+    "n_embd": "hidden_size",
+    "n_layer": "num_hidden_layers",
+    "n_head": "num_attention_heads",
+    "n_inner": "intermediate_size",
+    "layer_norm_epsilon": "layer_norm_eps",
+}
+
+
+def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts transformers' configuration like `jina_embeddings_v3.from_hugging_face`."""
+    for name, value in (("prenorm", False), ("rotary_emb_fraction", 1.0)):
+        if values.get(name, value) != value:
+            raise ValueError(f"{name} {values[name]!r} is not supported, only {value!r} is")
+    base = values.get("rotary_emb_base") or TRAITS["rotary_base"]
+    return jina_embeddings_v3.from_hugging_face(values, base)
+
+
 to_hugging_face = jina_embeddings_v3.to_hugging_face
 
 HUGGING_FACE = (

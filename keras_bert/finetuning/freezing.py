@@ -48,7 +48,8 @@ def frozen(model: Any, layers: int) -> Iterator[None]:
             f"frozen_layers is {layers}, but the encoder has {len(encoder.encoder_layers)} layers "
             "with weights of their own; freeze fewer."
         )
-    below = (encoder.embeddings, encoder.projection, encoder.relative_positions)
+    positions = (encoder.relative_positions, encoder.distance_bias)
+    below = (encoder.embeddings, encoder.projection, *positions)
     parts = [] if layers == 0 else [*below, *encoder.encoder_layers[: max(layers, 0)]]
     if getattr(model, "pooling", None) != "pooled":
         parts.append(encoder.pooler)

@@ -26,8 +26,8 @@ def learning_rate_multipliers(
 ) -> dict[str, float]:
     """Returns the multiplier of each weight's learning rate: `layer_decay ** layers above it`.
 
-    The multiplier is 1 for the head and the pooler, `layer_decay` for the highest layer of the
-    encoder, and smallest for the embeddings (Howard and Ruder 2018,
+    The multiplier is 1 for what is above all layers, such as the head, `layer_decay` for the
+    highest layer of the encoder, and smallest for the embeddings (Howard and Ruder 2018,
     https://arxiv.org/abs/1801.06146, section 3.2). The transitions of a CRF have the multiplier
     `crf_rate`, because they start at 0 and need a higher rate.
 
@@ -36,8 +36,9 @@ def learning_rate_multipliers(
     """
     encoder, layers = model.encoder, model.encoder.encoder_layers
     above = {variable.path: 0 for variable in model.variables}
-    pooler = encoder.pooler.variables if encoder.pooler is not None else []
-    parts = [(encoder.variables, len(layers) + 1), (pooler, 0)]
+    parts = [(encoder.variables, len(layers) + 1)]
+    last = [part for part in (encoder.pooler, encoder.final_norm) if part is not None]
+    parts += [(part.variables, 0) for part in last]
     parts += [(layer.variables, len(layers) - index) for index, layer in enumerate(layers)]
     for variables, number in parts:
         above.update((variable.path, number) for variable in variables)

@@ -22,7 +22,8 @@ class SelfAttention(ConfiguredLayer):
 
     Args:
         config: the encoder's configuration.
-        window: largest distance to attend to; 0 means all tokens.
+        window: largest distance to attend to; 0 means all tokens. (Not to be confused with the
+            windows of long texts in `windows.py`.)
     """
 
     num_terms = 1  # summands of a logit, which is divided by √(d · num_terms)
@@ -34,14 +35,12 @@ class SelfAttention(ConfiguredLayer):
 
     def build(self, input_shape: Any = None) -> None:
         """Makes the four projections; the shape of the input does not matter."""
-        config, size = self.config, self.config.hidden_size
-        bias = config.attention_bias
-        shared = (config.key_value_heads or config.num_heads) * config.head_size
+        size, bias = self.config.hidden_size, self.config.attention_bias
         self.query = self.dense(size, size, "query", use_bias=bias)
-        self.key = self.dense(size, shared, "key", use_bias=bias and config.key_bias)
-        self.value = self.dense(size, shared, "value", use_bias=bias)
+        self.key = self.dense(size, size, "key", use_bias=bias and self.config.key_bias)
+        self.value = self.dense(size, size, "value", use_bias=bias)
         self.output_projection = self.dense(size, size, "output", use_bias=bias)
-        self.dropout_layer = self.dropout(config.attention_dropout, "dropout")
+        self.dropout_layer = self.dropout(self.config.attention_dropout, "dropout")
 
     def call(
         self,
@@ -72,15 +71,16 @@ class SelfAttention(ConfiguredLayer):
         """
         rotary, in_blocks = self.config.rotary_base > 0, self.window > 0 and not need_probabilities
         length = ops.shape(positions[0])[1] if rotary else ops.shape(bias)[3]
-        batch = -1 if in_blocks else ops.shape(bias)[0]
+        batch = -1 if in_blocks else ops.shape(bias)[0]  # the first axis of blocks is not B
         query = project(self.query, x if queries is None else queries, training)
         key, value = project(self.key, x, training), project(self.value, x, training)
-        query, key, value = (self._in_heads(y, batch, length) for y in (query, key, value))
+        heads = (batch, length, self.config.num_heads, self.config.head_size)
+        query, key, value = (ops.reshape(y, heads) for y in (query, key, value))
         if rotary:
             query, key = rotated(query, positions), rotated(key, positions)
-        dropped = training and self.config.attention_dropout > 0
-        plain = (rotary or positions is None) and not in_blocks
-        if plain and not (need_probabilities or dropped) and has_flash_attention():
+        has_dropout = training and self.config.attention_dropout > 0
+        as_one_kernel = not (self.config.relative_positions or in_blocks or need_probabilities)
+        if as_one_kernel and not has_dropout and has_flash_attention():
             shape = (batch, ops.shape(bias)[1], length, length)
             bias = ops.broadcast_to(bias, shape)  # the kernel needs this shape
             context = ops.dot_product_attention(query, key, value, bias=bias, scale=self.scale)
@@ -99,13 +99,6 @@ class SelfAttention(ConfiguredLayer):
             context = sliding_window.joined(context, length)
         context = ops.reshape(context, ops.shape(x))
         return project(self.output_projection, context, training), probabilities
-
-    def _in_heads(self, x: Any, batch: Any, length: Any) -> Any:
-        """Reshapes `[B * T, ...]` to `[B, T, N, D]`; heads of keys and values are repeated."""
-        size, number = self.config.head_size, self.config.num_heads
-        shared = x.shape[-1] // size
-        x = ops.reshape(x, (batch, length, shared, size))
-        return x if shared == number else ops.repeat(x, number // shared, axis=2)
 
     @property
     def scale(self) -> float:

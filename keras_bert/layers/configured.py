@@ -189,14 +189,14 @@ class Configured(RematerializedByEncoder):
         layer: Any = self
         return layer.add_weight((rows, columns), initializer=self.initializer(), name=name)
 
-    def layer_norm(self, size: int, name: str) -> Any:
-        """Makes the configured normalization of vectors `[..., size]`."""
-        options: dict[str, Any] = {"epsilon": self.config.layer_norm_epsilon, "name": name}
-        if self.config.norm == "rms":
-            layer = self.keras_layer(keras.layers.RMSNormalization, **options)
-        else:
-            options["center"] = self.config.norm_bias
-            layer = self.keras_layer(keras.layers.LayerNormalization, **options)
+    def layer_norm(self, size: int, name: str) -> keras.layers.LayerNormalization:
+        """Makes a layer normalization of vectors `[..., size]` as the configuration says."""
+        layer = self.keras_layer(
+            keras.layers.LayerNormalization,
+            epsilon=self.config.layer_norm_epsilon,
+            center=self.config.norm_bias,
+            name=name,
+        )
         layer.build((None, None, size))
         return layer
 

@@ -37,6 +37,8 @@ from keras_bert.layers.rematerialization import in_scope, rematerialized
 class EmbeddingSum(ConfiguredLayer):
     """LayerNorm(token + segment + learned position), then dropout (BERT, section 3).
 
+    Positions, segments and the normalization are there if the configuration says so.
+
     If a masked language model is tied, `token_embedding` `[V, E]` is also its output matrix.
     """
 
@@ -377,7 +379,8 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
                 `token_ids`: required.
                 `segment_ids`: zeros by default.
                 `padding_mask`: 1 at tokens, 0 at padding; ones by default.
-                `position_ids`: indices of rows in the position table; consecutive by default.
+                `position_ids`: indices of rows in the position table, or the positions of rotary
+                angles; consecutive by default.
                 `document_ids`: for rows that hold several documents, each token's document, counted
                 from 1 in each row, and 0 at padding. Documents do not attend to each other, and
                 the positions of each document start at the first position.
@@ -397,10 +400,11 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
             documents, it is the output of the first document.
             `decoded_output`: `[B, T, H]`, if `decoder_positions` are given.
             `hidden_states`: list of the embedding and each layer's output `[B, T, H]`, on request.
+            The last one is the `sequence_output`.
             `attentions`: list of each layer's attention probabilities `[B, N, T, T]`, on request.
 
         Raises:
-            InputError: if `token_ids` are missing, or T is larger than the number of positions.
+            InputError: if `token_ids` are missing, or T is larger than the position table.
         """
         if "token_ids" not in inputs:
             raise InputError(f"The inputs hold {sorted(inputs)}, but need 'token_ids' [B, T].")
@@ -427,10 +431,10 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
         batch, length, hidden_size = ops.shape(x)
         matrix = (batch * length, hidden_size)  # layers take a matrix
         contexts = {
-            near: self._context(
-                near, token_ids, padding_mask, documents, position_ids, return_attentions
+            windowed: self._context(
+                windowed, token_ids, padding_mask, documents, position_ids, return_attentions
             )
-            for near in {self.config.has_window(index) for index in self.config.layer_order}
+            for windowed in {self.config.has_window(index) for index in self.config.layer_order}
         }
         hidden_states, attentions = [x], list[Any]()
         for index in self.config.layer_order:
@@ -474,7 +478,7 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
 
     def _context(
         self,
-        near: bool,
+        windowed: bool,
         token_ids: Any,
         padding_mask: Any,
         documents: Any,
@@ -484,7 +488,7 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
         """Returns `bias` and `positions` of `SelfAttention.call`.
 
         Args:
-            near: whether they are for layers with a window.
+            windowed: whether they are for the layers with a window.
             token_ids: `[B, T]`.
             padding_mask: `[B, T]`.
             documents: `[B, T]`, or None.
@@ -494,18 +498,19 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
         config, positions = self.config, None
         order = ops.expand_dims(ops.arange(ops.shape(token_ids)[1]), 0)
         if config.rotary_base:
-            base = (near and config.local_rotary_base) or config.rotary_base
-            rotated = order if position_ids is None else position_ids
-            positions = rotation(rotated, config.head_size, base)
+            base = (windowed and config.local_rotary_base) or config.rotary_base
+            places = order if position_ids is None else position_ids
+            positions = rotation(places, config.head_size, base)
         elif self.relative_positions is not None:
             positions = self.relative_positions(token_ids)
-        if near and not need_probabilities:
-            seen = sliding_window.near_in_blocks(padding_mask, documents, config.attention_window)
+        if windowed and not need_probabilities:
+            seen = sliding_window.seen_in_blocks(padding_mask, documents, config.attention_window)
         else:
             seen = padding_mask if documents is None else same_document(documents)
-        if near and need_probabilities:
-            seen = ops.expand_dims(seen, 1) if documents is None else seen
-            seen = ops.logical_and(seen, sliding_window.near(order[0], config.attention_window))
+            if windowed:
+                seen = ops.expand_dims(seen, 1) if seen.ndim == 2 else seen
+                near = sliding_window.near(order[0], config.attention_window)
+                seen = ops.logical_and(seen, near)
         hidden = (1.0 - ops.cast(seen, "float32")) * config.mask_value
         bias = ops.expand_dims(hidden, (1, 2) if seen.ndim == 2 else 1)
         if self.distance_bias is not None:

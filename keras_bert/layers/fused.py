@@ -61,25 +61,24 @@ def add_and_normalize(
     x: Any,
     update: Any,
     dropout: keras.layers.Dropout,
-    norm: keras.layers.Layer,
+    norm: keras.layers.LayerNormalization,
     training: bool | None,
 ) -> Any:
-    """Returns norm(x + dropout(update)).
+    """Returns LayerNorm(x + dropout(update)).
 
     Args:
         x: `[M, H]`.
         update: `[M, H]`.
         dropout: the dropout layer.
-        norm: the normalization.
+        norm: the layer normalization.
         training: whether dropout is active, and there will be a gradient.
 
     Returns:
         `[M, H]`.
     """
-    plain = type(norm) is keras.layers.LayerNormalization and norm.center
-    if not (plain and _applies(training, x, dropout, norm)):
+    if not (norm.center and _applies(training, x, dropout, norm)):
         update = dropout(update, training=training)
-        return _fusible(x, update, norm) if plain and _is_fusible.get() else norm(x + update)
+        return _fusible(x, update, norm) if norm.center and _is_fusible.get() else norm(x + update)
     mask, keep_rate = _draw(dropout, x)
 
     def differentiable(x: Any, update: Any, gamma: Any, beta: Any) -> tuple[Any, Callable]:
@@ -103,8 +102,8 @@ def softmax_and_dropout(
     """Returns dropout(softmax(logits + bias)) and softmax(logits + bias).
 
     Args:
-        logits: `[B, N, T, T]`.
-        bias: `[B, 1, 1, T]` or `[B, 1, T, T]`.
+        logits: `[B, N, T, T]`, or `[B * K, N, W, 3W]` for blocks of a window.
+        bias: an array that NumPy would broadcast to the logits' shape.
         dropout: the dropout layer.
         need_probabilities: whether the second result is needed; otherwise it is None.
         training: whether dropout is active, and there will be a gradient.

@@ -10,7 +10,7 @@ from keras_bert.errors import InputError, closest
 from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, ConfiguredLayer
 from keras_bert.layers.documents import first_of_document
 
-POOLINGS = ("pooled", "first", "mean", "attention")
+POOLINGS = ("pooled", "first", "last", "mean", "weighted", "max", "attention")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -19,9 +19,10 @@ class TextPooling(ConfiguredLayer):
 
     Args:
         config: the encoder's configuration.
-        mode: "pooled" (the encoder's pooler), "first" (the first token), "mean" (mean of all
-            tokens without padding) or "attention" (mean weighted by softmax(w·h), with a learned
-            vector w; Yang et al. 2016, https://aclanthology.org/N16-1174).
+        mode: "pooled" (the encoder's pooler), "first" or "last" (that token), "mean" (mean of all
+            tokens without padding), "weighted" (mean weighted by the position, from 1), "max"
+            (largest value of each entry) or "attention" (mean weighted by softmax(w·h), with a
+            learned vector w; Yang et al. 2016, https://aclanthology.org/N16-1174).
 
     Raises:
         InputError: if the mode is unknown, or if it is "pooled" and the encoder has no pooler.
@@ -58,11 +59,19 @@ class TextPooling(ConfiguredLayer):
         if self.mode == "first":
             return x[:, 0]
         mask = ops.cast(ops.expand_dims(padding_mask, -1), "float32")  # [B, T, 1]
-        if self.mode == "mean":
-            weights = mask / ops.maximum(ops.sum(mask, axis=1, keepdims=True), 1.0)
-        else:
+        if self.mode == "max":
+            return ops.max(
+                ops.where(mask > 0, x, ops.cast(self.config.mask_value, x.dtype)), axis=1
+            )
+        if self.mode == "attention":
             scores = ops.cast(self.score(x), "float32") + (1.0 - mask) * self.config.mask_value
             weights = ops.softmax(scores, axis=1)
+        else:
+            if self.mode != "mean":
+                mask = mask * ops.cast(ops.arange(1, ops.shape(x)[1] + 1), "float32")[:, None]
+            if self.mode == "last":
+                mask = ops.cast(ops.equal(mask, ops.max(mask, axis=1, keepdims=True)), "float32")
+            weights = mask / ops.maximum(ops.sum(mask, axis=1, keepdims=True), 1.0)
         return ops.sum(x * ops.cast(weights, x.dtype), axis=1)
 
 

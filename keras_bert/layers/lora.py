@@ -59,7 +59,7 @@ class LowRankAdaptation:
             rank: number of columns of A and rows of B.
             targets: dense layers of the encoder that get adapters, by the ends of their paths:
                 "query", "key", "value", "output" (of attention and of the feed-forward block),
-                "attention/output", "intermediate", "layer_0/attention/query" and so on.
+                "attention/output", "intermediate", "gate", "layer_0/attention/query" and so on.
             lora_alpha: factor of the product: the kernel is W + lora_alpha / rank · A B. By
                 default, it is the rank.
             seed: seed of the adapters' random values. By default, it is drawn from Keras' global

@@ -18,7 +18,7 @@ def rotation(positions: Any, head_size: int, base: float) -> tuple[Any, Any]:
     Args:
         positions: `[B, T]` or `[1, T]` int32, from 0.
         head_size: width D of a head, an even number.
-        base: the slowest angle is about the position divided by this number.
+        base: θ; the angle of the pair i is the position times θ^(-2i / D).
 
     Returns:
         Cosine and sine, each `[B, T, 1, D / 2]` or `[1, T, 1, D / 2]` float32.
@@ -29,9 +29,10 @@ def rotation(positions: Any, head_size: int, base: float) -> tuple[Any, Any]:
 
 
 def rotated(x: Any, angles: tuple[Any, Any]) -> Any:
-    """Rotates each pair of entries d and d + D/2 of heads `[B, T, N, D]`, in float32."""
-    cosine, sine = (ops.cast(angle, "float32") for angle in angles)
-    first, second = ops.split(ops.cast(x, "float32"), 2, axis=-1)
+    """Rotates each pair of entries d and d + D/2 of heads `[B, T, N, D]`, in float32 at least."""
+    precise = "float64" if x.dtype == "float64" else "float32"
+    cosine, sine = (ops.cast(angle, precise) for angle in angles)
+    first, second = ops.split(ops.cast(x, precise), 2, axis=-1)
     parts = [first * cosine - second * sine, second * cosine + first * sine]
     return ops.cast(ops.concatenate(parts, axis=-1), x.dtype)
 

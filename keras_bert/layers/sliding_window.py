@@ -36,7 +36,7 @@ def joined(x: Any, length: Any) -> Any:
     return ops.reshape(x, (-1, count * size, *rest))[:, :length]
 
 
-def near_in_blocks(mask: Any, documents: Any, size: int) -> Any:
+def seen_in_blocks(mask: Any, documents: Any, size: int) -> Any:
     """Returns which tokens of its neighborhood each token attends to, bool `[B * K, W, 3W]`.
 
     Args:
@@ -46,7 +46,7 @@ def near_in_blocks(mask: Any, documents: Any, size: int) -> Any:
     """
     query, key = np.arange(size)[:, np.newaxis], np.arange(3 * size) - size
     near = np.abs(query - key) <= size
-    ids = mask if documents is None else documents
+    ids = ops.cast(mask if documents is None else documents, "int32")
     keys = ops.expand_dims(neighborhoods(ids, size), 1)
     if documents is None:
         return ops.logical_and(keys > 0, near)

@@ -45,6 +45,9 @@ class TextEmbedder(TextTask):
             "softmax" learns from pairs with a label; see `PairLabelLoss`. A linear layer on
             [u, v, |u - v|], made from a pair's vectors u and v, predicts the label.
         labels: names of the pairs' labels, by id; only for "softmax".
+        prompts: texts to put before each text, by name: `encode_query` uses "query", and
+            `encode_document` "document", "passage" or "corpus", whichever is there.
+        default_prompt: name of the prompt that `encode` uses; None means no prompt.
         score_range: lowest and highest possible similarity score; only for "cosine". Fine-tuning
             scales scores linearly: the lowest becomes a cosine of 0, the highest a cosine of 1.
         **kwargs: `windows` and `max_windows`, for long texts, see `TextTask`; `preprocessor`,
@@ -68,6 +71,8 @@ class TextEmbedder(TextTask):
         normalize: bool = True,
         objective: str = "contrastive",
         labels: Sequence[str] | None = None,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt: str | None = None,
         score_range: Sequence[float] = (0.0, 1.0),
         **kwargs: Any,
     ):
@@ -85,6 +90,9 @@ class TextEmbedder(TextTask):
         low, high = score_range
         if not low < high:
             raise InputError(f"score_range is {score_range!r}, but must be (low, high).")
+        self.prompts = dict(prompts or {})
+        self.default_prompt = default_prompt
+        self._prompt(default_prompt)
         self.pooling = pooling
         self.normalize = normalize
         self.objective = objective
@@ -106,6 +114,8 @@ class TextEmbedder(TextTask):
             "normalize": self.normalize,
             "objective": self.objective,
             "labels": list(self.labels) or None,
+            "prompts": self.prompts,
+            "default_prompt": self.default_prompt,
             "score_range": list(self.score_range),
             "windows": self.windows,
             "max_windows": self.max_windows,
@@ -161,22 +171,63 @@ class TextEmbedder(TextTask):
         """Returns the label logits `[B, L]` float32 of pairs of vectors `[B, 2, H]`."""
         return self.pair_classifier(pair_features(vectors))
 
-    def encode(self, texts: Any, batch_size: int = 32) -> np.ndarray:
+    def encode(
+        self,
+        texts: Any,
+        batch_size: int = 32,
+        *,
+        prompt: str | None = None,
+        dimensions: int | None = None,
+    ) -> np.ndarray:
         """Returns the float32 vectors `[N, H]` of N texts. Texts of similar length share a batch.
 
         Args:
             texts: a list of N strings. A text of more than `text_length` tokens is cut, and a
                 warning says how many texts are.
             batch_size: texts per step or, with `windows`, windows per step.
+            prompt: name of one of `prompts`; None means `default_prompt`.
+            dimensions: number of entries to keep, the first ones, for models whose training
+                allows it (Kusupati et al. 2022, https://arxiv.org/abs/2205.13147). If the model
+                normalizes, the shorter vectors have length 1.
 
         Raises:
-            InputError: if the model has no preprocessor.
+            InputError: if the model has no preprocessor or no such prompt, or `dimensions` is not
+                from 1 to H.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)  # a tuple is not a pair here
+        before, size = self._prompt(prompt or self.default_prompt), self.config.hidden_size
+        if dimensions is not None and not 1 <= dimensions <= size:
+            raise InputError(f"dimensions is {dimensions}, but must be from 1 to {size}.")
+        if before:
+            texts = [before + text for text in texts]
         rows = self.rows(texts)
         self.warn_of_cut_texts(rows)
         vectors = self.predict_rows(rows, batch_size)
-        return np.reshape(vectors, (-1, self.config.hidden_size)).astype("float32")
+        vectors = np.reshape(vectors, (-1, size)).astype("float32")[:, :dimensions]
+        if dimensions is not None and self.normalize:
+            vectors = ops.convert_to_numpy(unit_length(vectors))
+        return vectors
+
+    def encode_query(self, texts: Any, batch_size: int = 32, **options: Any) -> np.ndarray:
+        """Returns vectors of questions as `encode`, with the prompt "query" if there is one."""
+        return self._encode_with(("query",), texts, batch_size, options)
+
+    def encode_document(self, texts: Any, batch_size: int = 32, **options: Any) -> np.ndarray:
+        """Returns vectors of texts to find as `encode`, with their prompt if there is one."""
+        return self._encode_with(("document", "passage", "corpus"), texts, batch_size, options)
+
+    def _encode_with(
+        self, names: tuple[str, ...], texts: Any, batch_size: int, options: dict[str, Any]
+    ) -> np.ndarray:
+        prompt = next((name for name in names if name in self.prompts), None)
+        return self.encode(texts, batch_size, **{"prompt": prompt} | options)
+
+    def _prompt(self, name: str | None) -> str:
+        if name is not None and name not in self.prompts:
+            raise InputError(
+                f"There is no prompt {name!r}; the prompts are {', '.join(self.prompts) or 'none'}."
+            )
+        return "" if name is None else self.prompts[name]
 
     def predict_text(self, texts: Any, batch_size: int = 32) -> list[dict[str, Any]]:
         """Returns the vectors of texts, or the cosines of pairs of texts.

@@ -58,10 +58,10 @@ class MaskedLanguageModel(Task):
         **kwargs: Any,
     ):
         super().__init__(encoder, **kwargs)
-        if enhanced and self.config.position_input:
+        if enhanced and not self.config.positions_in_head:
             raise InputError(
-                "An enhanced mask decoder is for encoders whose input has no absolute positions; "
-                "set position_input to false."
+                "An enhanced mask decoder is for encoders without absolute or rotary positions; "
+                "set position_input to false and rotary_base to 0."
             )
         self.tied = tied
         self.enhanced = enhanced

@@ -16,7 +16,14 @@ from tests.layers.test_encoder import padded_batch, random_encoder
 
 REFERENCE = FIXTURES.parent / "real_weights" / "reference.safetensors"
 OUTSIDE = '[{{"path": "", "type": "Transformer"}}, {{"path": "{}", "type": "Pooling"}}]'
-MODES = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "lasttoken")
+POOLINGS = [
+    ("cls_token", "first"),
+    ("mean_tokens", "mean"),
+    ("max_tokens", "max"),
+    ("weightedmean_tokens", "weighted"),
+    ("lasttoken", "last"),
+]
+MODES = (*dict(POOLINGS), "mean_sqrt_len_tokens")
 
 
 def write(directory, modes=("mean_tokens",), modules=("Transformer", "Pooling", "Normalize")):
@@ -36,7 +43,7 @@ def write(directory, modes=("mean_tokens",), modules=("Transformer", "Pooling", 
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize(("mode", "pooling"), [("mean_tokens", "mean"), ("cls_token", "first")])
+@pytest.mark.parametrize(("mode", "pooling"), POOLINGS)
 def test_opens_as_an_embedder(mode, pooling, normalize, tmp_path, caplog):
     modules = ("Transformer", "Pooling", "Normalize")[: 2 + normalize]
     model = kb.load(write(tmp_path / "model", [mode], modules), task="embedder")
@@ -82,7 +89,7 @@ def embedder(**arguments):
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("pooling", ["mean", "first"])
+@pytest.mark.parametrize("pooling", ["mean", "first", "weighted"])
 def test_round_trip(pooling, normalize, tmp_path):
     model, texts = embedder(pooling=pooling, normalize=normalize), ["a b c", "", "j " * 50]
     kb.save(model, tmp_path / "theirs", format="sentence-transformers")
@@ -110,7 +117,7 @@ def test_the_longest_text_is_for_the_embedder_alone(tmp_path):
 @pytest.mark.parametrize(
     ("modes", "modules", "message"),
     [
-        (["max_tokens"], (), "the pooling max_tokens is not supported"),
+        (["mean_sqrt_len_tokens"], (), "the pooling mean_sqrt_len_tokens is not supported"),
         (["cls_token", "mean_tokens"], (), "the pooling first and mean is not supported"),
         ([], (), "the pooling none is not supported"),
         (
@@ -169,12 +176,38 @@ def test_damage_is_named(name, content, message, tmp_path):
         kb.load(tmp_path / "model", task="embedder")
 
 
-def test_a_prompt_is_warned_of(tmp_path, caplog):
-    directory = write(tmp_path / "model")
-    options = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    (directory / "config_sentence_transformers.json").write_text(json.dumps(options))
-    kb.load(directory, task="embedder")
-    assert "puts the prompt 'query' before every text" in caplog.text
+def test_prompts(tmp_path):
+    model = embedder(
+        prompts={"query": "a: ", "passage": "b: ", "empty": ""}, default_prompt="query"
+    )
+    kb.save(model, tmp_path / "model", format="sentence-transformers")
+    written = json.loads((tmp_path / "model" / "config_sentence_transformers.json").read_text())
+    assert written == {"prompts": model.prompts, "default_prompt_name": "query"}
+    model = kb.load(tmp_path / "model", task="embedder")
+    plain = model.encode(["a: c", "b: c", "c"], prompt="empty")
+    for found, expected in (
+        (model.encode(["c"]), plain[0]),
+        (model.encode_query(["c"]), plain[0]),
+        (model.encode_document("c"), plain[1]),
+        (model.encode(["c"], prompt="empty"), plain[2]),
+    ):
+        np.testing.assert_allclose(found[0], expected, atol=1e-6)
+    with pytest.raises(kb.InputError, match="no prompt 'x'; the prompts are query, passage, empty"):
+        model.encode(["c"], prompt="x")
+    path = tmp_path / "model" / "1_Pooling" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "include_prompt": False}))
+    with pytest.raises(kb.CheckpointError, match="include_prompt false is not supported"):
+        kb.load(tmp_path / "model", task="embedder")
+
+
+def test_fewer_dimensions():
+    model = embedder(normalize=True)
+    whole = model.encode(["a b", "c"])
+    part = model.encode(["a b", "c"], dimensions=3)
+    expected = whole[:, :3] / np.linalg.norm(whole[:, :3], axis=1, keepdims=True)
+    np.testing.assert_allclose(part, expected, atol=1e-6)
+    with pytest.raises(kb.InputError, match="dimensions is 0, but must be from 1 to"):
+        model.encode(["a"], dimensions=0)
 
 
 def test_what_cannot_be_said_there(tmp_path):

@@ -2,14 +2,59 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert.families import FAMILIES
 from keras_bert.layers.positions import bucket_of_distances, rotated, rotation
 from tests.jax_backend import run_on_jax
-from tests.layers.test_encoder import padded_batch, random_encoder
+from tests.layers.test_encoder import SMALL, padded_batch, random_encoder
 
 WINDOW = {**FAMILIES["modernbert"].TRAITS, "attention_window": 2, "global_interval": 2}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"bias_buckets": 2}, "bias_buckets is 2, but must be 0 or an even number from 4 to 256"),
+        ({"attention_window": 2, "global_interval": 2}, "need rotary positions; set rotary_base"),
+        ({"attention_window": 2, "rotary_base": 1e4}, "needs a global_interval of 2 or more"),
+        ({"rotary_base": 1e4, "relative_positions": 4}, "heads of even width and no relative"),
+        ({"rotary_base": 1e4, "num_heads": 8}, "the width is 3"),
+        ({"prediction_head": True}, "prediction_head needs a classifier_activation"),
+        ({"pre_norm": True, "layer_groups": 1}, "pre_norm cannot be combined with layer_groups"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(fields, message):
+    with pytest.raises(kb.InputError, match=message):
+        kb.EncoderConfig(**SMALL | fields)
+
+
+def test_only_distances_count_for_rotary_positions():
+    encoder = random_encoder(**WINDOW)
+    ids = np.arange(8, dtype="int32")[np.newaxis]
+    outputs = [
+        encoder({"token_ids": ids + 5, "position_ids": ids + first})["sequence_output"]
+        for first in (0, 37)
+    ]
+    np.testing.assert_allclose(*outputs, atol=2e-5)
+
+
+@pytest.mark.parametrize("remat", [False, True])
+def test_gradients_of_blocks_are_those_of_the_full_matrix(remat):
+    encoder = kb.Encoder(random_encoder(**WINDOW).config, remat=remat)
+    rng = np.random.default_rng(0)
+    for variable in encoder.weights:
+        variable.assign(rng.normal(0.0, 0.3, variable.shape))
+    inputs = {"token_ids": rng.integers(0, 50, (2, 9)).astype("int32")}
+    weights, gradients = encoder.trainable_variables, []
+    for full in (False, True):
+        with tf.GradientTape() as tape:
+            outputs = encoder(inputs, training=True, return_attentions=full)["sequence_output"]
+            loss = tf.reduce_sum(outputs * tf.sin(tf.reshape(tf.range(432.0), (2, 9, 24))))
+        gradients.append(tape.gradient(loss, [weight.value for weight in weights]))
+    for weight, blocks, matrix in zip(weights, *gradients, strict=True):
+        np.testing.assert_allclose(blocks, matrix, atol=1e-3, rtol=1e-4, err_msg=weight.path)
 
 
 def test_rotation_is_a_product_of_complex_numbers():

@@ -6,7 +6,7 @@ import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
 from tests.layers.test_encoder import padded_batch, random_encoder
 
-POOLINGS = ("mean", "first", "pooled", "attention")
+POOLINGS = ("mean", "first", "last", "weighted", "max", "pooled", "attention")
 
 
 def expected_vectors(model, inputs, normalize):
@@ -16,7 +16,12 @@ def expected_vectors(model, inputs, normalize):
     mask = inputs["padding_mask"][..., None].astype("float64")
     if model.pooling == "attention":
         mask = mask * np.exp(x @ np.asarray(model.text_pooling.score.kernel))
+    last = inputs["padding_mask"].sum(1) - 1
+    if model.pooling == "weighted":
+        mask = mask * np.arange(1, x.shape[1] + 1)[:, None]
     vectors = {
+        "last": lambda: x[np.arange(len(x)), last],
+        "max": lambda: np.stack([row[: end + 1].max(0) for row, end in zip(x, last, strict=True)]),
         "pooled": lambda: np.asarray(outputs["pooled_output"], "float64"),
         "first": lambda: x[:, 0],
     }.get(model.pooling, lambda: (x * mask).sum(1) / mask.sum(1))()

@@ -292,7 +292,13 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     }
     for ours, theirs in names.items():
         value = getattr(config, ours)
-        values[theirs] = activations[value] if ours in _ACTIVATION_FIELDS else value
+        values[theirs] = activations.get(value, value) if ours in _ACTIVATION_FIELDS else value
+    for name, value in head.fixed.items():
+        if values[name] != value:
+            raise InputError(
+                f"Hugging Face's transformers cannot express this model: its {name} is "
+                f"{values[name]!r}, but the head needs {value!r}."
+            )
     try:
         values = dict(getattr(family, "to_hugging_face", dict)(values))
     except ValueError as error:

@@ -222,7 +222,8 @@ def _family_to_write(model: keras.Model) -> ModuleType:
         head |= {name: (value,) for name, value in tasks[task].arguments.items()}
     check_expressible(model, library, family, fields, tasks, head=head)
     padding = None if model.preprocessor is None else model.preprocessor.vocabulary.pad_id
-    if "position_offset" in fields and padding not in (None, config.position_offset - 1):
+    counts = config.position_input and config.position_offset > 0
+    if counts and padding not in (None, config.position_offset - 1):
         raise InputError(
             f"{library} starts positions at the padding's id + 1, which is {padding + 1}, but the "
             f"model's position_offset is {config.position_offset}."

@@ -1,12 +1,12 @@
 """Directories of sentence-transformers: a directory of transformers, and these files.
 
-modules.json                 the modules, in order, and their folders
-1_Pooling/config.json        pooling of token vectors
-sentence_bert_config.json    largest number of tokens in a text
+modules.json                        the modules, in order, and their folders
+1_Pooling/config.json               pooling of token vectors
+sentence_bert_config.json           largest number of tokens in a text
+config_sentence_transformers.json   prompts
 """
 
 import functools
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,19 +24,29 @@ from keras_bert.checkpoints.huggingface.directory import FILES, open_hugging_fac
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.tasks.embedder import TextEmbedder
 
-logger = logging.getLogger(__name__)
-
 MODULES, CONFIGURATION, LENGTH = "modules.json", "config.json", "sentence_bert_config.json"
 OPTIONS = "config_sentence_transformers.json"
 _FLAG = "pooling_mode_"
-_FLAGS = {"mean": "pooling_mode_mean_tokens", "first": "pooling_mode_cls_token"}
-_NAMES = {"mean": "mean", "cls": "first"}  # names of the poolings in newer releases
+_FLAGS = {
+    "mean": "pooling_mode_mean_tokens",
+    "first": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "weighted": "pooling_mode_weightedmean_tokens",
+    "last": "pooling_mode_lasttoken",
+}
+_NAMES = {  # names of the poolings in newer releases
+    "mean": "mean",
+    "cls": "first",
+    "max": "max",
+    "weightedmean": "weighted",
+    "lasttoken": "last",
+}
 _SUPPORTED = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 _EARLIER = functools.partial(
     replaceable_files,
     marker=MODULES,
     is_known=lambda x: isinstance(x, list) and bool(x) and all(map(_is_module, x)),
-    files=(MODULES, LENGTH, f"1_Pooling/{CONFIGURATION}", *FILES),
+    files=(MODULES, LENGTH, OPTIONS, f"1_Pooling/{CONFIGURATION}", *FILES),
 )
 
 
@@ -74,17 +84,17 @@ def open_sentence_transformers(directory: Path) -> Contents:
     poolings = _read_poolings(path)
     if poolings not in [[name] for name in _FLAGS]:
         message = (
-            f"{path}: the pooling {' and '.join(poolings) or 'none'} is not supported; only the "
-            'mean or the first token (cls) is. Load only the encoder with task="encoder".'
+            f"{path}: the pooling {' and '.join(poolings) or 'none'} is not supported; only one of "
+            f'{", ".join(_NAMES)} is. Load only the encoder with task="encoder".'
         )
         return contents._replace(errors={"task": message})
-    prompt = read_json_if_there(directory / OPTIONS).get("default_prompt_name")
-    if prompt:
-        logger.warning(
-            "%s puts the prompt %r before every text; TextEmbedder.encode does not.",
-            directory / OPTIONS,
-            prompt,
+    options = read_json_if_there(directory / OPTIONS)
+    if options.get("prompts") and not read_json(path).get("include_prompt", True):
+        message = (
+            f"{path}: include_prompt false is not supported, because the mean would be without the "
+            'prompt. Load only the encoder with task="encoder".'
         )
+        return contents._replace(errors={"task": message})
     # In older releases, the file's name contains the family's name.
     path = next(iter(sorted(folders[0].glob("sentence_*_config.json"))), folders[0] / LENGTH)
     values = read_json_if_there(path)
@@ -103,6 +113,8 @@ def open_sentence_transformers(directory: Path) -> Contents:
     arguments = {
         "pooling": poolings[0],
         "normalize": "Normalize" in kinds,
+        "prompts": options.get("prompts"),
+        "default_prompt": options.get("default_prompt_name"),
         "preprocessor": preprocessor,
     }
     return contents._replace(arguments=arguments)
@@ -133,6 +145,7 @@ def save_sentence_transformers(
             "sentence-transformers cannot express this TextEmbedder: it cuts long texts, but this "
             f"model's windows is {model.windows!r}. Set model.windows = None to save it without."
         )
+    prompts = {"prompts": model.prompts, "default_prompt_name": model.default_prompt}
     kinds = _SUPPORTED[model.normalize]
     folders = ["", *(f"{index}_{kind}" for index, kind in enumerate(kinds) if index)]
     modules = [
@@ -150,6 +163,8 @@ def save_sentence_transformers(
         if model.preprocessor is not None:
             length = {"max_seq_length": model.preprocessor.sequence_length, "do_lower_case": False}
             write_json(length, path / LENGTH)
+        if model.prompts:
+            write_json(prompts, path / OPTIONS)
         write_json(modules, path / MODULES)
         write_card(path, model, "sentence-transformers", card, earlier=Path(directory))
 

@@ -89,9 +89,8 @@ def training_flops(
 def encoder_flops(config: EncoderConfig, batch_size: int, length: int, layers: int = 0) -> int:
     """Returns the number of operations in an encoder's forward pass. 0 `layers` means all."""
     tokens, size, width = batch_size * length, config.hidden_size, config.embedding_size
-    shared = (config.key_value_heads or config.num_heads) * config.head_size
     feed_forward = (2 + config.gated) * size * config.intermediate_size
-    layer = 2 * tokens * (2 * size**2 + 2 * size * shared + feed_forward)
+    layer = 2 * tokens * (4 * size**2 + feed_forward)
     for _ in config.position_terms if config.relative_positions else ():
         # A projection of 2T relative positions, and its product with queries or keys.
         layer += 2 * (2 * length) * size**2 + 2 * tokens * (2 * length) * size
