@@ -78,7 +78,8 @@ def parameters(family: str) -> str:
             for name in presets
         ]
     sizes = [counts[name] / 1e6 for name in presets]
-    return f"{sum(equal)} of {len(presets)}, {min(sizes):.0f} to {max(sizes):.0f} M"
+    range_of = dict.fromkeys(f"{size:.0f}" for size in (min(sizes), max(sizes)))
+    return f"{sum(equal)} of {len(presets)}, {' to '.join(range_of)} M"
 
 
 def tokens(vocabulary: str | None, data: Path) -> str:
