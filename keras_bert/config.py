@@ -81,7 +81,8 @@ class EncoderConfig:
         rotary_base: base of rotary positions; 0 means none.
         local_rotary_base: base in layers with a window; 0 means `rotary_base`.
         attention_window: largest distance that layers with a window attend to; 0 means no window.
-        global_interval: every so many layers, from the first on, a layer has no window.
+        global_interval: every so many layers, from the first on, a layer has no window; 0 means
+            that all layers have one.
         bias_buckets: number of buckets of distances with a learned bias of the attention logits
             (T5, Raffel et al. 2020, https://arxiv.org/abs/1910.10683, section 2.1); 0 means none.
         prediction_head: whether all classification heads, also those of tokens and spans, begin
@@ -138,7 +139,7 @@ class EncoderConfig:
     rotary_base: float = 0.0
     local_rotary_base: float = 0.0
     attention_window: int = 0
-    global_interval: int = 1
+    global_interval: int = 0
     bias_buckets: int = 0
     prediction_head: bool = False
     head_bias: bool = True
@@ -196,11 +197,8 @@ class EncoderConfig:
             )
         if (self.attention_window or self.local_rotary_base) and not self.rotary_base:
             raise InputError("Layers with a window need rotary positions; set rotary_base.")
-        if self.attention_window and (self.global_interval == 1 or self.bias_buckets):
-            raise InputError(
-                "attention_window needs a global_interval of 2 or more, and no bias_buckets; they "
-                f"are {self.global_interval} and {self.bias_buckets}."
-            )
+        if self.attention_window and self.bias_buckets:
+            raise InputError("attention_window cannot be combined with bias_buckets.")
         if self.prediction_head and not self.classifier_activation:
             raise InputError("prediction_head needs a classifier_activation, such as 'gelu'.")
         if self.pre_norm and (self.layer_groups or self.relative_positions):
@@ -223,7 +221,8 @@ class EncoderConfig:
 
     def has_window(self, layer: int) -> bool:
         """Returns whether the layer with this index attends to near tokens only."""
-        return self.attention_window > 0 and layer % self.global_interval > 0
+        is_global = self.global_interval > 0 and layer % self.global_interval == 0
+        return self.attention_window > 0 and not is_global
 
     @property
     def layer_order(self) -> tuple[int, ...]:
@@ -312,6 +311,7 @@ _FROM_ZERO = (
     "position_buckets",
     "convolution_size",
     "attention_window",
+    "global_interval",
     "bias_buckets",
 )
 

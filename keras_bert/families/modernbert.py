@@ -111,8 +111,9 @@ def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
         bases[name] = rotary_base(values, default, name)
     interval, types = values["global_attn_every_n_layers"], values.get("layer_types")
     if types is not None:
-        interval = next((n for n in range(1, len(types) + 1) if _kinds(len(types), n) == types), 0)
-        if not interval or len(types) != values["num_hidden_layers"]:
+        fitting = (n for n in range(len(types) + 1) if _kinds(len(types), n) == types)
+        interval = next(fitting, None)
+        if interval is None or len(types) != values["num_hidden_layers"]:
             raise ValueError(f"layer_types {types} has no full_attention every n layers")
     window = {
         "sliding_window": values["local_attention"] // 2,
@@ -148,8 +149,8 @@ def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kinds(num_layers: int, interval: int) -> list[str]:
     """Returns the kind of each layer's attention."""
-    kinds = [*_BASES]
-    return [kinds[min(layer % interval, 1)] for layer in range(num_layers)]
+    full, sliding = _BASES
+    return [full if interval and layer % interval == 0 else sliding for layer in range(num_layers)]
 
 
 _EMBEDDINGS = "model.embeddings"

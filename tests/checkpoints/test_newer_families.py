@@ -39,7 +39,7 @@ def test_the_base_of_rotary_positions(folder, fields, base, tmp_path):
         ),
         (
             "modernbert-model",
-            {"layer_types": ["sliding_attention"] * 4},
+            {"layer_types": ["sliding_attention", "full_attention"] * 2},
             "has no full_attention every n layers",
         ),
         ("nomic_bert-model", {"prenorm": True}, "prenorm True is not supported, only False is"),

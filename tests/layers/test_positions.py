@@ -18,7 +18,10 @@ WINDOW = {**FAMILIES["modernbert"].TRAITS, "attention_window": 2, "global_interv
     [
         ({"bias_buckets": 2}, "bias_buckets is 2, but must be 0 or an even number from 4 to 256"),
         ({"attention_window": 2, "global_interval": 2}, "need rotary positions; set rotary_base"),
-        ({"attention_window": 2, "rotary_base": 1e4}, "needs a global_interval of 2 or more"),
+        (
+            {"attention_window": 2, "rotary_base": 1e4, "bias_buckets": 8},
+            "attention_window cannot be combined with bias_buckets",
+        ),
         ({"rotary_base": 1e4, "relative_positions": 4}, "heads of even width and no relative"),
         ({"rotary_base": 1e4, "num_heads": 8}, "the width is 3"),
         ({"prediction_head": True}, "prediction_head needs a classifier_activation"),
