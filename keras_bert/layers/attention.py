@@ -72,24 +72,26 @@ class SelfAttention(ConfiguredLayer):
         rotary, in_blocks = self.config.rotary_base > 0, self.window > 0 and not need_probabilities
         length = ops.shape(positions[0])[1] if rotary else ops.shape(bias)[3]
         batch = -1 if in_blocks else ops.shape(bias)[0]  # the first axis of blocks is not B
-        query = project(self.query, x if queries is None else queries, training)
-        key, value = project(self.key, x, training), project(self.value, x, training)
         heads = (batch, length, self.config.num_heads, self.config.head_size)
-        query, key, value = (ops.reshape(y, heads) for y in (query, key, value))
+        query = project(self.query, x if queries is None else queries, training) * self.scale
+        key, value = project(self.key, x, training), project(self.value, x, training)
         if rotary:
+            query, key, value = (ops.reshape(y, heads) for y in (query, key, value))
             query, key = rotated(query, positions), rotated(key, positions)
         has_dropout = training and self.config.attention_dropout > 0
         as_one_kernel = not (self.config.relative_positions or in_blocks or need_probabilities)
         if as_one_kernel and not has_dropout and has_flash_attention():
+            query, key, value = (ops.reshape(y, heads) for y in (query, key, value))
             shape = (batch, ops.shape(bias)[1], length, length)
             bias = ops.broadcast_to(bias, shape)  # the kernel needs this shape
-            context = ops.dot_product_attention(query, key, value, bias=bias, scale=self.scale)
+            context = ops.dot_product_attention(query, key, value, bias=bias, scale=1.0)
             return self.output_projection(ops.reshape(context, ops.shape(x))), None
-        query = query * self.scale
         if in_blocks:
             query = sliding_window.blocks(query, self.window)
             key, value = (sliding_window.neighborhoods(y, self.window) for y in (key, value))
-        query, key, value = (heads_first(y) for y in (query, key, value))
+        query, key, value = (
+            split_heads(y, ops.shape(y) if in_blocks else heads) for y in (query, key, value)
+        )
         logits = self.logits(query, key, positions, training)
         dropped, probabilities = softmax_and_dropout(
             logits, bias, self.dropout_layer, need_probabilities, training
@@ -121,9 +123,9 @@ def has_flash_attention() -> bool:
     return keras.distribution.list_devices()[0].startswith(("gpu", "cuda"))
 
 
-def heads_first(x: Any) -> Any:
-    """Transposes `[B, T, N, D]` to `[B, N, T, D]`."""
-    batch, length, number, size = ops.shape(x)
+def split_heads(x: Any, heads: tuple) -> Any:
+    """Reshapes `[B * T, H]` or `[B, T, N, D]` to `[B, N, T, D]`; `heads` is (B, T, N, D)."""
+    batch, length, number, size = heads
     if number == 1:  # tf2onnx would turn this transposition into a wrong reshape
         return ops.reshape(x, (batch, 1, length, size))
-    return ops.transpose(x, (0, 2, 1, 3))
+    return ops.transpose(ops.reshape(x, heads), (0, 2, 1, 3))

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.config import EncoderConfig
-from keras_bert.layers.attention import SelfAttention, heads_first
+from keras_bert.layers.attention import SelfAttention, split_heads
 from keras_bert.layers.configured import ConfiguredLayer, dense_gradient
 
 
@@ -114,14 +114,12 @@ class DisentangledSelfAttention(SelfAttention):
             project = self.key if shared else self.position_key
             # Copying to each text costs nothing. Without it, if there is one head, TensorFlow
             # 2.21's product of [B, 1, ...] and [1, 1, ...] writes to wrong memory (oneDNN).
-            position_key = ops.broadcast_to(
-                heads_first(ops.reshape(project(by_key), heads)), everywhere
-            )
+            position_key = ops.broadcast_to(split_heads(project(by_key), heads), everywhere)
             logits += _by_pair(super().logits(query, position_key, None, training))
         if "p2c" in self.config.position_terms:
             project = self.query if shared else self.position_query
-            position_query = ops.reshape(project(by_query) * self.scale, heads)
-            position_query = ops.broadcast_to(heads_first(position_query), everywhere)
+            position_query = split_heads(project(by_query) * self.scale, heads)
+            position_query = ops.broadcast_to(position_query, everywhere)
             term = _by_pair(super().logits(key, position_query, None, training))
             logits += ops.transpose(term, (0, 1, 3, 2))
         return logits
