@@ -283,7 +283,7 @@ def check_expressible(
                     f"the library supports only {' or '.join(map(repr, values))}."
                 )
     for name in ("num_segments", "position_offset"):
-        needed = family.TRAITS.get(name, 1) and name not in getattr(family, "OPTIONAL", ())
+        needed = family.TRAITS.get(name, 1) and name not in getattr(family, "MAY_BE_ZERO", ())
         if name in fields and not getattr(config, name) and needed:
             raise InputError(f"{library} cannot express an encoder whose {name} is 0.")
 

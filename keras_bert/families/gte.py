@@ -32,7 +32,7 @@ PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking_rate": 0.3}  # sectio
 
 FINE_TUNING_RATES = bert.FINE_TUNING_RATES
 
-OPTIONAL = ("num_segments",)  # fields that may be 0 in transformers, too
+MAY_BE_ZERO = ("num_segments",)  # although the value in `TRAITS` is not
 
 HUGGING_FACE_CLASS = "Gte"
 HUGGING_FACE_PREFIX = "gte."
