@@ -59,6 +59,8 @@ BIN = Path(sys.executable).parent
 CLIENT = """\
 #!{python} -SE
 import json, os, signal, socket, struct, sys
+signals = {signals}
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # until they can be passed on
 name = os.path.basename(sys.argv[0])
 program = os.path.join({bin!r}, name)
 request = [[program, *sys.argv[1:]], os.getcwd(), dict(os.environ)]
@@ -72,10 +74,12 @@ try:
 except (OSError, ValueError):
     accepted = False
 if not accepted:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
     os.execv(program, request[0])
-for number in {signals}:
+for number in signals:
     if signal.getsignal(number) != signal.SIG_IGN:
         signal.signal(number, lambda number, frame: server.sendall(bytes([number])))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
 status = server.recv(4)
 code = os.waitstatus_to_exitcode(struct.unpack("<i", status)[0]) if len(status) == 4 else 1
 if code < 0:

@@ -59,8 +59,8 @@ def test_exit_status_and_last_words(python, code, status):
 
 WAITING = """
 import os, time
-print(os.getpid(), flush=True)
 try:
+    print(os.getpid(), flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     print("interrupted", flush=True)

@@ -163,6 +163,8 @@ def test_no_folder_has_many_modules():
     sizes = {}
     for root in ("keras_bert", "export"):
         for folder in {path.parent for path in (ROOT / root).rglob("*.py")}:
+            if folder.name == "families":  # a module for each family
+                continue
             modules = [p for p in folder.glob("*.py") if p.name != "__init__.py"]
             sizes[str(folder.relative_to(ROOT))] = len(modules)
     assert not {name: size for name, size in sizes.items() if size > MOST_MODULES}

@@ -1,9 +1,8 @@
 """ModernBERT (Warner et al. 2024, https://arxiv.org/abs/2412.13663).
 
 Normalization before each block, rotary positions, gated feed-forward blocks (GEGLU), no biases. Two
-of three layers attend to near tokens only. The sizes are in the paper's table 4. Dropout, which the
-published models do not have, is after each block; in transformers it is inside the feed-forward
-block.
+of three layers attend to near tokens only. The sizes are in the paper's table 4. Dropout is after
+each block; in transformers it is inside the feed-forward block.
 """
 
 from collections.abc import Mapping
@@ -68,12 +67,10 @@ HUGGING_FACE_CONFIG = {
     "local_rotary_base": "sliding_attention",
     "attention_window": "sliding_window",
     "global_interval": "global_attn_every_n_layers",
-    "classifier_activation": "classifier_activation",
-    "classifier_dropout": "classifier_dropout",
     "head_bias": "classifier_bias",
     "hidden_dropout": "mlp_dropout",
-    "attention_dropout": "attention_dropout",
-    "initializer_range": "initializer_range",
+    **{name: name for name in ("classifier_activation", "classifier_dropout")},
+    **{name: name for name in ("attention_dropout", "initializer_range")},
 }
 HUGGING_FACE_DEFAULTS = {
     **{
@@ -81,17 +78,13 @@ HUGGING_FACE_DEFAULTS = {
         for ours, value in PRESETS["modernbert_base"].items()
         if ours in HUGGING_FACE_CONFIG
     },
-    "hidden_activation": "gelu",
-    "initializer_range": 0.02,
-    "classifier_dropout": 0.0,
-    "local_attention": 128,
+    **{"hidden_activation": "gelu", "initializer_range": 0.02},
+    **{"classifier_dropout": 0.0, "local_attention": 128},
 }
 
 HUGGING_FACE_SPECIAL_TOKENS = {  # fields of ids, and the roles of the tokens
-    "bos_token_id": "cls",
-    "cls_token_id": "cls",
-    "eos_token_id": "separator",
-    "sep_token_id": "separator",
+    **dict.fromkeys(("bos_token_id", "cls_token_id"), "cls"),
+    **dict.fromkeys(("eos_token_id", "sep_token_id"), "separator"),
 }
 
 
@@ -111,15 +104,16 @@ def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
         bases[name] = rotary_base(values, default, name)
     interval, types = values["global_attn_every_n_layers"], values.get("layer_types")
     if types is not None:
-        fitting = (n for n in range(len(types) + 1) if _kinds(len(types), n) == types)
-        interval = next(fitting, None)
+        interval = next((n for n in range(len(types) + 1) if _kinds(len(types), n) == types), None)
         if interval is None or len(types) != values["num_hidden_layers"]:
             raise ValueError(f"layer_types {types} has no full_attention every n layers")
-    window = {
+    return {
+        **values,
+        **bases,
+        "global_attn_every_n_layers": interval,
         "sliding_window": values["local_attention"] // 2,
         "bias of mlp.Wo": values["mlp_bias"],
     }
-    return {**values, **bases, **window, "global_attn_every_n_layers": interval}
 
 
 def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,11 +123,8 @@ def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: if transformers cannot express the configuration.
     """
     values = dict(values)
-    bases = {name: values.pop(name) for name in _BASES}
-    bases["sliding_attention"] = bases["sliding_attention"] or bases["full_attention"]
-    interval, window = (
-        values.pop(name) for name in ("global_attn_every_n_layers", "sliding_window")
-    )
+    full, sliding = (values.pop(name) for name in _BASES)
+    interval, window = values.pop("global_attn_every_n_layers"), values.pop("sliding_window")
     if values.pop("bias of mlp.Wo") != values["mlp_bias"]:
         raise ValueError("only one of intermediate_bias and output_bias is set")
     return {
@@ -142,21 +133,21 @@ def to_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
         "local_attention": 2 * window,
         "layer_types": _kinds(values["num_hidden_layers"], interval if window else 1),
         "rope_parameters": {
-            kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()
+            kind: {"rope_type": "default", "rope_theta": base}
+            for kind, base in zip(_BASES, (full, sliding or full), strict=True)
         },
     }
 
 
 def _kinds(num_layers: int, interval: int) -> list[str]:
     """Returns the kind of each layer's attention."""
-    full, sliding = _BASES
-    return [full if interval and layer % interval == 0 else sliding for layer in range(num_layers)]
+    kinds = [*_BASES]
+    return [kinds[not interval or i % interval > 0] for i in range(num_layers)]
 
 
-_EMBEDDINGS = "model.embeddings"
 HUGGING_FACE = (
-    ("table", "encoder/embeddings/token_embedding", f"{_EMBEDDINGS}.tok_embeddings"),
-    ("norm", "encoder/embeddings/layer_norm", f"{_EMBEDDINGS}.norm"),
+    ("table", "encoder/embeddings/token_embedding", "model.embeddings.tok_embeddings"),
+    ("norm", "encoder/embeddings/layer_norm", "model.embeddings.norm"),
     *in_layers(
         "model.layers.{i}.",
         ("dense_1_of_3", "attention/query", "attn.Wqkv"),
@@ -187,12 +178,12 @@ def _head(name: str) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-_DROPOUT, _POOLING = "classifier_dropout", "classifier_pooling"
+_CLASSIFIER, _DROPOUT, _POOLING = _head("classifier"), "classifier_dropout", "classifier_pooling"
 
 HUGGING_FACE_TASKS = {
     "encoder": HeadSpec("Model"),
     "classifier": HeadSpec(
-        "ForSequenceClassification", _head("classifier"), dropout=_DROPOUT, pooling=_POOLING
+        "ForSequenceClassification", _CLASSIFIER, dropout=_DROPOUT, pooling=_POOLING
     ),
     "masked_lm": HeadSpec(
         "ForMaskedLM",
@@ -201,8 +192,8 @@ HUGGING_FACE_TASKS = {
         fixed={"classifier_activation": "gelu", "decoder_bias": True},
     ),
     "multiple_choice": HeadSpec(
-        "ForMultipleChoice", _head("classifier"), dropout=_DROPOUT, fixed={_POOLING: "cls"}
+        "ForMultipleChoice", _CLASSIFIER, dropout=_DROPOUT, fixed={_POOLING: "cls"}
     ),
     "span_classifier": HeadSpec("ForQuestionAnswering", _head("span"), dropout=_DROPOUT),
-    "token_classifier": HeadSpec("ForTokenClassification", _head("classifier"), dropout=_DROPOUT),
+    "token_classifier": HeadSpec("ForTokenClassification", _CLASSIFIER, dropout=_DROPOUT),
 }
