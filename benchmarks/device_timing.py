@@ -21,7 +21,7 @@ BACKEND = {"KERAS_BACKEND": "jax", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 class Prepared(NamedTuple):
-    """What a side measures: `run` makes some steps, waits for the device and returns a number.
+    """A side that is ready: `run` makes some steps, waits for the device and returns a number.
 
     `details` are printed with the measurements. `finish` is called after the last round.
     """

@@ -28,7 +28,7 @@ TEXT: dict[str, Any] = roberta.TEXT | {"tokenizer": "sentencepiece"}
 
 OBJECTIVES = ("mlm",)
 
-PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking_rate": 0.3}  # section 3.1
+PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking_rate": 0.3}  # from memory
 
 FINE_TUNING_RATES = bert.FINE_TUNING_RATES
 

@@ -1,6 +1,7 @@
-"""Megatron-BERT (Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053, section 5.3).
+"""Megatron-BERT (Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053).
 
-BERT that normalizes before each block and after the last. The sizes are in the paper's table 5.
+BERT that normalizes before each block and after the last. The rate for fine-tuning is
+from memory.
 """
 
 from typing import Any
@@ -23,7 +24,7 @@ OBJECTIVES = ("mlm+sop", "mlm")
 
 PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking": "ngram"}
 
-FINE_TUNING_RATES = {1024: 1e-5}  # of the paper (table 6)
+FINE_TUNING_RATES = {1024: 1e-5}
 
 HUGGING_FACE_CLASS = "MegatronBert"
 HUGGING_FACE_PREFIX = bert.HUGGING_FACE_PREFIX

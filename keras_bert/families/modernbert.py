@@ -1,8 +1,8 @@
 """ModernBERT (Warner et al. 2024, https://arxiv.org/abs/2412.13663).
 
 Normalization before each block, rotary positions, gated feed-forward blocks (GEGLU), no biases. Two
-of three layers attend to near tokens only. The sizes are in the paper's table 4. Dropout is after
-each block; in transformers it is inside the feed-forward block.
+of three layers attend to near tokens only. The large model's sizes, the masking rate and the rates
+for fine-tuning are from memory. transformers has dropout inside the feed-forward block, not after.
 """
 
 from collections.abc import Mapping
@@ -48,9 +48,9 @@ TEXT: dict[str, Any] = bert.TEXT | {"tokenizer": "byte_pair"}
 
 OBJECTIVES = ("mlm",)
 
-PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking_rate": 0.3}  # section 2.2
+PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking_rate": 0.3}
 
-FINE_TUNING_RATES = {768: 5e-5, 1024: 3e-5}  # within the paper's range (appendix E)
+FINE_TUNING_RATES = {768: 5e-5, 1024: 3e-5}
 
 HUGGING_FACE_CLASS = "ModernBert"
 HUGGING_FACE_PREFIX = "model."

@@ -29,7 +29,7 @@ OBJECTIVES = ("mlm",)
 
 PRETRAINING: dict[str, Any] = bert.PRETRAINING
 
-FINE_TUNING_RATES = {768: 3e-5}  # the paper tries 1e-5 to 3e-5 (appendix)
+FINE_TUNING_RATES = {768: 3e-5}  # as RoBERTa
 
 HUGGING_FACE_CLASS = "MPNet"
 HUGGING_FACE_PREFIX = "mpnet."

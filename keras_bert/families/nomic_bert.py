@@ -31,7 +31,7 @@ TEXT: dict[str, Any] = bert.TEXT
 
 OBJECTIVES = ("mlm",)
 
-PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking_rate": 0.3}  # section 4.1
+PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking_rate": 0.3}  # from memory
 
 FINE_TUNING_RATES = bert.FINE_TUNING_RATES
 

@@ -24,7 +24,7 @@ OBJECTIVES = xlm_roberta.OBJECTIVES
 
 PRETRAINING: dict[str, Any] = xlm_roberta.PRETRAINING
 
-FINE_TUNING_RATES = {2560: 5e-6, 4096: 5e-6}
+FINE_TUNING_RATES = {2560: 5e-6, 4096: 5e-6}  # chosen below those of smaller models, not tried
 
 HUGGING_FACE_CLASS = "XLMRobertaXL"
 HUGGING_FACE_PREFIX = roberta.HUGGING_FACE_PREFIX

@@ -67,11 +67,13 @@ class TextPooling(ConfiguredLayer):
             scores = ops.cast(self.score(x), "float32") + (1.0 - mask) * self.config.mask_value
             weights = ops.softmax(scores, axis=1)
         else:
+            weights = mask
             if self.mode != "mean":
-                mask = mask * ops.cast(ops.arange(1, ops.shape(x)[1] + 1), "float32")[:, None]
+                weights = mask * ops.cast(ops.arange(1, ops.shape(x)[1] + 1), "float32")[:, None]
             if self.mode == "last":
-                mask = ops.cast(ops.equal(mask, ops.max(mask, axis=1, keepdims=True)), "float32")
-            weights = mask / ops.maximum(ops.sum(mask, axis=1, keepdims=True), 1.0)
+                last = ops.max(weights, axis=1, keepdims=True)
+                weights = ops.cast(ops.equal(weights, last), "float32")
+            weights = weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)
         return ops.sum(x * ops.cast(weights, x.dtype), axis=1)
 
 

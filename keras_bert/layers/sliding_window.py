@@ -45,12 +45,12 @@ def seen_in_blocks(mask: Any, documents: Any, size: int) -> Any:
         size: W, the largest distance.
     """
     query, key = np.arange(size)[:, np.newaxis], np.arange(3 * size) - size
-    near = np.abs(query - key) <= size
+    is_near = np.abs(query - key) <= size
     ids = ops.cast(mask if documents is None else documents, "int32")
     keys = ops.expand_dims(neighborhoods(ids, size), 1)
     if documents is None:
-        return ops.logical_and(keys > 0, near)
-    return ops.logical_and(ops.equal(ops.expand_dims(blocks(ids, size), 2), keys), near)
+        return ops.logical_and(keys > 0, is_near)
+    return ops.logical_and(ops.equal(ops.expand_dims(blocks(ids, size), 2), keys), is_near)
 
 
 def near(order: Any, size: int) -> Any:

@@ -92,7 +92,7 @@ class TextEmbedder(TextTask):
             raise InputError(f"score_range is {score_range!r}, but must be (low, high).")
         self.prompts = dict(prompts or {})
         self.default_prompt = default_prompt
-        self._prompt(default_prompt)
+        self._prompt(default_prompt)  # checks the name
         self.pooling = pooling
         self.normalize = normalize
         self.objective = objective

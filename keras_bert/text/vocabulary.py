@@ -153,7 +153,9 @@ def read_tokens(path: str | os.PathLike) -> tuple[str, ...]:
             file and the line.
     """
     tokens = tuple(read_lines(path))
-    _check(tokens, (), source=os.fspath(path), item="line", first=1)
+    # A line of white space is empty, but not U+2028, which a real vocabulary has.
+    lines = [token if token.strip(" \t\r\n") else "" for token in tokens]
+    _check(lines, (), source=os.fspath(path), item="line", first=1)
     return tokens
 
 
@@ -179,8 +181,7 @@ def _check(
     for number, token in enumerate(tokens, start=first):
         if not isinstance(token, str) or _NO_TEXT.search(token):
             raise InputError(f"{source} has {token!r} at {item} {number}: expected text.")
-        # A line cannot be white space, but U+2028, which a real vocabulary has. Added tokens can.
-        if not token or (item == "line" and not token.strip(" \t\r\n")):
+        if not token:
             raise InputError(f"{source} has an empty token at {item} {number}: remove it.")
         if token in seen:
             raise InputError(

@@ -33,6 +33,7 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
+POOLINGS = {"cls": "first", "mean": "mean"}  # transformers' names, and the modes of `TextPooling`
 _ACTIVATION_FIELDS = ("activation", "classifier_activation", "convolution_activation")
 _ONLY_ENCODERS = ("is_decoder", "add_cross_attention")
 _DEFAULT_LABEL = "LABEL_{}"
@@ -308,7 +309,7 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     if hasattr(family, "HUGGING_FACE_OTHER_NAMES"):
         values["legacy"] = getattr(model, "legacy", True)
     if head.pooling:
-        values[head.pooling] = "mean" if model.pooling == "mean" else "cls"
+        values[head.pooling] = next(n for n, mode in POOLINGS.items() if mode == model.pooling)
     return values | write_arguments(model, task, head.dropout)
 
 

@@ -32,6 +32,7 @@ from keras_bert.checkpoints.files import (
 )
 from keras_bert.checkpoints.huggingface import tensorflow as tensorflow_classes
 from keras_bert.checkpoints.huggingface.config import (
+    POOLINGS,
     class_of,
     explained,
     read_arguments,
@@ -83,7 +84,6 @@ _ENDINGS_OF_PEFT = {  # an adapter's task_type, and the ending of the class that
     "TOKEN_CLS": "ForTokenClassification",
     "QUESTION_ANS": "ForQuestionAnswering",
 }
-POOLINGS = {"cls": "first", "mean": "mean"}  # transformers' names, and the modes of `TextPooling`
 _POSITIONS_OF_HEAD = "masked_lm/position_embedding"
 
 

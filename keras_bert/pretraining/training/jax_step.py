@@ -89,6 +89,7 @@ class JaxTrainingStep:
     def __post_init__(self) -> None:
         self.loss_terms = self.objective.loss_terms
         self._variables = named_variables(self.model, self.model.trainable_variables)
+        self._train: Any = None
 
     @property
     def names(self) -> list[str]:
@@ -107,10 +108,7 @@ class JaxTrainingStep:
         if isinstance(everywhere, NamedSharding):
             everywhere = NamedSharding(everywhere.mesh, PartitionSpec())
         iterations = jax.device_put(jnp.zeros((), jnp.int32), everywhere)
-        state = TrainingState(values, momentums, velocities, iterations)
-        shardings = jax.tree.map(lambda x: x.sharding, state)
-        self._train = jax.jit(self._step, donate_argnums=0, out_shardings=(shardings, None))
-        return state
+        return TrainingState(values, momentums, velocities, iterations)
 
     def __call__(
         self, state: TrainingState, batch: tuple[Any, Any, Any]
@@ -134,6 +132,9 @@ class JaxTrainingStep:
                 f"A batch of {rows} rows cannot be divided into {self.gradient_accumulation_steps} "
                 "micro-batches (gradient_accumulation_steps); choose a multiple."
             )
+        if self._train is None:
+            shardings = jax.tree.map(lambda x: x.sharding, state)
+            self._train = jax.jit(self._step, donate_argnums=0, out_shardings=(shardings, None))
         frozen = [variable.value for variable in self.model.non_trainable_variables]
         return self._train(state, jax.tree.map(divided, batch), frozen)
 
