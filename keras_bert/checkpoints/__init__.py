@@ -10,7 +10,7 @@ import keras
 from keras_bert.checkpoints.card import Card
 from keras_bert.checkpoints.contents import Contents, check_saveable
 from keras_bert.checkpoints.directories import open_consistently
-from keras_bert.checkpoints.hub import download
+from keras_bert.checkpoints.hub import at_revision, download
 from keras_bert.errors import CheckpointError, InputError, closest
 
 
@@ -55,14 +55,17 @@ FORMATS = {  # a directory is opened with the first format that it fits
 }
 
 
-def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> keras.Model:
+def load(
+    path: str | os.PathLike, task: str | None = None, *, revision: str | None = None, **options: Any
+) -> keras.Model:
     """Opens a model of this package or of another library.
 
     Args:
         path: one of these:
             a directory that `save` wrote;
             a directory of Hugging Face's transformers or of sentence-transformers;
-            a model's name on the Hugging Face Hub, "google-bert/bert-base-uncased";
+            a model's name on the Hugging Face Hub, "google-bert/bert-base-uncased", or its name
+            and a revision, "google-bert/bert-base-uncased@main";
             a TF1 checkpoint of Google or a TF2 checkpoint of TF Model Garden, with
             `bert_config.json`;
             a KerasHub preset;
@@ -72,6 +75,8 @@ def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> ke
             or "token_classifier". None means the saved task. For another task, weights of the head
             and the pooler that the checkpoint lacks are initialized at random, and a warning lists
             them.
+        revision: branch, tag, commit or "refs/pr/1" of a model on the hub; another way to write
+            the revision after "@" in `path`.
         **options: arguments of the model's constructor, for instance `labels=["no", "yes"]` or
             `dtype="mixed_bfloat16"`. They replace the saved arguments. `remat=True` is the
             encoder's option to save memory in training.
@@ -82,11 +87,15 @@ def load(path: str | os.PathLike, task: str | None = None, **options: Any) -> ke
     Raises:
         CheckpointError: if a file is missing, damaged or pickled, or does not fit the
             configuration.
-        InputError: if the task or an option is unknown.
+        InputError: if the task or an option is unknown, or `path` exists here, but `revision` is
+            given.
 
     Example:
         >>> classifier = keras_bert.load("run/model", task="classifier", labels=["no", "yes"])
     """
+    if revision is not None and not is_on_hub(path):
+        raise InputError(f"revision is {revision!r}, but {path} is not on the hub; leave it out.")
+    path = at_revision(path, revision)
     if Path(path).suffix == ".keras" and Path(path).is_file():
         from keras_bert.checkpoints.keras_file import open_keras_file
 

@@ -183,6 +183,7 @@ def command(
 
     from keras_bert.checkpoints import is_on_hub
     from keras_bert.checkpoints.card import ModelCardData
+    from keras_bert.checkpoints.hub import repository
     from keras_bert.distribution.strategy import make_strategy
     from keras_bert.finetuning import GLUE, Recipe, fine_tune, hold_out, new_model
     from keras_bert.finetuning.jobs import job_of_task
@@ -214,7 +215,7 @@ def command(
     parts = [
         part and usable(part, tuned, options["on_error"]) for part in (examples, held_out, tested)
     ]
-    card = ModelCardData({"base_model": model}) if is_on_hub(model) else None
+    card = ModelCardData({"base_model": repository(model)}) if is_on_hub(model) else None
     with info_on_stdout("keras_bert.finetuning"):
         result = fine_tune(tuned, *parts, recipe=recipe, output=output, card=card)
     if curves:

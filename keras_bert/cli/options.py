@@ -17,7 +17,10 @@ FORMATS = ("csv", "tsv", "jsonl", "parquet", "conll", "squad")
 GLUE_TASKS = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")
 
 MODEL = click.option(
-    "--model", required=True, metavar="DIR", help="Directory of a model, or its name on the hub."
+    "--model",
+    required=True,
+    metavar="DIR",
+    help="Directory of a model, or its name on the hub, which may end with @REVISION.",
 )
 BATCH_SIZE = click.option(
     "--batch-size", default=32, show_default=True, type=click.IntRange(1), help="Texts per step."

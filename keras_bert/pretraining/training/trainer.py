@@ -17,6 +17,7 @@ from tqdm import tqdm
 from keras_bert.atomic import locked
 from keras_bert.checkpoints import is_on_hub, save
 from keras_bert.checkpoints.card import ModelCardData
+from keras_bert.checkpoints.hub import repository
 from keras_bert.config import EncoderConfig
 from keras_bert.distribution.strategy import (
     check_batch,
@@ -94,6 +95,8 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         - `train`: last losses and accuracies on training text.
         - `examples_per_epoch`: number of examples in the first epoch. It is estimated for records
           in several blocks, and None for text in several blocks.
+        - `unreadable_files`: number of files that were left out, of all or of the first worker; see
+          `data.unreadable_files`.
         - `best`: checkpoint with the lowest held-out loss, or None.
         - `chief`: whether this process writes files.
         - `seconds`: duration of this call.
@@ -174,7 +177,7 @@ class Trainer:
         self._checkpoints = self.directory / "checkpoints"
         # Check this now, because a directory may be deleted before the run ends.
         source = config.model.init_checkpoint
-        self.base_model = source if source and is_on_hub(source) else None
+        self.base_model = repository(source) if source and is_on_hub(source) else None
         self.examples_per_epoch = training.examples_per_epoch
         schedule, devices = config.schedule, config.devices
         if schedule.epochs and self.examples_per_epoch is None:
@@ -310,6 +313,7 @@ class Trainer:
             "after": self.run_log.find("validation", self.steps),
             "train": self.run_log.find("train"),
             "examples_per_epoch": self.examples_per_epoch,
+            "unreadable_files": len({file for _, file in self.run_log.unreadable()}),
             "best": str(best_path) if best_path and best_path.exists() else None,
         }
 
@@ -318,6 +322,7 @@ class Trainer:
         if self.block is None:
             self.block = self.training.synchronize(next(self.blocks), self.workers)
             self.place = dataclasses.replace(self.block.place, example=self.place.example)
+            self.run_log.add_unreadable(self.step, self.place.epoch, self.block.unreadable)
         size, block = self.ramp.at(self.step), self.block
         iterator = block.distributed_batches(self.strategy, size, start=self.place.example)
         batches = num_batches(len(block) - self.place.example, size)
@@ -403,8 +408,10 @@ def make_optimizer(
             "schedule.warmup_steps.",
             *(warmup, steps),
         )
+    ratio = schedule.decay_ratio
+    decay = None if ratio is None else round(ratio * steps)
     learning_rate = LR_SCHEDULES[schedule.lr_schedule](
-        options.learning_rate, warmup, steps, schedule.final_learning_rate
+        options.learning_rate, warmup, steps, schedule.final_learning_rate, decay
     )
     return OPTIMIZERS[options.name](
         variables,
