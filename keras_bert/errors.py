@@ -16,6 +16,10 @@ class InputError(KerasBertError, ValueError):
     """A value, file or option given by the user cannot be used."""
 
 
+class UnreadableFileError(InputError):
+    """A file of a corpus is missing, damaged, changed or not text, or its store fails."""
+
+
 class CheckpointError(InputError):
     """A weights file, or the directory that contains it, cannot be used."""
 

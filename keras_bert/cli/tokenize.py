@@ -38,6 +38,13 @@ from keras_bert.cli.files import TEXT_FIELD
 )
 @click.option("--cased", is_flag=True, help="Keep upper case and accents (WordPiece).")
 @TEXT_FIELD
+@click.option(
+    "--unreadable-files",
+    default="stop",
+    show_default=True,
+    type=click.Choice(["stop", "skip"]),
+    help="If a file is missing, damaged, changed or not UTF-8: stop, or skip the rest of the file.",
+)
 def command(
     corpus: tuple[str, ...],
     vocabulary: str,
@@ -47,6 +54,7 @@ def command(
     shard_size: int,
     cased: bool,
     text_field: str,
+    unreadable_files: str,
 ) -> None:
     """Convert text to token ids once, for all later runs.
 
@@ -68,12 +76,16 @@ def command(
             runner=runner,
             shard_size=shard_size * MEGABYTE,
             text_field=text_field,
+            unreadable_files=unreadable_files,
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"Interrupted; finished files are in {output}. Give the same command to continue."
         ) from None
+    unreadable = len(manifest.get("unreadable_files", ()))  # earlier versions had no such count
     click.echo(
         f"{output}: {manifest['documents']} documents, {manifest['lines']} lines, "
         f"{manifest['tokens']} tokens in {len(manifest['shards'])} files"
+        + f"; {unreadable} unreadable text files"
+        * bool(unreadable)
     )

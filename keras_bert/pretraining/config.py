@@ -28,6 +28,12 @@ class DataOptions(Options):
         default="text",
         description="Field with the text in records of JSON lines, Parquet and TFRecord files.",
     )
+    unreadable_files: Annotated[Literal["stop", "skip"], MAY_CHANGE] = Field(
+        default="stop",
+        description="What to do if a file of the corpus is missing, damaged, changed or not UTF-8: "
+        "stop ends the run with an error. skip leaves out the file from the first error on, with "
+        "a warning and a line in the run's log. A damaged file of records is left out as a whole.",
+    )
     weights: Numbers = Field(
         default=(),
         description="Ratio of tokens from each name in `data.corpus`, such as [0.7, 0.3]. When a "

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, UnreadableFileError
 from keras_bert.extras import require
 from keras_bert.surrogates import without_surrogates
 
@@ -40,7 +40,8 @@ def json_texts(address: str, lines: Iterable[str], field: str) -> Iterator[str]:
     """Yields the text of each record of JSON lines. Blank lines are skipped.
 
     Raises:
-        InputError: if a line is not a JSON object or has no text in the field.
+        UnreadableFileError: if a line is not a JSON object.
+        InputError: if a line has no text in the field.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -49,9 +50,9 @@ def json_texts(address: str, lines: Iterable[str], field: str) -> Iterator[str]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: this is not JSON: {error}.") from None
+            raise UnreadableFileError(f"{where}: this is not JSON: {error}.") from None
         if not isinstance(record, dict):
-            raise InputError(f'{where}: expected an object, {{"{field}": "..."}}.')
+            raise UnreadableFileError(f'{where}: expected an object, {{"{field}": "..."}}.')
         if field not in record:
             raise _missing(where, field, record)
         yield without_surrogates(_text(where, field, record[field]))
@@ -61,7 +62,8 @@ def parquet_texts(address: str, file: BinaryIO, field: str) -> Iterator[str]:
     """Yields the text of each row of a Parquet file. Reads only the column with the text.
 
     Raises:
-        InputError: if the file is damaged, or has no such column of text.
+        UnreadableFileError: if the file is damaged.
+        InputError: if the file has no such column of text.
     """
     parquet = require("pyarrow.parquet", "parquet", "Reading Parquet files")
     number = 0
@@ -78,7 +80,7 @@ def parquet_texts(address: str, file: BinaryIO, field: str) -> Iterator[str]:
         raise
     except (OSError, ValueError) as error:
         after = f" after record {number}" if number else ""
-        raise InputError(
+        raise UnreadableFileError(
             f"{address} is not a readable Parquet file{after}: {str(error).rstrip('.')}."
         ) from error
 
@@ -87,7 +89,8 @@ def tfrecord_texts(address: str, file: BinaryIO, field: str) -> Iterator[str]:
     """Yields the text of each `tf.train.Example` of a TFRecord file.
 
     Raises:
-        InputError: if a record is damaged, is no example, or has no text in the field.
+        UnreadableFileError: if a record is damaged or is no example.
+        InputError: if a record has no text in the field.
     """
     import tensorflow as tf
     from google.protobuf.message import DecodeError
@@ -97,7 +100,7 @@ def tfrecord_texts(address: str, file: BinaryIO, field: str) -> Iterator[str]:
         try:
             features = tf.train.Example.FromString(data).features.feature
         except DecodeError:
-            raise InputError(f"{where}: expected a tf.train.Example.") from None
+            raise UnreadableFileError(f"{where}: expected a tf.train.Example.") from None
         if field not in features:
             raise _missing(where, field, sorted(features))
         kind = features[field].WhichOneof("kind")
@@ -113,13 +116,13 @@ def _tfrecords(address: str, file: BinaryIO) -> Iterator[bytes]:
         number += 1
         where = f"{address}, record {number}"
         if len(header) < 12 or _masked_crc(header[:8]) != header[8:]:
-            raise InputError(f"{where}: damaged, or the file is not a TFRecord file.")
+            raise UnreadableFileError(f"{where}: damaged, or the file is not a TFRecord file.")
         (length,) = struct.unpack("<Q", header[:8])
         data, checksum = file.read(length), file.read(4)
         if len(checksum) < 4:
-            raise InputError(f"{where}: the file ends inside the record.")
+            raise UnreadableFileError(f"{where}: the file ends inside the record.")
         if _masked_crc(data) != checksum:
-            raise InputError(f"{where}: damaged, because its checksum is another.")
+            raise UnreadableFileError(f"{where}: damaged, because its checksum is another.")
         yield data
 
 
@@ -127,12 +130,13 @@ def _text(where: str, field: str, value: Any) -> str:
     """Returns a field's text; "" for null.
 
     Raises:
+        UnreadableFileError: if the value is not UTF-8.
         InputError: if the value is no text.
     """
     try:
         text = value.decode("utf-8") if isinstance(value, bytes) else value
     except UnicodeDecodeError as error:
-        raise InputError(
+        raise UnreadableFileError(
             f"{where}: byte {value[error.start]:#04x} at position {error.start + 1} of field "
             f"{field!r} is not UTF-8."
         ) from None

@@ -12,12 +12,12 @@ import glob
 import gzip
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, UnreadableFileError
 from keras_bert.extras import require
 from keras_bert.text import remote
 from keras_bert.text.documents import format_of, json_texts, parquet_texts, tfrecord_texts
@@ -47,6 +47,21 @@ class Span(NamedTuple):
 
 WHOLE = Span()
 """Span of a whole file."""
+
+
+class UnreadableFile(NamedTuple):
+    """File of a corpus whose text was left out from the first error on.
+
+    Attributes:
+        address: name or address of the file.
+        error: message of the error.
+    """
+
+    address: str
+    error: str
+
+
+OnUnreadable = Callable[[UnreadableFile], None]
 
 
 def expand(patterns: Patterns) -> list[str]:
@@ -85,7 +100,7 @@ def file_size(address: str | os.PathLike[str]) -> int:
     """Returns the number of bytes of a file, or 0 if its store does not tell the size.
 
     Raises:
-        InputError: if the file does not exist or its size cannot be read.
+        UnreadableFileError: if the file does not exist or its size cannot be read.
     """
     address = os.fspath(address)
     if remote.is_address(address):
@@ -94,7 +109,30 @@ def file_size(address: str | os.PathLike[str]) -> int:
         return os.stat(address).st_size
 
 
-def iterate_lines(patterns: Patterns, text_field: str = "text") -> Iterator[str]:
+def file_sizes(addresses: Iterable[str], skip_unreadable: bool = False) -> list[int]:
+    """Returns the size of each file as `file_size` does.
+
+    Args:
+        addresses: names or addresses of files.
+        skip_unreadable: whether the size is 0 in place of an error. Reading such a file reports it.
+
+    Raises:
+        UnreadableFileError: see `file_size`.
+    """
+    sizes = []
+    for address in addresses:
+        try:
+            sizes.append(file_size(address))
+        except UnreadableFileError:
+            if not skip_unreadable:
+                raise
+            sizes.append(0)
+    return sizes
+
+
+def iterate_lines(
+    patterns: Patterns, text_field: str = "text", on_unreadable: OnUnreadable | None = None
+) -> Iterator[str]:
     """Yields the lines of all files, stripped of white space; `""` ends a document.
 
     Exactly one `""` follows each document, whatever the number of blank lines in the file. The
@@ -103,13 +141,15 @@ def iterate_lines(patterns: Patterns, text_field: str = "text") -> Iterator[str]
     Args:
         patterns: names, globs or addresses of files; see `expand`.
         text_field: field with the text in the records of JSON lines, Parquet and TFRecord files.
+        on_unreadable: see `read_document_lines`.
 
     Raises:
-        InputError: if a file is missing, empty, damaged, binary or not UTF-8, or a record has no
-            such field. The message names the file and the line or record.
+        UnreadableFileError: if a file is missing, empty, damaged, binary or not UTF-8. The message
+            names the file and the line or record.
+        InputError: if a record has no such field.
     """
     for address in expand(patterns):
-        yield from read_document_lines(address, text_field=text_field)
+        yield from read_document_lines(address, text_field=text_field, on_unreadable=on_unreadable)
 
 
 def read_document_lines(
@@ -118,6 +158,8 @@ def read_document_lines(
     start: int = 0,
     text_field: str = "text",
     span: Span = WHOLE,
+    size: int = 0,
+    on_unreadable: OnUnreadable | None = None,
 ) -> Iterator[str]:
     """Yields the lines of one file as `iterate_lines` does.
 
@@ -128,14 +170,39 @@ def read_document_lines(
         text_field: see `iterate_lines`.
         span: part of a file that `can_be_divided`. Consecutive spans have the lines of the file,
             but a document may end twice at a border.
+        size: size of the file in bytes when its text was first used. A file of another size has
+            changed. 0 means that the size is not known.
+        on_unreadable: function that is called in place of an `UnreadableFileError`. The lines end
+            there, after the same lines in each call. By default, the error is raised.
 
     Raises:
+        UnreadableFileError: if the file has changed; see also `iterate_lines`.
         InputError: see `iterate_lines`.
     """
-    return islice(_document_lines(os.fspath(address), text_field, span), start, None)
+    address = os.fspath(address)
+    lines = _document_lines(address, text_field, span, size)
+    if on_unreadable:
+        lines = _until_error(lines, address, on_unreadable)
+    return islice(lines, start, None)
 
 
-def _document_lines(address: str, text_field: str, span: Span) -> Iterator[str]:
+def _until_error(lines: Iterator[str], address: str, on_unreadable: OnUnreadable) -> Iterator[str]:
+    inside_document = False
+    try:
+        for line in lines:
+            inside_document = bool(line)
+            yield line
+    except UnreadableFileError as error:
+        if inside_document:
+            yield ""
+        on_unreadable(UnreadableFile(address, str(error)))
+
+
+def _document_lines(address: str, text_field: str, span: Span, size: int) -> Iterator[str]:
+    if size and (now := file_size(address)) not in (size, 0):
+        raise UnreadableFileError(
+            f"{address} has changed: it has {now} bytes, but had {size} at first; restore the file."
+        )
     if format_of(address) is None:
         inside_document = span.start > 0
         for line in read_lines(address, span):
@@ -154,7 +221,7 @@ def _document_lines(address: str, text_field: str, span: Span) -> Iterator[str]:
             yield from lines
             yield ""
     if empty:
-        raise InputError(f"{address} is empty: expected text in the field {text_field!r}.")
+        raise UnreadableFileError(f"{address} is empty: expected text in the field {text_field!r}.")
 
 
 def _texts(address: str, field: str, span: Span) -> Iterator[str]:
@@ -180,8 +247,8 @@ def read_lines(path: str | os.PathLike[str], span: Span = WHOLE) -> Iterator[str
         span: bytes; only lines that begin there are read. Only for files that `can_be_divided`.
 
     Raises:
-        InputError: if the file cannot be read, is not UTF-8 text, or, if it is read as a whole,
-            holds only white space.
+        UnreadableFileError: if the file cannot be read, is not UTF-8 text, or, if it is read as a
+            whole, holds only white space.
     """
     number, empty, position = 0, True, span.start
     try:
@@ -199,14 +266,14 @@ def read_lines(path: str | os.PathLike[str], span: Span = WHOLE) -> Iterator[str
                 yield decoded.rstrip("\r\n")
     except UnicodeDecodeError as error:
         if b"\0" in error.object:
-            raise InputError(_binary(path)) from None
+            raise UnreadableFileError(_binary(path)) from None
         where = f"after byte {position}" if span.start else f"line {number}"
-        raise InputError(
+        raise UnreadableFileError(
             f"{path}, {where}: byte {error.object[error.start]:#04x} at position "
             f"{error.start + 1} is not UTF-8; convert the file to UTF-8."
         ) from None
     if empty and span == WHOLE:
-        raise InputError(f"{path} is empty: expected lines of text.")
+        raise UnreadableFileError(f"{path} is empty: expected lines of text.")
 
 
 @contextlib.contextmanager
@@ -214,7 +281,7 @@ def _text_from(file: BinaryIO, path: str | os.PathLike[str], start: int) -> Iter
     """Yields the unpacked file, or the file at the byte before `start`.
 
     Raises:
-        InputError: if the file is binary.
+        UnreadableFileError: if the file is binary.
     """
     if start:
         file.seek(start - 1)
@@ -224,7 +291,7 @@ def _text_from(file: BinaryIO, path: str | os.PathLike[str], start: int) -> Iter
         sample = unpacked.read(_SAMPLE_BYTES)
         control = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
         if control > _MOST_CONTROL_BYTES * len(sample):
-            raise InputError(_binary(path))
+            raise UnreadableFileError(_binary(path))
         unpacked.seek(0)
         yield unpacked
 
@@ -233,7 +300,7 @@ def can_be_divided(address: str) -> bool:
     """Returns whether spans of a file can be read: it has lines and is not compressed.
 
     Raises:
-        InputError: if the file cannot be read.
+        UnreadableFileError: if the file cannot be read.
     """
     if format_of(address) not in (None, "json"):
         return False
@@ -245,14 +312,14 @@ def can_be_divided(address: str) -> bool:
 
 @contextlib.contextmanager
 def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Raises an `InputError` that names the file in place of an error of reading it."""
+    """Raises an `UnreadableFileError` in place of an error of reading a file."""
     try:
         yield
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist: expected a text file.") from None
+        raise UnreadableFileError(f"{path} does not exist: expected a text file.") from None
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error).rstrip(".")
-        raise InputError(f"{path} cannot be read: {reason}.") from None
+        raise UnreadableFileError(f"{path} cannot be read: {reason}.") from None
 
 
 def _open(path: str | os.PathLike[str]) -> BinaryIO:

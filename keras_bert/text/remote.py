@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import fsspec
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, UnreadableFileError
 
 _DELAYS = (0.5, 1.0, 2.0, 4.0)  # seconds before each further try
 _BUFFER_BYTES = 2**18
@@ -63,13 +63,13 @@ def file_size(address: str) -> int:
     """Returns the number of bytes of a file, or 0 if the store does not tell it.
 
     Raises:
-        InputError: if the file does not exist or cannot be opened.
+        UnreadableFileError: if the file does not exist or cannot be opened.
     """
     filesystem, path = _filesystem(address)
     try:
         return _retried(address, lambda: filesystem.info(path)).get("size") or 0
     except FileNotFoundError:
-        raise InputError(f"{address} does not exist: expected a file.") from None
+        raise UnreadableFileError(f"{address} does not exist: expected a file.") from None
 
 
 def can_seek(address: str) -> bool:
@@ -217,7 +217,7 @@ def _retried(address: str, action: Callable[[], _T]) -> _T:
 
     Raises:
         FileNotFoundError: if the action raises it.
-        InputError: if access is denied, or the last try fails.
+        UnreadableFileError: if access is denied, or the last try fails.
     """
     for tries, delay in enumerate((*_DELAYS, None), start=1):
         try:
@@ -230,9 +230,9 @@ def _retried(address: str, action: Callable[[], _T]) -> _T:
             if isinstance(error, FileNotFoundError):
                 raise
             if isinstance(error, PermissionError) or getattr(error, "status", 0) in _DENIED:
-                raise InputError(f"{address} cannot be read: {_reason(error)}.") from error
+                raise UnreadableFileError(f"{address} cannot be read: {_reason(error)}.") from error
             if delay is None:
-                raise InputError(
+                raise UnreadableFileError(
                     f"{address} cannot be read after {tries} tries: {_reason(error)}."
                 ) from error
             logger.warning(

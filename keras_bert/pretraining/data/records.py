@@ -21,7 +21,7 @@ import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.files import save_tensors
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, UnreadableFileError
 from keras_bert.pretraining.data.corpus import Lines
 from keras_bert.pretraining.data.mapped_tokens import WIDTH, MappedFile
 from keras_bert.text.documents import format_of
@@ -103,7 +103,8 @@ def open_shard(shard: Shard, vocabulary_size: int) -> tuple[MappedFile, Lines]:
     """Opens a shard and verifies it.
 
     Raises:
-        InputError: if the file is missing or damaged, or holds ids that the vocabulary lacks.
+        UnreadableFileError: if the file is missing or damaged.
+        InputError: if the file holds ids that the vocabulary lacks.
     """
     path = shard.path
     try:
@@ -172,9 +173,9 @@ def _lines_checksum(lines: Lines) -> int:
     return zlib.crc32(lines.breaks.data, zlib.crc32(lines.lengths.data))
 
 
-def _damaged(path: str) -> InputError:
+def _damaged(path: str) -> UnreadableFileError:
     manifest = f"{path.rpartition('/')[0]}/{MANIFEST}"
-    return InputError(
+    return UnreadableFileError(
         f"{path} is missing or damaged; delete it and {manifest}, and start the same "
         "keras-bert tokenize command again. It makes the missing files."
     )

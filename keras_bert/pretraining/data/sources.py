@@ -7,7 +7,9 @@ memory does not grow with the corpus. A corpus that fits into one block is read 
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
+import logging
 import os
 import zlib
 from collections import deque
@@ -16,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, UnreadableFileError
 from keras_bert.pretraining.data.corpus import (
     LINES_PER_BATCH,
     Lines,
@@ -25,10 +27,12 @@ from keras_bert.pretraining.data.corpus import (
     tokenize_batches,
 )
 from keras_bert.pretraining.data.example_index import generator
-from keras_bert.pretraining.data.mapped_tokens import MappedTokens
+from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
 from keras_bert.pretraining.data.records import is_records, open_shard, open_shards
-from keras_bert.text.files import expand, file_size, read_document_lines
+from keras_bert.text.files import UnreadableFile, expand, file_sizes, read_document_lines
 from keras_bert.text.tokenizer import Tokenizer
+
+logger = logging.getLogger(__name__)
 
 
 class BlockStart(NamedTuple):
@@ -61,11 +65,13 @@ class Block(NamedTuple):
         start: start of the block.
         corpus: documents of the block.
         next_start: start of the epoch's next block, or None after the last block.
+        unreadable: files that were left out while the block was read.
     """
 
     start: BlockStart
     corpus: TokenizedCorpus
     next_start: BlockStart | None
+    unreadable: tuple[UnreadableFile, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -100,6 +106,7 @@ def open_source(
     weights: Sequence[float] = (),
     temperature: float | None = None,
     text_field: str = "text",
+    unreadable_files: str = "stop",
 ) -> Source:
     """Opens text files or directories of records.
 
@@ -112,6 +119,8 @@ def open_source(
         weights: ratio of tokens from each name, to mix them. By default, the names are one corpus.
         temperature: mixes the names by their sizes to the power of 1 / temperature.
         text_field: field with the text in records of JSON lines, Parquet and TFRecord files.
+        unreadable_files: "stop", or "skip" to leave out a file from its first error on, and damaged
+            shards of records. `Block.unreadable` and a warning name the files.
 
     Raises:
         InputError: if there are both text and records, or a file or directory cannot be used.
@@ -120,6 +129,7 @@ def open_source(
 
         def opened(tokens: int) -> list[Source]:
             options: dict[str, Any] = {"seed": seed, "text_field": text_field}
+            options |= {"unreadable_files": unreadable_files}
             options |= {"max_sentence_tokens": max_sentence_tokens, "block_tokens": tokens}
             return [open_source([name], tokenizer, **options) for name in names]
 
@@ -145,9 +155,11 @@ def open_source(
             f"{directories[0]} has been tokenized, but others of {', '.join(addresses)} have "
             "not; name only directories that keras-bert tokenize wrote, or only text files."
         )
+    skip = unreadable_files == "skip"
+    options = (tokenizer, max_sentence_tokens, block_tokens, seed, skip)
     if directories:
-        return RecordSource(addresses, tokenizer, max_sentence_tokens, block_tokens, seed)
-    return TextSource(addresses, tokenizer, max_sentence_tokens, block_tokens, seed, text_field)
+        return RecordSource(addresses, *options)
+    return TextSource(addresses, *options, text_field)
 
 
 class TextSource:
@@ -164,9 +176,11 @@ class TextSource:
         max_sentence_tokens: int,
         block_tokens: int,
         seed: int,
+        skip: bool,
         text_field: str,
     ):
         self._files = expand(names)
+        self._skip = skip
         self._text_field = text_field
         self._tokenizer = tokenizer
         self._max_sentence_tokens = max_sentence_tokens
@@ -178,7 +192,7 @@ class TextSource:
     @property
     def checksum(self) -> int:
         """Checksum of the sizes of the files."""
-        return zlib.crc32(np.array([file_size(file) for file in self._files]).data)
+        return zlib.crc32(np.array(self._sizes).data)
 
     def num_tokens(self) -> int | None:
         """Returns None, because the text has not been read."""
@@ -186,11 +200,17 @@ class TextSource:
 
     def num_bytes(self) -> int:
         """Returns the size of the files."""
-        return sum(file_size(file) for file in self._files)
+        return sum(self._sizes)
+
+    @functools.cached_property
+    def _sizes(self) -> list[int]:
+        return file_sizes(self._files, self._skip)
 
     def blocks(self, epoch: int, start: BlockStart = BEGIN) -> Iterator[Block]:
         """Yields the blocks of an epoch from `start` on."""
-        ends: deque[tuple[int, int]] = deque()  # ends of batches that were read ahead
+        # Ends of batches that were read ahead, and files that were left out before.
+        ends: deque[tuple[int, int, list[UnreadableFile]]] = deque()
+        noticed: list[UnreadableFile] = []
         order = np.arange(len(self._files))
         if epoch:
             order = generator(self._seed, epoch).permutation(order)
@@ -199,32 +219,43 @@ class TextSource:
             batch: list[str] = []
             for number in range(start.file, len(order)):
                 line = start.line if number == start.file else 0
-                for text in self._lines(order[number], line):
+                for text in self._lines(order[number], line, noticed):
                     batch.append(text)
                     line += 1
                     if len(batch) == self._lines_per_batch:
-                        ends.append((number, line))
+                        ends.append((number, line, [*noticed]))
+                        noticed.clear()
                         yield batch
                         batch = []
             if batch:
-                ends.append((len(order), 0))
+                ends.append((len(order), 0, [*noticed]))
+                noticed.clear()
                 yield batch
 
         parts: list[Lines] = []
+        unreadable: list[UnreadableFile] = []
         block, tokens, end = start, 0, (start.file, start.line)
         for lines in tokenize_batches(batches(), self._tokenizer):
             if tokens >= self._block_tokens:
                 next_block = BlockStart(block.block + 1, *end)
-                yield Block(block, self._corpus(parts), next_block)
-                block, parts, tokens = next_block, [], 0
+                yield Block(block, self._corpus(parts), next_block, tuple(unreadable))
+                block, parts, tokens, unreadable = next_block, [], 0, []
             parts.append(lines)
             tokens += len(lines.tokens)
-            end = ends.popleft()
+            file, line, before = ends.popleft()
+            end = (file, line)
+            unreadable += before
         if tokens or block.block == 0:
-            yield Block(block, self._corpus(parts), None)
+            yield Block(block, self._corpus(parts), None, (*unreadable, *noticed))
 
-    def _lines(self, file: int, start: int) -> Iterator[str]:
-        return read_document_lines(self._files[file], start=start, text_field=self._text_field)
+    def _lines(self, file: int, start: int, noticed: list[UnreadableFile]) -> Iterator[str]:
+        return read_document_lines(
+            self._files[file],
+            start=start,
+            text_field=self._text_field,
+            size=self._sizes[file],
+            on_unreadable=functools.partial(_leave_out, noticed) if self._skip else None,
+        )
 
     def shard(self, index: int, number: int) -> TextSource:
         """Returns every `number`-th file, from the file `index` on.
@@ -239,7 +270,7 @@ class TextSource:
                 "keras-bert tokenize."
             )
         source = copy.copy(self)
-        source._files = self._files[index::number]
+        source._files, source._sizes = self._files[index::number], self._sizes[index::number]
         return source
 
     def _corpus(self, parts: Sequence[Lines]) -> TokenizedCorpus:
@@ -263,7 +294,9 @@ class RecordSource:
         max_sentence_tokens: int,
         block_tokens: int,
         seed: int,
+        skip: bool,
     ):
+        self._skip = skip
         self._shards = [s for name in names for s in open_shards(name, tokenizer)]
         largest = max((shard.tokens for shard in self._shards), default=0)
         in_block = max(1, block_tokens // max(1, largest))
@@ -296,16 +329,27 @@ class RecordSource:
         parts = np.array_split(order, self._num_blocks)
         for block in range(start.block, self._num_blocks):
             next_block = BlockStart(block + 1) if block + 1 < self._num_blocks else None
-            yield Block(BlockStart(block), self._corpus(np.sort(parts[block])), next_block)
+            unreadable: list[UnreadableFile] = []
+            corpus = self._corpus(np.sort(parts[block]), unreadable)
+            yield Block(BlockStart(block), corpus, next_block, tuple(unreadable))
 
-    def _corpus(self, numbers: np.ndarray) -> TokenizedCorpus:
+    def _corpus(self, numbers: np.ndarray, unreadable: list[UnreadableFile]) -> TokenizedCorpus:
         vocabulary_size = len(self._tokenizer.vocabulary)
-        files, parts = [], []
+        files: list[MappedFile] = []
+        parts: list[Lines] = []
         for number, next_number in zip(numbers, [*numbers[1:], -1], strict=True):
-            file, lines = open_shard(self._shards[number], vocabulary_size)
+            try:
+                file, lines = open_shard(self._shards[number], vocabulary_size)
+            except UnreadableFileError as error:
+                if not self._skip:
+                    raise
+                _leave_out(unreadable, UnreadableFile(self._shards[number].path, str(error)))
+                if parts:  # the documents before and after the shard are not one
+                    parts[-1] = _ended(parts[-1])
+                continue
             # If there are several blocks, documents must be the same in all epochs.
             if next_number != number + 1 or self._num_blocks > 1:
-                lines = lines._replace(breaks=np.append(lines.breaks, len(lines.lengths)))
+                lines = _ended(lines)
             files.append(file)
             parts.append(lines)
         tokens: np.ndarray | MappedTokens = MappedTokens(files)
@@ -317,6 +361,16 @@ class RecordSource:
             self._tokenizer,
             max_sentence_tokens=self._max_sentence_tokens,
         )
+
+
+def _ended(lines: Lines) -> Lines:
+    """Returns lines with the end of a document after the last line."""
+    return lines._replace(breaks=np.append(lines.breaks, len(lines.lengths)))
+
+
+def _leave_out(noticed: list[UnreadableFile], file: UnreadableFile) -> None:
+    logger.warning("Leaving out text of %s. %s", file.address, file.error)
+    noticed.append(file)
 
 
 class PartStart(NamedTuple):
@@ -370,14 +424,16 @@ class MixedSource:
         pairs = zip(self._sources, starts, strict=True)
         readers = [repeated_blocks(source, start) for source, start in pairs]
         for number in itertools.count(start.block):
-            parts = []
+            parts: list[TokenizedCorpus] = []
+            unreadable: list[UnreadableFile] = []
             for index, size in enumerate(self._block_sizes):
                 while starts[index].tokens < (number + 1) * size:
                     block, starts[index] = next(readers[index])
                     parts.append(block.corpus)
+                    unreadable += block.unreadable
             if parts:
                 next_start = BlockStart(number + 1, parts=tuple(starts))
-                yield Block(start, TokenizedCorpus.joined(parts), next_start)
+                yield Block(start, TokenizedCorpus.joined(parts), next_start, tuple(unreadable))
                 start = next_start
 
 

@@ -27,6 +27,7 @@ from keras_bert.pretraining.data.sources import (
     TextSource,
     repeated_blocks,
 )
+from keras_bert.text.files import UnreadableFile
 
 Item = TypeVar("Item")
 
@@ -69,6 +70,7 @@ class ExampleBlock:
         workers: number of workers that have blocks of their own. With 1, all workers have this
             block, and each makes its part of every batch.
         length: number of examples of all workers, if they have blocks of their own.
+        unreadable: files that this worker left out since the block before.
     """
 
     examples: Examples
@@ -77,6 +79,7 @@ class ExampleBlock:
     next_place: Place = Place(epoch=1)
     workers: int = 1
     length: int = 0
+    unreadable: tuple[UnreadableFile, ...] = ()
 
     def __len__(self) -> int:
         return self.length or len(self.example_index)
@@ -175,7 +178,9 @@ class ExampleStream:
         self.examples = make_examples(corpus)
         first = plan_block(self.examples, "training")
         next_place = _next_place(block, Place(), len(first))
-        self._first: ExampleBlock | None = dataclasses.replace(first, next_place=next_place)
+        self._first: ExampleBlock | None = dataclasses.replace(
+            first, next_place=next_place, unreadable=block.unreadable
+        )
         self.checksum = corpus.checksum
         self.examples_per_epoch: int | None = len(first)
         if not self._is_whole:
@@ -197,8 +202,10 @@ class ExampleStream:
         first = self._first
         if self._is_whole:
             assert first is not None
-            for epoch in itertools.count(place.epoch):
-                index = first.example_index if epoch == 0 else self.examples.example_index(epoch)
+            if place.epoch == 0:
+                yield first
+            for epoch in itertools.count(max(place.epoch, 1)):
+                index = self.examples.example_index(epoch)
                 yield ExampleBlock(self.examples, index, Place(epoch), Place(epoch + 1))
         self._first = None  # so that its memory can be used again
         if self._shard:
@@ -222,21 +229,27 @@ class ExampleStream:
             )
 
     def _read(self, place: Place) -> Iterator[ExampleBlock]:
+        unreadable: tuple[UnreadableFile, ...] = ()
         for epoch in itertools.count(place.epoch):
             start = BlockStart(place.block, place.file, place.line, place.parts)
             for block in self._source.blocks(epoch, start):
                 place = dataclasses.replace(place, **block.start._asdict())
+                unreadable += block.unreadable
                 if planned := self._plan(block, epoch, seed=place.block):
                     next_place = _next_place(block, place, len(planned))
-                    yield dataclasses.replace(planned, place=place, next_place=next_place)
-                    place = next_place
+                    yield dataclasses.replace(
+                        planned, place=place, next_place=next_place, unreadable=unreadable
+                    )
+                    place, unreadable = next_place, ()
             place = Place(epoch=epoch + 1)
 
     def _read_shard(self, shard: TextSource, place: Place) -> Iterator[ExampleBlock]:
         """Yields the blocks of this worker. The places have only its own part."""
         worker, workers = self._worker, self._num_workers
         start, number = PartStart(*place.parts[worker] if place.parts else ()), place.block
+        unreadable: tuple[UnreadableFile, ...] = ()
         for block, next_start in repeated_blocks(shard, start):
+            unreadable += block.unreadable
             if planned := self._plan(block, start.epoch, seed=number * workers + worker):
                 # A block has fewer examples than tokens, so its numbers do not come again.
                 first_number = start.tokens + worker * (2**32 // workers)
@@ -245,8 +258,9 @@ class ExampleStream:
                     place=Place(start.epoch, 0, first_number, number, parts=(start,)),
                     next_place=Place(next_start.epoch, block=number + 1, parts=(next_start,)),
                     workers=workers,
+                    unreadable=unreadable,
                 )
-                number += 1
+                number, unreadable = number + 1, ()
             start = next_start
 
     def _plan(self, block: Block, epoch: int, seed: int) -> ExampleBlock | None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from keras_bert.atomic import remove_scratch, replace_file
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, UnreadableFileError
 from keras_bert.pretraining.data.corpus import tokenize_lines
 from keras_bert.pretraining.data.mapped_tokens import MappedFile
 from keras_bert.pretraining.data.records import (
@@ -31,9 +31,10 @@ from keras_bert.text.files import (
     WHOLE,
     Patterns,
     Span,
+    UnreadableFile,
     can_be_divided,
     expand,
-    file_size,
+    file_sizes,
     iterate_lines,
     read_document_lines,
 )
@@ -55,6 +56,7 @@ def tokenize(
     shard_size: int = 64 * MEGABYTE,
     progress: bool = True,
     text_field: str = "text",
+    unreadable_files: str = "stop",
 ) -> dict[str, Any]:
     """Converts text to records, or continues an interrupted call.
 
@@ -78,22 +80,29 @@ def tokenize(
         shard_size: bytes of text in each file.
         progress: whether to show a progress bar on standard error.
         text_field: field with the text in records, as in JSON lines.
+        unreadable_files: "stop", to raise an error if a file is missing, damaged, changed or not
+            UTF-8, or "skip", to leave out the rest of such a file, or of the part of it that a
+            worker reads, with a warning.
 
     Returns:
         The manifest: `files` (the text's names and sizes), `tokenizer`, `shard_size`, `text_field`,
-        `shards` (name, tokens, lines and bytes of each), and the totals `documents`, `lines` and
-        `tokens`.
+        `shards` (name, tokens, lines and bytes of each), `unreadable_files` (the first error of
+        each file of which text was left out), and the totals `documents`, `lines` and `tokens`.
 
     Raises:
-        InputError: if the text cannot be read, the text of a complete shard has changed, the
+        UnreadableFileError: if `unreadable_files` is "stop" and a file cannot be read.
+        InputError: if no text can be read, the text of a complete shard has changed, the
             directory holds other files or was made from something else, or a worker dies.
         StorageError: if a file cannot be written.
     """
     if runner not in RUNNERS:
         raise InputError(f"runner is {runner!r}, but must be one of {', '.join(RUNNERS)}.")
+    if unreadable_files not in ("stop", "skip"):
+        raise InputError(f"unreadable_files is {unreadable_files!r}, but must be stop or skip.")
     directory = Path(output)
     names = expand(corpus)
-    sizes = [file_size(name) for name in names]
+    skip, first = unreadable_files == "skip", list[UnreadableFile]()
+    sizes = file_sizes(names, skip)
     source = {
         "layout": 2,
         "files": [[name, size] for name, size in zip(names, sizes, strict=True)],
@@ -101,21 +110,27 @@ def tokenize(
         "shard_size": shard_size,
         "text_field": text_field,
     }
-    next(iterate_lines(corpus, text_field))  # a wrong text field must not begin a directory
+    # A wrong text field must not begin a directory.
+    if not any(iterate_lines(corpus, text_field, first.append if skip else None)):
+        raise InputError(f"None of the {len(names)} text files can be read. {first[0].error}")
     if _claim(directory, source):
         logger.info("%s is complete.", directory)
         return json.loads((directory / MANIFEST).read_text())
     # Workers may have other working directories.
-    names = [name if is_address(name) else os.path.abspath(name) for name in names]
-    tasks = plan_tasks(zip(names, sizes, strict=True), shard_size)
-    options = (directory.absolute(), shard_size, text_field)
+    addresses = [name if is_address(name) else os.path.abspath(name) for name in names]
+    tasks = plan_tasks(zip(addresses, sizes, strict=True), shard_size)
+    options = (directory.absolute(), shard_size, text_field, skip)
     calls = [(number, task, *options) for number, task in enumerate(tasks)]
     results = RUNNERS[runner](_tokenize_task, tokenizer, calls, workers)
     with contextlib.closing(results):
-        entries = _collect(results, tasks, progress)
+        entries, unreadable = _collect(results, tasks, progress)
+    given = dict(zip(addresses, names, strict=True))
+    for file in unreadable:
+        logger.warning("Leaving out text of %s. %s", given[file.address], file.error)
     manifest = {
         **source,
         "shards": entries,
+        "unreadable_files": {given[file.address]: file.error for file in reversed(unreadable)},
         "documents": count_documents(MappedFile(directory / shard["name"]) for shard in entries),
         "lines": sum(shard["lines"] for shard in entries),
         "tokens": sum(shard["tokens"] for shard in entries),
@@ -170,11 +185,25 @@ class Part(NamedTuple):
         address: name or address of the file.
         span: part of the file.
         size: size in bytes, 0 if it is unknown.
+        file_size: size of the whole file.
     """
 
     address: str
     span: Span
     size: int
+    file_size: int
+
+
+class TaskResult(NamedTuple):
+    """Result of one or more tasks.
+
+    Attributes:
+        entries: the manifest's entries of all shards.
+        unreadable: files of which text was left out, once for each part.
+    """
+
+    entries: list[dict[str, Any]]
+    unreadable: list[UnreadableFile]
 
 
 def plan_tasks(files: Iterable[tuple[str, int]], shard_size: int) -> list[list[Part]]:
@@ -190,20 +219,27 @@ def plan_tasks(files: Iterable[tuple[str, int]], shard_size: int) -> list[list[P
     tasks: list[list[Part]] = []
     length = shard_size  # of the last task; a full one makes the first file begin another
     for address, size in files:
-        if size > shard_size and can_be_divided(address):
+        if size > shard_size and _can_be_divided(address):
             pieces = -(-size // shard_size)
             cuts = [size * piece // pieces for piece in range(pieces + 1)]
             for start, end in itertools.pairwise(cuts):
                 span = Span(start, end if end < size else None)
-                tasks.append([Part(address, span, end - start)])
+                tasks.append([Part(address, span, end - start, size)])
             length = shard_size
             continue
         if length >= shard_size:
             tasks.append([])
             length = 0
-        tasks[-1].append(Part(address, WHOLE, size))
+        tasks[-1].append(Part(address, WHOLE, size, size))
         length += size or shard_size
     return tasks
+
+
+def _can_be_divided(address: str) -> bool:
+    try:
+        return can_be_divided(address)
+    except UnreadableFileError:  # the worker that reads the file reports it
+        return False
 
 
 def _tokenize_task(
@@ -213,20 +249,27 @@ def _tokenize_task(
     directory: Path,
     shard_size: int,
     text_field: str,
-) -> list[dict[str, Any]]:
+    skip: bool,
+) -> TaskResult:
     """Writes the missing shards of a task.
 
-    Returns:
-        The manifest's entries of all shards of the task.
-
     Raises:
-        InputError: if the text cannot be read, or has changed since a shard was written.
+        UnreadableFileError: if the text cannot be read, and `skip` is false.
+        InputError: if the text has changed since a shard was written.
         StorageError: if a file cannot be written.
     """
+    entries: list[dict[str, Any]] = []
+    unreadable: list[UnreadableFile] = []
     lines = itertools.chain.from_iterable(
-        read_document_lines(part.address, span=part.span, text_field=text_field) for part in task
+        read_document_lines(
+            part.address,
+            span=part.span,
+            text_field=text_field,
+            size=part.file_size,
+            on_unreadable=unreadable.append if skip else None,
+        )
+        for part in task
     )
-    entries = []
     for index, text in enumerate(_cut(lines, shard_size)):
         path = directory / f"shard-{number:05d}-{index:03d}.safetensors"
         checksum = zlib.crc32(text)
@@ -239,7 +282,7 @@ def _tokenize_task(
                 "the files."
             )
         entries.append(entry(path))
-    return entries
+    return TaskResult(entries, unreadable)
 
 
 def _cut(lines: Iterable[str], size: int) -> Iterator[bytes]:
@@ -258,18 +301,18 @@ def _cut(lines: Iterable[str], size: int) -> Iterator[bytes]:
 
 
 def _collect(
-    results: Iterable[tuple[int, list[dict[str, Any]]]],
+    results: Iterable[tuple[int, TaskResult]],
     tasks: Sequence[Sequence[Part]],
     progress: bool,
-) -> list[dict[str, Any]]:
-    """Returns the entries of all shards, in order. Shows a progress bar."""
+) -> TaskResult:
+    """Joins the results of all tasks, in order. Shows a progress bar."""
     sizes = [sum(part.size for part in task) for task in tasks]
-    entries: list[list[dict[str, Any]]] = [[] for _ in tasks]
+    done: list[TaskResult] = [TaskResult([], [])] * len(tasks)
     tokens = 0
     with tqdm(total=sum(sizes), unit="B", unit_scale=True, disable=not progress) as bar:
-        for number, entries[number] in results:
-            tokens += sum(shard["tokens"] for shard in entries[number])
+        for number, done[number] in results:
+            tokens += sum(shard["tokens"] for shard in done[number].entries)
             elapsed = bar.format_dict["elapsed"] or 1
             bar.set_postfix_str(f"{tokens / elapsed:,.0f} tokens/s", refresh=False)
             bar.update(sizes[number])
-    return list(itertools.chain.from_iterable(entries))
+    return TaskResult(*(list(itertools.chain.from_iterable(x)) for x in zip(*done, strict=True)))

@@ -113,6 +113,7 @@ def make_examples(
             block_tokens=max(1, int(data.memory * GIGABYTE) // BYTES_PER_TOKEN),
             seed=config.seed,
             text_field=data.text_field,
+            unreadable_files=data.unreadable_files,
             **mixture,
         )
 

@@ -7,12 +7,13 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from keras_bert.atomic import flush, replacing
 from keras_bert.errors import StorageError, first_sentence
+from keras_bert.text.files import UnreadableFile
 
 LOG = "log.jsonl"
 
@@ -73,6 +74,22 @@ class RunLog:
         """Returns the step with the lowest held-out loss, or None. Step 0 does not count."""
         rows = [row for row in self.rows if row["event"] == "validation" and row["step"]]
         return min(rows, key=lambda row: row["loss"])["step"] if rows else None
+
+    def add_unreadable(self, step: int, epoch: int, files: Iterable[UnreadableFile]) -> None:
+        """Adds a row for each file that was left out in an epoch and has no row there.
+
+        Raises:
+            StorageError: if a file cannot be written.
+        """
+        for address, error in files:
+            if (epoch, address) not in self.unreadable():
+                row = {"step": step, "epoch": epoch, "file": address, "error": error}
+                self.write({"event": "unreadable_file", **row})
+
+    def unreadable(self) -> set[tuple[int, str]]:
+        """Returns the epoch and the address of each file that was left out."""
+        rows = (row for row in self.rows if row["event"] == "unreadable_file")
+        return {(row["epoch"], row["file"]) for row in rows}
 
     def flush(self) -> None:
         """Writes all rows to the disk.
