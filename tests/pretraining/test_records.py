@@ -2,6 +2,7 @@ import contextlib
 import gzip
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -16,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.cli import main
-from keras_bert.errors import InputError, StorageError
+from keras_bert.errors import InputError, StorageError, UnreadableFileError
 from keras_bert.pretraining.data import tokenization
 from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
 from keras_bert.pretraining.data.runners import RUNNERS
@@ -26,6 +27,7 @@ from keras_bert.pretraining.data.tokenization import plan_tasks, tokenize
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.text.wordpiece.tokenizer import WordPiece
+from tests.marks import others_slow
 from tests.pretraining.run import config, weights
 from tests.pretraining.text import open_corpus
 
@@ -160,6 +162,23 @@ def test_interrupted_and_given_again(text, records, tokenizer, tmp_path, monkeyp
     for path in records[0].iterdir():
         assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
     assert tokenize(*arguments, **options) == manifest  # it is complete
+
+
+def test_progress_in_bytes_documents_and_tokens(text, records, tokenizer, tmp_path, capsys):
+    corpus, size = f"{text}/?.txt", sum(path.stat().st_size for path in text.glob("?.txt"))
+    manifest = tokenize(corpus, tokenizer, tmp_path / "out", workers=1, shard_size=SHARD)
+    shown = capsys.readouterr().err.rpartition("\r")[2].strip()
+    found = re.fullmatch(
+        r"100%\|.*\| ([\d.]+)k/\1k \[\d\d:\d\d<00:00, .*B/s, "
+        r"([\d,]+) documents/s, ([\d,]+) tokens/s\]",
+        shown,
+    )
+    assert found, shown
+    assert float(found[1]) == pytest.approx(size / 1000, abs=0.1)
+    documents, tokens = (int(number.replace(",", "")) for number in found.groups()[1:])
+    ratio = manifest["documents"] / manifest["tokens"]
+    # A document in two tasks is counted twice.
+    assert 0.9 * ratio < documents / tokens < 3 * ratio
 
 
 @pytest.mark.slow
@@ -347,6 +366,66 @@ def test_the_text_field_of_commands(tmp_path, capsys):
     assert "line 1 has no field 'text'. It has 'body'" in capsys.readouterr().err
     assert main(["tokenize", corpus, *options, *field]) == 0
     assert "3 documents, 6 lines" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("workers", others_slow([1, 2]))
+def test_unreadable_files_are_left_out(text, tokenizer, tmp_path, caplog, capsys, workers):
+    """The records are those of the same files without what cannot be read."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for folder in (whole, cut):
+        folder.mkdir()
+        shutil.copy(text / "0.txt", folder / "a.txt")
+        shutil.copy(text / "2.txt", folder / "d.txt")
+    lines = (text / "1.txt").read_bytes().split(b"\n")
+    half = len(lines) // 2
+    (whole / "b.txt").write_bytes(b"\n".join([*lines[:half], b"sea \xff", *lines[half:]]))
+    (cut / "b.txt").write_bytes(b"\n".join(lines[:half]))
+    (whole / "c.txt").write_bytes(gzip.compress(b"moon")[:9])
+    options = {"workers": workers, "progress": False}
+    expected = tokenize(f"{cut}/*.txt", tokenizer, tmp_path / "of_cut", **options)
+    assert expected["unreadable_files"] == {}
+    output = tmp_path / "out"
+    with pytest.raises(UnreadableFileError, match=f"b.txt, line {half + 1}: byte 0xff"):
+        tokenize(f"{whole}/*.txt", tokenizer, output, **options)
+    options["unreadable_files"] = "skip"
+    manifest = tokenize(f"{whole}/*.txt", tokenizer, output, **options)  # continues
+    for name in ("shards", "documents", "lines", "tokens"):
+        assert manifest[name] == expected[name]
+    assert [*manifest["unreadable_files"]] == [f"{whole}/b.txt", f"{whole}/c.txt"]
+    for name, error in manifest["unreadable_files"].items():
+        assert f"Leaving out text of {name}. {error}" in caplog.text
+    for shard in expected["shards"]:
+        ours, cuts = (folder / shard["name"] for folder in (output, tmp_path / "of_cut"))
+        assert ours.read_bytes() == cuts.read_bytes()
+    command = ["tokenize", f"{whole}/*.txt", "--vocabulary", str(text / "vocab.txt")]
+    command += ["--output", str(output), "--unreadable-files", "skip"]
+    assert main(command) == 0  # it is complete
+    assert capsys.readouterr().out.endswith("tokens in 1 files; 2 unreadable text files\n")
+
+
+def test_a_part_of_a_file_is_left_out(text, tokenizer, tmp_path):
+    """A worker that reads another part of the same file reports nothing."""
+    lines = (text / "0.txt").read_bytes().split(b"\n")
+    lines[len(lines) // 2] = b"\xff"
+    (tmp_path / "a.txt").write_bytes(b"\n".join(lines))
+    options = {"workers": 1, "progress": False, "unreadable_files": "skip"}
+    options |= {"shard_size": SHARD}
+    manifest = tokenize(tmp_path / "a.txt", tokenizer, tmp_path / "out", **options)
+    whole = tokenize(text / "0.txt", tokenizer, tmp_path / "whole", **options)
+    assert len(manifest["unreadable_files"]) == 1
+    assert 0.5 < manifest["tokens"] / whole["tokens"] < 1
+    assert manifest["shards"][-1] == whole["shards"][-1]
+
+
+def test_a_corpus_without_a_readable_file_is_refused(tokenizer, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\xff")
+    options = {"progress": False, "unreadable_files": "skip"}
+    with pytest.raises(InputError, match="None of the 1 text files can be read. .*a.txt, line 1"):
+        tokenize(tmp_path / "a.txt", tokenizer, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+    options["unreadable_files"] = "ignore"
+    with pytest.raises(InputError, match="unreadable_files is 'ignore', but must be stop or skip"):
+        tokenize(tmp_path / "a.txt", tokenizer, tmp_path / "out", **options)
 
 
 def test_what_a_run_cannot_use_is_refused(records, vocabulary, tokenizer, tmp_path):

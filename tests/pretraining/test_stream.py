@@ -17,6 +17,7 @@ import pytest
 import tensorflow as tf
 
 import keras_bert as kb
+from keras_bert.pretraining.data.mapped_tokens import MappedFile
 from keras_bert.pretraining.data.sources import BEGIN, Block, BlockStart, open_source
 from keras_bert.pretraining.data.stream import ExampleStream, Place, plan_block
 from keras_bert.pretraining.data.tokenization import tokenize
@@ -27,7 +28,7 @@ from keras_bert.text import remote
 from keras_bert.text.wordpiece.tokenizer import WordPiece
 from tests.marks import others_swept
 from tests.pretraining import processes
-from tests.pretraining.run import assert_same_run, config
+from tests.pretraining.run import assert_same_run, config, log
 from tests.pretraining.text import VOCABULARY, open_corpus
 from tests.text.faulty_store import Faulty, FaultyFile
 
@@ -413,6 +414,83 @@ def test_changed_text_is_refused(text_files, corpora, tmp_path):
         file.write("\n\nsun rises.\n")
     with pytest.raises(kb.InputError, match="text or the vocabulary has changed"):
         pretrain(run_of(text_files, corpora, "text", tmp_path / "run", steps=2), progress=False)
+
+
+@pytest.fixture(scope="module")
+def damaged(corpora, tmp_path_factory):
+    """The corpora with a damaged file in the middle, and each without what cannot be read."""
+    folder = tmp_path_factory.mktemp("damaged")
+    texts = [Path(name).read_bytes() for name in corpora["text"]]
+    half = texts[1][: texts[1].index(b"\n", len(texts[1]) // 2) + 1]
+    for kind, second in {"text": half + b"\xff" + texts[1], "rest of text": half}.items():
+        (folder / kind).mkdir()
+        for number, text in enumerate([texts[0], second, *texts[2:]]):
+            (folder / kind / f"{number}.txt").write_bytes(text)
+    shutil.copytree(corpora["records"][0], folder / "records")
+    shard = sorted((folder / "records").glob("shard-*"))[4]
+    shard.write_bytes(shard.read_bytes()[:-1] + b"\7")
+    return folder, {
+        "text": [f"{folder}/text/*.txt"],
+        "rest of text": [f"{folder}/rest of text/*.txt"],
+        "records": [f"{folder}/records"],
+    }
+
+
+SKIP = {"unreadable_files": "skip"}
+
+
+def test_text_after_an_error_is_left_out(damaged, text_files, tokenizer, tmp_path):
+    """Blocks, examples and masks are those of the text without what cannot be read."""
+    corpora = damaged[1]
+    streams = [
+        stream_of(text_files, corpora, kind, tmp_path, **SKIP) for kind in ("text", "rest of text")
+    ]
+    pairs, names = zip(*(stream.blocks(Place()) for stream in streams), strict=True), []
+    for block, expected in itertools.islice(pairs, 14):
+        assert block.place == expected.place
+        assert lines_of(block.examples.corpus) == lines_of(expected.examples.corpus)
+        names += [(block.place.epoch, Path(file.address).name) for file in block.unreadable]
+        assert not expected.unreadable
+    assert names == [(0, "1.txt"), (1, "1.txt")]
+    with pytest.raises(kb.InputError, match=r"text/1.txt, line \d+: byte 0xff"):
+        for _ in itertools.islice(
+            stream_of(text_files, corpora, "text", tmp_path).blocks(Place()), 9
+        ):
+            pass
+
+
+def test_a_damaged_shard_is_left_out(damaged, corpora, text_files, tokenizer):
+    folder, kinds = damaged
+    shards = sorted((folder / "records").glob("shard-*"))
+    whole = Counter(lines_of(open_corpus(corpora["records"], tokenizer)))
+    for block_tokens in (BLOCK, 10**6):  # several blocks, or one
+        source = open_source(kinds["records"], tokenizer, block_tokens=block_tokens, **SKIP)
+        blocks = [*source.blocks(0)]
+        assert [file.address for b in blocks for file in b.unreadable] == [str(shards[4])]
+        found = Counter(line for block in blocks for line in lines_of(block.corpus))
+        assert found < whole
+        lines = len(MappedFile(str(shards[4])).vector("lengths"))
+        assert (whole - found).total() == pytest.approx(lines, abs=1)  # a line may be divided
+    with pytest.raises(kb.InputError, match="holds the token id"):
+        [*open_source(kinds["records"], tokenizer, block_tokens=BLOCK).blocks(0)]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", ["text", "records"])
+def test_a_run_that_leaves_out_a_file_is_killed_and_continued(damaged, text_files, tmp_path, kind):
+    runs = [
+        run_of(text_files, damaged[1], kind, tmp_path / name, **SKIP) for name in ("whole", "run")
+    ]
+    results = pretrain(runs[0], progress=False)
+    fate = ("after", random.randrange(1, 28), 0, signal.SIGKILL)
+    assert processes.launch(runs[1], {0: fate}) == [processes.KILLED], fate
+    assert pretrain(runs[1], progress=False)["finished"]
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+    rows = [row for row in log(tmp_path / "run") if row["event"] == "unreadable_file"]
+    assert {row["epoch"] for row in rows} == {0, 1}
+    assert len(rows) == 2
+    assert {row["file"] for row in rows} == {rows[0]["file"]}
+    assert results["unreadable_files"] == 1
 
 
 def test_a_block_start_is_what_checkpoints_store():

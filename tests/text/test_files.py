@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from backports import zstd
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, UnreadableFileError
 from keras_bert.text import remote
 from keras_bert.text.files import (
     Span,
@@ -242,6 +242,65 @@ def test_bad_records(tmp_path, name, content, message):
     path = write(tmp_path / name, content)
     with pytest.raises(InputError, match=message):
         list(iterate_lines(path))
+
+
+def read_until_error(path, **options):
+    noticed = []
+    lines = [*read_document_lines(path, on_unreadable=noticed.append, **options)]
+    assert [file.address for file in noticed] == [str(path)]
+    return lines, noticed[0].error
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.txt", "sun\n\nmoon\nsea \udcff\ntree", ["sun", "", "moon", ""]),
+        ("a.txt", "sun\n\n\udcff\ntree", ["sun", ""]),
+        ("a.txt", "\udcff", []),
+        ("a.jsonl", '{"text": "sun\\nmoon"}\n{"te\n{"text": "sea"}', ["sun", "moon", ""]),
+        ("a.parquet", "PAR1", []),
+    ],
+)
+def test_an_unreadable_file_has_the_lines_before_its_first_error(tmp_path, name, content, expected):
+    path = write(tmp_path / name, content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UnreadableFileError) as stopped:
+        [*read_document_lines(path)]
+    for start in range(len(expected) + 2):
+        lines, error = read_until_error(path, start=start)
+        assert lines == expected[start:]
+        assert error == str(stopped.value)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
+def test_a_cut_file_has_the_same_lines_in_each_reading(tmp_path, compress):
+    text = "\n".join(f"{number} {number**9}" for number in range(40_000))
+    path = write(tmp_path / "a.txt", compress(text.encode())[:-9])
+    lines, error = read_until_error(path)
+    assert "a.txt cannot be read: " in error
+    assert len(lines) > 20_000
+    assert [*lines[:-1], ""] == [*text.split("\n")[: len(lines) - 1], ""]
+    assert read_until_error(path, start=12_345)[0] == lines[12_345:]
+
+
+def test_a_changed_file_is_not_read(tmp_path):
+    path = write(tmp_path / "a.txt", "sun\nmoon")
+    assert [*read_document_lines(path, size=8)] == ["sun", "moon", ""]
+    lines, error = read_until_error(path, size=7)
+    assert lines == []
+    assert error.endswith(
+        "a.txt has changed: it has 8 bytes, but had 7 at first; restore the file."
+    )
+    path.unlink()
+    assert "a.txt does not exist" in read_until_error(path, size=8)[1]
+
+
+def test_errors_of_options_and_of_packages_are_raised(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
+    write(tmp_path / "a.jsonl", '{"body": "x"}')
+    write(tmp_path / "b.txt", zstd.compress(b"x"))
+    for name, message in (("a.jsonl", "no field 'text'"), ("b.txt", "needs backports.zstd")):
+        with pytest.raises(InputError, match=message):
+            read_until_error(tmp_path / name)
 
 
 def test_damaged_parquet_pages(tmp_path):

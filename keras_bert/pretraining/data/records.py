@@ -103,8 +103,8 @@ def open_shard(shard: Shard, vocabulary_size: int) -> tuple[MappedFile, Lines]:
     """Opens a shard and verifies it.
 
     Raises:
-        UnreadableFileError: if the file is missing or damaged.
-        InputError: if the file holds ids that the vocabulary lacks.
+        UnreadableFileError: if the file is missing or damaged, or holds ids that the vocabulary
+            lacks.
     """
     path = shard.path
     try:
@@ -118,7 +118,7 @@ def open_shard(shard: Shard, vocabulary_size: int) -> tuple[MappedFile, Lines]:
     tokens = lines.tokens
     low, high = (int(tokens.min()), int(tokens.max())) if len(tokens) else (0, 0)
     if low < 0 or high >= vocabulary_size:
-        raise InputError(
+        raise UnreadableFileError(
             f"{path} holds the token id {low if low < 0 else high}, but the vocabulary has "
             f"the ids 0 to {vocabulary_size - 1}; tokenize the text again."
         )

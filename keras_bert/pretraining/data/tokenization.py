@@ -123,14 +123,16 @@ def tokenize(
     calls = [(number, task, *options) for number, task in enumerate(tasks)]
     results = RUNNERS[runner](_tokenize_task, tokenizer, calls, workers)
     with contextlib.closing(results):
-        entries, unreadable = _collect(results, tasks, progress)
+        entries, unreadable, _ = _collect(results, tasks, progress)
     given = dict(zip(addresses, names, strict=True))
+    errors: dict[str, str] = {}
     for file in unreadable:
         logger.warning("Leaving out text of %s. %s", given[file.address], file.error)
+        errors.setdefault(given[file.address], file.error)
     manifest = {
         **source,
         "shards": entries,
-        "unreadable_files": {given[file.address]: file.error for file in reversed(unreadable)},
+        "unreadable_files": errors,
         "documents": count_documents(MappedFile(directory / shard["name"]) for shard in entries),
         "lines": sum(shard["lines"] for shard in entries),
         "tokens": sum(shard["tokens"] for shard in entries),
@@ -200,10 +202,12 @@ class TaskResult(NamedTuple):
     Attributes:
         entries: the manifest's entries of all shards.
         unreadable: files of which text was left out, once for each part.
+        documents: number of documents. A document in several tasks is counted in each.
     """
 
     entries: list[dict[str, Any]]
     unreadable: list[UnreadableFile]
+    documents: int
 
 
 def plan_tasks(files: Iterable[tuple[str, int]], shard_size: int) -> list[list[Part]]:
@@ -282,7 +286,8 @@ def _tokenize_task(
                 "the files."
             )
         entries.append(entry(path))
-    return TaskResult(entries, unreadable)
+    documents = count_documents(MappedFile(directory / shard["name"]) for shard in entries)
+    return TaskResult(entries, unreadable, documents)
 
 
 def _cut(lines: Iterable[str], size: int) -> Iterator[bytes]:
@@ -307,12 +312,18 @@ def _collect(
 ) -> TaskResult:
     """Joins the results of all tasks, in order. Shows a progress bar."""
     sizes = [sum(part.size for part in task) for task in tasks]
-    done: list[TaskResult] = [TaskResult([], [])] * len(tasks)
-    tokens = 0
+    done: list[TaskResult] = [TaskResult([], [], 0)] * len(tasks)
+    tokens, documents = 0, 0
     with tqdm(total=sum(sizes), unit="B", unit_scale=True, disable=not progress) as bar:
         for number, done[number] in results:
             tokens += sum(shard["tokens"] for shard in done[number].entries)
+            documents += done[number].documents
             elapsed = bar.format_dict["elapsed"] or 1
-            bar.set_postfix_str(f"{tokens / elapsed:,.0f} tokens/s", refresh=False)
+            speed = f"{documents / elapsed:,.0f} documents/s, {tokens / elapsed:,.0f} tokens/s"
+            bar.set_postfix_str(speed, refresh=False)
             bar.update(sizes[number])
-    return TaskResult(*(list(itertools.chain.from_iterable(x)) for x in zip(*done, strict=True)))
+    return TaskResult(
+        [shard for result in done for shard in result.entries],
+        [file for result in done for file in result.unreadable],
+        documents,
+    )
