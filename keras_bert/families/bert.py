@@ -52,7 +52,8 @@ TEXT: dict[str, Any] = {
 OBJECTIVES = ("mlm+nsp", "mlm")
 
 # Options of the authors' pretraining, which are the defaults of a `PretrainingConfig`.
-PRETRAINING: dict[str, Any] = {"masking": "token", "across_documents": False}
+_ROWS = {"across_documents": False, "packed": False}
+PRETRAINING: dict[str, Any] = {"masking": "token", "masking_rate": 0.15} | _ROWS
 
 # Learning rates for fine-tuning, by hidden size: the paper's largest for the base model (section
 # A.3), and its smallest for the large model, whose training sometimes fails at larger ones.

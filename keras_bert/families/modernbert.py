@@ -1,7 +1,7 @@
 """ModernBERT (Warner et al. 2024, https://arxiv.org/abs/2412.13663).
 
 Normalization before each block, rotary positions, gated feed-forward blocks (GEGLU), no biases. Two
-of three layers attend to near tokens only. The large model's sizes, the masking rate and the rates
+of three layers attend to near tokens only. Values are from github.com/AnswerDotAI/ModernBERT. Rates
 for fine-tuning are from memory. transformers has dropout inside the feed-forward block, not after.
 """
 
@@ -48,7 +48,7 @@ TEXT: dict[str, Any] = bert.TEXT | {"tokenizer": "byte_pair"}
 
 OBJECTIVES = ("mlm",)
 
-PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking_rate": 0.3}
+PRETRAINING: dict[str, Any] = bert.PRETRAINING | {"masking_rate": 0.3, "packed": True}
 
 FINE_TUNING_RATES = {768: 5e-5, 1024: 3e-5}
 

@@ -1,1 +1,1 @@
-"""AdamW, LAMB, learning-rate schedules and loss scaling."""
+"""AdamW, StableAdamW, LAMB, learning-rate schedules and loss scaling."""

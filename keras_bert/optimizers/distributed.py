@@ -1,4 +1,4 @@
-"""AdamW and LAMB for TensorFlow's distribution strategies, as in BERT (section A.2)."""
+"""Optimizers for TensorFlow's distribution strategies, as in BERT (section A.2)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from keras_bert.optimizers.update_rules import (
     EPSILON,
     Update,
     Weight,
+    clip_rate,
     decays,
     lamb,
 )
@@ -43,6 +44,19 @@ def adamw_update(
         epsilon=tf.constant(update.epsilon, variable.dtype) * tf.sqrt(1 - update.powers[1]),
         grad=gradient,
     )
+
+
+def stable_adamw_update(
+    variable: tf.Variable,
+    gradient: tf.Tensor,
+    momentum: tf.Variable,
+    velocity: tf.Variable,
+    decay: float | None,
+    update: Update,
+) -> None:
+    """Does the update of `update_rules.stable_adamw`, with TensorFlow's fused kernel."""
+    update = clip_rate(tf.convert_to_tensor(velocity), gradient, update)
+    adamw_update(variable, gradient, momentum, velocity, decay, update)
 
 
 def lamb_update(
@@ -145,6 +159,16 @@ class AdamW:
             )
 
 
+class StableAdamW(AdamW):
+    """AdamW that lowers the learning rate of a weight whose gradient is suddenly large.
+
+    Wortsman et al. 2023 (https://arxiv.org/abs/2304.13013, algorithm 2). The rate for the weight
+    decay is lowered, too. It takes the place of `global_clipnorm`.
+    """
+
+    update = staticmethod(stable_adamw_update)
+
+
 class LAMB(AdamW):
     """Adam whose step for each weight is scaled by the weight's norm, for large batches.
 
@@ -155,7 +179,11 @@ class LAMB(AdamW):
     update = staticmethod(lamb_update)
 
 
-OPTIMIZERS: dict[str, type[AdamW]] = {"adamw": AdamW, "lamb": LAMB}
+OPTIMIZERS: dict[str, type[AdamW]] = {
+    "adamw": AdamW,
+    "stable_adamw": StableAdamW,
+    "lamb": LAMB,
+}
 """Optimizer class of each name."""
 
 

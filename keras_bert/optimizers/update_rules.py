@@ -1,4 +1,4 @@
-"""Updates of one weight by AdamW and LAMB, as pure functions for every backend of Keras."""
+"""Updates of one weight by each optimizer, as pure functions for every backend of Keras."""
 
 from typing import Any, NamedTuple
 
@@ -62,6 +62,32 @@ def adamw(weight: Weight, gradient: Any, decay: float | None, update: Update) ->
     moments, direction = _adam(weight, gradient, update)
     decayed = weight.value * (1 - update.rate * decay) if decay else weight.value
     return Weight(decayed - update.rate * direction, *moments)
+
+
+def stable_adamw(weight: Weight, gradient: Any, decay: float | None, update: Update) -> Weight:
+    """AdamW with clipped updates (Wortsman et al. 2023, https://arxiv.org/abs/2304.13013, alg. 2).
+
+    The arguments are those of `adamw`.
+    """
+    return adamw(weight, gradient, decay, clip_rate(weight.velocity, gradient, update))
+
+
+def clip_rate(velocity: Any, gradient: Any, update: Update) -> Update:
+    """Returns the update of one weight with the learning rate of StableAdamW.
+
+    The learning rate is divided by the root mean square of the gradient's ratio to the root of the
+    corrected second moment, if that is above 1. So a second moment that lags behind sudden large
+    gradients does not cause a large step.
+
+    Args:
+        velocity: second moment before the update.
+        gradient: gradient of the loss, in the shape of `velocity`.
+        update: numbers of the update.
+    """
+    gradient = ops.square(gradient)
+    square = update.betas[1] * velocity + (1 - update.betas[1]) * gradient
+    ratio = gradient / ops.maximum(square / (1 - update.powers[1]), update.epsilon**2)
+    return update._replace(rate=update.rate / ops.maximum(ops.sqrt(ops.mean(ratio)), 1.0))
 
 
 def lamb(weight: Weight, gradient: Any, decay: float | None, update: Update) -> Weight:

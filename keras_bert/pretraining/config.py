@@ -86,14 +86,18 @@ class DataOptions(Options):
         "sentences\" do. Not for objectives with pairs of texts. null takes the family's value "
         "if the objective allows it.",
     )
-    packed: bool = Field(
-        default=False,
+    packed: bool | None = Field(
+        default=None,
         description="Whether a sequence is filled with several documents. Each document has its "
         "own `[CLS]`, `[SEP]` and positions, and its tokens attend only to each other. Not for "
-        "objectives with pairs of texts, and not with `data.across_documents`.",
+        "objectives with pairs of texts, and not with `data.across_documents`. null takes the "
+        "family's value if these allow it.",
     )
-    masking_rate: Number = Field(
-        default=0.15, ge=1e-3, le=0.9, description="Ratio of the tokens to predict."
+    masking_rate: OptionalNumber = Field(
+        default=None,
+        ge=1e-3,
+        le=0.9,
+        description="Ratio of the tokens to predict. null takes the family's ratio.",
     )
     masking: str | None = Field(
         default=None,
@@ -163,7 +167,11 @@ class ObjectiveOptions(Options):
 class OptimizerOptions(Options):
     """Options for the optimizer."""
 
-    name: str = Field(default="adamw", description="Optimizer: adamw or, for large batches, lamb.")
+    name: str = Field(
+        default="adamw",
+        description="Optimizer: adamw, stable_adamw (lowers the learning rate of a weight whose "
+        "gradient is suddenly large) or, for large batches, lamb.",
+    )
     learning_rate: Number = Field(
         default=1e-4, ge=0, le=10, description="Learning rate at the end of the warm-up."
     )
@@ -215,7 +223,15 @@ class ScheduleOptions(Options):
     )
     lr_schedule: str = Field(
         default="linear",
-        description="Shape of the learning rate after the warm-up: linear, cosine or constant.",
+        description="Shape of the learning rate after the warm-up: linear, cosine, one_minus_sqrt "
+        "or constant.",
+    )
+    decay_ratio: OptionalNumber = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Ratio of the run's steps in which the learning rate falls, the last ones. "
+        "Before, it is constant (warmup-stable-decay). null means all steps after the warm-up.",
     )
     final_learning_rate: Number = Field(
         default=0.0,

@@ -1,6 +1,7 @@
 """Fills in the defaults of a run's options, and checks that the options fit together."""
 
 import dataclasses
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -39,6 +40,8 @@ SIZES = (
 )
 """Fields of a preset that are also used for another family."""
 
+_FOLLOWING = {"embedding_size": "hidden_size", "num_key_value_heads": "num_heads"}
+
 
 def resolve(config: PretrainingConfig) -> PretrainingConfig:
     """Fills in the defaults that depend on the family, the objective or a checkpoint.
@@ -59,10 +62,10 @@ def resolve(config: PretrainingConfig) -> PretrainingConfig:
     _check_choices(values, ("model.family",))
     fill_in("objective.name", _objective(config, family))
     _check_choices(values, CHOICES)
-    pairs = OBJECTIVES[values["objective"]["name"]].pairs
+    pairs, data = OBJECTIVES[values["objective"]["name"]].pairs, config.data
+    refused = {"across_documents": pairs or data.packed, "packed": pairs or data.across_documents}
     for name, value in FAMILIES[family].PRETRAINING.items():
-        one_text = name == "across_documents" and (pairs or config.data.packed)
-        fill_in(f"data.{name}", False if one_text else value)
+        fill_in(f"data.{name}", False if refused.get(name) else value)
     resolved = PretrainingConfig.from_dict(values)
     _check_data(resolved)
     _check_objective(resolved)
@@ -99,10 +102,11 @@ def encoder_config(config: PretrainingConfig, vocabulary_size: int) -> EncoderCo
     encoder = EncoderConfig.from_dict(values)
     objective.check_encoder(config.objective.name, encoder)
     if config.data.sequence_length > encoder.max_positions:
+        is_trained = source and not encoder.rotary_base  # rotary positions have no weights
         raise InputError(
             f"data.sequence_length is {config.data.sequence_length}, but the encoder has "
             f"{encoder.max_positions} positions; lower it"
-            + ("." if source else ", or raise model.encoder.max_positions.")
+            + ("." if is_trained else ", or raise model.encoder.max_positions.")
         )
     if encoder.vocabulary_size < vocabulary_size:
         raise InputError(
@@ -134,8 +138,9 @@ def encoder_fields(config: PretrainingConfig, family: str) -> dict[str, Any]:
     else:
         encoder = EncoderConfig.preset(config.model.preset or DEFAULT_PRESET)
     values = encoder.to_dict()
-    if encoder.embedding_size == encoder.hidden_size:
-        values["embedding_size"] = 0  # as wide as hidden_size, even if options change hidden_size
+    for name, followed in _FOLLOWING.items():
+        if values.get(name) == values[followed]:
+            values[name] = 0  # the same as the other field, even if options change the other field
     if encoder.family != family:
         values = {name: values[name] for name in SIZES} | FAMILIES[family].TRAITS
     return values | options
@@ -276,6 +281,17 @@ def _check_schedule(config: PretrainingConfig) -> None:
         raise InputError("Give either schedule.steps or schedule.epochs, the length of the run.")
     if schedule.warmup_steps and schedule.warmup_ratio is not None:
         raise InputError("Give either schedule.warmup_steps or schedule.warmup_ratio, not both.")
+    if schedule.decay_ratio is not None and schedule.lr_schedule == "constant":
+        raise InputError(
+            f"schedule.decay_ratio is {schedule.decay_ratio}, but a constant schedule.lr_schedule "
+            "never falls; leave it out, or choose one_minus_sqrt, linear or cosine."
+        )
+    warmup = schedule.warmup_ratio or schedule.warmup_steps / (schedule.steps or math.inf)
+    if schedule.decay_ratio and warmup + schedule.decay_ratio > 1 + 1e-9:
+        raise InputError(
+            f"The warm-up takes {warmup:.3g} of the steps and schedule.decay_ratio is "
+            f"{schedule.decay_ratio}, but their sum must be at most 1; lower one of them."
+        )
     final = schedule.final_learning_rate
     if final > config.optimizer.learning_rate:
         raise InputError(
@@ -285,7 +301,7 @@ def _check_schedule(config: PretrainingConfig) -> None:
     if final and schedule.lr_schedule == "constant":
         raise InputError(
             f"schedule.final_learning_rate is {final}, but a constant schedule.lr_schedule never "
-            "reaches it; set it to 0, or choose linear or cosine."
+            "reaches it; set it to 0, or choose linear, cosine or one_minus_sqrt."
         )
 
 

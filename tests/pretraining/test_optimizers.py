@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.optimizers.distributed import LAMB, AdamW
+from keras_bert.optimizers.distributed import LAMB, AdamW, StableAdamW
 from keras_bert.optimizers.loss_scale import LossScale
-from keras_bert.optimizers.schedules import LR_SCHEDULES, WarmupCosineDecay
-from keras_bert.optimizers.update_rules import decays
+from keras_bert.optimizers.schedules import LR_SCHEDULES, WarmupCosineDecay, WarmupSqrtDecay
+from keras_bert.optimizers.update_rules import Update, Weight, decays, stable_adamw
 from keras_bert.pretraining.training import trainer as trainer_module
 from keras_bert.pretraining.training.trainer import make_optimizer, pretrain
 from tests.adamw import adamw
@@ -78,9 +78,15 @@ def test_lamb_is_that_of_the_paper():
         np.testing.assert_allclose(value, expected[name], atol=1e-6, err_msg=name)
 
 
-def test_betas_and_epsilon_of_adamw():
-    optimizer = AdamW(variables(), lambda step: 0.02, **OPTIONS)
-    gradients = random_gradients(5)
+@pytest.mark.parametrize(("kind", "stable"), [(AdamW, False), (StableAdamW, True)])
+def test_adamw_and_stable_adamw_are_those_of_the_papers(kind, stable):
+    """The gradients are suddenly large, and in the last step below epsilon."""
+    optimizer = kind(variables(), lambda step: 0.02, **OPTIONS)
+    scales = (1, 1, 20, 1, 1e-6)
+    gradients = [
+        {name: value * scale for name, value in several.items()}
+        for scale, several in zip(scales, random_gradients(5), strict=True)
+    ]
     expected = adamw(
         values(optimizer).values(),
         [several.values() for several in gradients],
@@ -89,6 +95,7 @@ def test_betas_and_epsilon_of_adamw():
         decays=[0.1 * decays(name) for name in SHAPES],
         betas=OPTIONS["betas"],
         epsilon=OPTIONS["epsilon"],
+        stable=stable,
     )
     for several in gradients:
         apply(optimizer, several)
@@ -96,11 +103,36 @@ def test_betas_and_epsilon_of_adamw():
         np.testing.assert_allclose(value, wanted, atol=1e-6)
 
 
+def test_the_rule_of_stable_adamw_is_its_optimizer():
+    """The step on JAX applies the rule."""
+    optimizer = StableAdamW(variables(), lambda step: 0.02, **OPTIONS)
+    weights = {name: Weight(value, 0 * value, 0 * value) for name, value in variables().items()}
+    for number, several in enumerate(random_gradients(4), 1):
+        several = {name: value * 10.0**number for name, value in several.items()}
+        apply(optimizer, several)
+        update = Update.number(tf.constant(float(number)), 0.02, (0.8, 0.95), 1e-4)
+        for name, gradient in several.items():
+            decay, gradient = (0.1 if decays(name) else None), tf.constant(gradient, tf.float32)
+            weights[name] = stable_adamw(weights[name], gradient, decay, update)
+    for name, value in values(optimizer).items():
+        np.testing.assert_allclose(weights[name].value, value, atol=1e-6, err_msg=name)
+
+
 @pytest.mark.parametrize(
-    ("decay", "middle", "end"), [("linear", 0.6, 0.2), ("cosine", 0.6, 0.2), ("constant", 1, 1)]
+    ("decay", "decay_steps", "middle", "end"),
+    [
+        ("linear", None, 0.6, 0.2),
+        ("cosine", None, 0.6, 0.2),
+        ("one_minus_sqrt", None, 1 - 0.8 * 0.5**0.5, 0.2),
+        ("constant", None, 1, 1),
+        ("linear", 80, 0.2 + 0.8 * 50 / 80, 0.2),
+        ("one_minus_sqrt", 64, 1 - 0.8 * (14 / 64) ** 0.5, 0.2),
+        ("one_minus_sqrt", 50, 1, 0.2),
+        ("cosine", 0, 1, 0.2),
+    ],
 )
-def test_schedules(decay, middle, end):
-    schedule = LR_SCHEDULES[decay](1.0, 10, 110, 0.2)
+def test_schedules(decay, decay_steps, middle, end):
+    schedule = LR_SCHEDULES[decay](1.0, 10, 110, 0.2, decay_steps)
     rates = [float(schedule(step)) for step in (0, 9, 10, 60, 110, 200)]
     np.testing.assert_allclose(rates, [0.0, 0.9, 1.0, middle, end, end], atol=1e-6)
     again = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
@@ -125,7 +157,12 @@ def test_options_reach_the_optimizer(text_files, tmp_path, caplog):
     assert type(optimizer) is LAMB
     assert type(optimizer.schedule) is WarmupCosineDecay
     schedule = {"peak": 1e-2, "warmup_steps": 50, "total_steps": 200, "final": 1e-5}
-    assert optimizer.schedule.get_config() == schedule
+    assert optimizer.schedule.get_config() == schedule | {"decay_steps": None}
+    stable = {"optimizer": "stable_adamw", "lr_schedule": "one_minus_sqrt", "decay_ratio": 0.1}
+    optimizer = make_optimizer(config(text_files, tmp_path, **options | stable), variables(), 200)
+    assert type(optimizer) is StableAdamW
+    assert type(optimizer.schedule) is WarmupSqrtDecay
+    assert optimizer.schedule.get_config() == schedule | {"decay_steps": 20}
     assert (optimizer.betas, optimizer.epsilon) == ((0.8, 0.95), 1e-4)
     assert optimizer.loss_scale is None
     half = make_optimizer(config(text_files, tmp_path, precision="mixed_float16"), variables(), 200)
@@ -135,7 +172,7 @@ def test_options_reach_the_optimizer(text_files, tmp_path, caplog):
     assert "takes the whole run" in caplog.text
 
 
-@pytest.mark.parametrize("kind", [AdamW, LAMB])
+@pytest.mark.parametrize("kind", [AdamW, StableAdamW, LAMB])
 def test_steps_that_overflow_leave_no_trace(kind):
     """But in the scale: the rest of the steps do what they do without them."""
     scale = LossScale(8.0, patience=2)
@@ -182,7 +219,7 @@ def test_a_run_chooses_its_precision_once(text_files, tmp_path, monkeypatch, cap
 def test_float16_continues_exactly(text_files, tmp_path, monkeypatch):
     """The first steps overflow; the run is interrupted between them and the scale's next change."""
     monkeypatch.setattr(trainer_module, "LossScale", lambda: LossScale(2.0**30, patience=4))
-    options = {"precision": "mixed_float16", "checkpoint_every": 5}
+    options = {"precision": "mixed_float16", "checkpoint_every": 5, "optimizer": "stable_adamw"}
     whole = pretrain(config(text_files, tmp_path / "whole", **options), progress=False)
     assert whole["after"]["mlm_loss"] < whole["before"]["mlm_loss"]
     norms = [row["gradient_norm"] for row in log(tmp_path / "whole") if row["event"] == "train"]
@@ -206,7 +243,7 @@ def replicas():
     device = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(device, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    for kind in (AdamW, LAMB):
+    for kind in (AdamW, StableAdamW, LAMB):
         alone = kind(variables(), lambda step: 0.02, loss_scale=LossScale(8.0), **OPTIONS)
         with strategy.scope():
             both = kind(variables(), lambda step: 0.02, loss_scale=LossScale(8.0), **OPTIONS)

@@ -93,6 +93,13 @@ def test_the_encoder(tmp_path):
             {"final_learning_rate": 1e-5, "lr_schedule": "constant"},
             "final_learning_rate is 1e-05, but a constant schedule.lr_schedule never",
         ),
+        (
+            {"decay_ratio": 0.1, "lr_schedule": "constant"},
+            "decay_ratio is 0.1, but a constant schedule.lr_schedule never falls",
+        ),
+        ({"decay_ratio": 0.6, "warmup_ratio": 0.5}, "takes 0.5 of the steps and .*is 0.6, but"),
+        ({"decay_ratio": 0.6, "warmup_steps": 5}, "takes 0.5 of the steps and schedule.decay_rati"),
+        ({"decay_ratio": 1.5}, "decay_ratio is 1.5, but must be from 0 to 1"),
         ({"vocabulary_size_multiple": 0}, "vocabulary_size_multiple is 0, but must be 1 or more"),
         ({"epochs": 2}, "either schedule.steps or schedule.epochs"),
         ({"steps": None}, "either schedule.steps or schedule.epochs"),

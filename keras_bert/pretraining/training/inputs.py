@@ -78,13 +78,13 @@ def make_examples(
         InputError: if the text cannot be used.
     """
     data, tokenizer = config.data, preprocessor.tokenizer
-    vocabulary = tokenizer.vocabulary
+    vocabulary, rate = tokenizer.vocabulary, float(config.data.masking_rate or 0)
     masking = TokenMasking(
         mask_id=vocabulary.mask_id,
         special_ids=vocabulary.special_ids,
         is_continuation=tokenizer.is_continuation,
-        rate=data.masking_rate,
-        max_predictions_per_seq=max_predictions(data.masking_rate, data.sequence_length),
+        rate=rate,
+        max_predictions_per_seq=max_predictions(rate, data.sequence_length),
         unit=str(data.masking),
         replacement=OBJECTIVES[config.objective.name].replacement,
         seed=config.seed,
@@ -100,7 +100,7 @@ def make_examples(
             sequence_length=data.sequence_length,
             objective=OBJECTIVES[config.objective.name],
             across_documents=bool(data.across_documents),
-            packed=data.packed,
+            packed=bool(data.packed),
             data_service=data_service,
             seed=config.seed,
         )

@@ -53,7 +53,7 @@ class JaxTrainingStep:
             is trained on all devices of this distribution.
         schedule: function of the step, from 0 on. Returns the learning rate.
         objective: objective with the losses.
-        optimizer: `adamw` or `lamb` of `keras_bert.optimizers.update_rules`.
+        optimizer: `adamw`, `stable_adamw` or `lamb` of `keras_bert.optimizers.update_rules`.
         weight_decay: weight decay, multiplied by the learning rate, for weights that `decays`
             selects.
         betas: decay rates of the moments.
