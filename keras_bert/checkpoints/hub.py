@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 def at_revision(name: str | os.PathLike, revision: str | None) -> str | os.PathLike:
-    """Returns "NAME@REVISION", or the unchanged name if `revision` is None.
+    """Returns "NAME@REVISION". Without a revision, returns the unchanged name.
 
     Raises:
         InputError: if the name already has a revision, or the revision is empty or has spaces.

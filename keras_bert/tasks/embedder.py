@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.errors import InputError, closest
+from keras_bert.layers.configured import ACTIVATION_FUNCTIONS
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import TextPooling
 from keras_bert.tasks.embedding_losses import (
@@ -18,6 +19,7 @@ from keras_bert.tasks.embedding_losses import (
     unit_length,
 )
 from keras_bert.tasks.task import TextTask, resolve_labels
+from keras_bert.tasks.vector_precision import check_precision, quantize_vectors
 
 LOSSES = {
     "contrastive": ContrastiveLoss,
@@ -36,6 +38,11 @@ class TextEmbedder(TextTask):
     Args:
         encoder: the encoder.
         pooling: mode of `TextPooling`, which makes one vector of the tokens.
+        projections: dense layers on this vector, in their order. Each is a dictionary with
+            arguments of `keras.layers.Dense`: `units` and, optionally, `activation` ("linear" by
+            default, "gelu", "gelu_tanh", "relu", "silu" or "tanh") and `use_bias` (True by
+            default). The last one's `units` is the size D of the model's vectors. Without
+            projections, D is the encoder's hidden size H.
         normalize: whether vectors are scaled to length 1, so that their inner product is their
             cosine. A vector of zeros stays zero.
         objective: training objective:
@@ -54,8 +61,8 @@ class TextEmbedder(TextTask):
             `name` and `dtype`, see `Task`.
 
     Raises:
-        InputError: if the pooling or the objective is unknown, or arguments contradict each
-            other.
+        InputError: if the pooling or the objective is unknown, a projection is not valid, or
+            arguments contradict each other.
 
     Example:
         >>> embedder = keras_bert.load("all-MiniLM-L6-v2", task="embedder")
@@ -68,6 +75,7 @@ class TextEmbedder(TextTask):
         encoder: Encoder,
         *,
         pooling: str = "mean",
+        projections: Sequence[Mapping[str, Any]] = (),
         normalize: bool = True,
         objective: str = "contrastive",
         labels: Sequence[str] | None = None,
@@ -94,23 +102,34 @@ class TextEmbedder(TextTask):
         self.default_prompt = default_prompt
         self._prompt(default_prompt)  # checks the name
         self.pooling = pooling
+        self.projections = [_projection(each) for each in projections]
         self.normalize = normalize
         self.objective = objective
         self.labels = () if labels is None else resolve_labels(None, labels)
         self.score_range = (float(low), float(high))
         self.text_pooling = self.part(TextPooling, pooling, name="pooling")
+        self.projection_layers = []
+        self.vector_size = self.config.hidden_size
+        for index, arguments in enumerate(self.projections):
+            activation = ACTIVATION_FUNCTIONS.get(arguments["activation"])  # None is "linear"
+            options = {**arguments, "activation": activation, "name": f"projection_{index}"}
+            layer = self.keras_layer(keras.layers.Dense, **options)
+            layer.build((None, self.vector_size))
+            self.projection_layers.append(layer)
+            self.vector_size = layer.units
         self.pair_classifier = None
         if self.labels:
             self.pair_classifier = self.keras_layer(
                 keras.layers.Dense, len(self.labels), name="pair_classifier", dtype="float32"
             )
-            self.pair_classifier.build((None, 3 * self.config.hidden_size))
+            self.pair_classifier.build((None, 3 * self.vector_size))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "pooling": self.pooling,
+            "projections": [dict(each) for each in self.projections],
             "normalize": self.normalize,
             "objective": self.objective,
             "labels": list(self.labels) or None,
@@ -124,18 +143,21 @@ class TextEmbedder(TextTask):
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """Returns one float32 vector for each text.
 
-        If the inputs are `[B, T]`, the vectors are `[B, H]`. If the inputs are groups of C texts,
-        `[B, C, T]`, the vectors are `[B, C, H]`.
+        If the inputs are `[B, T]`, the vectors are `[B, D]`. If the inputs are groups of C texts,
+        `[B, C, T]`, the vectors are `[B, C, D]`.
         """
         grouped = len(inputs["token_ids"].shape) == 3
         flat = inputs
         if grouped:
             texts, length = ops.shape(inputs["token_ids"])[1:]
             flat = {name: ops.reshape(value, (-1, length)) for name, value in inputs.items()}
-        x = ops.cast(self.vectors(flat, training), "float32")
+        x = self.vectors(flat, training)
+        for layer in self.projection_layers:
+            x = layer(x)
+        x = ops.cast(x, "float32")
         if self.normalize:
             x = unit_length(x)
-        return ops.reshape(x, (-1, texts, self.config.hidden_size)) if grouped else x
+        return ops.reshape(x, (-1, texts, self.vector_size)) if grouped else x
 
     def inputs_of_texts(self, columns: tuple[Any, ...]) -> dict[str, Any]:
         """Returns inputs `[B, T]` of one column of texts, or `[B, C, T]` of C columns."""
@@ -146,7 +168,7 @@ class TextEmbedder(TextTask):
         return grouped([ops.stack(columns, axis=1)], super().inputs_of_texts)
 
     def default_loss(self) -> keras.losses.Loss:
-        """Returns the objective's loss on vectors of groups `[B, C, H]`.
+        """Returns the objective's loss on vectors of groups `[B, C, D]`.
 
         Targets for "contrastive" are numbers of the anchors, int32 `[B]`; see `ContrastiveLoss`.
         Targets for "cosine" are scores from 0 to 1, float32 `[B]`. Targets for "softmax" are label
@@ -168,7 +190,7 @@ class TextEmbedder(TextTask):
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def pair_logits(self, vectors: Any) -> Any:
-        """Returns the label logits `[B, L]` float32 of pairs of vectors `[B, 2, H]`."""
+        """Returns the label logits `[B, L]` float32 of pairs of vectors `[B, 2, D]`."""
         return self.pair_classifier(pair_features(vectors))
 
     def encode(
@@ -178,8 +200,10 @@ class TextEmbedder(TextTask):
         *,
         prompt: str | None = None,
         dimensions: int | None = None,
+        precision: str = "float32",
+        ranges: Any = None,
     ) -> np.ndarray:
-        """Returns the float32 vectors `[N, H]` of N texts. Texts of similar length share a batch.
+        """Returns the vectors `[N, D]` of N texts. Texts of similar length share a batch.
 
         Args:
             texts: a list of N strings. A text of more than `text_length` tokens is cut, and a
@@ -189,15 +213,20 @@ class TextEmbedder(TextTask):
             dimensions: number of entries to keep, the first ones, for models whose training
                 allows it (Kusupati et al. 2022, https://arxiv.org/abs/2205.13147). If the model
                 normalizes, the shorter vectors have length 1.
+            precision: "float32", or a smaller type as in `quantize_vectors`: "int8", "uint8",
+                "binary" or "ubinary". The last two pack 8 entries into one.
+            ranges: lowest and highest value of each entry, `[2, D]`, for "int8" and "uint8". Give
+                equal ranges for texts and queries. By default, the ranges of these vectors.
 
         Raises:
-            InputError: if the model has no preprocessor or no such prompt, or `dimensions` is not
-                from 1 to H.
+            InputError: if the model has no preprocessor or no such prompt, `dimensions` is not
+                from 1 to D, or `precision` or `ranges` is not valid.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)  # a tuple is not a pair here
-        before, size = self._prompt(prompt or self.default_prompt), self.config.hidden_size
+        before, size = self._prompt(prompt or self.default_prompt), self.vector_size
         if dimensions is not None and not 1 <= dimensions <= size:
             raise InputError(f"dimensions is {dimensions}, but must be from 1 to {size}.")
+        check_precision(precision, ranges, len(texts), dimensions or size)
         if before:
             texts = [before + text for text in texts]
         rows = self.rows(texts)
@@ -206,7 +235,7 @@ class TextEmbedder(TextTask):
         vectors = np.reshape(vectors, (-1, size)).astype("float32")[:, :dimensions]
         if dimensions is not None and self.normalize:
             vectors = ops.convert_to_numpy(unit_length(vectors))
-        return vectors
+        return quantize_vectors(vectors, precision, ranges)
 
     def encode_query(self, texts: Any, batch_size: int = 32, **options: Any) -> np.ndarray:
         """Returns vectors of questions as `encode`, with the prompt "query" if there is one."""
@@ -237,7 +266,7 @@ class TextEmbedder(TextTask):
             batch_size: texts per step.
 
         Returns:
-            N dictionaries. A text has `embedding`, a list of H numbers. A pair has `cosine` and,
+            N dictionaries. A text has `embedding`, a list of D numbers. A pair has `cosine` and,
             if the objective is "softmax", `label` and `score`, the label's probability.
 
         Raises:
@@ -255,7 +284,7 @@ class TextEmbedder(TextTask):
         return self.predictions(vectors.reshape(-1, len(columns), vectors.shape[1]))
 
     def predictions(self, vectors: np.ndarray) -> list[dict[str, Any]]:
-        """Returns the dictionaries of `predict_text` from the vectors `[N, C, H]` of N groups.
+        """Returns the dictionaries of `predict_text` from the vectors `[N, C, D]` of N groups.
 
         If C is above 2, each dictionary has `cosines`, the list that `self.cosines` returns for the
         group.
@@ -276,7 +305,7 @@ class TextEmbedder(TextTask):
     def cosines(self, vectors: Any) -> np.ndarray:
         """Returns the cosine of each group's first vector with each of its other vectors.
 
-        The vectors are `[N, C, H]`, the cosines float32 `[N, C - 1]`.
+        The vectors are `[N, C, D]`, the cosines float32 `[N, C - 1]`.
         """
         unit = unit_length(vectors)
         return ops.convert_to_numpy(ops.sum(unit[:, :1] * unit[:, 1:], axis=-1))
@@ -285,8 +314,27 @@ class TextEmbedder(TextTask):
         """Returns the cosine of each of N texts with each of M texts: float32 `[N, M]`.
 
         Args:
-            a: N strings, or their vectors `[N, H]`.
-            b: M strings, or their vectors `[M, H]`.
+            a: N strings, or their vectors `[N, D]`.
+            b: M strings, or their vectors `[M, D]`.
         """
         a, b = (unit_length(x if getattr(x, "ndim", 1) == 2 else self.encode(x)) for x in (a, b))
         return ops.convert_to_numpy(ops.matmul(a, ops.transpose(b)))
+
+
+def _projection(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns all arguments of a projection, with the defaults.
+
+    Raises:
+        InputError: if an argument is unknown, missing or not valid.
+    """
+    activations = ("linear", *ACTIVATION_FUNCTIONS)
+    values = {"units": 0, "activation": "linear", "use_bias": True, **given}
+    units, activation, use_bias, *others = values.values()
+    valid = not others and type(units) is int and units > 0 and type(use_bias) is bool
+    if not valid or activation not in activations:
+        raise InputError(
+            f"A projection is {dict(given)!r}, but must have units, a whole number of at least 1, "
+            f"and may have use_bias, True or False, and activation, one of "
+            f"{', '.join(activations)}."
+        )
+    return values

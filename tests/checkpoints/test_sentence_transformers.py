@@ -122,8 +122,8 @@ def test_the_longest_text_is_for_the_embedder_alone(tmp_path):
         ([], (), "the pooling none is not supported"),
         (
             ["mean_tokens"],
-            ("Dense", "Normalize"),
-            "Transformer, Pooling, Dense, Normalize, but an emb",
+            ("Normalize", "Dense"),
+            "Transformer, Pooling, Normalize, Dense, but an emb",
         ),
     ],
 )
@@ -213,6 +213,10 @@ def test_fewer_dimensions():
 def test_what_cannot_be_said_there(tmp_path):
     for model, message in (
         (embedder(pooling="attention"), "has no pooling 'attention'"),
+        (
+            embedder(projections=[{"units": 2, "activation": "gelu_tanh"}]),
+            "has no activation 'gelu_tanh'",
+        ),
         (kb.SequenceClassifier(random_encoder(), 2), "this is a SequenceClassifier"),
     ):
         with pytest.raises(kb.InputError, match=message):
@@ -231,6 +235,98 @@ def test_only_modules_of_an_embedder_are_replaced(modules, tmp_path):
     with pytest.raises(kb.InputError, match="modules.json describes no model"):
         kb.save(embedder(), tmp_path, format="sentence-transformers")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == files
+
+
+GENUINE = FIXTURES.parent / "sentence_transformers"
+TEXTS = ["a b c", "j", "d e f g h a a", "i i"]  # of make.py there
+DENSE = [
+    {"units": 12, "activation": "gelu", "use_bias": True},
+    {"units": 10, "activation": "silu", "use_bias": False},
+    {"units": 9, "activation": "relu", "use_bias": True},
+    {"units": 6, "activation": "tanh", "use_bias": True},
+    {"units": 7, "activation": "linear", "use_bias": True},
+]
+
+
+@pytest.mark.parametrize("release", ["3.4.1", "5.1.0", "6.2.0"])
+def test_dense_modules(release, tmp_path, caplog):
+    """Directories that sentence-transformers wrote, and its vectors."""
+    model = kb.load(GENUINE / release, task="embedder")
+    assert not caplog.records
+    assert (model.projections, model.normalize, model.vector_size) == (DENSE, True, 7)
+    expected = load_file(GENUINE / release / "reference.safetensors")["vectors"]
+    np.testing.assert_allclose(model.encode(TEXTS), expected, atol=1e-6)
+    kb.save(model, tmp_path, format="sentence-transformers")
+    for name in ("2_Dense", "3_Dense", "6_Dense"):
+        weights = load_file(tmp_path / name / "model.safetensors")
+        theirs = load_file(GENUINE / release / name / "model.safetensors")
+        assert {k: x.tolist() for k, x in weights.items()} == {
+            k: x.tolist() for k, x in theirs.items()
+        }
+        written = json.loads((tmp_path / name / "config.json").read_text())
+        assert (
+            written.items()
+            <= json.loads((GENUINE / release / name / "config.json").read_text()).items()
+        )
+    loaded = kb.load(tmp_path, task="embedder")
+    assert np.array_equal(loaded.encode(TEXTS), model.encode(TEXTS))
+
+
+def test_dense_modules_are_for_the_embedder_alone(tmp_path, caplog):
+    assert isinstance(kb.load(GENUINE / "6.2.0"), kb.Encoder)
+    assert "not used: 2_Dense/linear.bias, 2_Dense/linear.weight" in caplog.text
+    caplog.clear()
+    kb.load(GENUINE / "6.2.0", task="classifier", num_labels=2)
+    assert "Dense" not in caplog.text
+
+
+def test_dense_modules_of_an_earlier_model_are_removed(tmp_path):
+    kb.save(kb.load(GENUINE / "6.2.0", task="embedder"), tmp_path, format="sentence-transformers")
+    one = embedder(projections=[{"units": 3}])
+    kb.save(one, tmp_path, format="sentence-transformers")
+    assert [path.parent.name for path in tmp_path.glob("*_Dense/*.safetensors")] == ["2_Dense"]
+    loaded = kb.load(tmp_path, task="embedder")
+    assert np.array_equal(loaded.encode(["a b"]), one.encode(["a b"]))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"activation_function": "torch.nn.modules.activation.Mish"}, "Mish' is not supported, on"),
+        ({"activation_function": "mine.Tanh"}, "'mine.Tanh' is not supported, only torch"),
+        ({"activation_function": None}, "'None' is not supported"),
+        ({"use_residual": True}, "use_residual True is not supported"),
+        ({"module_input_name": "token_embeddings"}, "module_input_name 'token_embeddings' is not"),
+        ({"out_features": "12"}, "out_features is '12', but must be a whole number"),
+        (None, "2_Dense/model.safetensors is missing, and a pickle"),
+    ],
+)
+def test_dense_modules_that_are_not_supported(values, message, tmp_path):
+    directory = tmp_path / "model"
+    shutil.copytree(GENUINE / "6.2.0", directory)
+    path = directory / "2_Dense" / "config.json"
+    if values is None:
+        path.with_name("model.safetensors").rename(path.with_name("pytorch_model.bin"))
+    else:
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    with pytest.raises(kb.CheckpointError, match=message) as caught:
+        kb.load(directory, task="embedder")
+    assert 'Load only the encoder with task="encoder".' in str(caught.value)
+    assert isinstance(kb.load(directory), kb.Encoder)
+
+
+def test_a_dense_module_without_an_activation_has_a_tanh(tmp_path):
+    directory = tmp_path / "model"
+    shutil.copytree(GENUINE / "6.2.0", directory)
+    path = directory / "2_Dense" / "config.json"
+    values = json.loads(path.read_text())
+    del values["activation_function"]
+    path.write_text(json.dumps(values))
+    assert kb.load(directory, task="embedder").projections[0]["activation"] == "tanh"
+    values["out_features"] = 13
+    path.write_text(json.dumps(values))
+    with pytest.raises(kb.CheckpointError, match=r"linear.weight' has shape \[12, 8\], but"):
+        kb.load(directory, task="embedder")
 
 
 def test_real_weights():

@@ -19,7 +19,12 @@ def make_embedder(preprocessor=None, **arguments):
 @pytest.mark.parametrize(
     "arguments",
     others_swept(
-        [{"pooling": "mean"}, {"pooling": "first", "normalize": False}, {"pooling": "attention"}]
+        [
+            {"projections": [{"units": 48, "activation": "gelu"}, {"units": 30}]},
+            {"pooling": "mean"},
+            {"pooling": "first", "normalize": False},
+            {"pooling": "attention", "projections": [{"units": 7, "activation": "tanh"}]},
+        ]
     ),
     ids=str,
 )
@@ -31,7 +36,7 @@ def test_artifact_equals_the_model(arguments, kind, tmp_path):
     for batch, length in ((1, 1), (5, 33)):
         ids = random_ids(batch, length)
         actual = np.asarray(run(ids)["embedding"])
-        assert actual.shape == (batch, 64)
+        assert actual.shape == (batch, model.vector_size)
         np.testing.assert_allclose(actual, model(ids), rtol=0, atol=1e-5)
 
 

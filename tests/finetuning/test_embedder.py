@@ -6,9 +6,10 @@ import pytest
 from scipy import stats
 
 import keras_bert as kb
-from keras_bert.finetuning import Recipe, embedder_arguments, evaluate, fine_tune
+from keras_bert.finetuning import Recipe, embedder_arguments, evaluate, fine_tune, new_model
 from keras_bert.finetuning.examples import ChoiceExamples, TextExamples
 from keras_bert.finetuning.jobs import job_of
+from tests.checkpoints.huggingface import FIXTURES
 from tests.finetuning import tiny
 
 KIND, UNKIND = ("good", "fine"), ("bad", "poor")
@@ -97,15 +98,25 @@ def test_labels(tmp_path):
     train, validation = pairs(("no", "yes")), pairs(("no", "yes"), 40, seed=1)
     arguments = embedder_arguments(train)
     assert arguments == softmax(("no", "yes"))
-    model = embedder(**arguments)
+    model = embedder(**arguments, projections=[{"units": 12, "activation": "tanh"}])
+    before = np.asarray(model.projection_layers[0].kernel)
     recipe = RECIPE.model_copy(update={"epochs": 20, "learning_rate": 1e-2})
     result = fine_tune(model, train, validation, recipe=recipe, output=tmp_path, verbose=0)
     assert result.validation["accuracy"] > 0.9
     model = kb.load(tmp_path / "model")
+    assert np.abs(np.asarray(model.projection_layers[0].kernel) - before).max() > 0.01
     predictions = model.predict_text((list(validation.texts), list(validation.pairs)))
     right = [p["label"] == label for p, label in zip(predictions, validation.labels, strict=True)]
     assert np.mean(right) == result.validation["accuracy"]
     assert all(0.5 <= p["score"] <= 1 and abs(p["cosine"]) < 1.0001 for p in predictions)
+
+
+def test_a_loaded_embedder_keeps_its_projections():
+    path = FIXTURES.parent / "sentence_transformers" / "6.2.0"
+    model, saved = new_model("embedder", path, together(4)), kb.load(path, task="embedder")
+    kernels = [[np.asarray(x.kernel) for x in each.projection_layers] for each in (model, saved)]
+    assert len(kernels[0]) == 5
+    assert all(np.array_equal(*pair) for pair in zip(*kernels, strict=True))
 
 
 @pytest.mark.parametrize("wrong", [0, 2])

@@ -1,9 +1,14 @@
+import math
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
+from keras_bert.tasks.vector_precision import quantize_vectors
 from tests.layers.test_encoder import padded_batch, random_encoder
 
 POOLINGS = ("mean", "first", "last", "weighted", "max", "pooled", "attention")
@@ -36,6 +41,63 @@ def test_vectors_by_hand(pooling, normalize):
     actual = model(inputs)
     assert keras.backend.standardize_dtype(actual.dtype) == "float32"
     np.testing.assert_allclose(actual, expected_vectors(model, inputs, normalize), atol=1e-5)
+
+
+ACTIVATIONS = {
+    "linear": lambda x: x,
+    "gelu": lambda x: x * np.vectorize(lambda v: 0.5 * (1 + math.erf(v / math.sqrt(2))))(x),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_projections_by_hand(activation, tmp_path):
+    projections = [{"units": 30, "activation": activation}, {"units": 5, "use_bias": False}]
+    model, inputs = kb.TextEmbedder(random_encoder(), projections=projections), padded_batch()
+    weights = {name: np.asarray(v, "float64") for name, v in named_variables(model).items()}
+    assert [name for name in weights if not name.startswith("encoder/")] == [
+        "projection_0/kernel",
+        "projection_0/bias",
+        "projection_1/kernel",
+    ]
+    bias = np.linspace(-1, 1, 30)
+    model.projection_layers[0].bias.assign(bias)
+    x = expected_vectors(model, inputs, normalize=False)
+    x = ACTIVATIONS[activation](x @ weights["projection_0/kernel"] + bias)
+    x = x @ weights["projection_1/kernel"]
+    expected = x / np.linalg.norm(x, axis=1, keepdims=True)
+    np.testing.assert_allclose(model(inputs), expected, atol=1e-5)
+    groups = {name: np.stack([value, value]) for name, value in inputs.items()}
+    np.testing.assert_allclose(model(groups), np.stack([expected, expected]), atol=1e-5)
+    if activation == "tanh":
+        model.save(tmp_path / "m.keras")
+        kb.save(model, tmp_path / "native")
+        for path in ("m.keras", "native"):
+            loaded = kb.load(tmp_path / path)
+            assert loaded.projections == [
+                {"units": 30, "activation": "tanh", "use_bias": True},
+                {"units": 5, "activation": "linear", "use_bias": False},
+            ]
+            assert np.array_equal(loaded(inputs), model(inputs))
+
+
+@pytest.mark.parametrize(
+    "projection",
+    [
+        {},
+        {"units": 0},
+        {"units": True},
+        {"units": 2, "use_bias": 1},
+        {"units": 2, "activation": "mish"},
+        {"units": 2, "name": "a"},
+    ],
+)
+def test_bad_projections(projection):
+    with pytest.raises(kb.InputError, match="A projection is .* but must have units, a whole"):
+        kb.TextEmbedder(random_encoder(), projections=[projection])
 
 
 def test_the_padding_does_not_matter():
@@ -160,3 +222,49 @@ def test_the_head_of_pairs_belongs_to_training(tmp_path, caplog):
     scores = kb.TextEmbedder(random_encoder(), objective="cosine", score_range=(1, 5))
     kb.save(scores, tmp_path / "scores")
     assert kb.load(tmp_path / "scores").score_range == (1.0, 5.0)
+
+
+GENUINE = Path(__file__).parent.parent / "fixtures" / "sentence_transformers"
+
+
+@pytest.mark.parametrize("precision", ["int8", "uint8", "binary", "ubinary"])
+def test_precisions_are_those_of_sentence_transformers(precision):
+    tensors = load_file(GENUINE / "precision.safetensors")
+    for name, ranges in ((precision, None), (f"{precision} in ranges", tensors["ranges"])):
+        if name in tensors:
+            found = quantize_vectors(tensors["numbers"], precision, ranges)
+            assert found.dtype == tensors[name].dtype
+            assert np.array_equal(found, tensors[name])
+
+
+def test_encode_in_a_precision(embedder, caplog):
+    texts = ["a b c", "d", "e f"]
+    vectors = embedder.encode(texts)
+    assert vectors.dtype == "float32"
+    int8 = embedder.encode(texts, precision="int8")
+    assert np.array_equal(int8, quantize_vectors(vectors, "int8"))
+    assert "ranges for int8 come from only 3 vectors" in caplog.text
+    caplog.clear()
+    ranges = [[-1] * 5, [1] * 5]
+    part = embedder.encode(texts[:1], precision="uint8", ranges=ranges, dimensions=5)
+    np.testing.assert_allclose(
+        (part + 0.5) / 127.5 - 1, embedder.encode(texts[:1], dimensions=5), atol=1 / 254
+    )
+    assert embedder.encode(texts, precision="ubinary").shape == (3, 3)
+    assert embedder.encode([], precision="int8").shape == (0, 24)
+    assert embedder.encode([], precision="binary").shape == (0, 3)
+    assert "ranges" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"precision": "int4"}, "There is no precision 'int4'.*Choose one of float32, int8"),
+        ({"precision": "int8"}, "needs the range of each entry, which one vector does not have"),
+        ({"precision": "int8", "ranges": [[0] * 3] * 2}, r"shape \[2, 3\], but must have \[2, 24"),
+        ({"precision": "binary", "ranges": [[0] * 24] * 2}, "ranges are for int8 and uint8"),
+    ],
+)
+def test_bad_precisions(arguments, message, embedder):
+    with pytest.raises(kb.InputError, match=message):
+        embedder.encode(["a"], **arguments)

@@ -2,25 +2,40 @@
 
 modules.json                        the modules, in order, and their folders
 1_Pooling/config.json               pooling of token vectors
+2_Dense/config.json                 dense layer on the pooled vector, and model.safetensors
 sentence_bert_config.json           largest number of tokens in a text
 config_sentence_transformers.json   prompts
 """
 
-import functools
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import Card, write_card
 from keras_bert.checkpoints.contents import Contents
 from keras_bert.checkpoints.directories import replaceable_files
-from keras_bert.checkpoints.files import read_json, read_json_if_there, write_json
-from keras_bert.checkpoints.huggingface.directory import FILES, open_hugging_face, save_hugging_face
+from keras_bert.checkpoints.files import (
+    SafetensorsFiles,
+    read_json,
+    read_json_if_there,
+    save_tensors,
+    write_json,
+)
+from keras_bert.checkpoints.huggingface.directory import (
+    FILES,
+    WEIGHTS,
+    open_hugging_face,
+    save_hugging_face,
+)
+from keras_bert.checkpoints.mapping import SAME, TRANSPOSED, Link, TensorSource
+from keras_bert.checkpoints.variables import saved_weights
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.tasks.embedder import TextEmbedder
 
@@ -41,13 +56,20 @@ _NAMES = {  # names of the poolings in newer releases
     "weightedmean": "weighted",
     "lasttoken": "last",
 }
-_SUPPORTED = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
-_EARLIER = functools.partial(
-    replaceable_files,
-    marker=MODULES,
-    is_known=lambda x: isinstance(x, list) and bool(x) and all(map(_is_module, x)),
-    files=(MODULES, LENGTH, OPTIONS, f"1_Pooling/{CONFIGURATION}", *FILES),
-)
+_ACTIVATIONS = {  # classes of torch, which sentence-transformers makes without arguments
+    "gelu": "torch.nn.modules.activation.GELU",
+    "linear": "torch.nn.modules.linear.Identity",
+    "relu": "torch.nn.modules.activation.ReLU",
+    "silu": "torch.nn.modules.activation.SiLU",
+    "tanh": "torch.nn.modules.activation.Tanh",
+}
+_SUPPORTED = re.compile("Transformer Pooling( Dense)*( Normalize)?")
+_FIXED = {
+    "module_input_name": "sentence_embedding",
+    "module_output_name": "sentence_embedding",
+    "use_residual": False,
+}
+_ONLY_ENCODER = 'Load only the encoder with task="encoder".'
 
 
 def is_sentence_transformers(directory: Path) -> bool:
@@ -73,11 +95,10 @@ def open_sentence_transformers(directory: Path) -> Contents:
     contents = contents._replace(
         place=directory, task="embedder", unless_asked="encoder", arguments={}, errors={}
     )
-    if kinds not in _SUPPORTED:
+    if not _SUPPORTED.fullmatch(" ".join(kinds)):
         message = (
             f"{directory / MODULES} lists the modules {', '.join(kinds)}, but an embedder must "
-            "have Transformer, Pooling and perhaps Normalize. Load only the encoder with "
-            'task="encoder".'
+            f"have Transformer, Pooling and perhaps Dense and Normalize. {_ONLY_ENCODER}"
         )
         return contents._replace(errors={"task": message})
     path = folders[1] / CONFIGURATION
@@ -85,14 +106,14 @@ def open_sentence_transformers(directory: Path) -> Contents:
     if poolings not in [[name] for name in _FLAGS]:
         message = (
             f"{path}: the pooling {' and '.join(poolings) or 'none'} is not supported; only one of "
-            f'{", ".join(_NAMES)} is. Load only the encoder with task="encoder".'
+            f"{', '.join(_NAMES)} is. {_ONLY_ENCODER}"
         )
         return contents._replace(errors={"task": message})
     options = read_json_if_there(directory / OPTIONS)
     if options.get("prompts") and not read_json(path).get("include_prompt", True):
         message = (
             f"{path}: include_prompt false is not supported, because the mean would be without the "
-            'prompt. Load only the encoder with task="encoder".'
+            f"prompt. {_ONLY_ENCODER}"
         )
         return contents._replace(errors={"task": message})
     # In older releases, the file's name contains the family's name.
@@ -102,16 +123,24 @@ def open_sentence_transformers(directory: Path) -> Contents:
     if preprocessor is not None:
         if values.get("do_lower_case") and not getattr(preprocessor.tokenizer, "lowercase", False):
             message = (
-                f"{path}: do_lower_case is not supported, since the tokenizer keeps the case. Load "
-                'only the encoder with task="encoder".'
+                f"{path}: do_lower_case is not supported, since the tokenizer keeps the case. "
+                f"{_ONLY_ENCODER}"
             )
             return contents._replace(errors={"task": message})
         length = values.get("max_seq_length")
         # The encoder itself may take longer texts.
         if isinstance(length, int) and 2 < length <= contents.encoder["max_positions"]:
             preprocessor = preprocessor.with_length(length)
+    projections: list[dict[str, Any]] = []
+    for folder in folders[2 : 2 + kinds.count("Dense")]:
+        projection, message = _read_projection(folder)
+        if message:
+            return contents._replace(errors={"task": f"{message} {_ONLY_ENCODER}"})
+        contents = _with_projection(contents, len(projections), folder)
+        projections.append(projection)
     arguments = {
         "pooling": poolings[0],
+        "projections": projections,
         "normalize": "Normalize" in kinds,
         "prompts": options.get("prompts"),
         "default_prompt": options.get("default_prompt_name"),
@@ -145,21 +174,30 @@ def save_sentence_transformers(
             "sentence-transformers cannot express this TextEmbedder: it cuts long texts, but this "
             f"model's windows is {model.windows!r}. Set model.windows = None to save it without."
         )
+    for projection in model.projections:
+        if projection["activation"] not in _ACTIVATIONS:
+            raise InputError(
+                f"sentence-transformers has no activation {projection['activation']!r}; only "
+                f"{', '.join(map(repr, _ACTIVATIONS))} are supported."
+            )
     prompts = {"prompts": model.prompts, "default_prompt_name": model.default_prompt}
-    kinds = _SUPPORTED[model.normalize]
+    kinds = ["Transformer", "Pooling", *["Dense"] * len(model.projections)]
+    kinds += ["Normalize"] * model.normalize
     folders = ["", *(f"{index}_{kind}" for index, kind in enumerate(kinds) if index)]
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for i, (kind, path) in enumerate(zip(kinds, folders, strict=True))
     ]
     pooling = {flag: name == model.pooling for name, flag in _FLAGS.items()}
-    with replacing(directory, owned=_EARLIER) as path:
+    with replacing(directory, owned=_replaceable) as path:
         with _lent(model.encoder, model.preprocessor):
             save_hugging_face(model.encoder, path)
         for folder in folders[1:]:
             (path / folder).mkdir()
         size = {"word_embedding_dimension": model.config.hidden_size}
         write_json(size | pooling, path / folders[1] / CONFIGURATION)
+        for index in range(len(model.projections)):
+            _write_projection(model, index, path / folders[2 + index])
         if model.preprocessor is not None:
             length = {"max_seq_length": model.preprocessor.sequence_length, "do_lower_case": False}
             write_json(length, path / LENGTH)
@@ -167,6 +205,102 @@ def save_sentence_transformers(
             write_json(prompts, path / OPTIONS)
         write_json(modules, path / MODULES)
         write_card(path, model, "sentence-transformers", card, earlier=Path(directory))
+
+
+class _WithProjections(NamedTuple):
+    """Tensors of an encoder, and of modules in folders under the names FOLDER/TENSOR."""
+
+    encoder: TensorSource
+    folders: Mapping[str, TensorSource]
+
+    def names(self) -> Iterable[str]:
+        """Returns the names of all tensors."""
+        theirs = (
+            f"{key}/{name}" for key, source in self.folders.items() for name in source.names()
+        )
+        return [*self.encoder.names(), *theirs]
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns a tensor by its name."""
+        source, name = self._find(name)
+        return source.read(name)
+
+    def where(self, name: str) -> str:
+        """Returns the file of a tensor."""
+        source, name = self._find(name)
+        return source.where(name)
+
+    def _find(self, name: str) -> tuple[TensorSource, str]:
+        folder, _, rest = name.rpartition("/")
+        return (self.folders[folder], rest) if folder in self.folders else (self.encoder, name)
+
+
+def _read_projection(folder: Path) -> tuple[dict[str, Any], str]:
+    """Returns a dense layer's arguments and, if `TextEmbedder` does not support it, a message."""
+    path, ours = folder / CONFIGURATION, {theirs: name for name, theirs in _ACTIVATIONS.items()}
+    values = read_json(path)
+    differing = (name for name, value in _FIXED.items() if values.get(name, value) != value)
+    message = next((f"{path}: {name} {values[name]!r} is not supported." for name in differing), "")
+    activation = str(values.get("activation_function", _ACTIVATIONS["tanh"]))
+    units = values.get("out_features")
+    if activation not in ours:
+        message = (
+            f"{path}: activation_function {activation!r} is not supported, only "
+            f"{', '.join(ours)} are."
+        )
+    elif type(units) is not int or units < 1:
+        message = f"{path}: out_features is {units!r}, but must be a whole number of at least 1."
+    elif not (folder / WEIGHTS).exists():
+        message = (
+            f"{folder / WEIGHTS} is missing, and a pickle (pytorch_model.bin) is never opened. If "
+            "you trust the model, write it again with sentence-transformers: "
+            'SentenceTransformer("NAME").save_pretrained("DIRECTORY").'
+        )
+    use_bias = values.get("bias", True) is not False
+    return {"units": units, "activation": ours.get(activation), "use_bias": use_bias}, message
+
+
+def _with_projection(contents: Contents, index: int, folder: Path) -> Contents:
+    """Returns the contents with a dense layer's tensors."""
+    name, source = folder.relative_to(contents.place).as_posix(), contents.source
+    links = [
+        Link(f"projection_{index}/kernel", f"{name}/linear.weight", TRANSPOSED),
+        Link(f"projection_{index}/bias", f"{name}/linear.bias", SAME),
+    ]
+    encoder, folders = source if isinstance(source, _WithProjections) else (source, {})
+    folders = {**folders, name: SafetensorsFiles({folder / WEIGHTS: None})}
+    source = _WithProjections(encoder, folders)
+    return contents._replace(source=source, table=[*contents.table, *links])
+
+
+def _write_projection(model: TextEmbedder, index: int, folder: Path) -> None:
+    """Writes a dense layer into its folder."""
+    name, projection = f"projection_{index}/", model.projections[index]
+    weights = {k: np.asarray(x) for k, x in saved_weights(model).items() if k.startswith(name)}
+    tensors = {"linear.weight": weights[f"{name}kernel"].T}
+    if projection["use_bias"]:
+        tensors["linear.bias"] = weights[f"{name}bias"]
+    size, units = weights[f"{name}kernel"].shape
+    values = {
+        "in_features": size,
+        "out_features": units,
+        "bias": projection["use_bias"],
+        "activation_function": _ACTIVATIONS[projection["activation"]],
+    }
+    write_json(values, folder / CONFIGURATION)
+    save_tensors(tensors, folder / WEIGHTS, {"format": "pt"})
+
+
+def _replaceable(directory: Path) -> Collection[str]:
+    """Returns the names of the files of an earlier model."""
+    folders = [path.name for path in directory.glob("*_Dense")]
+    projections = [f"{name}/{file}" for name in folders for file in (CONFIGURATION, WEIGHTS)]
+    return replaceable_files(
+        directory,
+        marker=MODULES,
+        is_known=lambda x: isinstance(x, list) and bool(x) and all(map(_is_module, x)),
+        files=(MODULES, LENGTH, OPTIONS, f"1_Pooling/{CONFIGURATION}", *projections, *FILES),
+    )
 
 
 def _is_module(value: Any) -> bool:
