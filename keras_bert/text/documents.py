@@ -6,7 +6,7 @@ import functools
 import json
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -53,9 +53,25 @@ def json_texts(address: str, lines: Iterable[str], field: str) -> Iterator[str]:
             raise UnreadableFileError(f"{where}: this is not JSON: {error}.") from None
         if not isinstance(record, dict):
             raise UnreadableFileError(f'{where}: expected an object, {{"{field}": "..."}}.')
-        if field not in record:
-            raise _missing(where, field, record)
-        yield without_surrogates(_text(where, field, record[field]))
+        yield record_text(where, record, field)
+
+
+def record_text(where: str, record: Mapping[str, Any], field: str) -> str:
+    """Returns the text of a record; "" for null.
+
+    Raises:
+        UnreadableFileError: if the text is not UTF-8.
+        InputError: if the record has no text in the field.
+    """
+    if field not in record:
+        raise _missing(where, field, record)
+    return without_surrogates(_text(where, field, record[field]))
+
+
+def document_lines(text: str) -> list[str]:
+    """Returns the lines of a record's text that are not blank, and `""` after the last one."""
+    lines = [line for line in map(str.strip, text.split("\n")) if line]
+    return [*lines, ""] if lines else []
 
 
 def parquet_texts(address: str, file: BinaryIO, field: str) -> Iterator[str]:

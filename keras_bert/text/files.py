@@ -20,7 +20,13 @@ from typing import BinaryIO, NamedTuple
 from keras_bert.errors import InputError, UnreadableFileError
 from keras_bert.extras import require
 from keras_bert.text import remote
-from keras_bert.text.documents import format_of, json_texts, parquet_texts, tfrecord_texts
+from keras_bert.text.documents import (
+    document_lines,
+    format_of,
+    json_texts,
+    parquet_texts,
+    tfrecord_texts,
+)
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18")  # the second one is of pzstd
@@ -215,11 +221,9 @@ def _document_lines(address: str, text_field: str, span: Span, size: int) -> Ite
         return
     empty = span == WHOLE
     for text in _texts(address, text_field, span):
-        lines = [line for line in map(str.strip, text.split("\n")) if line]
-        if lines:
-            empty = False
-            yield from lines
-            yield ""
+        lines = document_lines(text)
+        empty = empty and not lines
+        yield from lines
     if empty:
         raise UnreadableFileError(f"{address} is empty: expected text in the field {text_field!r}.")
 

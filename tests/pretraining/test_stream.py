@@ -11,12 +11,14 @@ from collections import Counter
 from pathlib import Path
 from unittest import mock
 
+import datasets
 import fsspec
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras_bert as kb
+from keras_bert.pretraining.data import sources
 from keras_bert.pretraining.data.mapped_tokens import MappedFile
 from keras_bert.pretraining.data.sources import BEGIN, Block, BlockStart, open_source
 from keras_bert.pretraining.data.stream import ExampleStream, Place, plan_block
@@ -414,6 +416,69 @@ def test_changed_text_is_refused(text_files, corpora, tmp_path):
         file.write("\n\nsun rises.\n")
     with pytest.raises(kb.InputError, match="text or the vocabulary has changed"):
         pretrain(run_of(text_files, corpora, "text", tmp_path / "run", steps=2), progress=False)
+
+
+@pytest.fixture(params=["Dataset", "IterableDataset"])
+def dataset(request, text_files, monkeypatch):
+    """The documents of the corpus, in 4 parts."""
+    monkeypatch.setattr(sources, "ROWS_PER_PART", 10)
+    documents = (text_files / "corpus.txt").read_text().split("\n\n")
+    rows = datasets.Dataset.from_dict({"body": documents, "id": range(len(documents))})
+    return rows if request.param == "Dataset" else rows.to_iterable_dataset(num_shards=4)
+
+
+def test_a_dataset_has_the_blocks_of_text_files(dataset, text_files, corpora, tokenizer, tmp_path):
+    run = config(
+        text_files, tmp_path, corpus="text", memory=MEMORY, validation_ratio=0, text_field="body"
+    )
+    options = {"block_tokens": BLOCK, "text_field": "body"}
+    expected = [
+        block for epoch in range(2) for block in blocks_of(corpora["text"], tokenizer, epoch)
+    ]
+    source = open_source([dataset], tokenizer, **options)
+    found = [block for epoch in range(2) for block in source.blocks(epoch)]
+    for block, other in zip(found, expected, strict=True):
+        assert block.start == other.start
+        assert lines_of(block.corpus) == lines_of(other.corpus)
+    later = next(open_source([dataset], tokenizer, **options).blocks(1, found[-2].start))
+    np.testing.assert_array_equal(later.corpus.tokens, found[-2].corpus.tokens)
+    shards = [source.shard(index, 2) for index in range(2)]
+    lines = Counter(
+        x for each in shards for block in each.blocks(0) for x in lines_of(block.corpus)
+    )
+    assert lines == Counter(lines_of(open_corpus(corpora["text"], tokenizer)))
+
+    stream, _ = make_examples(run, make_preprocessor(run), corpus=[dataset])
+    x, _, _ = next(iter(stream.dataset(8)))
+    assert x["token_ids"].shape == (8, 32)
+    with pytest.raises(kb.InputError, match="There are 2 datasets, but data.corpus has 1 names"):
+        make_examples(run, make_preprocessor(run), corpus=[dataset, dataset])
+
+
+def test_datasets_that_cannot_be_read(dataset, corpora, tokenizer):
+    with pytest.raises(kb.InputError, match="Part 1 of 4 .*, row 1 has no field 'text'. It has"):
+        next(open_source([dataset], tokenizer).blocks(0))
+    with pytest.raises(kb.InputError, match="has a dataset and the name .*0.txt; give only"):
+        open_source([dataset, corpora["text"][0]], tokenizer)
+    options = {"text_field": "body", "temperature": 2.0}
+    with pytest.raises(kb.InputError, match="The size of name 2 of data.corpus is not known"):
+        open_source([corpora["text"][0], dataset], tokenizer, **options)
+
+    def rows():
+        yield {"body": "sun"}
+        raise OSError("No route to host")
+
+    broken = datasets.IterableDataset.from_generator(rows)
+    message = "Part 1 of 1 of the datasets cannot be read after row 1: No route to host."
+    with pytest.raises(kb.InputError, match=message):
+        next(open_source([broken], tokenizer, text_field="body").blocks(0))
+
+
+def test_a_dataset_is_mixed_with_text(dataset, corpora, tokenizer):
+    options = {"text_field": "body", "weights": [1, 1], "block_tokens": 4 * BLOCK}
+    blocks = open_source([dataset, corpora["text"][0]], tokenizer, **options).blocks(0)
+    tokens = [len(block.corpus.tokens) for block in itertools.islice(blocks, 2)]
+    assert min(tokens) > 2 * BLOCK
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from keras_bert.errors import InputError, UnreadableFileError
+from keras_bert.errors import InputError, KerasBertError, UnreadableFileError, first_sentence
 from keras_bert.pretraining.data.corpus import (
     LINES_PER_BATCH,
     Lines,
@@ -29,6 +29,7 @@ from keras_bert.pretraining.data.corpus import (
 from keras_bert.pretraining.data.example_index import generator
 from keras_bert.pretraining.data.mapped_tokens import MappedFile, MappedTokens
 from keras_bert.pretraining.data.records import is_records, open_shard, open_shards
+from keras_bert.text.documents import document_lines, record_text
 from keras_bert.text.files import UnreadableFile, expand, file_sizes, read_document_lines
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -53,6 +54,9 @@ class BlockStart(NamedTuple):
 
 MIN_MIXTURE_TOKENS = 2**20
 """Smallest number of tokens in a block of a mixture, if the memory is enough."""
+
+ROWS_PER_PART = 2**14
+"""Number of rows of a `datasets.Dataset` that are read without interruption."""
 
 BEGIN = BlockStart()
 """Start of the first block."""
@@ -97,7 +101,7 @@ class Source(Protocol):
 
 
 def open_source(
-    names: Sequence[str | os.PathLike[str]],
+    names: Sequence[str | os.PathLike[str] | Any],
     tokenizer: Tokenizer,
     *,
     max_sentence_tokens: int = 64,
@@ -111,7 +115,8 @@ def open_source(
     """Opens text files or directories of records.
 
     Args:
-        names: names, globs or addresses of text files, or directories of records.
+        names: names, globs or addresses of text files, or directories of records. Or a `Dataset` or
+            an `IterableDataset` of Hugging Face's datasets, whose rows are documents.
         tokenizer: tokenizer of the text.
         max_sentence_tokens: see `TokenizedCorpus.from_lines`.
         block_tokens: approximate number of tokens in a block.
@@ -137,8 +142,8 @@ def open_source(
         if not weights:
             if 0 in sizes:
                 raise InputError(
-                    f"The size of {names[sizes.index(0)]} is not known, because its store does not "
-                    "tell it; give data.weights in place of data.temperature."
+                    f"The size of name {sizes.index(0) + 1} of data.corpus is not known; give "
+                    "data.weights in place of data.temperature."
                 )
             weights = [size ** (1 / (temperature or 1)) for size in sizes]
         # A block has a small source about once, at 4 bytes of text a token.
@@ -148,6 +153,10 @@ def open_source(
             block_tokens, max(MIN_MIXTURE_TOKENS, round(min(once, default=block_tokens)))
         )
         return MixedSource(opened(max(1, block_tokens // (2 * len(names)))), ratios, block_tokens)
+    skip = unreadable_files == "skip"
+    options = (tokenizer, max_sentence_tokens, block_tokens, seed, skip)
+    if any(hasattr(name, "shard") for name in names):
+        return DatasetSource(names, *options, text_field)
     addresses = [os.fspath(name) for name in names]
     directories = [name for name in addresses if is_records(name)]
     if directories and len(directories) < len(addresses):
@@ -155,11 +164,9 @@ def open_source(
             f"{directories[0]} has been tokenized, but others of {', '.join(addresses)} have "
             "not; name only directories that keras-bert tokenize wrote, or only text files."
         )
-    skip = unreadable_files == "skip"
-    options = (tokenizer, max_sentence_tokens, block_tokens, seed, skip)
     if directories:
         return RecordSource(addresses, *options)
-    return TextSource(addresses, *options, text_field)
+    return TextSource(expand(addresses), *options, text_field)
 
 
 class TextSource:
@@ -171,7 +178,7 @@ class TextSource:
 
     def __init__(
         self,
-        names: Sequence[str],
+        files: Sequence[Any],
         tokenizer: Tokenizer,
         max_sentence_tokens: int,
         block_tokens: int,
@@ -179,7 +186,7 @@ class TextSource:
         skip: bool,
         text_field: str,
     ):
-        self._files = expand(names)
+        self._files = files
         self._skip = skip
         self._text_field = text_field
         self._tokenizer = tokenizer
@@ -278,6 +285,55 @@ class TextSource:
         return TokenizedCorpus.from_lines(
             [lines], lines.tokens, self._tokenizer, max_sentence_tokens=self._max_sentence_tokens
         )
+
+
+class DatasetSource(TextSource):
+    """Source that reads datasets of Hugging Face. A part of a dataset is read as a file.
+
+    The rows of a `Dataset` are divided into parts of equal length. An `IterableDataset` has its own
+    division into shards.
+
+    Raises:
+        InputError: if names or addresses are among the datasets.
+    """
+
+    def __init__(self, datasets: Sequence[Any], *options: Any):
+        parts: list[Any] = []
+        for dataset in datasets:
+            if not hasattr(dataset, "shard"):
+                raise InputError(
+                    f"The corpus has a dataset and the name {dataset}; give only datasets or only "
+                    "names, or data.weights to mix them."
+                )
+            rows = len(dataset) if hasattr(dataset, "__len__") else 0
+            count = -(-rows // ROWS_PER_PART) or getattr(dataset, "num_shards", 1)
+            parts += [dataset.shard(num_shards=count, index=index) for index in range(count)]
+        super().__init__(parts, *options)
+
+    @functools.cached_property
+    def _sizes(self) -> list[int]:
+        """Number of rows of each part. 0 if it is unknown."""
+        return [len(part) if hasattr(part, "__len__") else 0 for part in self._files]
+
+    def num_bytes(self) -> int:
+        """Returns 0, because the size of the text is not known."""
+        return 0
+
+    def _lines(self, file: int, start: int, noticed: list[UnreadableFile]) -> Iterator[str]:
+        return itertools.islice(self._row_lines(file), start, None)
+
+    def _row_lines(self, file: int) -> Iterator[str]:
+        name, number = f"Part {file + 1} of {len(self._files)} of the datasets", 0
+        try:
+            for number, row in enumerate(self._files[file], start=1):
+                text = record_text(f"{name}, row {number}", row, self._text_field)
+                yield from document_lines(text)
+        except KerasBertError:
+            raise
+        except Exception as error:  # datasets reads files of many libraries
+            raise UnreadableFileError(
+                f"{name} cannot be read after row {number}: {first_sentence(error)}."
+            ) from error
 
 
 class RecordSource:

@@ -64,7 +64,12 @@ def _tokenizer(config: PretrainingConfig) -> Tokenizer:
 
 
 def make_examples(
-    config: PretrainingConfig, preprocessor: Preprocessor, worker: int = 0, num_workers: int = 1
+    config: PretrainingConfig,
+    preprocessor: Preprocessor,
+    worker: int = 0,
+    num_workers: int = 1,
+    *,
+    corpus: Sequence[Any] = (),
 ) -> tuple[ExampleStream, Examples | None]:
     """Makes the training examples and, unless `data.validation_ratio` is 0, held-out examples.
 
@@ -73,10 +78,17 @@ def make_examples(
         preprocessor: result of `make_preprocessor`.
         worker: index of this worker.
         num_workers: number of workers.
+        corpus: datasets of Hugging Face's datasets in place of the names in `data.corpus`, one for
+            each. `data.text_field` names the column with the text. Rows are documents.
 
     Raises:
-        InputError: if the text cannot be used.
+        InputError: if the text cannot be used, or the number of datasets is another.
     """
+    if corpus and len(corpus) != len(config.data.corpus):
+        raise InputError(
+            f"There are {len(corpus)} datasets, but data.corpus has {len(config.data.corpus)} "
+            "names; give a name for each dataset."
+        )
     data, tokenizer = config.data, preprocessor.tokenizer
     vocabulary, rate = tokenizer.vocabulary, float(config.data.masking_rate or 0)
     masking = TokenMasking(
@@ -105,7 +117,7 @@ def make_examples(
             seed=config.seed,
         )
 
-    def source(names: Sequence[str], **mixture: Any) -> Source:
+    def source(names: Sequence[Any], **mixture: Any) -> Source:
         return open_source(
             names,
             tokenizer,
@@ -118,7 +130,7 @@ def make_examples(
         )
 
     training = ExampleStream(
-        source(data.corpus, weights=data.weights, temperature=data.temperature),
+        source(corpus or data.corpus, weights=data.weights, temperature=data.temperature),
         partial(examples, data_service=config.devices.data_service),
         0.0 if data.validation else data.validation_ratio,
         worker,
