@@ -11,6 +11,13 @@ from keras_bert.errors import InputError, closest
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 
+FOLLOWING = {
+    "embedding_size": "hidden_size",
+    "num_key_value_heads": "num_heads",
+    "classifier_dropout": "hidden_dropout",
+}
+"""Fields that have another field's value by default."""
+
 _PRESETS: ChainMap[str, Mapping[str, Any]] = ChainMap()
 
 
@@ -27,6 +34,8 @@ class EncoderConfig:
         hidden_size: width H of the encoder.
         num_layers: number of encoder layers.
         num_heads: number of attention heads per layer. It must divide `hidden_size`.
+        num_key_value_heads: number of heads of keys and values, each for a group of the queries'
+            heads (Ainslie et al. 2023, https://arxiv.org/abs/2305.13245); 0 means `num_heads`.
         intermediate_size: width of the feed-forward layer.
         embedding_size: width of the token embedding; 0 means `hidden_size`.
         activation: activation of the feed-forward layer: "gelu" (exact, with erf), "gelu_tanh"
@@ -72,6 +81,8 @@ class EncoderConfig:
         pre_norm: whether each block normalizes its input instead of the sum of input and output.
             Then a normalization follows the last layer.
         embedding_norm: whether the embedding is normalized.
+        rms_norm: whether normalizations divide by the root mean square and do not subtract the
+            mean (Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467).
         norm_bias: whether layer normalizations add a bias.
         attention_bias: whether the projections of attention have a bias.
         intermediate_bias: whether the feed-forward block's first layers have a bias.
@@ -88,6 +99,8 @@ class EncoderConfig:
         prediction_head: whether all classification heads, also those of tokens and spans, begin
             with a dense layer, `classifier_activation` and a normalization.
         head_bias: whether the heads' dense layers before the logits have a bias.
+        masked_lm_transform: whether the masked language model's head has a dense layer, an
+            activation, a normalization and a bias for each token id.
 
     Raises:
         InputError: if a value is out of its range, or two values contradict each other.
@@ -104,6 +117,7 @@ class EncoderConfig:
     num_heads: int
     intermediate_size: int
     embedding_size: int = 0
+    num_key_value_heads: int = 0
     activation: str = "gelu"
     layer_norm_epsilon: float = 1e-12
     max_positions: int = 512
@@ -131,6 +145,7 @@ class EncoderConfig:
     convolution_activation: str = "tanh"
     pre_norm: bool = False
     embedding_norm: bool = True
+    rms_norm: bool = False
     norm_bias: bool = True
     attention_bias: bool = True
     intermediate_bias: bool = True
@@ -143,12 +158,13 @@ class EncoderConfig:
     bias_buckets: int = 0
     prediction_head: bool = False
     head_bias: bool = True
+    masked_lm_transform: bool = True
 
     def __post_init__(self) -> None:
-        if self.embedding_size in (0, None):
-            object.__setattr__(self, "embedding_size", self.hidden_size)
-        if self.classifier_dropout is None:
-            object.__setattr__(self, "classifier_dropout", self.hidden_dropout)
+        for name, followed in FOLLOWING.items():
+            unset = (None,) if name == "classifier_dropout" else (0, None)
+            if getattr(self, name) in unset:
+                object.__setattr__(self, name, getattr(self, followed))
         if isinstance(self.position_terms, list):  # JSON has no tuples
             object.__setattr__(self, "position_terms", tuple(self.position_terms))
         for name in ("num_layers", "layers_per_group"):
@@ -185,6 +201,13 @@ class EncoderConfig:
                 f"hidden_size {self.hidden_size} cannot be divided among num_heads "
                 f"{self.num_heads}; choose a multiple of {self.num_heads}."
             )
+        if self.num_heads % self.num_key_value_heads:
+            raise InputError(
+                f"num_heads {self.num_heads} cannot be divided among num_key_value_heads "
+                f"{self.num_key_value_heads}; choose a divisor of {self.num_heads}."
+            )
+        if self.num_key_value_heads < self.num_heads and self.relative_positions:
+            raise InputError("num_key_value_heads cannot be combined with relative_positions.")
         if self.layer_groups and self.num_layers % self.layer_groups:
             raise InputError(
                 f"num_layers {self.num_layers} cannot be divided among layer_groups "
@@ -199,6 +222,11 @@ class EncoderConfig:
             raise InputError("Layers with a window need rotary positions; set rotary_base.")
         if self.attention_window and self.bias_buckets:
             raise InputError("attention_window cannot be combined with bias_buckets.")
+        if self.embedding_size != self.hidden_size and not self.masked_lm_transform:
+            raise InputError(
+                f"Without masked_lm_transform, embedding_size {self.embedding_size} must equal "
+                f"hidden_size {self.hidden_size}."
+            )
         if self.prediction_head and not self.classifier_activation:
             raise InputError("prediction_head needs a classifier_activation, such as 'gelu'.")
         if self.pre_norm and (self.layer_groups or self.relative_positions):
@@ -245,12 +273,12 @@ class EncoderConfig:
         """Returns a copy with some fields changed.
 
         If `embedding_size` equals `hidden_size`, it changes together with `hidden_size`. In the
-        same way, `classifier_dropout` changes together with `hidden_dropout`.
+        same way, `num_key_value_heads` changes together with `num_heads`, and `classifier_dropout`
+        with `hidden_dropout`.
         """
-        if "hidden_size" in changes and self.embedding_size == self.hidden_size:
-            changes.setdefault("embedding_size", 0)
-        if "hidden_dropout" in changes and self.classifier_dropout == self.hidden_dropout:
-            changes.setdefault("classifier_dropout", None)
+        for name, followed in FOLLOWING.items():
+            if followed in changes and getattr(self, name) == getattr(self, followed):
+                changes.setdefault(name, None)
         return EncoderConfig.from_dict({**self.to_dict(), **changes})
 
     def to_dict(self) -> dict[str, Any]:

@@ -40,6 +40,7 @@ NAMES = {  # family to its name, and its tokenizer's folder of reference ids
     "gte": ("GTE", None),
     "jina_embeddings_v3": ("Jina v3", None),
     "modernbert": ("ModernBERT", None),
+    "eurobert": ("EuroBERT", None),
 }
 TOKENIZERS = {"wordpiece": "WordPiece", "byte_pair": "byte BPE", "sentencepiece": "SentencePiece"}
 COLUMNS = (

@@ -17,7 +17,7 @@ from keras_bert.checkpoints.variables import (
     task_name,
     without_weights,
 )
-from keras_bert.config import EncoderConfig
+from keras_bert.config import FOLLOWING, EncoderConfig
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
 from keras_bert.layers.encoder import Encoder
@@ -269,8 +269,7 @@ def check_expressible(
         for field in dataclasses.fields(EncoderConfig)
         if field.name not in fields and field.name not in _WITHOUT_INFLUENCE
     }
-    if "embedding_size" in fixed:
-        fixed["embedding_size"] = (config.hidden_size,)
+    fixed |= {n: (getattr(config, other),) for n, other in FOLLOWING.items() if n in fixed}
     pooling = "pooled" if needs_pooler(task, config.family) else "first"
     head = {"pooling": (pooling,), "windows": (None,)} | dict(head)
     for owner, allowed in ((config, fixed | dict(encoder)), (model, head)):

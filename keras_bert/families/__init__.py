@@ -31,6 +31,7 @@ _NAMES = (
     "gte",
     "jina_embeddings_v3",
     "modernbert",
+    "eurobert",
 )
 
 Row = tuple[str, str, str]
@@ -79,7 +80,8 @@ class HeadSpec(NamedTuple):
             no such field.
         arguments: arguments of the task's constructor that all models of the family share.
         fixed: fields of `config.json` for which the head supports one value only, and this value.
-        pooling: field of `config.json` with the pooling, "cls" or "mean"; "" if there is none.
+        pooling: field of `config.json` with the pooling; "" if there is none.
+        poolings: mode of `TextPooling` for each value of this field; the first is the default.
     """
 
     ending: str
@@ -89,6 +91,7 @@ class HeadSpec(NamedTuple):
     arguments: Mapping[str, Any] = MappingProxyType({})
     fixed: Mapping[str, Any] = MappingProxyType({})
     pooling: str = ""
+    poolings: Mapping[str, str] = MappingProxyType({"cls": "first", "mean": "mean"})
 
 
 class _Families(Mapping[str, ModuleType]):

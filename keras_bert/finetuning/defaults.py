@@ -33,8 +33,11 @@ MOST_FOR_BASELINE = 20_000
 _POOLINGS = {
     "pooled": "the encoder's pooler",
     "first": "the vector of the first token",
+    "last": "the vector of the last token",
     "mean": "mean of the tokens' vectors",
-    "attention": "weighted mean of the tokens' vectors",
+    "max": "largest values of the tokens' vectors",
+    **dict.fromkeys(("weighted", "attention"), "weighted mean of the tokens' vectors"),
+    "late": "mean of the tokens' vectors after a dense layer",
 }
 
 

@@ -1,6 +1,7 @@
 """Bidirectional multi-head self-attention, the attention block of the encoder's layers."""
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import keras
@@ -11,6 +12,9 @@ from keras_bert.layers import sliding_window
 from keras_bert.layers.configured import ConfiguredLayer
 from keras_bert.layers.fused import project, softmax_and_dropout
 from keras_bert.layers.positions import rotated
+
+_LONG = 1024  # tokens; longer texts attend in parts if their length is known
+_PART = 512  # queries
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -37,8 +41,9 @@ class SelfAttention(ConfiguredLayer):
         """Makes the four projections; the shape of the input does not matter."""
         size, bias = self.config.hidden_size, self.config.attention_bias
         self.query = self.dense(size, size, "query", use_bias=bias)
-        self.key = self.dense(size, size, "key", use_bias=bias and self.config.key_bias)
-        self.value = self.dense(size, size, "value", use_bias=bias)
+        smaller = self.config.num_key_value_heads * self.config.head_size
+        self.key = self.dense(size, smaller, "key", use_bias=bias and self.config.key_bias)
+        self.value = self.dense(size, smaller, "value", use_bias=bias)
         self.output_projection = self.dense(size, size, "output", use_bias=bias)
         self.dropout_layer = self.dropout(self.config.attention_dropout, "dropout")
 
@@ -75,9 +80,17 @@ class SelfAttention(ConfiguredLayer):
         heads = (batch, length, self.config.num_heads, self.config.head_size)
         query = project(self.query, x if queries is None else queries, training) * self.scale
         key, value = project(self.key, x, training), project(self.value, x, training)
+        groups = self.config.num_heads // self.config.num_key_value_heads
+        if rotary or groups > 1:
+            fewer = (batch, length, self.config.num_key_value_heads, self.config.head_size)
+            query = ops.reshape(query, heads)
+            key, value = (ops.reshape(y, fewer) for y in (key, value))
         if rotary:
-            query, key, value = (ops.reshape(y, heads) for y in (query, key, value))
             query, key = rotated(query, positions), rotated(key, positions)
+        if groups > 1:  # each key and value for several queries
+            key, value = (
+                ops.reshape(ops.concatenate([y] * groups, axis=-1), heads) for y in (key, value)
+            )
         has_dropout = training and self.config.attention_dropout > 0
         as_one_kernel = not (self.config.relative_positions or in_blocks or need_probabilities)
         if as_one_kernel and not has_dropout and has_flash_attention():
@@ -92,11 +105,20 @@ class SelfAttention(ConfiguredLayer):
         query, key, value = (
             split_heads(y, ops.shape(y) if in_blocks else heads) for y in (query, key, value)
         )
-        logits = self.logits(query, key, positions, training)
-        dropped, probabilities = softmax_and_dropout(
-            logits, bias, self.dropout_layer, need_probabilities, training
-        )
-        context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, T, N, D]
+
+        def attend(query: Any, key: Any, value: Any, bias: Any) -> tuple[Any, Any]:
+            logits = self.logits(query, key, positions, training)
+            dropped, probabilities = softmax_and_dropout(
+                logits, bias, self.dropout_layer, need_probabilities, training
+            )
+            return ops.matmul(dropped, value), probabilities
+
+        if as_one_kernel and isinstance(length, int) and length > _LONG:
+            again = training and not has_dropout
+            context, probabilities = _in_parts(attend, query, key, value, bias, again), None
+        else:
+            context, probabilities = attend(query, key, value, bias)
+        context = ops.transpose(context, (0, 2, 1, 3))  # [B, T, N, D]
         if in_blocks:
             context = sliding_window.joined(context, length)
         context = ops.reshape(context, ops.shape(x))
@@ -110,6 +132,34 @@ class SelfAttention(ConfiguredLayer):
     def logits(self, query: Any, key: Any, positions: Any, training: bool | None) -> Any:
         """Returns logits `[B, N, T, T]` of keys and scaled queries `[B, N, T, D]`."""
         return ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+
+
+def _in_parts(attend: Callable, query: Any, key: Any, value: Any, bias: Any, again: bool) -> Any:
+    """Returns the vectors of long texts, with memory for the logits of a part of the queries.
+
+    Args:
+        attend: function of all other arguments, which returns vectors and None.
+        query: `[B, N, T, D]`; T is known.
+        key: `[B, N, T, D]`.
+        value: `[B, N, T, D]`.
+        bias: `[B, 1, 1, T]`, `[B, 1, T, T]` or `[B, N, T, T]`.
+        again: whether the backward pass computes the probabilities again, instead of keeping them.
+
+    Returns:
+        `[B, N, T, D]`.
+    """
+
+    def part(*tensors: Any) -> Any:
+        return attend(*tensors)[0]
+
+    if again:
+        part = keras.remat(part)
+    found = []
+    for begin in range(0, query.shape[2], _PART):
+        rows = slice(begin, begin + _PART)
+        own = bias if bias.shape[2] == 1 else bias[:, :, rows]
+        found.append(part(query[:, :, rows], key, value, own))
+    return ops.concatenate(found, axis=2)
 
 
 def has_flash_attention() -> bool:

@@ -189,14 +189,14 @@ class Configured(RematerializedByEncoder):
         layer: Any = self
         return layer.add_weight((rows, columns), initializer=self.initializer(), name=name)
 
-    def layer_norm(self, size: int, name: str) -> keras.layers.LayerNormalization:
-        """Makes a layer normalization of vectors `[..., size]` as the configuration says."""
-        layer = self.keras_layer(
-            keras.layers.LayerNormalization,
-            epsilon=self.config.layer_norm_epsilon,
-            center=self.config.norm_bias,
-            name=name,
-        )
+    def layer_norm(self, size: int, name: str) -> keras.layers.Layer:
+        """Makes a normalization of vectors `[..., size]` as the configuration says."""
+        options = {"epsilon": self.config.layer_norm_epsilon, "name": name}
+        if self.config.rms_norm:
+            layer = self.keras_layer(keras.layers.RMSNormalization, **options)
+        else:
+            options["center"] = self.config.norm_bias
+            layer = self.keras_layer(keras.layers.LayerNormalization, **options)
         layer.build((None, None, size))
         return layer
 

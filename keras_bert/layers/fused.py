@@ -61,24 +61,25 @@ def add_and_normalize(
     x: Any,
     update: Any,
     dropout: keras.layers.Dropout,
-    norm: keras.layers.LayerNormalization,
+    norm: keras.layers.Layer,
     training: bool | None,
 ) -> Any:
-    """Returns LayerNorm(x + dropout(update)).
+    """Returns norm(x + dropout(update)).
 
     Args:
         x: `[M, H]`.
         update: `[M, H]`.
         dropout: the dropout layer.
-        norm: the layer normalization.
+        norm: a layer normalization, or another layer.
         training: whether dropout is active, and there will be a gradient.
 
     Returns:
         `[M, H]`.
     """
-    if not (norm.center and _applies(training, x, dropout, norm)):
+    has_bias = getattr(norm, "center", False)
+    if not (has_bias and _applies(training, x, dropout, norm)):
         update = dropout(update, training=training)
-        return _fusible(x, update, norm) if norm.center and _is_fusible.get() else norm(x + update)
+        return _fusible(x, update, norm) if has_bias and _is_fusible.get() else norm(x + update)
     mask, keep_rate = _draw(dropout, x)
 
     def differentiable(x: Any, update: Any, gamma: Any, beta: Any) -> tuple[Any, Callable]:

@@ -10,7 +10,7 @@ from keras_bert.errors import InputError, closest
 from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, ConfiguredLayer
 from keras_bert.layers.documents import first_of_document
 
-POOLINGS = ("pooled", "first", "last", "mean", "weighted", "max", "attention")
+POOLINGS = ("pooled", "first", "last", "mean", "weighted", "max", "attention", "late")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -21,11 +21,13 @@ class TextPooling(ConfiguredLayer):
         config: the encoder's configuration.
         mode: "pooled" (the encoder's pooler), "first" or "last" (that token), "mean" (mean of all
             tokens without padding), "weighted" (mean weighted by the position, from 1), "max"
-            (largest value of each entry) or "attention" (mean weighted by softmax(w·h), with a
-            learned vector w; Yang et al. 2016, https://aclanthology.org/N16-1174).
+            (largest value of each entry), "attention" (mean weighted by softmax(w·h), with a
+            learned vector w; Yang et al. 2016, https://aclanthology.org/N16-1174) or "late" (mean
+            of act(W h + b), with `config.classifier_activation` as act).
 
     Raises:
-        InputError: if the mode is unknown, or if it is "pooled" and the encoder has no pooler.
+        InputError: if the mode is unknown, or if it is "pooled" and the encoder has no pooler, or
+            "late" and it has no `classifier_activation`.
     """
 
     arguments = ("mode",)
@@ -39,12 +41,19 @@ class TextPooling(ConfiguredLayer):
             )
         if mode == "pooled" and not config.pooler:
             raise InputError("This encoder has no pooler; choose pooling 'first' or 'mean'.")
+        if mode == "late" and not config.classifier_activation:
+            raise InputError("Pooling 'late' needs a classifier_activation, such as 'gelu'.")
         self.mode = mode
 
     def build(self, input_shape: Any = None) -> None:
-        """Makes the scoring vector if the mode needs one."""
+        """Makes the weights if the mode needs them."""
+        size, config = self.config.hidden_size, self.config
         if self.mode == "attention":
-            self.score = self.dense(self.config.hidden_size, 1, "score", use_bias=False)
+            self.score = self.dense(size, 1, "score", use_bias=False)
+        if self.mode == "late":
+            activation = ACTIVATION_FUNCTIONS[config.classifier_activation]
+            options = {"activation": activation, "use_bias": config.head_bias}
+            self.hidden = self.dense(size, size, "hidden", **options)
 
     @property
     def output_shape(self) -> tuple[Any, ...]:
@@ -68,7 +77,9 @@ class TextPooling(ConfiguredLayer):
             weights = ops.softmax(scores, axis=1)
         else:
             weights = mask
-            if self.mode != "mean":
+            if self.mode == "late":
+                x = self.hidden(x)
+            elif self.mode != "mean":
                 weights = mask * ops.cast(ops.arange(1, ops.shape(x)[1] + 1), "float32")[:, None]
             if self.mode == "last":
                 last = ops.max(weights, axis=1, keepdims=True)
@@ -81,8 +92,9 @@ class TextPooling(ConfiguredLayer):
 class MaskedLMHead(ConfiguredLayer):
     """Dense, activation, LayerNorm, product with an output matrix `[V, E]`, plus a bias per token.
 
-    See BERT, section 3.1, task 1. If the head is `tied`, the output matrix is the token embedding,
-    an argument of `call`. Otherwise the output matrix is the head's own weight `decoder`.
+    Without `config.masked_lm_transform`, only the product is left. If the head is `tied`, the
+    output matrix is the token embedding, an argument of `call`. Otherwise the output matrix is the
+    head's own weight `decoder`. See BERT, section 3.1, task 1.
 
     Args:
         config: the encoder's configuration.
@@ -104,10 +116,12 @@ class MaskedLMHead(ConfiguredLayer):
         """Makes the weights; the shape of the input does not matter."""
         config = self.config
         activation, size = ACTIVATION_FUNCTIONS[config.activation], config.embedding_size
-        options = {"activation": activation, "use_bias": config.head_bias}
-        self.transform = self.dense(config.hidden_size, size, "transform", **options)
-        self.normalization = self.layer_norm(size, "layer_norm")
-        self.bias = self.add_weight((config.vocabulary_size,), initializer="zeros", name="bias")
+        self.transform = self.bias = None
+        if config.masked_lm_transform:
+            options = {"activation": activation, "use_bias": config.head_bias}
+            self.transform = self.dense(config.hidden_size, size, "transform", **options)
+            self.normalization = self.layer_norm(size, "layer_norm")
+            self.bias = self.add_weight((config.vocabulary_size,), initializer="zeros", name="bias")
         if not self.tied:
             self.decoder = self.matrix(config.vocabulary_size, size, "decoder")
         self.position_embedding = None
@@ -138,9 +152,11 @@ class MaskedLMHead(ConfiguredLayer):
             # scatter, which is slow on TPUs.
             one_hot = ops.one_hot(masked_positions, ops.shape(x)[1], dtype=x.dtype)
             x = ops.matmul(one_hot, x)  # [B, P, H]
-        x = self.normalization(self.transform(x))
+        if self.transform is not None:
+            x = self.normalization(self.transform(x))
         table = ops.cast(token_embedding if self.tied else self.decoder, self.compute_dtype)
-        return ops.cast(ops.matmul(x, ops.transpose(table)) + self.bias, "float32")
+        logits = ops.matmul(x, ops.transpose(table))
+        return ops.cast(logits if self.bias is None else logits + self.bias, "float32")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -22,8 +22,8 @@ class SequenceClassifier(TextTask):
     """An encoder with a linear layer on one vector per text (BERT, section 4.1).
 
     If the encoder's configuration has a `classifier_activation`, the head has a dense layer, unless
-    `pooling` is "pooled". By default, a head with a dense layer takes the first token instead of
-    the pooler's output, as in RoBERTa's code.
+    `pooling` is "pooled" or "late". By default, a head with a dense layer takes the first token
+    instead of the pooler's output, as in RoBERTa's code.
 
     Args:
         encoder: the encoder.
@@ -82,7 +82,7 @@ class SequenceClassifier(TextTask):
         hidden = self.config.classifier_activation
         self.pooling = pooling or ("pooled" if self.config.pooler and not hidden else "first")
         self.text_pooling = self.part(TextPooling, self.pooling, name="pooling")
-        if self.pooling == "pooled":
+        if self.pooling in ("pooled", "late"):
             hidden = ""
         options = (self.num_labels, dropout, hidden, self.config.classifier_input_dropout)
         self.head = self.part(ClassificationHead, *options, name="classifier")

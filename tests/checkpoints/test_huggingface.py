@@ -38,7 +38,7 @@ def test_equals_transformers(folder, caplog):
     assert not caplog.records  # nothing missing, nothing left over
 
 
-ROUND_TRIPS = ["gte-model-without-segments", "modernbert-sequence-mean"]
+ROUND_TRIPS = ["gte-model-without-segments", "modernbert-sequence-mean", "eurobert-sequence-first"]
 ROUND_TRIPS += [
     name
     for name in FOLDERS

@@ -42,6 +42,7 @@ FAMILIES = {  # to what is special about them, at a small size
     "mpnet": {},
     "nomic_bert": {},
     "modernbert": {"num_layers": 2, "attention_window": 2, "global_interval": 2},
+    "eurobert": {"num_key_value_heads": 1},
 }
 TASKS: dict[str, dict[str, Any]] = {  # to the arguments of their models
     "classifier": {"num_labels": 3},

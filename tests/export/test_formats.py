@@ -125,6 +125,7 @@ OTHERS = {  # a family with what is special about it to the task with the most o
     "jina_embeddings_v3": ("classifier", {}),
     "nomic_bert": ("masked_lm", {}),
     "modernbert": ("span_classifier", {"attention_window": 2, "global_interval": 2}),
+    "eurobert": ("classifier", {"num_key_value_heads": 1}),
 }
 
 

@@ -26,6 +26,9 @@ WINDOW = {**FAMILIES["modernbert"].TRAITS, "attention_window": 2, "global_interv
         ({"rotary_base": 1e4, "num_heads": 8}, "the width is 3"),
         ({"prediction_head": True}, "prediction_head needs a classifier_activation"),
         ({"pre_norm": True, "layer_groups": 1}, "pre_norm cannot be combined with layer_groups"),
+        ({"num_heads": 4, "num_key_value_heads": 3}, "choose a divisor of 4"),
+        ({"num_heads": 4, "num_key_value_heads": 2, "relative_positions": 4}, "num_key_value"),
+        ({"embedding_size": 8, "masked_lm_transform": False}, "embedding_size 8 must equal hidden"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(fields, message):

@@ -46,6 +46,7 @@ FAMILIES: dict[str, dict[str, Any]] = {  # to what is special about them, at a s
     "gte": {},
     "jina_embeddings_v3": {},
     "modernbert": {"num_layers": 2, "attention_window": 2, "global_interval": 2},
+    "eurobert": {"num_key_value_heads": 1},
 }
 TASKS: dict[str, dict[str, Any]] = {  # to the arguments of their models
     **{task: {} for task in REGISTRY},

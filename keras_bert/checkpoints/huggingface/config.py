@@ -33,7 +33,6 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-POOLINGS = {"cls": "first", "mean": "mean"}  # transformers' names, and the modes of `TextPooling`
 _ACTIVATION_FIELDS = ("activation", "classifier_activation", "convolution_activation")
 _ONLY_ENCODERS = ("is_decoder", "add_cross_attention")
 _DEFAULT_LABEL = "LABEL_{}"
@@ -275,7 +274,8 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     activations["tanh"] = "tanh"
     head, names = family.HUGGING_FACE_TASKS[task], family.HUGGING_FACE_CONFIG
-    padding, special = family.HUGGING_FACE_DEFAULTS.get("pad_token_id", 0), dict[str, int]()
+    defaults, special = family.HUGGING_FACE_DEFAULTS, dict[str, int]()
+    padding = defaults.get("pad_token_id", 0)
     if model.preprocessor is not None:
         vocabulary = model.preprocessor.vocabulary
         padding, roles = vocabulary.pad_id, getattr(family, "HUGGING_FACE_SPECIAL_TOKENS", {})
@@ -285,7 +285,7 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     values: dict[str, Any] = {
         "architectures": [family.HUGGING_FACE_CLASS + head.ending],
         "model_type": config.family,
-        "tie_word_embeddings": getattr(model, "tied", True),
+        "tie_word_embeddings": getattr(model, "tied", defaults.get("tie_word_embeddings", True)),
         "pad_token_id": padding,
         **special,
         **getattr(family, "HUGGING_FACE_FIXED", {}),
@@ -309,7 +309,8 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     if hasattr(family, "HUGGING_FACE_OTHER_NAMES"):
         values["legacy"] = getattr(model, "legacy", True)
     if head.pooling:
-        values[head.pooling] = next(n for n, mode in POOLINGS.items() if mode == model.pooling)
+        modes = head.poolings.items()
+        values[head.pooling] = next(name for name, mode in modes if mode == model.pooling)
     return values | write_arguments(model, task, head.dropout)
 
 

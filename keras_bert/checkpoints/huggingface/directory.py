@@ -32,7 +32,6 @@ from keras_bert.checkpoints.files import (
 )
 from keras_bert.checkpoints.huggingface import tensorflow as tensorflow_classes
 from keras_bert.checkpoints.huggingface.config import (
-    POOLINGS,
     class_of,
     explained,
     read_arguments,
@@ -129,9 +128,9 @@ def open_hugging_face(directory: Path) -> Contents:
     if message:
         errors["task"] = f'{message} Load only the encoder with task="encoder".'
     if head.pooling:
-        pooling = values.get(head.pooling, "cls")
-        if pooling in POOLINGS:
-            arguments["pooling"] = POOLINGS[pooling]
+        pooling = values.get(head.pooling, next(iter(head.poolings)))
+        if pooling in head.poolings:
+            arguments["pooling"] = head.poolings[pooling]
         else:
             errors["pooling"] = (
                 f'{path}: {head.pooling} {pooling!r} is not supported. Load with pooling="first" '
@@ -178,7 +177,7 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Ca
     pooler = {link.theirs for link in table if link.ours.startswith("encoder/pooler/")}
     tensors = write_model(model, table)
     decoder, bias = output_layer(family)
-    if f"{decoder}.weight" in tensors:
+    if f"{decoder}.weight" in tensors and bias in tensors:
         tensors[f"{decoder}.bias"] = tensors[bias]
     # transformers warns about a pooler that its class does not have.
     if task != "encoder" and not family.HUGGING_FACE_TASKS[task].pooled:
@@ -218,7 +217,7 @@ def _family_to_write(model: keras.Model) -> ModuleType:
     }
     if task in tasks:
         if tasks[task].pooling:
-            head["pooling"] = (*POOLINGS.values(),)
+            head["pooling"] = (*tasks[task].poolings.values(),)
         head |= {name: (value,) for name, value in tasks[task].arguments.items()}
     check_expressible(model, library, family, fields, tasks, head=head)
     padding = None if model.preprocessor is None else model.preprocessor.vocabulary.pad_id

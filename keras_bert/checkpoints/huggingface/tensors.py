@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 KINDS: Kinds = {
     "dense": (("/kernel", ".weight", TRANSPOSED), ("/bias", ".bias", SAME)),
     "norm": (("/gamma", ".weight", SAME), ("/beta", ".bias", SAME)),
+    "rms_norm": (("/scale", ".weight", SAME),),
     "table": (("", ".weight", SAME),),
     "vector": (("", "", SAME),),
     "convolution": (("/kernel", ".weight", REVERSED), ("/bias", ".bias", SAME)),

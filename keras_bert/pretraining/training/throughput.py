@@ -90,7 +90,8 @@ def encoder_flops(config: EncoderConfig, batch_size: int, length: int, layers: i
     """Returns the number of operations in an encoder's forward pass. 0 `layers` means all."""
     tokens, size, width = batch_size * length, config.hidden_size, config.embedding_size
     feed_forward = (2 + config.gated) * size * config.intermediate_size
-    layer = 2 * tokens * (4 * size**2 + feed_forward)
+    shared = config.num_key_value_heads / config.num_heads  # of keys and values
+    layer = 2 * tokens * (round((2 + 2 * shared) * size**2) + feed_forward)
     for _ in config.position_terms if config.relative_positions else ():
         # A projection of 2T relative positions, and its product with queries or keys.
         layer += 2 * (2 * length) * size**2 + 2 * tokens * (2 * length) * size
@@ -122,7 +123,8 @@ def _masked_lm_head(
     picked = (
         length * size if max_predictions_per_seq < length else 0
     )  # product with a one-hot matrix
-    prediction = picked + size * width + width * config.vocabulary_size
+    transform = config.masked_lm_transform * size * width
+    prediction = picked + transform + width * config.vocabulary_size
     return 2 * batch * max_predictions_per_seq * prediction
 
 
