@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 
 import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
-from keras_bert.tasks.vector_precision import quantize_vectors
+from keras_bert.tasks.embedder import quantize_vectors
 from tests.layers.test_encoder import padded_batch, random_encoder
 
 POOLINGS = ("mean", "first", "last", "weighted", "max", "pooled", "attention")
