@@ -21,12 +21,12 @@ class DataOptions(Options):
         min_length=1,
         description="Text files, as names, globs or addresses such as `s3://bucket/*.txt`, with "
         "one sentence or paragraph in each line and a blank line after each document. Or JSON "
-        "lines, Parquet or TFRecord files with a document in each record. Or directories that "
+        "lines, Parquet, TFRecord or tar files with a document in each record. Or directories that "
         "`keras-bert tokenize` wrote.",
     )
     text_field: str = Field(
         default="text",
-        description="Field with the text in records of JSON lines, Parquet and TFRecord files.",
+        description="Field with the text in records of JSON lines, Parquet, TFRecord and tar files.",
     )
     unreadable_files: Annotated[Literal["stop", "skip"], MAY_CHANGE] = Field(
         default="stop",

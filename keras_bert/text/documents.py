@@ -1,4 +1,4 @@
-"""Reads texts from records: JSON lines, Parquet and TFRecord files. A record is a document."""
+"""Reads texts from records: JSON lines, Parquet, TFRecord and tar. A record is a document."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import functools
 import json
 import re
 import struct
+import tarfile
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from keras_bert.extras import require
 from keras_bert.surrogates import without_surrogates
 
 _NAME = re.compile(
-    r"\.(?:(?:nd)?(json)l?|(parquet)|(tfrecord)s?)(?:-\d+-of-\d+)?(?:\.(?:gz|zst))?$",
+    r"\.(?:(?:nd)?(json)l?|(parquet)|(tfrecord)s?|(tar))(?:-\d+-of-\d+)?(?:\.(?:gz|zst))?$",
     re.IGNORECASE,
 )
 _BATCH_ROWS = 64  # few, because a row can be a book
@@ -26,7 +27,7 @@ _CRC_PREFIX = b"Td\x1fd"  # turns a register of zeros into the ones at the begin
 
 
 def format_of(name: str) -> str | None:
-    """Returns "json", "parquet" or "tfrecord" if a file's name says so, else None.
+    """Returns "json", "parquet", "tfrecord" or "tar" if a file's name says so, else None.
 
     A name may end in ".gz" or ".zst", and have a number as in "text.tfrecord-00000-of-00010".
     """
@@ -46,14 +47,17 @@ def json_texts(address: str, lines: Iterable[str], field: str) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        where = f"{address}, line {number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UnreadableFileError(f"{where}: this is not JSON: {error}.") from None
-        if not isinstance(record, dict):
-            raise UnreadableFileError(f'{where}: expected an object, {{"{field}": "..."}}.')
-        yield record_text(where, record, field)
+        yield _json_text(f"{address}, line {number}", line, field)
+
+
+def _json_text(where: str, data: str | bytes, field: str) -> str:
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableFileError(f"{where}: this is not JSON: {error}.") from None
+    if not isinstance(record, dict):
+        raise UnreadableFileError(f'{where}: expected an object, {{"{field}": "..."}}.')
+    return record_text(where, record, field)
 
 
 def record_text(where: str, record: Mapping[str, Any], field: str) -> str:
@@ -123,6 +127,42 @@ def tfrecord_texts(address: str, file: BinaryIO, field: str) -> Iterator[str]:
         if kind not in ("bytes_list", None):
             raise InputError(f"{where}: field {field!r} is a {kind}; expected a bytes_list.")
         yield "\n".join(_text(where, field, v) for v in features[field].bytes_list.value)
+
+
+def tar_texts(address: str, file: BinaryIO, field: str) -> Iterator[str]:
+    """Yields the text of each `*.txt` and `*.json` in a tar archive, as WebDataset makes them.
+
+    Raises:
+        UnreadableFileError: if the archive or a file in it is damaged.
+        InputError: if a JSON object has no text in the field.
+    """
+    try:
+        with tarfile.open(fileobj=file, mode="r|", tarinfo=_Member) as archive:
+            while member := archive.next():
+                archive.members.clear()  # type: ignore[attr-defined]  # they would fill the memory
+                content = archive.extractfile(member)
+                if content is None:
+                    continue
+                where, name = f"{address}, {member.name}", member.name.lower()
+                if name.endswith(".txt"):
+                    yield record_text(where, {field: content.read()}, field)
+                elif name.endswith(".json"):
+                    yield _json_text(where, content.read(), field)
+    except tarfile.TarError as error:
+        raise UnreadableFileError(f"{address} is not a readable tar archive: {error}.") from error
+
+
+class _Member(tarfile.TarInfo):
+    """Member of an archive. `TarFile` takes a damaged header for the end of the archive."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"{error} at byte {archive.offset}") from None
 
 
 def _tfrecords(address: str, file: BinaryIO) -> Iterator[bytes]:

@@ -1,8 +1,9 @@
 """Reads text files, local or by address: UTF-8, with one sentence or paragraph on each line.
 
 A blank line, or the end of a file, ends a document. In JSON lines, Parquet and TFRecord files, each
-record is a document. Files may be compressed with gzip or zstd. All code that reads text (learning
-a vocabulary, pretraining) uses these functions, so a bad file causes the same message everywhere.
+record is a document, and in tar archives each file. Files may be compressed with gzip or zstd. All
+code that reads text (learning a vocabulary, pretraining) uses these functions, so a bad file causes
+the same message everywhere.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from keras_bert.text.documents import (
     format_of,
     json_texts,
     parquet_texts,
+    tar_texts,
     tfrecord_texts,
 )
 
@@ -146,7 +148,7 @@ def iterate_lines(
 
     Args:
         patterns: names, globs or addresses of files; see `expand`.
-        text_field: field with the text in the records of JSON lines, Parquet and TFRecord files.
+        text_field: field with the text in the records of JSON lines, Parquet, TFRecord and tar files.
         on_unreadable: see `read_document_lines`.
 
     Raises:
@@ -239,8 +241,9 @@ def _texts(address: str, field: str, span: Span) -> Iterator[str]:
         if format == "parquet":
             yield from parquet_texts(address, file, field)
         else:
+            texts = tar_texts if format == "tar" else tfrecord_texts
             with _unpacked(file) as unpacked:
-                yield from tfrecord_texts(address, unpacked, field)
+                yield from texts(address, unpacked, field)
 
 
 def read_lines(path: str | os.PathLike[str], span: Span = WHOLE) -> Iterator[str]:

@@ -3,6 +3,7 @@ import io
 import itertools
 import json
 import sys
+import tarfile
 import zipfile
 
 import fsspec
@@ -150,6 +151,23 @@ def tfrecords(path, documents, compression=""):
     return path.read_bytes()
 
 
+def add_to_tar(archive, name, content):
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))
+
+
+def tar_bytes(documents):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for number, text in enumerate(documents):
+            if number == 1:
+                add_to_tar(archive, "data/1.json", json.dumps({"text": text}).encode())
+            else:
+                add_to_tar(archive, f"data/{number}.txt", text.encode())
+    return buffer.getvalue()
+
+
 @pytest.fixture(scope="module")
 def contents(tmp_path_factory):
     scratch = tmp_path_factory.mktemp("tfrecords") / "x"
@@ -166,6 +184,8 @@ def contents(tmp_path_factory):
         "a.tfrecord": tfrecords(scratch, DOCUMENTS),
         "a.tfrecord-00001-of-00002": tfrecords(scratch, DOCUMENTS),
         "a.tfrecords.gz": tfrecords(scratch, DOCUMENTS, "GZIP"),
+        "a.tar": tar_bytes(DOCUMENTS),
+        "a.tar.gz": gzip.compress(tar_bytes(DOCUMENTS)),
     }
 
 
@@ -181,6 +201,8 @@ NAMES = [
     "a.tfrecord",
     "a.tfrecord-00001-of-00002",
     "a.tfrecords.gz",
+    "a.tar",
+    "a.tar.gz",
 ]
 
 
@@ -314,6 +336,38 @@ def test_damaged_parquet_pages(tmp_path):
         except InputError as error:
             found += "a.parquet is not a readable Parquet file after record" in str(error)
     assert found
+
+
+def test_other_files_in_a_tar_archive(tmp_path):
+    """Directories, links and other files are passed over. Large and many files do not stay."""
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(tmp_path, "folder", recursive=False)
+        for name, content in (("a.jpg", b"\xff"), ("a.cls", b"3"), ("b.TXT", b" sun \n\nmoon")):
+            add_to_tar(archive, name, content)
+    assert list(iterate_lines(tmp_path / "a.tar")) == ["sun", "moon", ""]
+    for name, content, message in (
+        ("x.json", b"{}", "a.tar, x.json has no field 'text'. It has no fields"),
+        ("x.json", b"{", "a.tar, x.json: this is not JSON"),
+        ("x.txt", b"\xff", "a.tar, x.txt: byte 0xff at position 1 of field 'text' is not UTF-8"),
+    ):
+        with tarfile.open(tmp_path / "a.tar", "w") as archive:
+            add_to_tar(archive, name, content)
+        with pytest.raises(InputError, match=message):
+            list(iterate_lines(tmp_path / "a.tar"))
+
+
+def test_damaged_tar_archives(tmp_path, contents):
+    """Neither a cut archive nor a damaged header ends the archive in silence."""
+    whole = contents["a.tar"]
+    end = whole.rindex(b"\na\xe2") // 512 * 512 + 512  # of the last member
+    for length in [0, 1, 511, 512, 513, *range(514, end, 97), end]:
+        path = write(tmp_path / "a.tar", whole[:length])
+        with pytest.raises(UnreadableFileError, match="a.tar is not a readable tar archive: "):
+            list(iterate_lines(path))
+    for position in range(0, end, 512):  # of each header or content
+        path = write(tmp_path / "a.tar", whole[:position] + b"\xff" + whole[position + 1 :])
+        with pytest.raises(UnreadableFileError, match=r"a.tar( is not a readable tar|, data/)"):
+            list(iterate_lines(path))
 
 
 def test_damaged_tfrecords(tmp_path, contents):
