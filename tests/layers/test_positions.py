@@ -128,3 +128,37 @@ encoder = kb.load(sys.argv[1] + "/model")
 outputs = encoder(dict(np.load(sys.argv[1] + "/inputs.npz")))
 np.save(sys.argv[1] + "/outputs.npy", np.asarray(outputs["sequence_output"]))
 """
+
+
+@pytest.mark.parametrize(
+    ("fields", "remat"),
+    [
+        ({"rotary_base": 1e4, "hidden_dropout": 0.0, "attention_dropout": 0.0}, False),
+        ({"rotary_base": 1e4, "hidden_dropout": 0.0, "attention_dropout": 0.0}, True),
+        ({"bias_buckets": 8, "hidden_dropout": 0.0, "attention_dropout": 0.0}, False),
+        ({"num_key_value_heads": 2, "hidden_dropout": 0.0, "attention_dropout": 0.0}, False),
+    ],
+)
+def test_long_texts_attend_in_parts(fields, remat, monkeypatch):
+    """The same outputs and gradients as at once, with packed documents, padding and a rest."""
+    encoder = kb.Encoder(random_encoder(**fields).config, remat=remat)
+    rng = np.random.default_rng(0)
+    for variable in encoder.weights:
+        variable.assign(rng.normal(0.0, 0.3, variable.shape))
+    token_ids = rng.integers(0, 50, (2, 11)).astype("int32")
+    documents = np.array([[1] * 7 + [2] * 4, [1] * 9 + [0] * 2], "int32")
+    weights = encoder.trainable_variables
+    for more in ({"padding_mask": (documents > 0).astype("int32")}, {"document_ids": documents}):
+        found = []
+        for longest in (1024, 4):
+            monkeypatch.setattr("keras_bert.layers.attention._LONG", longest)
+            monkeypatch.setattr("keras_bert.layers.attention._PART", longest)
+            with tf.GradientTape() as tape:
+                outputs = encoder({"token_ids": token_ids, **more}, training=True)
+                loss = tf.reduce_sum(outputs["sequence_output"][:, :7] ** 3)
+            gradients = tape.gradient(loss, [weight.value for weight in weights])
+            used = [x for x in gradients if x is not None]
+            found.append([outputs["sequence_output"], *used])
+        assert len(found[0]) == len(found[1])
+        for at_once, in_parts in zip(*found, strict=True):
+            np.testing.assert_allclose(in_parts, at_once, atol=1e-3, rtol=1e-4)
