@@ -28,7 +28,7 @@ TEXT_FIELD = click.option(
     "--text-field",
     default="text",
     show_default=True,
-    help="Field with the text in records of JSON lines, Parquet, TFRecord and tar files.",
+    help="Field with the text in JSON lines, Parquet, TFRecord and tar files.",
 )
 
 

@@ -26,7 +26,7 @@ class DataOptions(Options):
     )
     text_field: str = Field(
         default="text",
-        description="Field with the text in records of JSON lines, Parquet, TFRecord and tar files.",
+        description="Field with the text in JSON lines, Parquet, TFRecord and tar files.",
     )
     unreadable_files: Annotated[Literal["stop", "skip"], MAY_CHANGE] = Field(
         default="stop",

@@ -148,7 +148,7 @@ def iterate_lines(
 
     Args:
         patterns: names, globs or addresses of files; see `expand`.
-        text_field: field with the text in the records of JSON lines, Parquet, TFRecord and tar files.
+        text_field: field with the text in JSON lines, Parquet, TFRecord and tar files.
         on_unreadable: see `read_document_lines`.
 
     Raises:

@@ -183,6 +183,23 @@ def test_a_stream_continues_at_any_block(text_files, corpora, tmp_path, kind, op
         assert_same_batches(block, rows)
 
 
+@pytest.mark.parametrize("options", others_swept(RUNS, {"pairs"}))
+def test_text_and_records_give_the_same_rows(text_files, corpora, tmp_path, options):
+    """The rows of an epoch, with masks and labels, are those of the other way to read a corpus."""
+
+    def rows(kind):
+        stream = stream_of(text_files, corpora, kind, tmp_path, memory=1.0, **RUNS[options])
+        counts = Counter()
+        for batch in stream.dataset(8, epoch=1).as_numpy_iterator():
+            columns = tf.nest.flatten(batch)
+            counts.update(tuple(c[row].tobytes() for c in columns) for row in range(8))
+        return counts
+
+    expected = rows("one file")
+    assert expected.total() > 40
+    assert rows("text") == rows("records") == expected
+
+
 def test_masks_depend_on_the_examples_number_in_its_epoch(text_files, corpora, tmp_path):
     block = next(iter(stream_of(text_files, corpora, "text", tmp_path).blocks(Place())))
     moved = dataclasses.replace(block, place=Place(first_number=10**6))

@@ -123,7 +123,7 @@ def open_source(
         seed: seed of the order of files or shards in each epoch.
         weights: ratio of tokens from each name, to mix them. By default, the names are one corpus.
         temperature: mixes the names by their sizes to the power of 1 / temperature.
-        text_field: field with the text in records of JSON lines, Parquet, TFRecord and tar files.
+        text_field: field with the text in JSON lines, Parquet, TFRecord and tar files.
         unreadable_files: "stop", or "skip" to leave out a file from its first error on, and damaged
             shards of records. `Block.unreadable` and a warning name the files.
 
