@@ -114,7 +114,7 @@ class SelfAttention(ConfiguredLayer):
             return ops.matmul(dropped, value), probabilities
 
         if as_one_kernel and isinstance(length, int) and length > _LONG:
-            again = training and not has_dropout
+            again = bool(training) and not has_dropout
             context, probabilities = _in_parts(attend, query, key, value, bias, again), None
         else:
             context, probabilities = attend(query, key, value, bias)
