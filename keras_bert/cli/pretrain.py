@@ -57,8 +57,9 @@ def command(config: str, overrides: tuple[str, ...]) -> None:
     A RECIPE is a file of options that comes with this package and follows a paper:
     bert_base_phase1, bert_base_phase2, bert_large_phase1, bert_large_phase2,
     bert_large_lamb_phase1, bert_large_lamb_phase2, roberta_base, albert_base, electra_small,
-    electra_base, distilbert (needs a teacher) and deberta_v3_base. The recipes fast_short and fast
-    train a small model in hours; fast continues the model of fast_short:
+    electra_base, distilbert (needs a teacher), deberta_v3_base, modernbert_base_phase1 and
+    modernbert_base_phase2. The recipes fast_short and fast train a small model in hours; fast
+    continues the model of fast_short:
 
     keras-bert pretrain fast_short data.corpus="text/*.txt" data.vocabulary=vocab.txt output=short
 
