@@ -195,6 +195,17 @@ def test_a_configuration_changes_nothing_that_it_was_given():
         make_config({name: NEEDED[name] for name in NEEDED if name != "vocabulary"})
 
 
+def test_defaults_of_a_family():
+    def rows(**options):
+        data = make_config(NEEDED | options).data
+        return data.masking_rate, data.packed, data.across_documents
+
+    assert rows() == (0.15, False, False)
+    assert rows(family="modernbert") == (0.3, True, False)
+    assert rows(family="modernbert", across_documents=True) == (0.3, False, True)
+    assert rows(family="modernbert", packed=False, masking_rate=0.2) == (0.2, False, False)
+
+
 def test_moments_are_as_published():
     optimizer = make_config(NEEDED).optimizer
     assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (BETA_1, BETA_2, EPSILON)

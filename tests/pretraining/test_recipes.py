@@ -205,6 +205,12 @@ def test_the_second_phase_of_modernbert_sees_farther(text_files, models, tmp_pat
     encoder = encoder_config(read, 20)
     assert (encoder.rotary_base, encoder.local_rotary_base) == (160_000, 10_000)
     assert [encoder.has_window(layer) for layer in range(4)] == [False, True, True, False]
+    longer = ["data.sequence_length=16384"]
+    with pytest.raises(InputError, match="8192 positions; lower it, or raise model.encoder.max_po"):
+        encoder_config(recipe(MODERN[1], text_files, models, tmp_path, *longer), 20)
+    longer.append("model.encoder.max_positions=16384")
+    config = recipe(MODERN[1], text_files, models, tmp_path, *longer)
+    assert encoder_config(config, 20).max_positions == 16384
     tokens = {
         phase: options["schedule"]["batch_size"] * options["data"]["sequence_length"]
         for phase, options in zip(MODERN, map(read_options, MODERN), strict=True)
