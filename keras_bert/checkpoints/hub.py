@@ -109,7 +109,8 @@ def download(name: str | os.PathLike) -> Path:
     except CheckpointError:
         raise
     except (OSError, ValueError, *HfHubHTTPError.__bases__) as error:  # bases: of the HTTP client
-        reason = str(error).strip().splitlines()[0].removeprefix("Got: ")
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = reason.removeprefix("Got: ")
         if place is not None:
             raise CheckpointError(
                 f"{name} has no safetensors in the cache, and the Hugging Face Hub cannot be asked "

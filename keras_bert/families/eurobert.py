@@ -70,6 +70,7 @@ HUGGING_FACE_DEFAULTS = {
         if ours in HUGGING_FACE_CONFIG and ours not in ("num_key_value_heads", "rotary_base")
     },
     "initializer_range": 0.02,
+    "pad_token_id": 128001,
     "tie_word_embeddings": False,
     "classifier_pooling": "late",
 }

@@ -30,9 +30,10 @@ class DataOptions(Options):
     )
     unreadable_files: Annotated[Literal["stop", "skip"], MAY_CHANGE] = Field(
         default="stop",
-        description="What to do if a file of the corpus is missing, damaged, changed or not UTF-8: "
-        "stop ends the run with an error. skip leaves out the file from the first error on, with "
-        "a warning and a line in the run's log. A damaged file of records is left out as a whole.",
+        description="Handling of files of the corpus that are missing, damaged, changed or not "
+        "UTF-8, or that a store does not give: stop ends the run with an error. skip leaves out "
+        "the file from the first error on, with a warning and a line in the run's log. Of what "
+        "`keras-bert tokenize` wrote, a damaged file is left out as a whole.",
     )
     weights: Numbers = Field(
         default=(),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from keras_bert.checkpoints import open_checkpoint
-from keras_bert.config import EncoderConfig
+from keras_bert.config import FOLLOWING, EncoderConfig
 from keras_bert.distribution.strategy import STRATEGIES
 from keras_bert.errors import InputError, closest
 from keras_bert.families import FAMILIES
@@ -39,8 +39,6 @@ SIZES = (
     "max_positions",
 )
 """Fields of a preset that are also used for another family."""
-
-_FOLLOWING = {"embedding_size": "hidden_size", "num_key_value_heads": "num_heads"}
 
 
 def resolve(config: PretrainingConfig) -> PretrainingConfig:
@@ -138,9 +136,11 @@ def encoder_fields(config: PretrainingConfig, family: str) -> dict[str, Any]:
     else:
         encoder = EncoderConfig.preset(config.model.preset or DEFAULT_PRESET)
     values = encoder.to_dict()
-    for name, followed in _FOLLOWING.items():
+    for name, followed in FOLLOWING.items():
         if values.get(name) == values[followed]:
-            values[name] = 0  # the same as the other field, even if options change the other field
+            values[name] = (
+                None  # the same as the other field, even if options change the other field
+            )
     if encoder.family != family:
         values = {name: values[name] for name in SIZES} | FAMILIES[family].TRAITS
     return values | options

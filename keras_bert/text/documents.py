@@ -140,10 +140,12 @@ def tar_texts(address: str, file: BinaryIO, field: str) -> Iterator[str]:
         with tarfile.open(fileobj=file, mode="r|", tarinfo=_Member) as archive:
             while member := archive.next():
                 archive.members.clear()  # type: ignore[attr-defined]  # they would fill the memory
-                content = archive.extractfile(member)
-                if content is None:
-                    continue
                 where, name = f"{address}, {member.name}", member.name.lower()
+                # macOS adds files with attributes, whose names begin with "._".
+                if not member.isreg() or name.rpartition("/")[2].startswith("."):
+                    continue
+                content = archive.extractfile(member)
+                assert content is not None  # as for all regular files
                 if name.endswith(".txt"):
                     yield record_text(where, {field: content.read()}, field)
                 elif name.endswith(".json"):
@@ -153,7 +155,7 @@ def tar_texts(address: str, file: BinaryIO, field: str) -> Iterator[str]:
 
 
 class _Member(tarfile.TarInfo):
-    """Member of an archive. `TarFile` takes a damaged header for the end of the archive."""
+    """Member of an archive. `TarFile` treats a damaged header as the end of the archive."""
 
     @classmethod
     def fromtarfile(cls, archive: tarfile.TarFile) -> Self:

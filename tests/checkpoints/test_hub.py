@@ -185,6 +185,7 @@ class StandIn:
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     hub = StandIn()
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", hub.address)

@@ -65,6 +65,8 @@ def test_round_trip_is_bit_identical(folder, tmp_path):
         for d in (FIXTURES / folder, tmp_path / "theirs")
     )
     differing = {key for key in new if key in old and old[key] != new[key]}
+    if new["pad_token_id"] is None:  # without a tokenizer, it is not known
+        differing -= {"pad_token_id"}
     assert differing <= {"classifier_dropout"}
 
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert.families import FAMILIES
+from keras_bert.layers import attention
 from keras_bert.layers.positions import bucket_of_distances, rotated, rotation
 from tests.jax_backend import run_on_jax
 from tests.layers.test_encoder import SMALL, padded_batch, random_encoder
@@ -103,8 +104,8 @@ def test_blocks_attend_to_what_a_full_matrix_with_a_mask_attends_to(length, pack
     difference = np.abs(in_blocks["sequence_output"] - full["sequence_output"])[tokens]
     assert difference.max(initial=0) <= 1e-5
     far = np.abs(np.subtract.outer(np.arange(length), np.arange(length))) > 2
-    for layer, attention in enumerate(full["attentions"]):
-        to_far = np.where(far, np.asarray(attention), 0).max(axis=(1, 3))[tokens]
+    for layer, probabilities in enumerate(full["attentions"]):
+        to_far = np.where(far, np.asarray(probabilities), 0).max(axis=(1, 3))[tokens]
         assert (to_far.max(initial=0) > 0) == (layer % 2 == 0 and length > 3)
 
 
@@ -147,17 +148,20 @@ def test_long_texts_attend_in_parts(fields, remat, monkeypatch):
         variable.assign(rng.normal(0.0, 0.3, variable.shape))
     token_ids = rng.integers(0, 50, (2, 11)).astype("int32")
     documents = np.array([[1] * 7 + [2] * 4, [1] * 9 + [0] * 2], "int32")
-    weights = encoder.trainable_variables
+    weights, calls, in_parts_of = encoder.trainable_variables, [], attention._in_parts
+    monkeypatch.setattr(attention, "_in_parts", lambda *x: calls.append(1) or in_parts_of(*x))
     for more in ({"padding_mask": (documents > 0).astype("int32")}, {"document_ids": documents}):
         found = []
         for longest in (1024, 4):
-            monkeypatch.setattr("keras_bert.layers.attention._LONG", longest)
-            monkeypatch.setattr("keras_bert.layers.attention._PART", longest)
+            monkeypatch.setattr(attention, "_LONG", longest)
+            monkeypatch.setattr(attention, "_PART", longest)
+            calls.clear()
             with tf.GradientTape() as tape:
                 outputs = encoder({"token_ids": token_ids, **more}, training=True)
                 loss = tf.reduce_sum(outputs["sequence_output"][:, :7] ** 3)
             gradients = tape.gradient(loss, [weight.value for weight in weights])
             used = [x for x in gradients if x is not None]
+            assert bool(calls) == (longest == 4)
             found.append([outputs["sequence_output"], *used])
         assert len(found[0]) == len(found[1])
         for at_once, in_parts in zip(*found, strict=True):

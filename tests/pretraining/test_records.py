@@ -166,7 +166,7 @@ def test_interrupted_and_given_again(text, records, tokenizer, tmp_path, monkeyp
 
 def test_progress_in_bytes_documents_and_tokens(text, records, tokenizer, tmp_path, capsys):
     corpus, size = f"{text}/?.txt", sum(path.stat().st_size for path in text.glob("?.txt"))
-    manifest = tokenize(corpus, tokenizer, tmp_path / "out", workers=1, shard_size=SHARD)
+    tokenize(corpus, tokenizer, tmp_path / "out", workers=1, shard_size=SHARD)
     shown = capsys.readouterr().err.rpartition("\r")[2].strip()
     found = re.fullmatch(
         r"100%\|.*\| ([\d.]+)k/\1k \[\d\d:\d\d<00:00, .*B/s, "
@@ -175,10 +175,6 @@ def test_progress_in_bytes_documents_and_tokens(text, records, tokenizer, tmp_pa
     )
     assert found, shown
     assert float(found[1]) == pytest.approx(size / 1000, abs=0.1)
-    documents, tokens = (int(number.replace(",", "")) for number in found.groups()[1:])
-    ratio = manifest["documents"] / manifest["tokens"]
-    # A document in two tasks is counted twice.
-    assert 0.9 * ratio < documents / tokens < 3 * ratio
 
 
 @pytest.mark.slow

@@ -545,7 +545,7 @@ def test_a_damaged_shard_is_left_out(damaged, corpora, text_files, tokenizer):
     folder, kinds = damaged
     shards = sorted((folder / "records").glob("shard-*"))
     whole = Counter(lines_of(open_corpus(corpora["records"], tokenizer)))
-    for block_tokens in (BLOCK, 10**6):  # several blocks, or one
+    for block_tokens in (1, BLOCK, 10**6):  # a block for each shard, several blocks, or one
         source = open_source(kinds["records"], tokenizer, block_tokens=block_tokens, **SKIP)
         blocks = [*source.blocks(0)]
         assert [file.address for b in blocks for file in b.unreadable] == [str(shards[4])]

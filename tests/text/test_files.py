@@ -339,12 +339,18 @@ def test_damaged_parquet_pages(tmp_path):
 
 
 def test_other_files_in_a_tar_archive(tmp_path):
-    """Directories, links and other files are passed over. Large and many files do not stay."""
+    """Directories, links and other files are passed over."""
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         archive.add(tmp_path, "folder", recursive=False)
         for name, content in (("a.jpg", b"\xff"), ("a.cls", b"3"), ("b.TXT", b" sun \n\nmoon")):
             add_to_tar(archive, name, content)
-    assert list(iterate_lines(tmp_path / "a.tar")) == ["sun", "moon", ""]
+        add_to_tar(archive, "folder/._b.txt", b"\xff")  # macOS makes such files
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+            link = tarfile.TarInfo("c.txt")
+            link.type, link.linkname = kind, "b.TXT"
+            archive.addfile(link)
+        add_to_tar(archive, "d.txt", b"star")
+    assert list(iterate_lines(tmp_path / "a.tar")) == ["sun", "moon", "", "star", ""]
     for name, content, message in (
         ("x.json", b"{}", "a.tar, x.json has no field 'text'. It has no fields"),
         ("x.json", b"{", "a.tar, x.json: this is not JSON"),

@@ -276,6 +276,7 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     head, names = family.HUGGING_FACE_TASKS[task], family.HUGGING_FACE_CONFIG
     defaults, special = family.HUGGING_FACE_DEFAULTS, dict[str, int]()
     padding = defaults.get("pad_token_id", 0)
+    padding = padding if padding < config.vocabulary_size else None
     if model.preprocessor is not None:
         vocabulary = model.preprocessor.vocabulary
         padding, roles = vocabulary.pad_id, getattr(family, "HUGGING_FACE_SPECIAL_TOKENS", {})

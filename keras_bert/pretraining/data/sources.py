@@ -383,10 +383,16 @@ class RecordSource:
         if self._num_blocks > 1:
             order = generator(self._seed, epoch).permutation(order)
         parts = np.array_split(order, self._num_blocks)
+        found, lost = start.block > 0, list[UnreadableFile]()
         for block in range(start.block, self._num_blocks):
             next_block = BlockStart(block + 1) if block + 1 < self._num_blocks else None
             unreadable: list[UnreadableFile] = []
             corpus = self._corpus(np.sort(parts[block]), unreadable)
+            found, lost = found or len(corpus.tokens) > 0, [*lost, *unreadable]
+            if not found and next_block is None:
+                raise UnreadableFileError(
+                    f"None of the {len(self._shards)} shards can be read. {lost[0].error}"
+                )
             yield Block(BlockStart(block), corpus, next_block, tuple(unreadable))
 
     def _corpus(self, numbers: np.ndarray, unreadable: list[UnreadableFile]) -> TokenizedCorpus:
@@ -408,6 +414,11 @@ class RecordSource:
                 lines = _ended(lines)
             files.append(file)
             parts.append(lines)
+        if not files:
+            nothing = np.zeros(1, np.int64)
+            return TokenizedCorpus(
+                np.zeros(0, np.int32), nothing, nothing, self._tokenizer.is_continuation
+            )
         tokens: np.ndarray | MappedTokens = MappedTokens(files)
         if any(file.in_memory for file in files):
             tokens = np.asarray(tokens)

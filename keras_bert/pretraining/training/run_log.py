@@ -81,8 +81,9 @@ class RunLog:
         Raises:
             StorageError: if a file cannot be written.
         """
+        known = self.unreadable()
         for address, error in files:
-            if (epoch, address) not in self.unreadable():
+            if (epoch, address) not in known:
                 row = {"step": step, "epoch": epoch, "file": address, "error": error}
                 self.write({"event": "unreadable_file", **row})
 
