@@ -67,6 +67,15 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.fixture
+def heeds_interrupts():
+    """A shell starts background jobs with SIGINT ignored, and their programs inherit this."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
 @pytest.mark.parametrize(
     ("number", "status", "said"),
     [(signal.SIGINT, 0, "interrupted\n"), (signal.SIGTERM, -signal.SIGTERM, "")],
