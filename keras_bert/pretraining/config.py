@@ -32,8 +32,8 @@ class DataOptions(Options):
         default="stop",
         description="Handling of files of the corpus that are missing, damaged, changed or not "
         "UTF-8, or that a store does not give: stop ends the run with an error. skip leaves out "
-        "the file from the first error on, with a warning and a line in the run's log. Of what "
-        "`keras-bert tokenize` wrote, a damaged file is left out as a whole.",
+        "the file from the first error on, with a warning and a line in the run's log. A damaged "
+        "file that `keras-bert tokenize` wrote is left out as a whole.",
     )
     weights: Numbers = Field(
         default=(),

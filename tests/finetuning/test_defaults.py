@@ -16,7 +16,8 @@ from keras_bert.finetuning import (
     new_model,
     resolve,
 )
-from keras_bert.finetuning.defaults import HIGHEST_RATE, MOST_EPOCHS, rate_of
+from keras_bert.finetuning.defaults import _POOLINGS, HIGHEST_RATE, MOST_EPOCHS, rate_of
+from keras_bert.layers.heads import POOLINGS
 from tests.finetuning import tiny
 
 LONG = {"max_positions": 512}
@@ -276,3 +277,7 @@ def test_an_embedders_pooling_stays(tmp_path):
     kb.save(embedder.encoder, tmp_path / "encoder")
     path = tmp_path / "encoder"
     assert kb.load(path, task="classifier", num_labels=2).pooling == "pooled"
+
+
+def test_each_pooling_has_a_reason():
+    assert {*_POOLINGS} == {*POOLINGS}
