@@ -19,11 +19,6 @@ FAST := tests/test_config.py tests/test_structure.py tests/docs/test_pages.py \
 	tests/pretraining/*_config.py tests/checkpoints/test_hub.py tests/checkpoints/test_variables.py \
 	tests/checkpoints/test_text_format.py
 export TF_CPP_MIN_LOG_LEVEL ?= 3
-# glibc gives large arrays back to the kernel after each training step, and the next step pays for
-# new pages: as much time as the step itself. These sizes (bytes) let a process keep 256 MB.
-export MALLOC_TRIM_THRESHOLD_ ?= 268435456
-export MALLOC_MMAP_THRESHOLD_ ?= 1073741824
-export MALLOC_TOP_PAD_ ?= 67108864
 
 .DEFAULT_GOAL := help
 

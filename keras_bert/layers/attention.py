@@ -10,7 +10,7 @@ from keras import ops
 from keras_bert.config import EncoderConfig
 from keras_bert.layers import sliding_window
 from keras_bert.layers.configured import ConfiguredLayer
-from keras_bert.layers.fused import project, softmax_and_dropout
+from keras_bert.layers.fused import attend_in_parts, project, softmax_and_dropout
 from keras_bert.layers.positions import rotated
 
 _LONG = 1024  # tokens; longer texts attend in parts if their length is known
@@ -152,6 +152,8 @@ def _in_parts(attend: Callable, query: Any, key: Any, value: Any, bias: Any, aga
     def part(*tensors: Any) -> Any:
         return attend(*tensors)[0]
 
+    if again and keras.backend.backend() == "tensorflow" and bias.shape[1] == 1:
+        return attend_in_parts(query, key, value, bias)
     if again:
         part = keras.remat(part)
     found = []

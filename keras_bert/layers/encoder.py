@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert.allocator import keep_freed_memory
 from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError
 from keras_bert.layers import sliding_window
@@ -288,6 +289,7 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
         **kwargs: Any,
     ):
         super().__init__(config, name=name, **kwargs)
+        keep_freed_memory()
         self.remat = remat
         self.preprocessor: Any = None
         if embeddings is None:

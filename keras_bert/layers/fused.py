@@ -141,6 +141,78 @@ def softmax_and_dropout(
     return _with_gradient(differentiable, logits, tf.convert_to_tensor(bias)), None
 
 
+def attend_in_parts(query: Any, key: Any, value: Any, bias: Any) -> Any:
+    """Returns softmax(QKᵀ + bias) V, with memory for the logits of 64 queries.
+
+    The backward pass computes the probabilities again (Dao et al. 2022,
+    https://arxiv.org/abs/2205.14135, section 3.1). Only for training on TensorFlow without dropout.
+
+    Args:
+        query: `[B, N, T, D]`; T is known.
+        key: `[B, N, T, D]`.
+        value: `[B, N, T, D]`.
+        bias: `[B, 1, 1, T]` or `[B, 1, T, T]`, without a gradient.
+
+    Returns:
+        `[B, N, T, D]`.
+    """
+    length, bias = query.shape[2], _precise(tf.convert_to_tensor(bias))
+    count = -(-length // _PART)
+
+    def padded(x: Any) -> Any:
+        return tf.pad(x, [(0, 0), (0, 0), (0, count * _PART - length), (0, 0)])
+
+    def part(x: Any, index: Any) -> Any:
+        shape = [-1, *x.shape[1:2], _PART, x.shape[3]]
+        return tf.slice(x, [0, 0, index * _PART, 0], shape)
+
+    def joined(parts: Any) -> Any:  # [K, B, N, P, D]
+        x = tf.transpose(parts.stack(), (1, 2, 0, 3, 4))
+        return tf.reshape(x, tf.concat([tf.shape(x)[:2], [-1, x.shape[4]]], 0))[:, :, :length]
+
+    def loop(body: Callable, *state: Any) -> Any:
+        return tf.while_loop(
+            lambda index, *state: index < count,
+            lambda index, *state: (index + 1, *body(index, *state)),
+            (0, tf.TensorArray(query.dtype, count), *state),
+            parallel_iterations=1,
+        )[1:]
+
+    rows = bias if bias.shape[2] == 1 else padded(bias)
+
+    def probabilities(index: Any, queries: Any, keys: Any) -> Any:
+        own = rows if rows.shape[2] == 1 else part(rows, index)
+        return _run(_softmax, tf.matmul(part(queries, index), keys), own, keep_rate=1.0)[0]
+
+    def differentiable(query: Any, key: Any, value: Any) -> tuple[Any, Callable]:
+        queries, keys = padded(query), tf.linalg.matrix_transpose(key)
+
+        def attend(index: Any, outputs: Any) -> tuple[Any]:
+            p = probabilities(index, queries, keys)
+            return (outputs.write(index, tf.matmul(p, value)),)
+
+        def gradients(upstream: Any) -> list[Any]:
+            upstream, values = padded(upstream), tf.linalg.matrix_transpose(value)
+
+            def step(index: Any, of_queries: Any, of_keys: Any, of_values: Any) -> tuple[Any, ...]:
+                p, own = probabilities(index, queries, keys), part(upstream, index)
+                of_p = tf.matmul(own, values)
+                of_logits = _run(_gradient_of_softmax, of_p, p, keep_rate=1.0)
+                return (
+                    of_queries.write(index, tf.matmul(of_logits, key)),
+                    # products with few rows are faster than their transposes
+                    of_keys + tf.matmul(part(queries, index), of_logits, transpose_a=True),
+                    of_values + tf.matmul(own, p, transpose_a=True),
+                )
+
+            of_queries, *others = loop(step, tf.zeros_like(keys), tf.zeros_like(values))
+            return [joined(of_queries), *map(tf.linalg.matrix_transpose, others)]
+
+        return joined(*loop(attend)), gradients
+
+    return _with_gradient(differentiable, query, key, value)
+
+
 @contextlib.contextmanager
 def with_fusible_normalization() -> Iterator[None]:
     """Makes new graphs inside the block normalize in a form that TensorFlow's optimizer fuses.
@@ -198,6 +270,7 @@ def _applies(training: bool | None, x: Any, *layers: keras.layers.Layer) -> bool
     )
 
 
+_PART = 64  # queries; for one text of 8,192 tokens and 12 heads, their logits take 25 MB
 _HIGHEST_RATE = 1 - 2**-16  # of dropout; with 16 random bits, higher rates would be 1
 
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert.families import FAMILIES
-from keras_bert.layers import attention
+from keras_bert.layers import attention, fused
 from keras_bert.layers.positions import bucket_of_distances, rotated, rotation
 from tests.jax_backend import run_on_jax
 from tests.layers.test_encoder import SMALL, padded_batch, random_encoder
@@ -154,15 +154,20 @@ def test_long_texts_attend_in_parts(fields, remat, monkeypatch):
         found = []
         for longest in (1024, 4):
             monkeypatch.setattr(attention, "_LONG", longest)
-            monkeypatch.setattr(attention, "_PART", longest)
+            for module in (attention, fused):
+                monkeypatch.setattr(module, "_PART", longest)
             calls.clear()
-            with tf.GradientTape() as tape:
-                outputs = encoder({"token_ids": token_ids, **more}, training=True)
-                loss = tf.reduce_sum(outputs["sequence_output"][:, :7] ** 3)
-            gradients = tape.gradient(loss, [weight.value for weight in weights])
-            used = [x for x in gradients if x is not None]
+
+            @tf.function(autograph=False)
+            def step(inputs):
+                with tf.GradientTape() as tape:
+                    output = encoder(inputs, training=True)["sequence_output"]
+                    loss = tf.reduce_sum(output[:, :7] ** 3)
+                gradients = tape.gradient(loss, [weight.value for weight in weights])
+                return [output, *(x for x in gradients if x is not None)]
+
+            found.append(step({"token_ids": tf.constant(token_ids), **more}))
             assert bool(calls) == (longest == 4)
-            found.append([outputs["sequence_output"], *used])
         assert len(found[0]) == len(found[1])
         for at_once, in_parts in zip(*found, strict=True):
             np.testing.assert_allclose(in_parts, at_once, atol=1e-3, rtol=1e-4)
