@@ -5,7 +5,7 @@ An existing directory may also hold files of other programs, so its files are re
 
 1. The new files are written to `.keras_bert-new-NAME-XXXXXXXX/new` inside the directory. The empty
    files in `stale`, beside `new`, name the files to delete.
-2. `.keras_bert-new-NAME-XXXXXXXX` is renamed to `.keras_bert-saved`. From now on, the save counts.
+2. `.keras_bert-new-NAME-XXXXXXXX` is renamed to `.keras_bert-saved`. This commits the save.
 3. Each new file is renamed into its place, the stale files are deleted, and `.keras_bert-saved` is
    removed.
 
@@ -340,7 +340,7 @@ def _commit(scratch: Path, place: Path) -> None:
 
 
 def _put_in_place(directory: Path, done: Path) -> None:
-    """Moves the files of a committed save. After Ctrl-C, all files are moved before it is raised.
+    """Moves the files of a committed save. Ctrl-C interrupts only after all files are moved.
 
     Args:
         directory: the directory that holds `SAVED`.

@@ -45,8 +45,8 @@ class EncoderConfig:
         projection_first: whether the embedding's projection to `hidden_size` has no bias and comes
             before the embedding's layer normalization. Otherwise it comes after the embedding's
             dropout. Without effect if `embedding_size` equals `hidden_size`.
-        position_offset: row of the first position in the position table. If it is not 0, padding
-            has the row before it, and positions count only tokens.
+        position_offset: row of the first position in the position table. If the offset is not 0,
+            padding has the row before the first position, and positions count only tokens.
         position_input: whether the encoder's input has position embeddings.
         num_segments: number of segment ids. 0 means no segment embedding; 1 means that all tokens
             have the same segment embedding.
@@ -92,8 +92,8 @@ class EncoderConfig:
         rotary_base: base of rotary positions; 0 means none.
         local_rotary_base: base in layers with a window; 0 means `rotary_base`.
         attention_window: largest distance that layers with a window attend to; 0 means no window.
-        global_interval: every so many layers, from the first on, a layer has no window; 0 means
-            that all layers have one.
+        global_interval: interval n of the layers without a window: layers 0, n, 2n and so on. 0
+            means that all layers have a window.
         bias_buckets: number of buckets of distances with a learned bias of the attention logits
             (T5, Raffel et al. 2020, https://arxiv.org/abs/1910.10683, section 2.1); 0 means none.
         prediction_head: whether all classification heads, also those of tokens and spans, begin

@@ -104,9 +104,9 @@ def saved_model(
         `MultipleChoice`: `logits` `[N]`, one for each pair of a text and a choice.
 
     The entities' texts and the questions' contexts may have any length, because they are divided
-    into windows, as in Keras. So may the texts of a model with `windows`, up to `max_windows`
-    windows. For all other outputs, a text is cut to `sequence_length` tokens. If a signature takes
-    text, T is the number of tokens of the longest text.
+    into windows, as in Keras. The texts of a model with `windows` are divided, too, into at most
+    `max_windows` windows. For all other outputs, a text is cut to `sequence_length` tokens. If a
+    signature takes text, T is the number of tokens of the longest text.
 
     A process that loads the SavedModel needs TensorFlow and `import tensorflow_text`. TensorFlow
     Serving replays the requests of `assets.extra/tf_serving_warmup_requests` when it loads the

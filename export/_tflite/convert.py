@@ -74,10 +74,9 @@ def tflite(
         `serving_default` takes `text`, `text_pair` takes `text` and `text_pair`. The outputs are
             the same as from ids. A `SequenceClassifier` also gives `labels` `[N, L]` and, if a
             text has one label, the best `label` and its `score` `[N]`. A regression gives none of
-            these. A `TokenClassifier` and,
-            with WordPiece, a `ReplacedTokenDetector` also give `starts` and `ends` `[N, T]` int32,
-            the positions of each token in characters (code points), -1 for special tokens and
-            padding.
+            these. A `TokenClassifier` also gives `starts` and `ends` `[N, T]` int32, the positions
+            of each token in characters (code points). Special tokens and padding have -1. A
+            `ReplacedTokenDetector` gives `starts` and `ends`, too, if the tokenizer is WordPiece.
         `question_answer` of a `SpanClassifier` takes `question` and `context`. It gives
             `start_logits`, `end_logits`, and `starts`, `ends` in the context. A long context is
             cut to fit.

@@ -276,7 +276,7 @@ def _row(case: _Case, seconds: float) -> Row:
     def milliseconds(size: int) -> float:
         inputs = first(case.inputs, size)
         if case.signature.takes == "ids" and case.signature.length is None:
-            # As many tokens as a signature that takes these texts makes of them.
+            # Remove padding, as a signature that takes texts does.
             trimmed = without_padding(first(case.ids, size))
             inputs = case.signature.inputs(None, {k: np.asarray(v) for k, v in trimmed.items()})
         return case.process.time(case.signature.name, inputs, seconds).milliseconds

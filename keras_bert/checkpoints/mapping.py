@@ -185,7 +185,7 @@ def read_model(
             source is used.
         source: the tensors. A warning lists unused tensors.
         another_task: whether the source was saved for another task. Then a classification head is
-            not read, but for the part that it shares with a masked language model's head. Missing
+            not read, except the part that it shares with a masked language model's head. Missing
             weights of heads and pooler are initialized at random, and a warning lists them.
         chosen: whether the caller named the task. Then unused heads are logged at the level INFO.
 

@@ -151,7 +151,7 @@ _REGISTER = "uninitialized_variables"
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Inside the block, new models have shapes and names of weights, but no values or memory."""
+    """Gives new models in the `with` block only names and shapes of weights, but no values."""
     before = list(global_state.get_global_attribute(_REGISTER, []))
     try:
         with keras.StatelessScope(initialize_variables=False):

@@ -106,7 +106,7 @@ def profits_from_xla() -> bool:
 
 _BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16"}
 _ISA_WITH_BFLOAT16 = ("ALL", "DEFAULT", "BF16", "FP16", "AMX", "AVX10")
-"""Parts of values of oneDNN's ONEDNN_MAX_CPU_ISA that leave these instructions on."""
+"""Names in the value of ONEDNN_MAX_CPU_ISA with which oneDNN may use bfloat16 instructions."""
 
 
 def fast_precision(strategy: tf.distribute.Strategy) -> tuple[str, str]:

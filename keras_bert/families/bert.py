@@ -55,8 +55,9 @@ OBJECTIVES = ("mlm+nsp", "mlm")
 _ROWS = {"across_documents": False, "packed": False}
 PRETRAINING: dict[str, Any] = {"masking": "token", "masking_rate": 0.15} | _ROWS
 
-# Learning rates for fine-tuning, by hidden size: the paper's largest for the base model (section
-# A.3), and its smallest for the large model, whose training sometimes fails at larger ones.
+# Learning rates for fine-tuning, by hidden size. The base model has the paper's largest rate
+# (section A.3). The large model has the smallest rate, because its training sometimes fails at
+# larger rates.
 FINE_TUNING_RATES = {768: 5e-5, 1024: 2e-5}
 
 # Names in Hugging Face's transformers: of classes, of the configuration's fields and of the

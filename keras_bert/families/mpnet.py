@@ -1,6 +1,6 @@
 """MPNet (Song et al. 2020, https://arxiv.org/abs/2004.09297).
 
-As RoBERTa, with a bias by distance in attention and no segments. The vocabulary is BERT's, with
+RoBERTa with a distance bias in attention and without segments. The vocabulary is BERT's, with
 RoBERTa's special tokens. The size is published in github.com/microsoft/MPNet.
 """
 

@@ -114,7 +114,7 @@ def fit_baseline(
         score: function whose larger values are better, such as the accuracy on validation
             examples.
     """
-    # `c` means the same for all encoders if the vectors' mean length is 1.
+    # `c` means the same for all encoders if the centered vectors' mean squared length is 1.
     mean = vectors.mean(axis=0)
     size = max(float(np.sqrt(((vectors - mean) ** 2).sum(axis=1).mean())), 1e-12)
     scaled = (vectors - mean) / size

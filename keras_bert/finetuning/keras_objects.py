@@ -72,7 +72,7 @@ class KerasObjects:
         elif self.optimizer is not None and not callable(self.optimizer):
             raise InputError(
                 f"optimizer is {self.optimizer!r}, but must be a Keras optimizer, or a function "
-                "that takes a schedule of learning rates and returns one."
+                "that takes a schedule of learning rates and returns an optimizer."
             )
         if self.loss is not None:
             _check_loss(self.loss, model, recipe)
@@ -187,8 +187,8 @@ def _check_loss(loss: Any, model: Any, recipe: Recipe) -> None:
         )
     if loss.reduction != "sum_over_batch_size":
         raise InputError(
-            f"The {name} has the reduction {loss.reduction!r}, but a batch can be divided only if "
-            "the reduction is 'sum_over_batch_size'."
+            f"The {name} has the reduction {loss.reduction!r}, but batches are divided among "
+            "devices and micro-batches; give it reduction='sum_over_batch_size'."
         )
 
 
@@ -216,7 +216,7 @@ def _check_metrics(metrics: Sequence[Any], model: Any, recipe: Recipe, own: Sequ
         if metric.name == recipe.metric and getattr(metric, "_direction", None) == "down":
             raise InputError(
                 f"The recipe's metric is {metric.name!r}, but the best epoch is the one with the "
-                "largest value, and this metric is better if it is smaller; choose another one."
+                "largest value. Smaller values of this metric are better; choose another metric."
             )
 
 
@@ -239,7 +239,7 @@ class _FunctionLoss(keras.losses.Loss):
     """Mean of a function of targets and outputs."""
 
     def __init__(self, function: Callable[[Any, Any], Any]):
-        super().__init__(name="loss")  # a function's name, such as <lambda>, may be no scope's
+        super().__init__(name="loss")  # TensorFlow's scopes cannot have names such as <lambda>
         self.function = function
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -329,7 +329,7 @@ def _is_optimizer(value: Any) -> bool:
 
 
 def _inner(optimizer: Any) -> Any:
-    """Returns an optimizer without the one that scales its loss."""
+    """Returns the optimizer inside a `LossScaleOptimizer`, or else the optimizer itself."""
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 

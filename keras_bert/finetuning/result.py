@@ -105,7 +105,7 @@ def claimed(output: Path) -> Iterator[None]:
 def keeps_finished_run(output: Path) -> bool:
     """Returns whether a directory holds the result of a finished run, perhaps beside a later one.
 
-    A later run that was interrupted has noted this in its state.
+    If a later run was interrupted, its state has the answer under the key `keeps_finished`.
     """
     unfinished = output / UNFINISHED
     if not unfinished.exists():

@@ -24,7 +24,7 @@ def problem_type_of(examples: TextExamples) -> str:
     return "single_label"
 
 
-_SWAPPED = 20  # so many different labels of several words are probably texts
+_SWAPPED = 20  # so many labels are probably texts if all differ and most have spaces
 
 
 def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:

@@ -117,8 +117,8 @@ def fine_tune(
     texts.
 
     Returns:
-        Number of the best epoch (0: the frozen baseline), its metrics, the loss and metrics of each
-        epoch, and the metrics of the frozen baseline.
+        Number of the best epoch (0: the frozen baseline), its metrics on the validation and test
+        examples, the loss and metrics of each epoch, and the metrics of the frozen baseline.
 
     Raises:
         InputError: if the model, the labels, the recipe, the card, an object of Keras or the

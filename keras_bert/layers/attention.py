@@ -135,10 +135,10 @@ class SelfAttention(ConfiguredLayer):
 
 
 def _in_parts(attend: Callable, query: Any, key: Any, value: Any, bias: Any, again: bool) -> Any:
-    """Returns the vectors of long texts, with memory for the logits of a part of the queries.
+    """Computes attention for long texts in parts, to have only one part's logits in memory.
 
     Args:
-        attend: function of all other arguments, which returns vectors and None.
+        attend: function of `query`, `key`, `value` and `bias`. It returns the output and None.
         query: `[B, N, T, D]`; T is known.
         key: `[B, N, T, D]`.
         value: `[B, N, T, D]`.

@@ -65,7 +65,8 @@ def arguments_of(part: Any) -> dict[str, Any]:
 class HasPreprocessor:
     """Mixin for models with a `preprocessor`, which Keras does not track as a part of the model.
 
-    So replacing the preprocessor leaves no trace, and XLA, which has no strings, compiles the rest.
+    So a new preprocessor can be assigned at any time. XLA cannot process strings, so it compiles
+    only the rest of the model.
     """
 
     preprocessor: Any

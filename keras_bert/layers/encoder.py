@@ -38,9 +38,9 @@ from keras_bert.layers.rematerialization import in_scope, rematerialized
 class EmbeddingSum(ConfiguredLayer):
     """LayerNorm(token + segment + learned position), then dropout (BERT, section 3).
 
-    Positions, segments and the normalization are there if the configuration says so.
+    The configuration decides whether there are positions, segments and a normalization.
 
-    If a masked language model is tied, `token_embedding` `[V, E]` is also its output matrix.
+    A masked language model with `tied=True` also uses `token_embedding` `[V, E]` as output matrix.
     """
 
     def build(self, input_shape: Any = None) -> None:
@@ -259,11 +259,11 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
         config: the encoder's configuration.
         embeddings: another encoder's embedding layer, to share its weights. None makes a new layer.
         remat: whether training saves memory by rematerialization (Chen et al. 2016,
-            https://arxiv.org/abs/1604.06174): only the input of each layer is kept for the backward
-            pass, which computes the other activations again. `keras.RematScope` around the
-            constructor does the same: in mode "full" for all layers, in mode "list_of_layers" for
-            the layers with these names ("layer_0", ...), and in mode "larger_than" if the layers'
-            output is larger.
+            https://arxiv.org/abs/1604.06174). Only the input of each layer is kept. The backward
+            pass computes the other activations again. A `keras.RematScope` around the constructor
+            does the same: with mode "full" for all layers, with "list_of_layers" for the layers
+            with the given names ("layer_0", ...), and with "larger_than" for layers whose output
+            is larger than the given size.
         **kwargs: `name` and `dtype`, as in every Keras model.
 
     Raises:

@@ -5,9 +5,10 @@ its gradient took five times as long in bfloat16 as the product before them. So 
 have gradients of their own, which keep few values. If all sizes are known, XLA compiles them for
 the processor. In batches of different lengths, XLA would compile each length anew.
 
-In inference and on other backends, the functions are plain operations of Keras. JAX compiles them
-anyway. TensorFlow's optimizer and the converters to TFLite and ONNX know them. SavedModels in
-bfloat16 have another form of the layer normalization: `with_fusible_normalization`.
+In inference and on other backends, the functions are plain operations of Keras. JAX compiles these
+operations anyway. TensorFlow's graph optimizer (Grappler) and the converters to TFLite and ONNX
+recognize them. SavedModels in bfloat16 have another form of the layer normalization; see
+`with_fusible_normalization`.
 """
 
 import contextlib
@@ -42,7 +43,7 @@ def project(layer: keras.layers.Dense, x: Any, training: bool | None) -> Any:
         return layer(x)
     product, bias = ops.matmul(x, layer.kernel), tf.convert_to_tensor(layer.bias)
     if layer.activation is keras.activations.linear:
-        product = tf.expand_dims(product, 0)  # hides the product from TensorFlow's optimizer
+        product = tf.expand_dims(product, 0)  # hides the product from TensorFlow's graph optimizer
         return tf.squeeze(tf.nn.bias_add(product, bias), 0)
 
     def differentiable(product: Any, bias: Any) -> tuple[Any, Callable]:
@@ -142,7 +143,7 @@ def softmax_and_dropout(
 
 
 def attend_in_parts(query: Any, key: Any, value: Any, bias: Any) -> Any:
-    """Returns softmax(QKᵀ + bias) V, with memory for the logits of 64 queries.
+    """Returns softmax(QKᵀ + bias) V, computed for 64 queries at a time to save memory.
 
     The backward pass computes the probabilities again (Dao et al. 2022,
     https://arxiv.org/abs/2205.14135, section 3.1). Only for training on TensorFlow without dropout.
@@ -215,7 +216,7 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any) -> Any:
 
 @contextlib.contextmanager
 def with_fusible_normalization() -> Iterator[None]:
-    """Makes new graphs inside the block normalize in a form that TensorFlow's optimizer fuses.
+    """Makes new graphs in the block normalize in a form that TensorFlow's graph optimizer fuses.
 
     With oneDNN, one operation replaces nine operations of Keras, and takes a quarter of their time.
     Without oneDNN, the form takes three times as long as Keras' operations. tf.keras 2 had this
@@ -275,7 +276,7 @@ _HIGHEST_RATE = 1 - 2**-16  # of dropout; with 16 random bits, higher rates woul
 
 
 def _draw(dropout: keras.layers.Dropout, x: Any) -> tuple[tuple[Any, ...], float]:
-    """Returns a mask, true at values to keep, in a tuple, and the share of such values.
+    """Returns a mask, true at values to keep, as a tuple of one, and the ratio of values to keep.
 
     Without dropout, the tuple is empty. Keras' own mask takes twice as many random bits. With 16
     bits, the rate differs by less than 10⁻⁵.
@@ -296,7 +297,7 @@ def _activate(product: Any, bias: Any, activation: Callable) -> Any:
 
 
 def _gradient_of_activate(upstream: Any, product: Any, bias: Any, activation: Callable) -> Any:
-    """Returns the gradient of the product, which is the bias's gradient at each row."""
+    """Returns the gradient of the product. Its sum over the rows is the bias's gradient."""
     x = _precise(product) + _precise(bias)
     with tf.GradientTape() as tape:
         tape.watch(x)

@@ -19,15 +19,19 @@ class TextPooling(ConfiguredLayer):
 
     Args:
         config: the encoder's configuration.
-        mode: "pooled" (the encoder's pooler), "first" or "last" (that token), "mean" (mean of all
-            tokens without padding), "weighted" (mean weighted by the position, from 1), "max"
-            (largest value of each entry), "attention" (mean weighted by softmax(w·h), with a
-            learned vector w; Yang et al. 2016, https://aclanthology.org/N16-1174) or "late" (mean
-            of act(W h + b), with `config.classifier_activation` as act).
+        mode: one of these methods:
+            "pooled": the output of the encoder's pooler.
+            "first" or "last": the vector of the first or the last token.
+            "mean": mean of all tokens without padding.
+            "weighted": mean weighted by the position, from 1.
+            "max": largest value of each entry.
+            "attention": mean weighted by softmax(w·h), with a learned vector w (Yang et al. 2016,
+            https://aclanthology.org/N16-1174).
+            "late": mean of act(W h + b), with `config.classifier_activation` as act.
 
     Raises:
-        InputError: if the mode is unknown, or if it is "pooled" and the encoder has no pooler, or
-            "late" and it has no `classifier_activation`.
+        InputError: if the mode is unknown, or the encoder lacks the pooler for "pooled" or the
+            `classifier_activation` for "late".
     """
 
     arguments = ("mode",)

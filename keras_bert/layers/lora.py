@@ -384,7 +384,7 @@ def _merge(layer: Any) -> None:
 
 
 def _remove(layer: Any, name: str) -> None:
-    """Removes a weight, like `del layer.name`, but without Keras' collection of garbage."""
+    """Removes a weight, like `del layer.name`, but without the garbage collection of Keras."""
     layer._untrack_variable(getattr(layer, name))
     super(keras.layers.Layer, layer).__delattr__(name)
 

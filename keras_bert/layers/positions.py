@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_bert.layers.configured import ConfiguredLayer, dense_gradient
 
-_FARTHEST = 128  # distance from which on all positions are in a direction's last bucket
+_FARTHEST = 128  # tokens; all larger distances share the last bucket of their direction
 
 
 def rotation(positions: Any, head_size: int, base: float) -> tuple[Any, Any]:

@@ -47,10 +47,10 @@ def quantize_layers(layers: Iterable[Any], policies: list[Any] | None) -> None:
 
 @contextlib.contextmanager
 def without_collections() -> Iterator[None]:
-    """Makes Keras' collections of garbage cheap: objects that exist already are left out.
+    """Makes garbage collections cheap: the collector skips objects that exist already.
 
-    Keras 3.15 collects all garbage whenever a layer gives up a weight. Quantizing a model would
-    take a minute.
+    Keras 3.15 collects garbage each time a layer removes a weight. Without this context manager,
+    quantizing a model would take a minute.
     """
     gc.freeze()
     try:

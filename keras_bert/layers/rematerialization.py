@@ -69,8 +69,9 @@ def rematerialized(layer: Any, *arguments: Any, **options: Any) -> Any:
     ]
     states = [generator.state for generator in generators]
 
-    # TensorFlow needs all tensors as arguments. It makes each of them, also the seeds, depend on
-    # the backward pass. Otherwise its optimizer would keep the masks of the forward pass.
+    # TensorFlow needs all tensors as arguments, also the seeds. It makes each argument depend on
+    # the backward pass. Otherwise, TensorFlow's graph optimizer would keep the masks of the forward
+    # pass.
     def call(seeds: list[Any], tensors: list[Any]) -> list[Any]:
         values = [_from_floats(*pair) for pair in zip(seeds, states, strict=True)]
         scopes.append(_SeedScope([*zip(states, values, strict=True)]))
@@ -114,9 +115,9 @@ class _SeedScope(keras.StatelessScope):
 
 
 def _to_floats(seed: Any) -> Any:
-    """Returns a seed `[2]` as floats `[2, 2]`, because TensorFlow warns of arguments of integers.
+    """Returns a seed `[2]` as floats `[2, 2]`, because TensorFlow warns of integer arguments.
 
-    Each half of 32 bits is exact in float32.
+    The rows are the upper and the lower 16 bits, which float32 holds exactly.
     """
     return ops.cast(ops.stack([seed // 65536, seed % 65536]), "float32")
 

@@ -1,4 +1,4 @@
-"""Windows of long texts: long rows of ids become several shorter rows, and their vectors one."""
+"""Windows of long texts: divides long rows of ids into shorter rows, and pools their vectors."""
 
 from collections.abc import Mapping
 from typing import Any

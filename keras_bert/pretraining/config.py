@@ -37,9 +37,9 @@ class DataOptions(Options):
     )
     weights: Numbers = Field(
         default=(),
-        description="Ratio of tokens from each name in `data.corpus`, such as [0.7, 0.3]. When a "
-        "name ends, it is read again, so the run has no epochs. By default, the names are one "
-        "corpus.",
+        description="Ratio of tokens from each name in `data.corpus`, such as [0.7, 0.3]. When the "
+        "text of a name ends, it is read again, so the run has no epochs. By default, all names "
+        "are one corpus.",
     )
     temperature: OptionalNumber = Field(
         default=None,
@@ -231,8 +231,9 @@ class ScheduleOptions(Options):
         default=None,
         ge=0,
         le=1,
-        description="Ratio of the run's steps in which the learning rate falls, the last ones. "
-        "Before, it is constant (warmup-stable-decay). null means all steps after the warm-up.",
+        description="Ratio of the run's steps in which the learning rate falls, at the end of the "
+        "run. Before these steps, the learning rate is constant (warmup-stable-decay). null means "
+        "that the learning rate falls in all steps after the warm-up.",
     )
     final_learning_rate: Number = Field(
         default=0.0,

@@ -38,7 +38,7 @@ SIZES = (
     "intermediate_size",
     "max_positions",
 )
-"""Fields of a preset that are also used for another family."""
+"""Fields of a preset or a teacher that are kept if the run's family is another one."""
 
 
 def resolve(config: PretrainingConfig) -> PretrainingConfig:

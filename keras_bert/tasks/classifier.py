@@ -222,11 +222,11 @@ def zero_shot(
         texts: N texts; a single text is a batch of one.
         labels: L different labels.
         hypothesis: sentence about a label, with "{}" in place of the label.
-        multi_label: whether several labels, or none, may be right. If not, the scores are the
-            softmax of all labels' logits of entailment, so they add up to 1. If so, a label's score
-            is the softmax of its logits of entailment and contradiction. The label of contradiction
-            begins with "contradict"; without such a name, it is the model's first label or, if
-            that is the label of entailment, the last.
+        multi_label: whether several labels, or none, may be right. If False, the scores are the
+            softmax of all labels' logits of entailment, so they add up to 1. If True, or if there
+            is only one label, a label's score is the softmax of its logits of entailment and
+            contradiction. The label of contradiction begins with "contradict". If no label does,
+            the model's first label is used, or the last label if the first means entailment.
         batch_size: pairs of a text and a label per step.
 
     Returns:
@@ -285,8 +285,8 @@ def _inference_ids(model: Any) -> tuple[int, int]:
     if entailment is None:
         raise InputError(
             f"No label of the model begins with 'entail'; its labels are {list(model.labels)}. "
-            "Give a model of natural language inference. If it is one, name its labels: "
-            "keras_bert.load(path, labels=[...])."
+            "Give a model that was trained on natural language inference. If this model was, name "
+            "its labels: keras_bert.load(path, labels=[...])."
         )
     if contradiction is None:
         contradiction = model.num_labels - 1 if entailment == 0 else 0

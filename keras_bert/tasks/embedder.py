@@ -57,8 +57,8 @@ class TextEmbedder(TextTask):
             "softmax" learns from pairs with a label; see `PairLabelLoss`. A linear layer on
             [u, v, |u - v|], made from a pair's vectors u and v, predicts the label.
         labels: names of the pairs' labels, by id; only for "softmax".
-        prompts: texts to put before each text, by name: `encode_query` uses "query", and
-            `encode_document` "document", "passage" or "corpus", whichever is there.
+        prompts: texts to put before each text, by name. `encode_query` uses "query".
+            `encode_document` uses the first that exists of "document", "passage" and "corpus".
         default_prompt: name of the prompt that `encode` uses; None means no prompt.
         score_range: lowest and highest possible similarity score; only for "cosine". Fine-tuning
             scales scores linearly: the lowest becomes a cosine of 0, the highest a cosine of 1.
@@ -247,7 +247,7 @@ class TextEmbedder(TextTask):
         return self._encode_with(("query",), texts, batch_size, options)
 
     def encode_document(self, texts: Any, batch_size: int = 32, **options: Any) -> np.ndarray:
-        """Returns vectors of texts to find as `encode`, with their prompt if there is one."""
+        """Returns vectors of documents as `encode`, with the documents' prompt if there is one."""
         return self._encode_with(("document", "passage", "corpus"), texts, batch_size, options)
 
     def _encode_with(

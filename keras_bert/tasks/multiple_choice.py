@@ -66,7 +66,7 @@ class MultipleChoice(Task):
     def inputs_of_texts(self, columns: tuple[Any, ...]) -> dict[str, Any]:
         """Returns inputs `[B, C, T]` of a column of texts `[B]` and their choices `[B, C]`."""
         if len(columns) != 2:
-            raise InputError("Give a tuple of the texts and, for each, a list of choices.")
+            raise InputError("Give a tuple of the texts and a list of choices for each text.")
         from keras_bert.text.batches import grouped
 
         texts, choices = columns
@@ -121,7 +121,7 @@ class MultipleChoice(Task):
 def _choices(texts: Any) -> tuple[list[str], list[list[str]]]:
     if not isinstance(texts, tuple) or len(texts) != 2:
         raise InputError(
-            "Give a tuple of the texts and, for each, a list of choices: "
+            "Give a tuple of two lists, the texts and a list of choices for each text: "
             "model.predict_text((texts, choices))."
         )
     contexts, choices = ([part] if isinstance(part, str) else list(part) for part in texts)

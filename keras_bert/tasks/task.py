@@ -146,7 +146,7 @@ class Task(
             size = max(batch_size // self.windows_of(longest), 1)
             indices = order[first : first + size]
             # Each new shape may have to be compiled. So the last of several batches is filled up to
-            # `size`, and at most two lengths lie between one power of two and the next.
+            # `size`, and a padded length is a power of two or 3/4 of one, such as 128, 192, 256.
             missing = size - len(indices) if first else 0
             first += size
             multiple = max(_SHORTEST, 1 << (longest - 1).bit_length() >> 2)

@@ -105,8 +105,8 @@ def with_inputs(
     targets = tf.nest.flatten(_parts(dataset.element_spec)[1:2])
     if labels is None and any(getattr(each, "dtype", None) == tf.string for each in targets):
         raise InputError(
-            "The targets of the dataset are strings, but those of a multi-label model must be rows "
-            "of 0 and 1."
+            "The targets of the dataset are strings, but a multi-label model's targets must be "
+            "rows of 0 and 1."
         )
     ids = tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer(

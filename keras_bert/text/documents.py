@@ -237,7 +237,10 @@ def _crc32c(data: bytes) -> int:
 
 @functools.cache
 def _crc_tables() -> tuple[np.ndarray, list[list[int]]]:
-    """Returns `[D, 256]` uint32, the register after a byte and D zero bytes; and the last four."""
+    """Returns tables `[256, 256]` uint32: row D has the register after a byte and D zero bytes.
+
+    Also returns the last four rows as lists, the last row first.
+    """
     first: np.ndarray = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         first = first >> 1 ^ (first & 1) * np.uint32(0x82F63B78)

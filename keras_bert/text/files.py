@@ -180,8 +180,8 @@ def read_document_lines(
             but a document may end twice at a border.
         size: size of the file in bytes when its text was first used. A file of another size has
             changed. 0 means that the size is not known.
-        on_unreadable: function that is called in place of an `UnreadableFileError`. The lines end
-            there, after the same lines in each call. By default, the error is raised.
+        on_unreadable: function that is called in place of an `UnreadableFileError`. Then the lines
+            end before the error, always after the same line. By default, the error is raised.
 
     Raises:
         UnreadableFileError: if the file has changed; see also `iterate_lines`.

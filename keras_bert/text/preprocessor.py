@@ -23,7 +23,7 @@ _TEXTS_AT_ONCE = 1024
 _FIRST_KIND = "wordpiece"  # kind of tokenizer in old files, which do not name the kind
 
 Padding: TypeAlias = Literal["longest", "max_length"]
-"""Number of tokens of a batch: its longest text's, or always `sequence_length`."""
+"""Length of a padded batch: the length of its longest text, or always `sequence_length`."""
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

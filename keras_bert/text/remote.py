@@ -54,7 +54,7 @@ def find_files(pattern: str) -> dict[str, bool]:
     except FileNotFoundError:
         return {}
     is_directory = {name: info["type"] == "directory" for name, info in found.items()}
-    if path in found and "::" in pattern:  # fsspec's chains, whose other links the path lacks
+    if path in found and "::" in pattern:  # a chained address, of which `path` is only one part
         return {pattern: is_directory[path]}
     return {filesystem.unstrip_protocol(name): known for name, known in is_directory.items()}
 
@@ -156,7 +156,7 @@ class _RemoteFile(io.RawIOBase):
         except Exception as error:
             self._drop()
             if isinstance(error, ValueError):  # the server sends whole files only
-                self._request_bytes = 0  # which is a stream
+                self._request_bytes = 0  # 0 opens the file as a stream
             raise
         return data
 

@@ -162,8 +162,9 @@ class TextFiles:
     def _added(self) -> dict[str, dict[str, Any]]:
         """Added tokens by content, with their options and ids, as transformers 5 reads them.
 
-        `added_tokens_decoder` takes precedence over all other files. If a file has this field, a
-        class of transformers reads only the vocabulary from `tokenizer.json`.
+        The field `added_tokens_decoder` of `tokenizer_config.json` takes precedence over all other
+        files. If this field exists, a class that is not generic reads only the vocabulary from
+        `tokenizer.json`.
         """
         decoder = self.options.get("added_tokens_decoder")
         listed = self.tokenizer.get("added_tokens")

@@ -22,7 +22,7 @@ FILES = ("spiece.model", "sentencepiece.bpe.model", "spm.model")
 
 
 class PieceLayout(NamedTuple):
-    """How a class of transformers makes its vocabulary from the pieces of a model file.
+    """Layout of the vocabulary that a transformers class makes from a model file's pieces.
 
     The vocabulary is `first_tokens`, and then the pieces without the first `skipped_pieces`.
     """

@@ -68,7 +68,7 @@ def arguments(
     windows: str | None = None,
     max_windows: int | None = None,
 ) -> dict[str, Any]:
-    """Returns the arguments of `embedder_arguments` and those that are given."""
+    """Returns the result of `embedder_arguments` and the arguments that are given."""
     given = {
         "pooling": pooling,
         "score_range": score_range,

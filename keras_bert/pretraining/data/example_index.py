@@ -47,8 +47,8 @@ class PackedExampleIndex:
     """The rows of an epoch in the order of training. All columns are int64.
 
     Row n has the spans from `row_splits[n]` to `row_splits[n + 1] - 1`; `row_splits` is `[N + 1]`.
-    Span m is `tokens[start[m] : start[m] + length[m]]`. If all rows are padded and joined,
-    `cell[m]` is the position of its `[CLS]`. `start`, `length` and `cell` are `[M]`.
+    Span m is `tokens[start[m] : start[m] + length[m]]`. `cell[m]` is the position of span m's
+    `[CLS]` after all rows were padded and joined. `start`, `length` and `cell` are `[M]`.
     """
 
     start: np.ndarray

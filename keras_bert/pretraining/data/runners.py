@@ -93,7 +93,7 @@ def on_ray(
         new = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
         try:
             ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **new)
-        # The last two are for a cluster of another version, and for an address without a port.
+        # RuntimeError: a cluster of another version. ValueError: an address without a port.
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise InputError(
                 f"The Ray cluster {address!r} cannot be used: {str(error).splitlines()[0]} Start "

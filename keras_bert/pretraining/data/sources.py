@@ -56,7 +56,7 @@ MIN_MIXTURE_TOKENS = 2**20
 """Smallest number of tokens in a block of a mixture, if the memory is enough."""
 
 ROWS_PER_PART = 2**14
-"""Number of rows of a `datasets.Dataset` that are read without interruption."""
+"""Number of rows of a `datasets.Dataset` in a part. A part is read as a file."""
 
 BEGIN = BlockStart()
 """Start of the first block."""
@@ -146,7 +146,8 @@ def open_source(
                     "data.weights in place of data.temperature."
                 )
             weights = [size ** (1 / (temperature or 1)) for size in sizes]
-        # A block has a small source about once, at 4 bytes of text a token.
+        # Limit the block's size, so that a block has the text of a source at most about once. A
+        # token has about 4 bytes of text.
         ratios = [weight / sum(weights) for weight in weights]
         once = [size / 4 / ratio for size, ratio in zip(sizes, ratios, strict=True) if size]
         block_tokens = min(
@@ -357,7 +358,8 @@ class RecordSource:
         largest = max((shard.tokens for shard in self._shards), default=0)
         in_block = max(1, block_tokens // max(1, largest))
         if len(self._shards) > in_block:
-            # Each shard of several blocks ends a document, so one without tokens has nothing.
+            # If there are several blocks, each shard ends a document. So a shard without tokens
+            # has no effect and is left out.
             self._shards = [shard for shard in self._shards if shard.tokens]
         self._num_blocks = max(1, -(-len(self._shards) // in_block))
         self._tokenizer = tokenizer
@@ -457,10 +459,11 @@ class PartStart(NamedTuple):
 
 
 class MixedSource:
-    """Source that mixes others. Each one is read again when it ends, so the mixture has one epoch.
+    """Source that mixes other sources.
 
-    A block has text of all sources. From the first block on, the number of tokens of a source is
-    its weight's ratio of all tokens, except for the last part that was read.
+    A source is read again when it ends, so the mixture has only one epoch. A block has text of all
+    sources. At the end of a block, each source has given its ratio of all tokens so far. A source
+    may exceed its ratio by the last part that was read.
 
     Args:
         sources: sources, whose blocks are much smaller than `block_tokens`.

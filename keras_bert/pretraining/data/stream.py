@@ -244,14 +244,14 @@ class ExampleStream:
             place = Place(epoch=epoch + 1)
 
     def _read_shard(self, shard: TextSource, place: Place) -> Iterator[ExampleBlock]:
-        """Yields the blocks of this worker. The places have only its own part."""
+        """Yields the blocks of this worker. `Place.parts` has only this worker's start."""
         worker, workers = self._worker, self._num_workers
         start, number = PartStart(*place.parts[worker] if place.parts else ()), place.block
         unreadable: tuple[UnreadableFile, ...] = ()
         for block, next_start in repeated_blocks(shard, start):
             unreadable += block.unreadable
             if planned := self._plan(block, start.epoch, seed=number * workers + worker):
-                # A block has fewer examples than tokens, so its numbers do not come again.
+                # A block has fewer examples than tokens, so no two blocks share an example number.
                 first_number = start.tokens + worker * (2**32 // workers)
                 yield dataclasses.replace(
                     planned,

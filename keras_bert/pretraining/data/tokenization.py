@@ -159,8 +159,8 @@ def _claim(directory: Path, source: dict[str, Any]) -> bool:
         for name, what in _MADE_OF.items():
             if earlier[name] != source[name]:
                 raise InputError(
-                    f"{directory} was begun with {what} than now; choose another output, or set "
-                    "it back to continue."
+                    f"{directory} was begun with {what} than now; choose another output. To "
+                    "continue, use the earlier text and options."
                 )
     elif directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InputError(
@@ -221,7 +221,8 @@ def plan_tasks(files: Iterable[tuple[str, int]], shard_size: int) -> list[list[P
         shard_size: size of a task.
     """
     tasks: list[list[Part]] = []
-    length = shard_size  # of the last task; a full one makes the first file begin another
+    # Number of bytes in the last task. It starts full, so that the first file begins a new task.
+    length = shard_size
     for address, size in files:
         if size > shard_size and _can_be_divided(address):
             pieces = -(-size // shard_size)

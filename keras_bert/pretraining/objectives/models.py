@@ -83,8 +83,8 @@ def replaced_token_model(
 ) -> ReplacedTokenModel:
     """Makes a generator and a detector.
 
-    If the configuration does not set them, `size` is the generator's width and `depth` its number
-    of layers, both as ratios to the detector's.
+    `size` and `depth` are the generator's width and number of layers, as ratios to the detector's.
+    The options `generator_size` and `generator_depth` replace them.
     """
     size = size if config.objective.generator_size is None else config.objective.generator_size
     depth = depth if config.objective.generator_depth is None else config.objective.generator_depth

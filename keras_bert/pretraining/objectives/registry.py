@@ -47,7 +47,7 @@ class Objective:
         replacement: ratios of the selected tokens that become `[MASK]` and random tokens.
         samples: whether the model samples tokens, and so also takes the original tokens and noise.
         teacher: whether the objective needs a teacher.
-        averages: names of measures, each with the names of the measures whose mean it is.
+        averages: name of each mean, with the names of the measures that are averaged.
         final_model: function of the trained model. Returns the model that the run writes.
     """
 

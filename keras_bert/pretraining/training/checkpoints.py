@@ -130,7 +130,7 @@ def write_checkpoint(
 def remove_passed_over(directory: Path, step: int) -> None:
     """Removes checkpoints after the restored step.
 
-    Otherwise the removed checkpoints would count among the last checkpoints, which are kept.
+    These checkpoints are damaged. They would count among the last checkpoints, which are kept.
     """
     for path in checkpoint_paths(directory):
         if path > checkpoint_path(directory, step):

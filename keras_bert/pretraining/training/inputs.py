@@ -20,7 +20,10 @@ from keras_bert.text.tokenizer import Tokenizer, load_tokenizer
 
 GIGABYTE = 10**9
 BYTES_PER_TOKEN = 44
-"""Memory for the first block, a block in use and a block that is read, by the tokens of a block."""
+"""Number of bytes in memory for each token of a block.
+
+Three blocks are in memory: the first one, the one in use, and the one that is read next.
+"""
 
 
 def make_preprocessor(config: PretrainingConfig) -> Preprocessor:

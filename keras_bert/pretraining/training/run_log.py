@@ -76,7 +76,7 @@ class RunLog:
         return min(rows, key=lambda row: row["loss"])["step"] if rows else None
 
     def add_unreadable(self, step: int, epoch: int, files: Iterable[UnreadableFile]) -> None:
-        """Adds a row for each file that was left out in an epoch and has no row there.
+        """Adds a row for each file that was left out and has no row for this epoch yet.
 
         Raises:
             StorageError: if a file cannot be written.

@@ -80,8 +80,8 @@ def training_flops(
     Args:
         model: model that `Objective.model` makes.
         batch_size: number of examples in a batch.
-        length: number of tokens in a sequence, with padding, which is computed, too.
-        max_predictions_per_seq: number of predictions in a sequence, with unused ones.
+        length: number of tokens in a sequence. Padding counts, because it is computed, too.
+        max_predictions_per_seq: number of predictions in a sequence. Unused predictions count, too.
     """
     return _STEPS[type(model)](model, batch_size, length, max_predictions_per_seq)
 
@@ -99,7 +99,8 @@ def encoder_flops(config: EncoderConfig, batch_size: int, length: int, layers: i
     factors = size * width if width != size else 0
     others = segments * width + factors + config.convolution_size * size**2
     layers = layers or config.num_layers
-    # Queries by keys, and probabilities by values. A window's block sees three blocks.
+    # Products of queries and keys, and of probabilities and values. In a layer with a window, a
+    # token's products cover three blocks of the window's size (`layers/sliding_window.py`).
     seen = sum(
         min(length, 3 * config.attention_window) if config.has_window(index) else length
         for index in range(layers)

@@ -95,8 +95,8 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
         - `train`: last losses and accuracies on training text.
         - `examples_per_epoch`: number of examples in the first epoch. It is estimated for records
           in several blocks, and None for text in several blocks.
-        - `unreadable_files`: number of files that were left out, of all or of the first worker; see
-          `data.unreadable_files`.
+        - `unreadable_files`: number of files that were left out; see `data.unreadable_files`. If
+          each worker reads its own files, the files of other workers do not count.
         - `best`: checkpoint with the lowest held-out loss, or None.
         - `chief`: whether this process writes files.
         - `seconds`: duration of this call.
@@ -175,7 +175,8 @@ class Trainer:
         self.validation = plan_block(validation, "held-out") if validation else None
         self.directory = Path(config.output)
         self._checkpoints = self.directory / "checkpoints"
-        # Check this now, because a directory may be deleted before the run ends.
+        # Check this now. A local directory may be deleted before the run ends, and its path would
+        # then be taken for a name on the hub.
         source = config.model.init_checkpoint
         self.base_model = repository(source) if source and is_on_hub(source) else None
         self.examples_per_epoch = training.examples_per_epoch
