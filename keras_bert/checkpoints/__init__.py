@@ -41,7 +41,7 @@ class Format(NamedTuple):
 
     def save(self, model: keras.Model, directory: str | os.PathLike, card: Card) -> None:
         """Writes a model into a directory."""
-        self._call("save", model, directory, *[card][: self.has_card])
+        self._call("save", model, directory, *([card] if self.has_card else []))
 
 
 FORMATS = {  # a directory is opened with the first format that it fits

@@ -18,7 +18,7 @@ from keras_bert.finetuning.targets import targets_of
 from keras_bert.tasks.embedder import TextEmbedder
 from keras_bert.tasks.embedding_losses import pair_features
 
-STRENGTHS = (1.0, 10.0, 100.0)
+INVERSE_STRENGTHS = (1.0, 10.0, 100.0)
 """Values of `c` that are tried. The validation examples choose one."""
 
 _MOST_STEPS, _TOLERANCE, _MEMORY = 200, 1e-5, 10
@@ -105,7 +105,7 @@ def fit_baseline(
     num_labels: int,
     score: Callable[[LinearClassifier], float],
 ) -> LinearClassifier:
-    """Fits a logistic regression for each of `STRENGTHS`; returns the one with the best score.
+    """Fits one logistic regression for each of `INVERSE_STRENGTHS`; returns the best one.
 
     Args:
         vectors: float32 `[N, F]`.
@@ -120,7 +120,7 @@ def fit_baseline(
     scaled = (vectors - mean) / size
     found: list[LinearClassifier] = []
     fitted = None
-    for c in STRENGTHS:
+    for c in INVERSE_STRENGTHS:
         fitted = logistic_regression(scaled, targets, num_labels, c, start=fitted)
         kernel = fitted.kernel / size
         found.append(LinearClassifier(kernel, fitted.bias - mean @ kernel))

@@ -45,13 +45,13 @@ class KerasObjects:
             return ()
         return (*_OF_ADAMW, *_SCHEDULE) if _is_optimizer(self.optimizer) else _OF_ADAMW
 
-    def check(self, model: Any, recipe: Recipe, metrics: Sequence[str]) -> None:
+    def check(self, model: Any, recipe: Recipe, own_metrics: Sequence[str]) -> None:
         """Checks that the objects fit each other, the recipe and the model.
 
         Args:
             model: a task.
             recipe: recipe as the user gave it.
-            metrics: names of the model's own metrics.
+            own_metrics: names of the model's own metrics.
 
         Raises:
             InputError: if the objects do not fit.
@@ -77,7 +77,7 @@ class KerasObjects:
         if self.loss is not None:
             _check_loss(self.loss, model, recipe)
         if self.metrics:
-            _check_metrics(self.metrics, model, recipe, metrics)
+            _check_metrics(self.metrics, model, recipe, own_metrics)
 
     def make_optimizer(self, model: Any, recipe: Recipe, updates: int) -> Any:
         """Returns the given optimizer. A function gets the recipe's schedule for the updates.

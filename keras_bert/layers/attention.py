@@ -14,7 +14,7 @@ from keras_bert.layers.fused import attend_in_parts, project, softmax_and_dropou
 from keras_bert.layers.positions import rotated
 
 _LONG = 1024  # tokens; longer texts attend in parts if their length is known
-_PART = 512  # queries
+_QUERIES = 512  # in a part; training on TensorFlow has its own number
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -92,8 +92,8 @@ class SelfAttention(ConfiguredLayer):
                 ops.reshape(ops.concatenate([y] * groups, axis=-1), heads) for y in (key, value)
             )
         has_dropout = training and self.config.attention_dropout > 0
-        as_one_kernel = not (self.config.relative_positions or in_blocks or need_probabilities)
-        if as_one_kernel and not has_dropout and has_flash_attention():
+        is_plain = not (self.config.relative_positions or in_blocks or need_probabilities)
+        if is_plain and not has_dropout and has_flash_attention():
             query, key, value = (ops.reshape(y, heads) for y in (query, key, value))
             shape = (batch, ops.shape(bias)[1], length, length)
             bias = ops.broadcast_to(bias, shape)  # the kernel needs this shape
@@ -113,7 +113,7 @@ class SelfAttention(ConfiguredLayer):
             )
             return ops.matmul(dropped, value), probabilities
 
-        if as_one_kernel and isinstance(length, int) and length > _LONG:
+        if is_plain and isinstance(length, int) and length > _LONG:
             again = bool(training) and not has_dropout
             context, probabilities = _in_parts(attend, query, key, value, bias, again), None
         else:
@@ -157,8 +157,8 @@ def _in_parts(attend: Callable, query: Any, key: Any, value: Any, bias: Any, aga
     if again:
         part = keras.remat(part)
     found = []
-    for begin in range(0, query.shape[2], _PART):
-        rows = slice(begin, begin + _PART)
+    for begin in range(0, query.shape[2], _QUERIES):
+        rows = slice(begin, begin + _QUERIES)
         own = bias if bias.shape[2] == 1 else bias[:, :, rows]
         found.append(part(query[:, :, rows], key, value, own))
     return ops.concatenate(found, axis=2)

@@ -158,14 +158,14 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any) -> Any:
         `[B, N, T, D]`.
     """
     length, bias = query.shape[2], _precise(tf.convert_to_tensor(bias))
-    count = -(-length // _PART)
+    count = -(-length // _QUERIES)
 
     def padded(x: Any) -> Any:
-        return tf.pad(x, [(0, 0), (0, 0), (0, count * _PART - length), (0, 0)])
+        return tf.pad(x, [(0, 0), (0, 0), (0, count * _QUERIES - length), (0, 0)])
 
     def part(x: Any, index: Any) -> Any:
-        shape = [-1, *x.shape[1:2], _PART, x.shape[3]]
-        return tf.slice(x, [0, 0, index * _PART, 0], shape)
+        shape = [-1, *x.shape[1:2], _QUERIES, x.shape[3]]
+        return tf.slice(x, [0, 0, index * _QUERIES, 0], shape)
 
     def joined(parts: Any) -> Any:  # [K, B, N, P, D]
         x = tf.transpose(parts.stack(), (1, 2, 0, 3, 4))
@@ -271,7 +271,7 @@ def _applies(training: bool | None, x: Any, *layers: keras.layers.Layer) -> bool
     )
 
 
-_PART = 64  # queries; for one text of 8,192 tokens and 12 heads, their logits take 25 MB
+_QUERIES = 64  # queries; for one text of 8,192 tokens and 12 heads, their logits take 25 MB
 _HIGHEST_RATE = 1 - 2**-16  # of dropout; with 16 random bits, higher rates would be 1
 
 

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from keras_bert.errors import InputError
 
-Span = tuple[str, int, int]
+Span: TypeAlias = tuple[str, int, int]
+"""An entity's label, the index of its first word, and the index of the word after its last."""
 
 
 def entity_scores(

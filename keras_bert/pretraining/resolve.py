@@ -93,7 +93,7 @@ def encoder_config(config: PretrainingConfig, vocabulary_size: int) -> EncoderCo
     if not objective.pairs and "pooler" not in options:
         values["pooler"] = False  # no loss would train the pooler
     source = config.model.init_checkpoint
-    source = source or (config.objective.teacher if _is_half_a_teacher(config) else None)
+    source = source or (config.objective.teacher if _has_teacher_sizes(config) else None)
     if not source and "vocabulary_size" not in options:
         multiple = config.model.vocabulary_size_multiple
         values["vocabulary_size"] = -(-vocabulary_size // multiple) * multiple
@@ -130,7 +130,7 @@ def encoder_fields(config: PretrainingConfig, family: str) -> dict[str, Any]:
                 f"{values['family']!r}; leave the option model.family out."
             )
         return values | options
-    if _is_half_a_teacher(config):
+    if _has_teacher_sizes(config):
         encoder = EncoderConfig.from_dict(open_checkpoint(str(config.objective.teacher))[1].encoder)
         encoder = encoder.replace(num_layers=max(1, encoder.num_layers // 2))
     else:
@@ -152,7 +152,7 @@ def _family(config: PretrainingConfig) -> str:
         return config.model.family
     if config.model.init_checkpoint:
         return str(open_checkpoint(config.model.init_checkpoint)[1].encoder["family"])
-    if _is_half_a_teacher(config):
+    if _has_teacher_sizes(config):
         return next(n for n, family in FAMILIES.items() if family.OBJECTIVES[0] == "distillation")
     return EncoderConfig.preset(config.model.preset or DEFAULT_PRESET).family
 
@@ -173,7 +173,7 @@ def _objective(config: PretrainingConfig, family: str) -> str:
     )
 
 
-def _is_half_a_teacher(config: PretrainingConfig) -> bool:
+def _has_teacher_sizes(config: PretrainingConfig) -> bool:
     return bool(config.objective.teacher) and config.model.preset is None
 
 

@@ -13,17 +13,14 @@ is a prefix, "-" and the entity's label, for example "B-PER". The scheme defines
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
 
 import numpy as np
 
 from keras_bert.errors import InputError, closest
+from keras_bert.metrics.entities import Span
 
 SCHEMES = ("iob1", "iob2", "bioes")
 NAMELESS = "_"  # label of entities whose tags are only prefixes ("B", "I"), as in seqeval
-
-Span: TypeAlias = tuple[str, int, int]
-"""An entity's label, the index of its first word, and the index of the word after its last."""
 
 
 def spans_of(tags: Sequence[str], scheme: str | None = None) -> list[Span]:

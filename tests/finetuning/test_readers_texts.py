@@ -140,6 +140,7 @@ def test_several_labels(tmp_path):
     [
         ("data.csv", b"", "data.csv is empty"),
         ("data.csv", b"text,label\n", "has no examples: expected one in each line"),
+        ("data.csv", b'""\n', "has no examples: expected one in each line"),
         ("data.csv", b"text,label\na,b\n\xff,c\n", "data.csv, line 3: byte 0xff"),
         ("data.csv", bytes(range(256)) * 40, "data.csv is a binary file"),
         ("data.csv", b"text,label\na,b\nc,\n", "line 3: the label is missing"),

@@ -155,7 +155,7 @@ def test_long_texts_attend_in_parts(fields, remat, monkeypatch):
         for longest in (1024, 4):
             monkeypatch.setattr(attention, "_LONG", longest)
             for module in (attention, fused):
-                monkeypatch.setattr(module, "_PART", longest)
+                monkeypatch.setattr(module, "_QUERIES", longest)
             calls.clear()
 
             @tf.function(autograph=False)

@@ -87,7 +87,8 @@ def texts(examples: SimilarityExamples) -> list[str]:
 def rows(model: Any, examples: SimilarityExamples) -> Rows:
     """Returns one row per text; the texts of an example follow one another."""
     groups = _groups(examples)
-    return dataclasses.replace(model.rows(texts(examples)), group=len(groups[0]) if groups else 1)
+    found = model.rows([text for group in groups for text in group])
+    return dataclasses.replace(found, group=len(groups[0]) if groups else 1)
 
 
 def targets(model: Any, examples: SimilarityExamples, rows: Rows) -> PerRow:

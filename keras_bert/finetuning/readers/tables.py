@@ -258,6 +258,8 @@ def _separated_rows(
     path: Path, format: str, header: bool, on_error: OnError
 ) -> tuple[tuple[str, ...], list[Row]]:
     rows = [(line, cells) for line, cells in _cells(path, format) if not _blank(cells)]
+    if not rows:
+        return (), []
     first = rows[0][1]
     columns = tuple(
         cell.strip() if header else str(index) for index, cell in enumerate(first, start=1)

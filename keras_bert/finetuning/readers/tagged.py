@@ -9,7 +9,8 @@ from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import TaggedExamples
 from keras_bert.finetuning.readers.on_error import OnError, read_each
 from keras_bert.finetuning.readers.tables import Row, format_of, read_table
-from keras_bert.tasks.entities import Span, write_spans
+from keras_bert.metrics.entities import Span
+from keras_bert.tasks.entities import write_spans
 from keras_bert.text.files import read_lines
 from keras_bert.text.words import spaced, split_words
 

@@ -137,16 +137,13 @@ def fingerprint(tokenizer: Tokenizer) -> dict[str, str]:
     }
 
 
-def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> dict[str, Any]:
+def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> None:
     """Writes a file of records.
 
     Args:
         path: path of the file.
         lines: content of the file.
         text: checksum of the text of the lines.
-
-    Returns:
-        The file's entry in the manifest.
 
     Raises:
         StorageError: if a file cannot be written.
@@ -155,7 +152,6 @@ def write_shard(path: str | os.PathLike, lines: Lines, text: int) -> dict[str, A
     checksums = f"{text} {zlib.crc32(lines.tokens.data)} {_lines_checksum(lines)}"
     with replacing(path) as new:
         save_tensors(lines._asdict(), new, {"checksums": checksums})
-    return entry(Path(path))
 
 
 def entry(path: Path) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def tokenize(
     calls = [(number, task, *options) for number, task in enumerate(tasks)]
     results = RUNNERS[runner](_tokenize_task, tokenizer, calls, workers)
     with contextlib.closing(results):
-        entries, unreadable, _ = _collect(results, tasks, progress)
+        entries, unreadable = _collect(results, tasks, progress)
     given = dict(zip(addresses, names, strict=True))
     errors: dict[str, str] = {}
     for file in unreadable:
@@ -310,8 +310,8 @@ def _collect(
     results: Iterable[tuple[int, TaskResult]],
     tasks: Sequence[Sequence[Part]],
     progress: bool,
-) -> TaskResult:
-    """Joins the results of all tasks, in order. Shows a progress bar."""
+) -> tuple[list[dict[str, Any]], list[UnreadableFile]]:
+    """Joins the shards and the unreadable files of all tasks, in order. Shows a progress bar."""
     sizes = [sum(part.size for part in task) for task in tasks]
     done: list[TaskResult] = [TaskResult([], [], 0)] * len(tasks)
     tokens, documents = 0, 0
@@ -323,8 +323,7 @@ def _collect(
             speed = f"{documents / elapsed:,.0f} documents/s, {tokens / elapsed:,.0f} tokens/s"
             bar.set_postfix_str(speed, refresh=False)
             bar.update(sizes[number])
-    return TaskResult(
+    return (
         [shard for result in done for shard in result.entries],
         [file for result in done for file in result.unreadable],
-        documents,
     )

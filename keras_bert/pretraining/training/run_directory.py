@@ -67,7 +67,7 @@ def describe_run(
         "config": config.to_dict(),
         "corpus": corpus,
         "held_out": held_out,
-        "teacher": _frozen(model),
+        "teacher": _frozen_checksum(model),
     }
 
 
@@ -108,7 +108,7 @@ def _read_run(directory: Path) -> dict[str, Any]:
     )
 
 
-def _frozen(model: keras.Model) -> int:
+def _frozen_checksum(model: keras.Model) -> int:
     """Returns a checksum of the weights that are not trained."""
     checksum = 0
     for weight in model.non_trainable_weights:

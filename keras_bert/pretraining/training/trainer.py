@@ -174,7 +174,7 @@ class Trainer:
         self.training = training
         self.validation = plan_block(validation, "held-out") if validation else None
         self.directory = Path(config.output)
-        self._checkpoints = self.directory / "checkpoints"
+        self._checkpoint_directory = self.directory / "checkpoints"
         # Check this now. A local directory may be deleted before the run ends, and its path would
         # then be taken for a name on the hub.
         source = config.model.init_checkpoint
@@ -223,8 +223,8 @@ class Trainer:
         workers.check_same(zlib.crc32(json.dumps(run).encode()), "options, texts and vocabulary")
         if workers.is_chief:
             claim_directory(self.directory, run)
-            remove_unfinished(self._checkpoints)
-        progress = restore_checkpoint(self._checkpoints, self.optimizer) or {}
+            remove_unfinished(self._checkpoint_directory)
+        progress = restore_checkpoint(self._checkpoint_directory, self.optimizer) or {}
         self.step = int(progress.get("step", 0))
         fields = [field.name for field in dataclasses.fields(Place)]
         self.place = Place(**{name: progress[name] for name in fields if name in progress})
@@ -232,7 +232,7 @@ class Trainer:
         self.block: ExampleBlock | None = None
         workers.check_same(self.step, "checkpoints; output must be a directory that all share")
         if workers.is_chief:  # all workers have restored the checkpoint
-            remove_passed_over(self._checkpoints, self.step)
+            remove_passed_over(self._checkpoint_directory, self.step)
         self.run_log = RunLog(self.directory, self.step, writes=workers.is_chief)
         self.background = Background()
         self.hooks: list[tuple[Hook, int | None, bool]] = []
@@ -243,8 +243,8 @@ class Trainer:
             self._validation_batches if validation else None,
             self.run_log,
         )
-        self.checkpoints = CheckpointWriter(
-            directory=self._checkpoints,
+        self.checkpoint_writer = CheckpointWriter(
+            directory=self._checkpoint_directory,
             background=self.background,
             run_log=self.run_log,
             watch=watch,
@@ -279,7 +279,7 @@ class Trainer:
             self._add_hooks(bar)
             while self.step < self.steps and not stop_requested():
                 self._train_span(stop_requested)
-            self.checkpoints.save(self.step)
+            self.checkpoint_writer.save(self.step)
         self.run_log.close()
         finished = self.step >= self.steps
         if finished and self.workers.is_chief:
@@ -289,23 +289,23 @@ class Trainer:
         return finished
 
     def _add_hooks(self, bar: tqdm) -> None:
-        options, checkpoints = self.config.logging, self.checkpoints
+        options, writer = self.config.logging, self.checkpoint_writer
 
         def evaluate(result: LoopResult) -> None:
             self.evaluate(result.step)
             if self.run_log.best_step() == result.step:
-                checkpoints.save(result.step)
+                writer.save(result.step)
 
-        self.add_hook(checkpoints.check_losses)
+        self.add_hook(writer.check_losses)
         self.add_hook(LogHook(self.run_log, self.optimizer, self.throughput, bar))
         self.add_hook(evaluate, every=options.evaluate_every or self.steps, at_end=True)
-        self.add_hook(lambda result: checkpoints.save(result.step), every=options.checkpoint_every)
-        self.add_hook(checkpoints.retry)
+        self.add_hook(lambda result: writer.save(result.step), every=options.checkpoint_every)
+        self.add_hook(writer.retry)
 
     def results(self) -> dict[str, Any]:
         """Returns the results of the run, which `pretrain` returns."""
         best = self.run_log.best_step()
-        best_path = None if best is None else checkpoint_path(self._checkpoints, best)
+        best_path = None if best is None else checkpoint_path(self._checkpoint_directory, best)
         return {
             "step": self.step,
             "steps": self.steps,
@@ -330,32 +330,33 @@ class Trainer:
         end = min(self.step + min(batches, self.ramp.until_change(self.step)), self.steps)
         while self.step < end and not stop_requested():
             count = min(self._until_next_event(), end - self.step)
-            self._train_steps(iterator, count, size)
+            result = self._train_steps(iterator, count, size)
             for hook, every, at_end in self.hooks:
                 is_end = at_end and self.step == self.steps
                 if every is None or self.step % every == 0 or is_end:
-                    hook(self.result)
+                    hook(result)
 
-    def _train_steps(self, iterator: Iterator, count: int, size: int) -> None:
+    def _train_steps(self, iterator: Iterator, count: int, size: int) -> LoopResult:
         train = self.training_step.train
         began, traces = time.monotonic(), train.experimental_get_tracing_count()
-        result = train(iterator, tf.constant(count, tf.int32))
+        outputs = train(iterator, tf.constant(count, tf.int32))
         self.step += count
         self.place = dataclasses.replace(self.place, example=self.place.example + count * size)
-        self.result = LoopResult(
+        result = LoopResult(
             step=self.step,
             epoch=self.place.epoch,
             steps=count,
             batch_size=size,
-            measures=self.objective.measures(result["sums"].numpy().tolist()),
-            gradient_norm=float(result["gradient_norm"]),
-            tokens=int(result["tokens"]),
+            measures=self.objective.measures(outputs["sums"].numpy().tolist()),
+            gradient_norm=float(outputs["gradient_norm"]),
+            tokens=int(outputs["tokens"]),
             seconds=time.monotonic() - began,
             traced=train.experimental_get_tracing_count() > traces,
         )
         assert self.block is not None
         if self.place.example >= len(self.block):
             self.place, self.block = self.block.next_place, None
+        return result
 
     def _until_next_event(self) -> int:
         """Returns the number of steps until a hook is due, the loop is full or the run ends.
