@@ -90,7 +90,7 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
         "padding_mask": tf.cast(is_text, tf.int32),
     }
     starts, ends = (_pick(places.values, inside, source, -1) for places in (starts, ends))
-    is_max_context = _most_context(place, size, inside, source, tf.size(ids.values))
+    is_max_context = _is_max_context(place, size, inside, source, tf.size(ids.values))
     return Windows(inputs, sample_ids, first, starts, ends, is_max_context)
 
 
@@ -100,7 +100,7 @@ def _pick(values: tf.Tensor, where: tf.Tensor, source: tf.Tensor, otherwise: Any
     return tf.where(where, tf.gather(values, tf.where(where, source, 0)), otherwise)
 
 
-def _most_context(
+def _is_max_context(
     place: tf.Tensor, size: tf.Tensor, inside: tf.Tensor, source: tf.Tensor, count: tf.Tensor
 ) -> tf.Tensor:
     """Marks each token of the text in the window where it has the most context, bool `[R, T]`.

@@ -42,7 +42,7 @@ class Contents(NamedTuple):
             than the configuration, so that `check_layers` finds extra layers.
         errors: reasons why the saved task cannot be built. Other tasks can be built. The key is the
             option that replaces the wrong value, or "task".
-        unless_asked: task to build by default; None means the saved task.
+        default_task: task to build by default; None means the saved task.
     """
 
     place: Path
@@ -53,13 +53,13 @@ class Contents(NamedTuple):
     source: TensorSource
     table: Sequence[Link]
     errors: Mapping[str, str] = MappingProxyType({})
-    unless_asked: str | None = None
+    default_task: str | None = None
 
     def build(self, task: str | None = None, **options: Any) -> keras.Model:
         """Makes the model with the names and shapes of its weights, but without their values.
 
         Args:
-            task: a key of `TASKS`. None means `unless_asked` or, without it, the saved task.
+            task: a key of `TASKS`. None means `default_task` or, without it, the saved task.
             **options: arguments of the constructor; they replace the saved arguments.
 
         Raises:
@@ -68,7 +68,7 @@ class Contents(NamedTuple):
             InputError: if the task or an option is unknown.
         """
         check_task(task)
-        task = task or self.unless_asked
+        task = task or self.default_task
         errors = [message for option, message in self.errors.items() if option not in options]
         if errors and task in (None, self.task):
             raise CheckpointError(errors[0])
@@ -96,7 +96,7 @@ class Contents(NamedTuple):
     def load(self, task: str | None = None, **options: Any) -> keras.Model:
         """Makes the model with its weights; arguments and errors as in `keras_bert.load`."""
         model = self.build(task, **options)
-        another = (task or self.unless_asked) not in (None, self.task)
+        another = (task or self.default_task) not in (None, self.task)
         read_model(model, self.table, self.source, another_task=another, chosen=task is not None)
         return model
 

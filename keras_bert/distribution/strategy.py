@@ -99,8 +99,8 @@ def make_strategy(name: str, cluster: str = "") -> tf.distribute.Strategy:
     return STRATEGIES[name](cluster)
 
 
-def profits_from_xla() -> bool:
-    """Whether there are GPUs. On CPUs, XLA is slower. TPUs always use XLA."""
+def has_gpus() -> bool:
+    """Returns whether there are GPUs. On CPUs, XLA is slower. TPUs always use XLA."""
     return bool(tf.config.list_logical_devices("GPU"))
 
 

@@ -96,8 +96,8 @@ class TokenCutter:
         tokens: one or more tokens.
         contents: form of each token in the texts. If forms are equal, the first token wins.
         ids: id of each token.
-        no_words: characters that do not continue a word, as the inside of `[...]` in a regular
-            expression.
+        single_character_words: characters that are words by themselves, as the inside of `[...]`
+            in a regular expression.
         covers_space: whether a token's offsets include the white space that the token includes.
     """
 
@@ -107,7 +107,7 @@ class TokenCutter:
         contents: Sequence[str],
         ids: Sequence[int],
         *,
-        no_words: str = "",
+        single_character_words: str = "",
         covers_space: bool = False,
     ) -> None:
         found: dict[str, tuple[AddedToken, int]] = {}
@@ -124,7 +124,7 @@ class TokenCutter:
         self._single_word = np.array([*(token.single_word for token, _ in ordered), False])
         self._lstrip = np.array([*(token.lstrip for token, _ in ordered), False])
         self._rstrip = np.array([*(token.rstrip for token, _ in ordered), False])
-        self._no_words = no_words
+        self._single_character_words = single_character_words
         self._covers_space = covers_space
 
     def around(self, texts: tf.Tensor, tokenize: Callable[[tf.Tensor], Pieces]) -> Pieces:
@@ -185,9 +185,11 @@ class TokenCutter:
     def _matches(self, parts: tf.Tensor, pattern: str) -> tf.Tensor:
         """Returns which parts match the pattern, with the characters of words in place of {}."""
         matches = tf.strings.regex_full_match(parts, pattern.format(_WORD))
-        if not self._no_words:
+        if not self._single_character_words:
             return matches
-        return matches & ~tf.strings.regex_full_match(parts, pattern.format(self._no_words))
+        return matches & ~tf.strings.regex_full_match(
+            parts, pattern.format(self._single_character_words)
+        )
 
     def _take_space(
         self, plain: tf.Tensor, token: tf.Tensor, row: tf.Tensor

@@ -55,7 +55,7 @@ class Tokenizer(abc.ABC):
     """Whether tokens include the white space at the ends of a text."""
     trims_offsets: ClassVar[bool] = False
     """Whether an added token's offsets leave out the white space that the token includes."""
-    unlike_words: str = ""
+    single_character_words: str = ""
     """Characters that are words by themselves, as the inside of `[...]` in a regex."""
 
     def __init__(
@@ -222,7 +222,7 @@ class Tokenizer(abc.ABC):
         with tf.init_scope():
             contents, _ = self._normalize(tf.constant([token.content for token in tokens]))
         contents = [content.decode() for content in contents.numpy()]
-        return self._cutter(tokens, contents, no_words=self.unlike_words)
+        return self._cutter(tokens, contents, single_character_words=self.single_character_words)
 
     def _cutter(
         self, tokens: Sequence[AddedToken], contents: Sequence[str], **options: Any

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_bert.cli import main
 from keras_bert.errors import InputError, WorkerLostError
-from keras_bert.pretraining.data.data_service import DataHost, fed_by, map_on_hosts
+from keras_bert.pretraining.data.data_service import DataHost, map_on_hosts, on_data_host_failure
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import pretrain
@@ -120,12 +120,12 @@ def test_a_host_that_fails_a_run_is_reported_in_one_sentence():
     lost = tf.errors.InvalidArgumentError(None, None, "Another batch. More of it.")
     with (
         pytest.raises(WorkerLostError, match=r"\(Another batch\). Check that a:1, b:1 are running"),
-        fed_by(("a:1", "b:1")),
+        on_data_host_failure(("a:1", "b:1")),
     ):
         raise lost
-    with pytest.raises(tf.errors.InvalidArgumentError), fed_by(()):
+    with pytest.raises(tf.errors.InvalidArgumentError), on_data_host_failure(()):
         raise lost
-    with pytest.raises(tf.errors.ResourceExhaustedError), fed_by(("a:1",)):
+    with pytest.raises(tf.errors.ResourceExhaustedError), on_data_host_failure(("a:1",)):
         raise tf.errors.ResourceExhaustedError(None, None, "Memory.")
 
 

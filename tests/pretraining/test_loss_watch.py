@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from keras_bert.pretraining.training.hooks import LOOKS, LossWatch
+from keras_bert.pretraining.training.hooks import MEDIAN_LOOPS, LossWatch
 
 
 def follow(losses):
@@ -21,7 +21,7 @@ def test_a_run_that_learns_is_left_alone():
 
 def test_a_run_that_forgets_half_of_what_it_learned_is_reported():
     step, trouble, good_step = follow([10.0] * 20 + [2.0] * 30 + [8.0] * 30)
-    assert 50 < step <= 50 + LOOKS
+    assert 50 < step <= 50 + MEDIAN_LOOPS
     assert "diverges" in trouble
     assert good_step == 50
     assert follow([10.0] * 20 + [2.0] * 30 + [4.5] * 30) is None  # less than half of the first

@@ -87,7 +87,7 @@ def class_of(path: Path, values: Mapping[str, Any], family: ModuleType) -> str:
     return named[0] if named else f"{family.HUGGING_FACE_CLASS}Model"
 
 
-def explained(path: Path, values: Mapping[str, Any], family: ModuleType) -> dict[str, Any]:
+def with_defaults(path: Path, values: Mapping[str, Any], family: ModuleType) -> dict[str, Any]:
     """Returns the configuration with defaults filled in, in a form that `read_encoder` can read.
 
     As in transformers, a field's second name takes precedence over its own name. A field that is

@@ -33,12 +33,12 @@ from keras_bert.checkpoints.files import (
 from keras_bert.checkpoints.huggingface import tensorflow as tensorflow_classes
 from keras_bert.checkpoints.huggingface.config import (
     class_of,
-    explained,
     read_arguments,
     read_encoder,
     read_family,
     read_task,
     unsupported,
+    with_defaults,
     write_configuration,
 )
 from keras_bert.checkpoints.huggingface.tensors import (
@@ -101,14 +101,14 @@ def open_hugging_face(directory: Path) -> Contents:
     _check_adapter(directory)
     given = read_json(path)
     family = read_family(path, given)
-    values = explained(path, given, family)
+    values = with_defaults(path, given, family)
     weights, kinds = _weights(directory, class_of(path, values, family)), KINDS
     spelled: Callable[[str], str] = str
     if tensorflow_classes.is_tensorflow(weights.names()):
         kinds, spelled = KINDS | tensorflow_classes.KINDS, tensorflow_classes.pytorch_name
         # The TensorFlow classes do not read these fields.
         fixed = {"tie_word_embeddings": True, **getattr(family, "HUGGING_FACE_TENSORFLOW", {})}
-        values = explained(path, given | fixed, family)
+        values = with_defaults(path, given | fixed, family)
     encoder = read_encoder(path, values, family.TRAITS, family.HUGGING_FACE_CONFIG)
     tied = values.get("tie_word_embeddings") is not False
     source = RenamedTensors(weights, family, tied, spelled)

@@ -93,7 +93,7 @@ def open_sentence_transformers(directory: Path) -> Contents:
     if kinds == ["Transformer"]:  # a cross-encoder: its head is in the model
         return contents._replace(place=directory)
     contents = contents._replace(
-        place=directory, task="embedder", unless_asked="encoder", arguments={}, errors={}
+        place=directory, task="embedder", default_task="encoder", arguments={}, errors={}
     )
     if not _SUPPORTED.fullmatch(" ".join(kinds)):
         message = (

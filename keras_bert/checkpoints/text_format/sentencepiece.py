@@ -1,7 +1,6 @@
 """SentencePiece in Hugging Face's files: ALBERT, XLM-R, CamemBERT, DeBERTa-v2 and -v3."""
 
 import base64
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from keras_bert.checkpoints.text_format.files import (
 )
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.text.sentencepiece.model import SPACE, PieceType, SentencePieceModel
-from keras_bert.text.sentencepiece.tokenizer import SentencePiece
+from keras_bert.text.sentencepiece.tokenizer import DIGIT_COMMA, PENALTY, SentencePiece
 
 FILES = ("spiece.model", "sentencepiece.bpe.model", "spm.model")
 
@@ -55,8 +54,6 @@ _EXTRA_SPACES: list[dict[str, Any]] = [  # same as remove_extra_whitespaces
     {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
 ]
 _METASPACE_ALONE = "deberta-v2"  # family whose class splits text only with Metaspace
-_DIGIT_COMMA = re.compile(r"\d,$")
-_PENALTY = 100.0
 
 
 def read(files: TextFiles) -> SentencePiece:
@@ -131,7 +128,7 @@ def _read_tokenizer(files: TextFiles) -> SentencePiece:
         end = place + len(model.pieces) - skipped
         # In transformers' files, the scores include the penalty.
         options["split_digit_commas"] = any(
-            _DIGIT_COMMA.search(piece) and score > scores[ids[piece]] + _PENALTY / 2
+            DIGIT_COMMA.search(piece) and score > scores[ids[piece]] + PENALTY / 2
             for piece, score in zip(model.pieces[skipped:], model.scores[skipped:], strict=True)
         )
         layout = PieceLayout(tuple(tokens[:place]), skipped)
@@ -276,7 +273,7 @@ def describe(tokenizer: SentencePiece) -> dict[str, Any]:
     for piece, score in list(zip(model.pieces, model.scores, strict=True))[
         tokenizer.skipped_pieces :
     ]:
-        penalty = _PENALTY if tokenizer.split_digit_commas and _DIGIT_COMMA.search(piece) else 0.0
+        penalty = PENALTY if tokenizer.split_digit_commas and DIGIT_COMMA.search(piece) else 0.0
         scores[piece] = score - penalty
     steps = [step for name in tokenizer.normalization for step in _STEPS[name]]
     if model.character_map:

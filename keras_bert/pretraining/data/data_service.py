@@ -116,7 +116,7 @@ def map_on_hosts(
 
 
 @contextlib.contextmanager
-def fed_by(hosts: Sequence[str]) -> Iterator[None]:
+def on_data_host_failure(hosts: Sequence[str]) -> Iterator[None]:
     """Raises one clear error if a data host fails while the `with` block runs.
 
     Args:

@@ -194,15 +194,16 @@ class CheckpointWriter:
         self._failures.append(failure)
 
 
-LOOKS = 10
+MEDIAN_LOOPS = 10  # of steps, whose median loss is compared
 
 
 class LossWatch:
     """Watches the loss of a run for divergence.
 
-    The loss diverges if its median over the last `LOOKS` loops of steps is more than twice the
-    lowest median so far, and more than half of the first loss. So a single bad batch does not end a
-    run. But a run that has lost most of its progress ends, long before its loss is NaN or infinite.
+    The loss diverges if its median over the last `MEDIAN_LOOPS` loops of steps is more than twice
+    the lowest median so far, and more than half of the first loss. So a single bad batch does not
+    end a run. But a run that has lost most of its progress ends, long before its loss is NaN or
+    infinite.
 
     Args:
         rows: rows of the log of a run that continues.
@@ -212,7 +213,7 @@ class LossWatch:
         self.good_step = 0
         self._first = math.inf
         self._lowest = math.inf
-        self._recent: deque[float] = deque(maxlen=LOOKS)
+        self._recent: deque[float] = deque(maxlen=MEDIAN_LOOPS)
         for row in rows:
             if row["event"] == "train":
                 self.trouble(row["step"], {"loss": row["loss"]})
@@ -235,7 +236,7 @@ class LossWatch:
         limit = max(2 * self._lowest, self._first / 2)
         if loss <= limit:
             self.good_step = step
-        if len(self._recent) == LOOKS:
+        if len(self._recent) == MEDIAN_LOOPS:
             median = statistics.median(self._recent)
             if median > limit:
                 return (

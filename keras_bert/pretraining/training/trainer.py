@@ -22,8 +22,8 @@ from keras_bert.config import EncoderConfig
 from keras_bert.distribution.strategy import (
     check_batch,
     fast_precision,
+    has_gpus,
     make_strategy,
-    profits_from_xla,
 )
 from keras_bert.distribution.workers import Workers
 from keras_bert.errors import InputError
@@ -34,7 +34,7 @@ from keras_bert.optimizers.schedules import LR_SCHEDULES
 from keras_bert.options import set_option
 from keras_bert.pretraining.background import Background, stop_requests
 from keras_bert.pretraining.config import PretrainingConfig
-from keras_bert.pretraining.data.data_service import fed_by
+from keras_bert.pretraining.data.data_service import on_data_host_failure
 from keras_bert.pretraining.data.input_pipeline import Examples, num_batches
 from keras_bert.pretraining.data.stream import ExampleBlock, ExampleStream, Place, plan_block
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
@@ -130,7 +130,7 @@ def pretrain(config: PretrainingConfig, progress: bool = True) -> dict[str, Any]
                 check_batch(strategy, size, parts, f"schedule.{name}")
         training, validation = make_examples(config, preprocessor, workers.index, workers.number)
         if config.devices.data_service:
-            stack.enter_context(fed_by(config.devices.data_service))
+            stack.enter_context(on_data_host_failure(config.devices.data_service))
         stack.enter_context(workers.on_worker_failure())
         stop_requested = stack.enter_context(stop_requests())
         trainer = Trainer(config, strategy, workers, training, validation, preprocessor, encoder)
@@ -209,7 +209,7 @@ class Trainer:
             seed=config.seed,
             gradient_accumulation_steps=devices.gradient_accumulation_steps,
             global_clipnorm=config.optimizer.global_clipnorm,
-            jit_compile=profits_from_xla() if devices.jit_compile is None else devices.jit_compile,
+            jit_compile=has_gpus() if devices.jit_compile is None else devices.jit_compile,
         )
         self.throughput = Throughput(
             self.model,

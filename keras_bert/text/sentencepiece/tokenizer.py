@@ -46,10 +46,12 @@ from keras_bert.text.words import begins_word
 
 MODEL_NAME = "spiece.model"
 
-_DIGIT_COMMA = re.compile(r"\d,$")
 _BYTES = np.array([bytes([byte]) for byte in range(256)], object)
 _FIRST_BYTE = 2  # index of the first byte's piece in the model of `_bytes`
-_PENALTY = 100.0  # subtracted from scores of unwanted pieces, as in Hugging Face
+DIGIT_COMMA = re.compile(r"\d,$")
+"""Pieces that `split_digit_commas` makes unlikely."""
+PENALTY = 100.0
+"""Number that is subtracted from the scores of unwanted pieces, as in Hugging Face."""
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -163,8 +165,8 @@ class SentencePiece(Tokenizer):
                 types[index] = PieceType.CONTROL
             elif types[index] == PieceType.BYTE and not self.byte_fallback:
                 types[index] = PieceType.NORMAL
-            if self.split_digit_commas and _DIGIT_COMMA.search(piece):
-                scores[index] -= _PENALTY
+            if self.split_digit_commas and DIGIT_COMMA.search(piece):
+                scores[index] -= PENALTY
         return dataclasses.replace(
             model,
             scores=tuple(scores),

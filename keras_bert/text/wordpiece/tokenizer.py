@@ -90,7 +90,7 @@ class WordPiece(Tokenizer):
         self.lowercase = lowercase
         self.strip_accents = lowercase if strip_accents is None else strip_accents
         self.split_cjk = split_cjk
-        self.unlike_words = CJK if split_cjk else ""
+        self.single_character_words = CJK if split_cjk else ""
         self.max_characters_per_word = max_characters_per_word
         with tf.init_scope():  # so that constants do not belong to the caller's graph
             self.normalizer = load_normalizer(lowercase=lowercase, strip_accents=self.strip_accents)
