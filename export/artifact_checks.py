@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_bert import extras
 from keras_bert.errors import InputError, KerasBertError
-from keras_bert.export.signatures import Arrays, input_names, outputs_of
+from keras_bert.export.signatures import Arrays, input_names, task_outputs_of
 
 Run = Callable[[Arrays], Arrays]
 
@@ -39,7 +39,9 @@ def explaining(action: str) -> Iterator[None]:
 
 def reference(model: keras.Model, inputs: Arrays) -> dict[str, np.ndarray]:
     """Returns the Keras model's outputs by name, for int32 arrays `[N, T]`."""
-    outputs = outputs_of(model).outputs(model, {name: inputs[name] for name in input_names(model)})
+    outputs = task_outputs_of(model).outputs(
+        model, {name: inputs[name] for name in input_names(model)}
+    )
     return {name: keras.ops.convert_to_numpy(value) for name, value in outputs.items()}
 
 

@@ -150,14 +150,14 @@ TASK_OUTPUTS: dict[str, TaskOutputs] = {
 }
 
 
-def outputs_of(model: keras.Model) -> TaskOutputs:
+def task_outputs_of(model: keras.Model) -> TaskOutputs:
     """Returns the entry of `TASK_OUTPUTS` for a model.
 
     Raises:
         InputError: if the model cannot be exported, with the reason.
     """
-    answers = TASK_OUTPUTS.get(task_of(model) or "")
-    if answers is None:
+    task_outputs = TASK_OUTPUTS.get(task_of(model) or "")
+    if task_outputs is None:
         raise InputError(
             f"A {type(model).__name__} cannot be exported; give one of {class_names(TASK_OUTPUTS)}."
         )
@@ -166,7 +166,7 @@ def outputs_of(model: keras.Model) -> TaskOutputs:
             f"Keras runs on {keras.backend.backend()!r}, but export needs the backend TensorFlow; "
             "set the environment variable KERAS_BACKEND=tensorflow and load the model again."
         )
-    return answers
+    return task_outputs
 
 
 def check_exportable(model: keras.Model) -> None:
@@ -175,7 +175,7 @@ def check_exportable(model: keras.Model) -> None:
     Raises:
         InputError: if the model cannot be exported, with the reason.
     """
-    outputs_of(model)
+    task_outputs_of(model)
     if model.dtype_policy.compute_dtype != "float32":
         raise InputError(
             f"The model computes in {model.dtype_policy.name}, but export needs float32; "
@@ -205,7 +205,7 @@ def ids_function(
             `input_names`.
         outputs: names of the outputs to keep; by default all.
     """
-    answers, used = outputs_of(model), input_names(model)
+    task_outputs, used = task_outputs_of(model), input_names(model)
     names = inputs or used
 
     @tf.function(
@@ -214,7 +214,7 @@ def ids_function(
     )
     def ids(*arrays: tf.Tensor) -> Tensors:
         given = dict(zip(names, arrays, strict=True))
-        found = answers.outputs(model, {name: given[name] for name in used})
+        found = task_outputs.outputs(model, {name: given[name] for name in used})
         return {name: _bfloat16_to_float32(found[name]) for name in outputs or found}
 
     return ids

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert.export._saved_model.entities import find_entities
 from keras_bert.export._saved_model.question_answering import answer_questions, best_spans
-from keras_bert.export.signatures import Arrays, input_names, outputs_of, without_padding
+from keras_bert.export.signatures import Arrays, input_names, task_outputs_of, without_padding
 from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.tasks.registry import task_of
 
@@ -54,7 +54,7 @@ def text_functions(model: Any, ids: Any, top_k: int, logits: bool) -> dict[str, 
         top_k: number of tokens to predict for each mask.
         logits: whether signatures that take text give a classifier's logits, too.
     """
-    names, task = input_names(model), outputs_of(model)
+    names, task = input_names(model), task_outputs_of(model)
 
     def answer(*texts: tf.Tensor) -> Tensors:
         texts_of_model = texts if len(texts) > 1 else texts[0]

@@ -18,7 +18,7 @@ from keras_bert.export.signatures import (
     Tensors,
     Weights,
     input_names,
-    outputs_of,
+    task_outputs_of,
 )
 from keras_bert.tasks.registry import task_of
 from keras_bert.text.characters import follow
@@ -182,7 +182,7 @@ def _pack(
 
 
 def _run(model: Any, inputs: Tensors) -> Tensors:
-    task = outputs_of(model)
+    task = task_outputs_of(model)
     outputs = task.outputs(model, {name: inputs[name] for name in input_names(model)})
     return outputs | task.answers(model, outputs)
 

@@ -22,7 +22,7 @@ from keras_bert.export.signatures import (
     Arrays,
     check_exportable,
     ids_of,
-    outputs_of,
+    task_outputs_of,
     without_padding,
 )
 from keras_bert.extras import require
@@ -240,7 +240,7 @@ def _cases(model: Any, process: Process, texts: Any) -> list[_Case]:
 
 def _compare(model: Any, cases: Sequence[_Case]) -> None:
     """Computes the differences between artifacts and model, a few texts at a time."""
-    decisions = outputs_of(model).decisions
+    decisions = task_outputs_of(model).decisions
     for start in range(0, len(cases[0].ids["token_ids"]), max(BATCH_SIZES)):
         part = slice(start, start + max(BATCH_SIZES))
         by_length: dict[int, dict[str, np.ndarray]] = {}  # outputs of the model

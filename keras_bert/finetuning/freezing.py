@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from keras_bert.errors import InputError
-from keras_bert.layers.lora import adapted_layers
+from keras_bert.layers.lora import adapted_layers, reads_pooler
 
 
 @contextlib.contextmanager
@@ -51,7 +51,7 @@ def frozen(model: Any, layers: int) -> Iterator[None]:
     positions = (encoder.relative_positions, encoder.distance_bias)
     below = (encoder.embeddings, encoder.projection, *positions)
     parts = [] if layers == 0 else [*below, *encoder.encoder_layers[: max(layers, 0)]]
-    if getattr(model, "pooling", None) != "pooled":
+    if not reads_pooler(model):
         parts.append(encoder.pooler)
     parts = [part for part in parts if part is not None]
     before = [(part, part.trainable) for part in parts]

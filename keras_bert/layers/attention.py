@@ -152,6 +152,7 @@ def _in_parts(attend: Callable, query: Any, key: Any, value: Any, bias: Any, aga
     def part(*tensors: Any) -> Any:
         return attend(*tensors)[0]
 
+    # `keras.remat` computes the parts at the same time, and adds their gradients up at the end.
     if again and keras.backend.backend() == "tensorflow" and bias.shape[1] == 1:
         return attend_in_parts(query, key, value, bias)
     if again:

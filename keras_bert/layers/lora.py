@@ -225,6 +225,11 @@ def encoder_of(model: Any) -> Any:
     return getattr(model, "encoder", model)
 
 
+def reads_pooler(model: Any) -> bool:
+    """Returns whether a task uses the output of the encoder's pooler."""
+    return getattr(model, "pooling", None) == "pooled"
+
+
 def adapted_layers(model: Any) -> list[Any]:
     """Returns all layers of a model that have adapters."""
     return [layer for layer in model._flatten_layers() if getattr(layer, "lora_enabled", False)]
@@ -273,9 +278,8 @@ def _head(model: Any) -> list[Any]:
     encoder = encoder_of(model)
     if model is encoder:
         return []
-    pooled = getattr(model, "pooling", None) == "pooled"
     parts = [layer for layer in model.layers if layer is not encoder]
-    return [*parts, encoder.pooler] if pooled else parts
+    return [*parts, encoder.pooler] if reads_pooler(model) else parts
 
 
 def _dense_layers(encoder: Any) -> dict[str, Any]:
