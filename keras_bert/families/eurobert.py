@@ -8,7 +8,7 @@ sizes and rates are from memory.
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.families import HeadSpec, bert, in_layers, jina_embeddings_v3, roberta
+from keras_bert.families import HeadSpec, bert, in_layers, jina_embeddings_v3
 
 TRAITS: dict[str, Any] = {
     "family": "eurobert",
@@ -43,7 +43,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     }.items()
 }
 
-TEXT: dict[str, Any] = roberta.TEXT | {"separators_in_pair": 1}
+_END = "<|end_of_text|>"  # also the padding, by the reference's pad_token_id
+TEXT: dict[str, Any] = bert.TEXT | {
+    "tokenizer": "byte_pair",
+    "special_tokens": {
+        **{"pad": _END, "unknown": _END, "separator": _END},
+        **{"cls": "<|begin_of_text|>", "mask": "<|mask|>"},
+    },
+}
 
 OBJECTIVES = ("mlm",)
 

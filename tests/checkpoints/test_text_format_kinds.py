@@ -65,15 +65,15 @@ def test_json_of_another_shape_is_damage(name, part, value, tmp_path):
         read_text_format(tmp_path, 512)
 
 
-MODERNBERT = FIXTURES / "modernbert"
-
-
-def test_modernberts_tokenizer(tmp_path):
-    """Composed characters, added tokens for runs of spaces, and a generic class."""
-    reference = json.loads((MODERNBERT / "reference.json").read_text())
+@pytest.mark.parametrize("name", ["modernbert", "eurobert"])
+def test_newer_byte_pairs_equal_transformers(name, tmp_path):
+    """ModernBERT: NFC, added tokens for runs of spaces. EuroBERT: Llama 3's words."""
+    directory = FIXTURES / name
+    reference = json.loads((directory / "reference.json").read_text())
     texts = reference["texts"]
-    read = read_text_format(MODERNBERT, 64)
+    read = read_text_format(directory, 64)
     write_text_format(read, tmp_path)
+    shutil.copy(directory / "config.json", tmp_path)
     for preprocessor in (read, read_text_format(tmp_path, 64)):
         assert ids_of(preprocessor, texts) == reference["ids"]
         assert ids_of(preprocessor, (texts, [texts[0]] * len(texts))) == reference["pairs"]
@@ -83,5 +83,24 @@ def test_modernberts_tokenizer(tmp_path):
         texts, starts.to_list(), ends.to_list(), reference["offsets"], strict=True
     ):
         found = [text[start:end] for start, end in zip(*spans, strict=True)]
-        # The reference does not trim spaces here, unlike with RoBERTa's tokenizer.
+        # ModernBERT's reference does not trim spaces, unlike RoBERTa's.
         assert [x.strip() for x in found] == [text[s:e].strip() for s, e in expected[1:-1]]
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("Split", {"behavior": "MergedWithNext"}),
+        ("Split", {"pattern": {"Regex": "[a-z]+"}}),
+        ("ByteLevel", {"add_prefix_space": True}),
+        ("ByteLevel", {"use_regex": True}),
+    ],
+)
+def test_other_splitting_is_not_read(part, value, tmp_path, caplog):
+    shutil.copytree(FIXTURES / "eurobert", tmp_path, dirs_exist_ok=True)
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
+    for step in tokenizer["pre_tokenizer"]["pretokenizers"]:
+        step.update(value if step["type"] == part else {})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert read_text_format(tmp_path, 64) is None
+    assert "has the pre_tokenizer ['Split', 'ByteLevel'], which is not supported" in caplog.text

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.errors import InputError
-from keras_bert.text.byte_pair.splitting import Kind, kinds_of, split_words
+from keras_bert.text.byte_pair.splitting import PATTERNS, Kind, kinds_of, split_words
 from keras_bert.text.byte_pair.tokenizer import BYTE_CHARACTERS, BytePair, token_bytes
 from keras_bert.text.byte_pair.training import SPECIAL_TOKENS, learn_byte_pair
 from keras_bert.text.vocabulary import Vocabulary
@@ -94,6 +94,59 @@ def test_splits_as_plain_python_for_every_assigned_character_in_context():
     expected = ([len(word.encode()) for word in reference.words(text)] for text in contexts)
     rows = zip(characters, found, expected, strict=True)
     assert [c for c, lengths, others in rows if lengths != others][:10] == []
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_splits_short_texts_as_the_regular_expression(pattern):
+    """All texts of up to five characters, and all contractions."""
+    few = itertools.chain.from_iterable(itertools.product("a1. \t\n'", repeat=n) for n in range(6))
+    endings = itertools.product("'", "tRlve\u0120", "tEL1 ", "'.a ")
+    assert differing_splits(pattern, ["".join(text) for text in (*few, *endings)]) == []
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@given(st.lists(texts, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_splits_as_the_regular_expression(pattern, batch):
+    assert differing_splits(pattern, [text.replace("\u017f", "") for text in batch]) == []
+
+
+def differing_splits(pattern, batch):
+    """Texts that are split into other words than by `tokenizers` with the regular expression."""
+    expression = tokenizers.Regex(PATTERNS[pattern])
+    peer = tokenizers.pre_tokenizers.Split(expression, "isolated")
+    lengths = split_words(tf.constant(batch, tf.string), pattern).row_lengths(axis=2).to_list()
+    return [
+        text
+        for text, found in zip(batch, lengths, strict=True)
+        if found != [len(word.encode()) for word, _ in peer.pre_tokenize_str(text)]
+    ]
+
+
+def test_llama3_does_not_know_the_long_s_of_a_contraction():
+    """The only known difference: U+017F is an s without case."""
+    assert differing_splits("llama3", ["it'\u017fa", "it'sa", "'\u017f", "\u017fs"]) == ["it'\u017fa"]
+
+
+def test_ignored_merges_keep_tokens_whole():
+    whole = "".join(reference.ALPHABET[byte] for byte in " zyzzyva".encode())
+    vocabulary = vocabulary_of([*VOCABULARY.tokens[len(SPECIAL) :], whole])
+    tokens = BytePair(vocabulary, MERGES, ignore_merges=True).tokenize(["a zyzzyva zyzzyva", whole])
+    assert (tokens.values.numpy() == len(vocabulary) - 1).sum() == 2
+    merged = BytePair(vocabulary, MERGES).tokenize(["a zyzzyva zyzzyva"])
+    assert len(vocabulary) - 1 not in merged.values
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pattern": "gpt4"}, "pattern is 'gpt4', but must be one of gpt2, llama3"),
+        ({"pattern": "llama3", "add_prefix_space": True}, "works only with the pattern gpt2"),
+    ],
+)
+def test_patterns_that_cannot_be_used(options, message):
+    with pytest.raises(InputError, match=message):
+        BytePair(VOCABULARY, MERGES, **options)
 
 
 @given(st.lists(texts, max_size=5))

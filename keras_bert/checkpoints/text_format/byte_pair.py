@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding in Hugging Face's files: RoBERTa, DeBERTa, ModernBERT."""
+"""Byte-level byte-pair encoding in Hugging Face's files: RoBERTa, DeBERTa, ModernBERT, EuroBERT."""
 
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from keras_bert.checkpoints.text_format.files import (
     model_tokens,
 )
 from keras_bert.errors import CheckpointError
+from keras_bert.text.byte_pair.splitting import PATTERNS
 from keras_bert.text.byte_pair.tokenizer import (
     MERGES_NAME,
     TOKENS_NAME,
@@ -23,15 +24,17 @@ from keras_bert.text.byte_pair.tokenizer import (
 from keras_bert.text.vocabulary import Vocabulary
 
 FILES = (TOKENS_NAME,)
-_UNSUPPORTED = ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges")
+_UNSUPPORTED = ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
 
 
 def read(files: TextFiles) -> BytePair:
     """Reads the tokenizer from `tokenizer.json`, or from `vocab.json` and `merges.txt`."""
-    splits = {step.get("type"): step for step in files.steps("pre_tokenizer")}
-    byte_level = splits.get("ByteLevel", {})
+    steps = files.steps("pre_tokenizer")
+    byte_level = steps[-1] if steps else {}
+    pattern = "gpt2"
     if files.tokenizer:
-        _check(files, set(splits), byte_level)
+        _check(files)
+        pattern = _pattern(files, steps)
         ids, merges = _model(files)
     else:
         path = files.directory / TOKENS_NAME
@@ -46,15 +49,32 @@ def read(files: TextFiles) -> BytePair:
         merges,
         add_prefix_space=prefix,
         normalization="nfc" if _normalizers(files) else "",
+        pattern=pattern,
+        ignore_merges=files.flag(files.part("model"), "ignore_merges", False),
         mask_takes_space=files.mask_takes_space(special["mask"], default=True),
         added_tokens=files.added_tokens(ids, special.values()),
     )
 
 
-def _check(files: TextFiles, splits: set[Any], byte_level: dict[str, Any]) -> None:
+def _pattern(files: TextFiles, steps: list[dict[str, Any]]) -> str:
+    """Returns the name of the pattern that splits texts into words."""
+    types = [step.get("type") for step in steps]
+    if types == ["ByteLevel"] and steps[0].get("use_regex") is not False:
+        return "gpt2"
+    if types == ["Split", "ByteLevel"] and steps[1].get("use_regex") is False:
+        found = [name for name, pattern in PATTERNS.items() if steps[0] == _split(pattern)]
+        if found and not steps[1].get("add_prefix_space"):
+            return found[0]
+    raise OtherTokenizerError(f"{files.directory / TOKENIZER} has the pre_tokenizer {types}")
+
+
+def _split(pattern: str) -> dict[str, Any]:
+    split = {"type": "Split", "pattern": {"Regex": pattern}}
+    return split | {"behavior": "Isolated", "invert": False}
+
+
+def _check(files: TextFiles) -> None:
     where, model = files.directory / TOKENIZER, files.part("model")
-    if splits != {"ByteLevel"} or byte_level.get("use_regex") is False:
-        raise OtherTokenizerError(f"{where} has the pre_tokenizer {sorted(map(str, splits))}")
     if _normalizers(files) not in ([], ["NFC"]):
         raise OtherTokenizerError(f"{where} has the normalizer {_normalizers(files)}")
     other = [name for name in _UNSUPPORTED if model.get(name)]
@@ -96,9 +116,13 @@ def describe(tokenizer: BytePair) -> dict[str, Any]:
     """Returns the parts of `tokenizer.json` that depend on the kind of tokenizer."""
     byte_level = {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space}
     byte_level |= {"trim_offsets": True, "use_regex": True}
+    pre_tokenizer = byte_level
+    if tokenizer.pattern != "gpt2":
+        steps = [_split(PATTERNS[tokenizer.pattern]), byte_level | {"use_regex": False}]
+        pre_tokenizer = {"type": "Sequence", "pretokenizers": steps}
     return {
         "normalizer": {"type": "NFC"} if tokenizer.normalization else None,
-        "pre_tokenizer": byte_level,
+        "pre_tokenizer": pre_tokenizer,
         "decoder": byte_level,
         "model": {
             "type": "BPE",
@@ -107,6 +131,7 @@ def describe(tokenizer: BytePair) -> dict[str, Any]:
             "continuing_subword_prefix": "",
             "end_of_word_suffix": "",
             "fuse_unk": False,
+            "ignore_merges": tokenizer.ignore_merges,
             "vocab": {token: index for index, token in enumerate(model_tokens(tokenizer))},
             "merges": [" ".join(merge) for merge in tokenizer.merges],
         },

@@ -1,12 +1,10 @@
-r"""GPT-2's splitting of text into words, without a regular expression.
+r"""Splitting of text into words as GPT-2 and Llama 3 do, without regular expressions.
 
-The pattern of `encoder.py` (Radford et al., 2019) is
-
-    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-
-Except around the apostrophe of a contraction, the kinds of a character and its two neighbors decide
-whether a word begins at the character. So the code looks up the kinds of all characters in a batch
-at once, and a small table maps three kinds in a row to the decision. No byte is lost.
+`PATTERNS` has the regular expressions of `encoder.py` (Radford et al., 2019) and of Llama 3's
+`tokenizer.json` (also in EuroBERT). The code looks up the kinds of all characters of a batch at
+once. In GPT-2's pattern, the kinds of a character and its two neighbors decide whether a word
+begins at the character, except around the apostrophe of a contraction. Llama 3's pattern also needs
+the place of a character in a run of equal kinds. No byte is lost.
 
 Regular expression engines have different versions of Unicode: `\p{L}` matches other characters in
 TensorFlow's RE2 than in Hugging Face's `tokenizers`. The shipped table has the kinds of
@@ -22,6 +20,7 @@ import itertools
 import json
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -30,6 +29,15 @@ from keras_bert.text.characters import MOST_BYTES, WHITE_SPACE, code_points
 
 UNICODE_VERSION = "16.0"
 """Unicode version of the shipped table."""
+
+PATTERNS = {
+    "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    "llama3": (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+}
+"""Regular expression that splits texts into words, by name. The texts are not split with it."""
 
 _TABLE = Path(__file__).parent / "tables/character-kinds.json.gz"
 _SHORT_ENDINGS = [ord(letter) for letter in "stmd"]  # of contractions, after the apostrophe
@@ -40,21 +48,26 @@ _UNCUT = rf"\C*({_BEGINS_TEXT}|{_INSIDE_WHITE})\C*"  # \C is any byte
 
 
 class Kind(enum.IntEnum):
-    """Kind of a character for GPT-2's pattern."""
+    """Kind of a character for the patterns."""
 
     OTHER = 0
     LETTER = 1
     NUMBER = 2
-    WHITE = 3  # white space except U+0020
+    WHITE = 3  # white space except the next two
     SPACE = 4  # U+0020
-    NONE = 5  # no character: the end of a text
+    LINE_END = 5  # U+000A, U+000D
+    NONE = 6  # no character: the end of a text
 
 
-def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
+def split_words(texts: tf.Tensor, pattern: str = "gpt2") -> tf.RaggedTensor:
     """Splits texts `[N]` into words, as bytes: uint8 `[N, (words), (bytes)]`.
 
     A word includes the space before it, so the words of a text, joined, are the text. Bytes that
     are not UTF-8 are kept.
+
+    Args:
+        texts: the texts.
+        pattern: key of `PATTERNS`.
     """
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
     text_splits = tf.pad(tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64)), [[1, 0]])
@@ -62,7 +75,8 @@ def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
     is_first_byte = _put(True, text_splits, tf.pad((data & 0xC0) != 0x80, [[0, 1]]))
     starts = tf.where(is_first_byte)[:, 0]
     text_begins = tf.gather(_index(is_first_byte), text_splits)
-    begins_word = _begins_word(data, starts, text_begins)
+    characters = _characters(data, starts, text_begins)
+    begins_word = _BEGINS_WORD[pattern](characters)
     word_splits = tf.gather(starts, tf.where(begins_word)[:, 0])
     return tf.RaggedTensor.from_nested_row_splits(
         data, [tf.gather(_index(begins_word), text_begins), word_splits], validate=False
@@ -95,8 +109,21 @@ def restore_spaces(chunks: tf.Tensor) -> tf.Tensor:
     return tf.strings.substr(with_space, left_out, tf.strings.length(with_space) - left_out)
 
 
-def _begins_word(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> tf.Tensor:
-    """Returns whether each character begins a word, bool `[C + 1]`.
+class _Characters(NamedTuple):
+    """C characters and one end, each tensor `[C + 1]`."""
+
+    first_bytes: tf.Tensor
+    """First byte, int32."""
+    before: tf.Tensor
+    """Kind of the previous character in the same text, int32."""
+    kinds: tf.Tensor
+    """Kind, int32."""
+    after: tf.Tensor
+    """Kind of the next character in the same text, int32."""
+
+
+def _characters(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> _Characters:
+    """Returns the characters of joined texts.
 
     Args:
         data: bytes of all texts, uint8.
@@ -109,9 +136,55 @@ def _begins_word(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> 
     begins_text = _put(True, text_begins, tf.zeros_like(starts, tf.bool))
     before = tf.where(begins_text, int(Kind.NONE), tf.roll(kinds, 1, axis=0))
     after = tf.roll(tf.where(begins_text, int(Kind.NONE), kinds), -1, axis=0)
-    begins_word = tf.gather(_BEGINS_WORD, (before * len(Kind) + kinds) * len(Kind) + after)
-    apostrophes, ends = _contractions(first_bytes, before, after)
-    return _put(True, ends, _put(False, apostrophes + 1, begins_word))
+    return _Characters(first_bytes, before, kinds, after)
+
+
+def _gpt2(characters: _Characters) -> tf.Tensor:
+    """Returns whether each character begins a word in GPT-2's pattern, bool `[C + 1]`."""
+    begins_word = _look_up(_GPT2_TABLE, characters.before, characters.kinds, characters.after)
+    return _around_contractions(begins_word, characters, characters.first_bytes)
+
+
+def _llama3(characters: _Characters) -> tf.Tensor:
+    """Returns whether each character begins a word in Llama 3's pattern, bool `[C + 1]`."""
+    first_bytes, before, kinds, _ = characters
+    before_that = tf.roll(before, 1, axis=0)
+    begins_word = _look_up(_LLAMA3_TABLE, before_that, before, kinds)
+    # Runs of equal kinds: numbers are words of three characters.
+    begins_run = kinds != before
+    run_starts = tf.gather(tf.where(begins_run)[:, 0], _index(begins_run))
+    place = tf.range(tf.size(kinds, tf.int64)) - run_starts
+    is_number = kinds == int(Kind.NUMBER)
+    begins_word &= ~is_number | (place % 3 == 0)
+    white = _begins_white(characters, tf.gather(before, run_starts))
+    begins_word = tf.where(_is_white(kinds), white, begins_word)
+    is_letter = kinds == int(Kind.LETTER)
+    return _around_contractions(
+        begins_word, characters, tf.where(is_letter, first_bytes | 0x20, first_bytes)
+    )
+
+
+def _begins_white(characters: _Characters, before_run: tf.Tensor) -> tf.Tensor:
+    """Returns whether each white character begins a word in Llama 3's pattern, bool `[C + 1]`.
+
+    Line ends right after other characters belong to the word of these. The rest of the white space
+    is one word up to its last line end, and one word after it, from which the last character is
+    divided if more text follows. Values at characters that are not white have no meaning.
+
+    Args:
+        characters: all characters.
+        before_run: kind before the run of equal kinds, int32 `[C + 1]`.
+    """
+    _, before, kinds, after = characters
+    is_line_end = kinds == int(Kind.LINE_END)
+    is_first = ~_is_white(before)
+    index, run = tf.range(tf.size(kinds)), tf.cumsum(tf.cast(is_first, tf.int32))
+    last_line_end = tf.math.segment_max(tf.where(is_line_end, index, -1), run)
+    is_after_last = tf.gather(last_line_end, run) < index
+    is_taken = is_line_end & (before_run == int(Kind.OTHER))
+    is_last = ~_is_white(after) & (after != int(Kind.NONE))
+    begins_rest = is_after_last & ((before == int(Kind.LINE_END)) | is_last)
+    return (is_first | tf.roll(is_taken, 1, axis=0) | begins_rest) & ~is_taken
 
 
 def _kinds(data: tf.Tensor, starts: tf.Tensor, first_bytes: tf.Tensor) -> tf.Tensor:
@@ -124,32 +197,40 @@ def _kinds(data: tf.Tensor, starts: tf.Tensor, first_bytes: tf.Tensor) -> tf.Ten
     return tf.tensor_scatter_nd_update(kinds, beyond_ascii, tf.gather(range_kinds, ranges))
 
 
-def _contractions(
-    first_bytes: tf.Tensor, before: tf.Tensor, after: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds contractions that are words by themselves, such as `'re`.
+def _around_contractions(
+    begins_word: tf.Tensor, characters: _Characters, first_bytes: tf.Tensor
+) -> tf.Tensor:
+    """Returns `begins_word` with contractions, such as `'re`, as words by themselves.
 
     Args:
-        first_bytes: first byte of each character, int32 `[C + 1]`.
-        before: kind of the previous character in the same text, int32 `[C + 1]`.
-        after: kind of the next character in the same text, int32 `[C + 1]`.
-
-    Returns:
-        Indices of the apostrophes and of the characters after the contractions, int64 `[X]`.
+        begins_word: whether each character begins a word without contractions, bool `[C + 1]`.
+        characters: all characters.
+        first_bytes: first byte of each character as in `re`, int32 `[C + 1]`.
     """
     apostrophes = tf.where(first_bytes == ord("'"))[:, 0]
     first = tf.gather(first_bytes, apostrophes + 1)
     second = tf.gather(tf.pad(first_bytes, [[0, 1]]), apostrophes + 2)
     # In `after`, a letter of the next text has the kind NONE.
-    first_is_here = tf.gather(after, apostrophes) == int(Kind.LETTER)
-    second_is_here = tf.gather(after, apostrophes + 1) == int(Kind.LETTER)
+    first_is_here = tf.gather(characters.after, apostrophes) == int(Kind.LETTER)
+    second_is_here = tf.gather(characters.after, apostrophes + 1) == int(Kind.LETTER)
     is_short = _is_one_of(first, _SHORT_ENDINGS)
     is_long = _is_one_of(first * 256 + second, _LONG_ENDINGS) & second_is_here
     # After these kinds, the apostrophe belongs to a word that begins before it.
-    is_inside = _is_one_of(tf.gather(before, apostrophes), [int(Kind.OTHER), int(Kind.SPACE)])
+    before = tf.gather(characters.before, apostrophes)
+    is_inside = _is_one_of(before, [int(kind) for kind in _JOINED])
     found = tf.where(first_is_here & ~is_inside & (is_short | is_long))[:, 0]
     apostrophes = tf.gather(apostrophes, found)
-    return apostrophes, apostrophes + 2 + tf.cast(tf.gather(is_long, found), tf.int64)
+    ends = apostrophes + 2 + tf.cast(tf.gather(is_long, found), tf.int64)
+    return _put(True, ends, _put(False, apostrophes + 1, begins_word))
+
+
+def _look_up(table: np.ndarray, first: tf.Tensor, second: tf.Tensor, third: tf.Tensor) -> tf.Tensor:
+    """Returns the values of a table of three kinds in a row."""
+    return tf.gather(table, (first * len(Kind) + second) * len(Kind) + third)
+
+
+def _is_white(kinds: tf.Tensor) -> tf.Tensor:
+    return tf.gather(_WHITE_TABLE, kinds)
 
 
 def _put(value: bool, places: tf.Tensor, into: tf.Tensor) -> tf.Tensor:
@@ -167,14 +248,28 @@ def _is_one_of(values: tf.Tensor, wanted: list[int]) -> tf.Tensor:
     return tf.reduce_any(values[:, tf.newaxis] == wanted, axis=1)
 
 
-def _rule(before: Kind, this: Kind, after: Kind) -> bool:
-    """Returns whether a character of the kind `this` begins a word, by its neighbors' kinds."""
-    white = (Kind.SPACE, Kind.WHITE)
+_WHITE = (Kind.WHITE, Kind.SPACE, Kind.LINE_END)
+_JOINED = (Kind.OTHER, Kind.SPACE)  # before other characters, they belong to the same word
+
+
+def _gpt2_rule(before: Kind, this: Kind, after: Kind) -> bool:
+    """Returns whether a character of the kind `this` begins a word in GPT-2's pattern."""
     if before == Kind.NONE:
         return True
-    if this in white:  # of several white characters, the last one begins the next word
-        return before not in white or after not in (*white, Kind.NONE)
+    if this in _WHITE:  # of several white characters, the last one begins the next word
+        return before not in _WHITE or after not in (*_WHITE, Kind.NONE)
     return before not in (Kind.SPACE, this)
+
+
+def _llama3_rule(before_that: Kind, before: Kind, this: Kind) -> bool:
+    """Returns whether `this` begins a word in Llama 3's pattern, if it is no white character.
+
+    A number begins a word only if it also has the place for it.
+    """
+    if this == Kind.LETTER:  # a single character before it may belong to its word
+        single = before == Kind.OTHER and before_that not in _JOINED
+        return not single and before not in (Kind.LETTER, Kind.SPACE, Kind.WHITE)
+    return this == Kind.NUMBER or before not in _JOINED
 
 
 @functools.cache
@@ -196,8 +291,14 @@ def kinds_of(code_points: np.ndarray) -> np.ndarray:
     return kinds[np.searchsorted(first, code_points, side="right") - 1]
 
 
-_BEGINS_WORD = np.array([_rule(*three) for three in itertools.product(Kind, repeat=3)])
+_BEGINS_WORD = {"gpt2": _gpt2, "llama3": _llama3}
+_GPT2_TABLE, _LLAMA3_TABLE = (
+    np.array([rule(*three) for three in itertools.product(Kind, repeat=3)])
+    for rule in (_gpt2_rule, _llama3_rule)
+)
+_WHITE_TABLE = np.array([kind in _WHITE for kind in Kind])
 _KINDS_OF_BYTES = np.pad(kinds_of(np.arange(0x80)), (0, 0x80))  # `_kinds` replaces the zeros
+_KINDS_OF_BYTES[[0x0A, 0x0D]] = Kind.LINE_END
 
 
 def _write_table() -> None:

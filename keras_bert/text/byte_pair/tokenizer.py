@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding in the graph: RoBERTa, DeBERTa v1, GPT-2's vocabularies.
+"""Byte-level byte-pair encoding in the graph: RoBERTa, DeBERTa v1, ModernBERT, EuroBERT.
 
 Texts are split into words (`splitting.py`). Then pairs of a word's bytes are merged, one pair at a
 time, always the pair that was learned first (Sennrich et al., 2016,
@@ -31,7 +31,12 @@ import tensorflow_text as tf_text
 from keras_bert.atomic import replace_file
 from keras_bert.errors import InputError
 from keras_bert.text.added_tokens import AddedToken, Pieces
-from keras_bert.text.byte_pair.splitting import cut_at_spaces, restore_spaces, split_words
+from keras_bert.text.byte_pair.splitting import (
+    PATTERNS,
+    cut_at_spaces,
+    restore_spaces,
+    split_words,
+)
 from keras_bert.text.character_map import write_character_map
 from keras_bert.text.characters import (
     bytes_to_characters,
@@ -80,12 +85,15 @@ class BytePair(Tokenizer):
         add_prefix_space: whether to put a space before a text that does not begin with one, so that
             its first word has the same tokens as inside a text.
         normalization: "nfc" (composed characters, as in ModernBERT), or "" for none.
+        pattern: how texts are split into words: "gpt2", or "llama3" (as in EuroBERT).
+        ignore_merges: whether every word that is a token stays whole, even if the merges make
+            other tokens of it (as in EuroBERT).
         mask_takes_space: as in `Tokenizer`.
         added_tokens: as in `Tokenizer`.
 
     Raises:
-        InputError: if the normalization is unknown, or a merge has or makes a token that is not in
-            the vocabulary.
+        InputError: if the normalization or the pattern is unknown, the pattern "llama3" comes with
+            `add_prefix_space`, or a merge has or makes a token that is not in the vocabulary.
 
     Example:
         >>> tokenizer = BytePair(vocabulary, [("h", "e"), ("l", "l"), ("Ġ", "he")])
@@ -106,15 +114,23 @@ class BytePair(Tokenizer):
         *,
         add_prefix_space: bool = False,
         normalization: str = "",
+        pattern: str = "gpt2",
+        ignore_merges: bool = False,
         mask_takes_space: bool = True,
         added_tokens: Sequence[AddedToken | Mapping[str, Any]] = (),
     ) -> None:
         if normalization not in ("", "nfc"):
             raise InputError(f"normalization is {normalization!r}, but must be 'nfc' or ''.")
+        if pattern not in PATTERNS:
+            raise InputError(f"pattern is {pattern!r}, but must be one of {', '.join(PATTERNS)}.")
+        if add_prefix_space and pattern != "gpt2":
+            raise InputError(f"add_prefix_space works only with the pattern gpt2, not {pattern}.")
         super().__init__(vocabulary, mask_takes_space=mask_takes_space, added_tokens=added_tokens)
         self.merges = tuple((first, second) for first, second in merges)
         self.add_prefix_space = add_prefix_space
         self.normalization = normalization
+        self.pattern = pattern
+        self.ignore_merges = ignore_merges
         for first, second in self.merges:
             for token in (first, second, first + second):
                 if token not in vocabulary:
@@ -147,22 +163,29 @@ class BytePair(Tokenizer):
         self._merger = SentencePieceOperation(model)
         unknown = [self.vocabulary.unknown_id] * (len(pieces) - len(tokens))
         self._ids = tf.constant([*range(len(tokens)), *unknown], tf.int32)
-        self._lengths = tf.constant([len(piece) for piece in pieces])
-        self._leading = tf.constant([len(piece) - len(piece.lstrip(SPACE)) for piece in pieces])
-        self._trailing = tf.constant([len(piece) - len(piece.rstrip(SPACE)) for piece in pieces])
+        written = [*tokens, *pieces[len(tokens) :]]
+        self._lengths = tf.constant([len(token) for token in written])
+        self._leading = tf.constant([len(token) - len(token.lstrip(SPACE)) for token in written])
+        self._trailing = tf.constant([len(token) - len(token.rstrip(SPACE)) for token in written])
         self._build_whole_words(pieces)
 
     def _build_whole_words(self, pieces: Sequence[str]) -> None:
         """Makes a lookup of the words that are one token, with `FastWordpieceTokenizer`."""
-        short = [piece for piece in pieces if len(piece.encode()) <= _LONGEST_WHOLE_WORD]
-        counts = self._merger.tokenize(short).row_lengths().numpy()
-        words = [piece for piece, count in zip(short, counts, strict=True) if count == 1]
-        ids = {piece: index for index, piece in enumerate(pieces)}
+        if self.ignore_merges:
+            words = [t for t in self.vocabulary.tokens if t not in self.tokens_beyond_text]
+            ids = {word: self.vocabulary.id_of(word) for word in words}
+            longest = max((len(word.encode()) for word in words), default=1)
+        else:
+            longest = _LONGEST_WHOLE_WORD
+            short = [piece for piece in pieces if len(piece.encode()) <= longest]
+            counts = self._merger.tokenize(short).row_lengths().numpy()
+            words = [piece for piece, count in zip(short, counts, strict=True) if count == 1]
+            ids = {piece: index for index, piece in enumerate(pieces)}
         self._whole_word_ids = tf.constant([-1, *(ids[word] for word in words)], tf.int32)
         self._whole_words = tf_text.FastWordpieceTokenizer(
             [_NOT_IN_TEXT, *words],
             suffix_indicator=2 * _NOT_IN_TEXT,
-            max_bytes_per_word=_LONGEST_WHOLE_WORD,
+            max_bytes_per_word=longest,
             token_out_type=tf.int32,
             unknown_token=_NOT_IN_TEXT,
             no_pretokenization=True,
@@ -271,7 +294,7 @@ class BytePair(Tokenizer):
 
     def _pieces(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the pieces' ids `[N, (tokens)]`, and the bytes of all texts, uint8."""
-        words = split_words(texts)
+        words = split_words(texts, self.pattern)
         distinct, index = tf.unique(in_alphabet(words.values))
         pieces = words.with_values(tf.gather(self._merge(distinct), index))
         return pieces.merge_dims(1, 2), words.flat_values
@@ -301,6 +324,8 @@ class BytePair(Tokenizer):
             "merges": [" ".join(merge) for merge in self.merges],
             "add_prefix_space": self.add_prefix_space,
             "normalization": self.normalization,
+            "pattern": self.pattern,
+            "ignore_merges": self.ignore_merges,
             "mask_takes_space": self.mask_takes_space,
             "added_tokens": self.added_tokens_config,
         }
