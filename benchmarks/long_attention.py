@@ -6,7 +6,8 @@
 ModernBERT base with fewer layers and random weights, float32, one text without padding, batch 1.
 Each measurement is a process: one call to compile or warm up, then the fastest of three. Memory is
 the peak of the process less what it had before the first call. `--train` measures a forward and a
-backward pass of the sum of the outputs.
+backward pass of the sum of the outputs. `--saved-model` measures our SavedModel, whose graph does
+not know the length.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--train", action="store_true")
+    parser.add_argument("--saved-model", action="store_true")
     parser.add_argument("--peer-python", help="a Python with torch and transformers")
     parser.add_argument("--measure", choices=["keras_bert", "transformers"], help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -44,7 +46,7 @@ def main() -> None:
                     continue
                 command = [python, str(Path(__file__).resolve()), "--measure", side]
                 command += ["--lengths", str(length), "--layers", str(options.layers)]
-                command += ["--train"] * options.train
+                command += ["--train"] * options.train + ["--saved-model"] * options.saved_model
                 done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
                 row = json.loads(done.stdout.strip().splitlines()[-1])
                 seconds, memory = row["seconds"], row["memory"]
@@ -52,7 +54,10 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
-    prepare = prepare_ours if options.measure == "keras_bert" else prepare_transformers
+    if options.measure == "transformers":
+        prepare = prepare_transformers
+    else:
+        prepare = prepare_saved_model if options.saved_model else prepare_ours
     run = prepare(options.lengths[0], options.layers, options.train)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     run()
@@ -85,6 +90,26 @@ def prepare_ours(length: int, layers: int, train: bool) -> Callable[[], object]:
         return [tf.reduce_sum(gradient) for gradient in tape.gradient(loss, weights)]
 
     return lambda: tf.nest.map_structure(lambda x: x.numpy(), step())
+
+
+def prepare_saved_model(length: int, layers: int, train: bool) -> Callable[[], object]:
+    import tempfile
+
+    import numpy as np
+    import tensorflow as tf
+
+    import keras_bert as kb
+    from keras_bert import export
+
+    encoder = kb.Encoder(kb.EncoderConfig.preset("modernbert_base", num_layers=layers))
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = tf.saved_model.load(str(export.saved_model(encoder, folder)))
+    ids = tf.constant(np.random.default_rng(0).integers(0, 50_000, (1, length)), tf.int32)
+    inputs = {"token_ids": ids, "padding_mask": tf.ones_like(ids)}
+    inputs |= {"segment_ids": tf.zeros_like(ids)}
+    signature = loaded.signatures["ids"]
+    names = signature.structured_input_signature[1]
+    return lambda: signature(**{name: inputs[name] for name in names})["sequence_output"].numpy()
 
 
 def prepare_transformers(length: int, layers: int, train: bool) -> Callable[[], object]:

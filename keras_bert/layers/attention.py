@@ -10,10 +10,16 @@ from keras import ops
 from keras_bert.config import EncoderConfig
 from keras_bert.layers import sliding_window
 from keras_bert.layers.configured import ConfiguredLayer
-from keras_bert.layers.fused import attend_in_parts, project, softmax_and_dropout
+from keras_bert.layers.fused import (
+    attend_in_parts,
+    attend_to_any_length,
+    is_in_parts,
+    project,
+    softmax_and_dropout,
+)
 from keras_bert.layers.positions import rotated
 
-_LONG = 1024  # tokens; longer texts attend in parts if their length is known
+_LONG = 1024  # tokens; longer texts attend in parts, in some graphs only if the length is known
 _QUERIES = 512  # in a part; training on TensorFlow has its own number
 
 
@@ -113,16 +119,24 @@ class SelfAttention(ConfiguredLayer):
             )
             return ops.matmul(dropped, value), probabilities
 
+        tensors, probabilities = (query, key, value, bias), None
         if is_plain and isinstance(length, int) and length > _LONG:
             again = bool(training) and not has_dropout
-            context, probabilities = _in_parts(attend, query, key, value, bias, again), None
+            context = _in_parts(attend, *tensors, again)
+        elif is_plain and not training and self._may_be_long(length):
+            context = attend_to_any_length(lambda *x: attend(*x)[0], _LONG, *tensors)
         else:
-            context, probabilities = attend(query, key, value, bias)
+            context, probabilities = attend(*tensors)
         context = ops.transpose(context, (0, 2, 1, 3))  # [B, T, N, D]
         if in_blocks:
             context = sliding_window.joined(context, length)
         context = ops.reshape(context, ops.shape(x))
         return project(self.output_projection, context, training), probabilities
+
+    def _may_be_long(self, length: Any) -> bool:
+        """Returns whether the graph must decide when it runs if the text is long."""
+        unknown = not isinstance(length, int) and self.config.max_positions > _LONG
+        return unknown and is_in_parts()
 
     @property
     def scale(self) -> float:
@@ -154,7 +168,7 @@ def _in_parts(attend: Callable, query: Any, key: Any, value: Any, bias: Any, aga
 
     # `keras.remat` computes the parts at the same time, and adds their gradients up at the end.
     if again and keras.backend.backend() == "tensorflow" and bias.shape[1] == 1:
-        return attend_in_parts(query, key, value, bias)
+        return attend_in_parts(query, key, value, bias, training=True)
     if again:
         part = keras.remat(part)
     found = []

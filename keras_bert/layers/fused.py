@@ -142,22 +142,23 @@ def softmax_and_dropout(
     return _with_gradient(differentiable, logits, tf.convert_to_tensor(bias)), None
 
 
-def attend_in_parts(query: Any, key: Any, value: Any, bias: Any) -> Any:
+def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool) -> Any:
     """Returns softmax(QKᵀ + bias) V, computed for 64 queries at a time to save memory.
 
     The backward pass computes the probabilities again (Dao et al. 2022,
-    https://arxiv.org/abs/2205.14135, section 3.1). Only for training on TensorFlow without dropout.
+    https://arxiv.org/abs/2205.14135, section 3.1). Only for TensorFlow, without dropout.
 
     Args:
-        query: `[B, N, T, D]`; T is known.
+        query: `[B, N, T, D]`.
         key: `[B, N, T, D]`.
         value: `[B, N, T, D]`.
         bias: `[B, 1, 1, T]` or `[B, 1, T, T]`, without a gradient.
+        training: whether there will be a gradient.
 
     Returns:
         `[B, N, T, D]`.
     """
-    length, bias = query.shape[2], _precise(tf.convert_to_tensor(bias))
+    length, bias = ops.shape(query)[2], _precise(tf.convert_to_tensor(bias))
     count = -(-length // _QUERIES)
 
     def padded(x: Any) -> Any:
@@ -185,12 +186,15 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any) -> Any:
         own = rows if rows.shape[2] == 1 else part(rows, index)
         return _run(_softmax, tf.matmul(part(queries, index), keys), own, keep_rate=1.0)[0]
 
-    def differentiable(query: Any, key: Any, value: Any) -> tuple[Any, Callable]:
-        queries, keys = padded(query), tf.linalg.matrix_transpose(key)
-
+    def forward(queries: Any, keys: Any, value: Any) -> Any:
         def attend(index: Any, outputs: Any) -> tuple[Any]:
             p = probabilities(index, queries, keys)
             return (outputs.write(index, tf.matmul(p, value)),)
+
+        return joined(*loop(attend))
+
+    def differentiable(query: Any, key: Any, value: Any) -> tuple[Any, Callable]:
+        queries, keys = padded(query), tf.linalg.matrix_transpose(key)
 
         def gradients(upstream: Any) -> list[Any]:
             upstream, values = padded(upstream), tf.linalg.matrix_transpose(value)
@@ -209,9 +213,52 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any) -> Any:
             of_queries, *others = loop(step, tf.zeros_like(keys), tf.zeros_like(values))
             return [joined(of_queries), *map(tf.linalg.matrix_transpose, others)]
 
-        return joined(*loop(attend)), gradients
+        return forward(queries, keys, value), gradients
 
+    if not training:
+        return forward(padded(query), tf.linalg.matrix_transpose(key), value)
     return _with_gradient(differentiable, query, key, value)
+
+
+def attend_to_any_length(attend: Callable, longest: int, *tensors: Any) -> Any:
+    """Returns `attend(*tensors)`, or if T is more than `longest`, `attend_in_parts`.
+
+    The graph decides when it runs. Only for inference on TensorFlow.
+
+    Args:
+        attend: function of the tensors.
+        longest: number of tokens.
+        *tensors: query, key, value and bias, as in `attend_in_parts`.
+
+    Returns:
+        `[B, N, T, D]`.
+    """
+    return tf.cond(
+        tf.shape(tensors[0])[2] > longest,
+        lambda: attend_in_parts(*tensors, training=False),
+        lambda: attend(*tensors),
+    )
+
+
+@contextlib.contextmanager
+def with_parts_of_long_texts() -> Iterator[None]:
+    """Makes new graphs in the block attend in parts to long texts, even if T is not known.
+
+    The converters to TFLite and ONNX do not need to know such graphs.
+    """
+    token = _is_in_parts.set(True)
+    try:
+        yield
+    finally:
+        _is_in_parts.reset(token)
+
+
+_is_in_parts = contextvars.ContextVar("_is_in_parts", default=False)
+
+
+def is_in_parts() -> bool:
+    """Returns whether the block of `with_parts_of_long_texts` is active."""
+    return _is_in_parts.get()
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.util._pywrap_util_port import IsMklEnabled
 
 from keras_bert import InputError, Preprocessor, SequenceClassifier, export
+from keras_bert.layers import attention
 from tests.marks import others_swept
 from tests.text.test_loading import FILES, byte_pair, sentencepiece
 
@@ -210,6 +211,30 @@ def test_weights_are_stored_once(hidden_size, with_text, preprocessor, tmp_path)
     size = sum(f.stat().st_size for f in (tmp_path / "1").rglob("*") if f.is_file())
     weights = 4 * sum(int(np.prod(weight.shape)) for weight in model.weights)
     assert weights < size <= 1.05 * weights
+
+
+@pytest.mark.parametrize("fields", [{"rotary_base": 1e4}, {"num_key_value_heads": 1}, {}])
+def test_long_texts_attend_in_parts(fields, tmp_path, monkeypatch):
+    """Texts of more than 64 tokens, here, in a graph that does not know their length."""
+    model = make_model("encoder", max_positions=160, **fields)
+    inputs = random_ids(2, 150)
+    expected = {n: model(random_part(inputs, n))["sequence_output"].numpy() for n in (3, 64, 150)}
+    has_loops = []
+    for longest in (160, 64):
+        monkeypatch.setattr(attention, "_LONG", longest)
+        export.saved_model(model, tmp_path / "1")
+        saved = saved_model_pb2.SavedModel.FromString((tmp_path / "1/saved_model.pb").read_bytes())
+        functions = saved.meta_graphs[0].graph_def.library.function
+        has_loops.append(any("While" in node.op for f in functions for node in f.node_def))
+    assert has_loops == [False, True]
+    ids = tf.saved_model.load(str(tmp_path / "1")).signatures["ids"]
+    for length, values in expected.items():
+        found = ids(**random_part(inputs, length))["sequence_output"].numpy()
+        np.testing.assert_allclose(found, values, atol=2e-5)
+
+
+def random_part(inputs, length):
+    return {name: tf.constant(values[:, :length]) for name, values in inputs.items()}
 
 
 BFLOAT16_TASKS = {
