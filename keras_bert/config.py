@@ -177,10 +177,9 @@ class EncoderConfig:
                 _check(self, name, _is_integer(value, 1), "a whole number of 1 or more")
             elif field.type is bool:
                 _check(self, name, isinstance(value, bool), "true or false")
-        for name in ("hidden_dropout", "attention_dropout", "classifier_dropout"):
+        dropouts = ("hidden_dropout", "attention_dropout", "classifier_dropout")
+        for name in (*dropouts, "layer_norm_epsilon", "initializer_range"):
             _check(self, name, _is_number(getattr(self, name), 0, 1), "a number from 0 to below 1")
-        for name in ("layer_norm_epsilon", "initializer_range"):
-            _check(self, name, _is_number(getattr(self, name), 0, 1), "a small positive number")
         _check(self, "mask_value", _is_number(self.mask_value, -1e38, 0), "a negative number")
         for name, more in (("", ()), ("classifier_", ("", "tanh")), ("convolution_", ("tanh",))):
             name, known = f"{name}activation", (*more, *ACTIVATIONS)

@@ -165,4 +165,6 @@ def without_nan(value: Any) -> Any:
     """Replaces NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, dict):
         return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -64,7 +64,9 @@ def test_lists_of_choices(tmp_path):
         {"context": "a", "choices": ["x", "y", "z"], "label": 2},
         {"context": "", "choices": ["z", "y", "x"], "label": 0},
     ]
-    examples = read_choices(write(tmp_path, "data.jsonl", rows))
+    path = write(tmp_path, "data.jsonl", rows)
+    examples = read_choices(path)
+    assert read_choices(path, choice_column="choices") == examples
     assert (examples.contexts, examples.labels) == (("a", ""), (2, 0))
     assert examples.choices == (("x", "y", "z"), ("z", "y", "x"))
 

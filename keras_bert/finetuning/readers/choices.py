@@ -23,7 +23,7 @@ def read_choices(
     path: Any,
     *,
     text_column: str | None = None,
-    choice_column: Sequence[str] = (),
+    choice_column: str | Sequence[str] = (),
     label_column: str | Sequence[str] = (),
     first_index: int = 0,
     format: str | None = None,
@@ -105,9 +105,10 @@ def read_choices(
     )
 
 
-def _choice_columns(table: Table, given: Sequence[str]) -> tuple[str, ...]:
+def _choice_columns(table: Table, given: str | Sequence[str]) -> tuple[str, ...]:
     if given:
-        return tuple(require_column(table, "choices", name, ()) for name in given)
+        columns = (given,) if isinstance(given, str) else given
+        return tuple(require_column(table, "choices", name, ()) for name in columns)
     names = {name.lower(): name for name in table.columns}
     numbered = [(match[1], name) for name in names if (match := _NUMBERED.fullmatch(name))]
     of_one_kind = [names[name] for kind, name in numbered if kind == numbered[0][0]]
