@@ -15,12 +15,15 @@ from tensorflow.python.eager import context
 from tensorflow.python.util._pywrap_util_port import IsMklEnabled
 
 from keras_bert import InputError, Preprocessor, SequenceClassifier, export
+from keras_bert.checkpoints.text_format import read_text_format
+from keras_bert.families import FAMILIES
 from keras_bert.layers import attention
 from tests.marks import others_swept
 from tests.text.test_loading import FILES, byte_pair, sentencepiece
 
 from .conftest import HARD_TEXTS, make_model, random_ids
 
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 STRANGER = """
 import sys
 import numpy as np, tensorflow as tf, tensorflow_text
@@ -76,42 +79,58 @@ def test_invalid_utf8_is_no_error(exported):
     assert np.isfinite(scores).all()
 
 
-@pytest.fixture(scope="module")
-def ask_c_api(exported):
-    """TensorFlow's C API, in a process that does not import TensorFlow."""
-    file = saved_model_pb2.SavedModel()
-    file.ParseFromString((exported / "saved_model.pb").read_bytes())
+def ask_c_api(directory, texts, **options):
+    """What TensorFlow's C API answers, in a process that does not import TensorFlow."""
+    file = saved_model_pb2.SavedModel.FromString((directory / "saved_model.pb").read_bytes())
     signature = file.meta_graphs[0].signature_def["serving_default"]
     request = {
-        "directory": str(exported),
+        "directory": str(directory),
         "text": signature.inputs["text"].name,
         "scores": signature.outputs["scores"].name,
-        "texts": [text for text in HARD_TEXTS if len(text) < 100 and "\ud800" not in text],
+        "texts": texts,
     }
-
-    def ask(**options):
-        result = subprocess.run(
-            [sys.executable, Path(__file__).with_name("c_api.py")],
-            input=json.dumps(request | options),
-            capture_output=True,
-            text=True,
-        )
-        assert result.returncode == 0, result.stderr
-        return request["texts"], json.loads(result.stdout)
-
-    return ask
+    result = subprocess.run(
+        [sys.executable, Path(__file__).with_name("c_api.py")],
+        input=json.dumps(request | options),
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
-def test_the_loader_of_tensorflow_serving(classifier, ask_c_api):
-    texts, reply = ask_c_api()
-    expected = tf.nn.softmax(predicted(classifier, texts)).numpy()
+SHORT_TEXTS = [text for text in HARD_TEXTS if len(text) < 100 and "\ud800" not in text]
+
+
+def test_the_loader_of_tensorflow_serving(classifier, exported):
+    reply = ask_c_api(exported, SHORT_TEXTS)
+    expected = tf.nn.softmax(predicted(classifier, SHORT_TEXTS)).numpy()
     np.testing.assert_allclose(reply["scores"], expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("family", ["modernbert", "eurobert"])
+def test_newer_encoders_in_the_loader(family, tmp_path, monkeypatch):
+    """Their tokenizers, and texts that are long enough to attend in parts."""
+    preprocessor = read_text_format(FIXTURES / "text_format" / family, 160)
+    size = len(preprocessor.vocabulary)
+    traits = FAMILIES[family].TRAITS | {"vocabulary_size": size, "max_positions": 160}
+    model = make_model(preprocessor=preprocessor.with_length(160), **traits)
+    texts = [
+        "The cat sat on the mat.",
+        "a zebra,  don't 1234567\n\n(the end) " * 4,
+        "caf\u00e9 " * 90,
+    ]
+    expected = tf.nn.softmax(predicted(model, texts)).numpy()
+    monkeypatch.setattr(attention, "_LONG", 64)
+    export.saved_model(model, tmp_path / "1")
+    found = ask_c_api(tmp_path / "1", texts)["scores"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.slow
-def test_many_callers_at_once(classifier, ask_c_api):
-    texts, reply = ask_c_api(callers=32, requests=1000)
-    expected = tf.nn.softmax(predicted(classifier, texts)).numpy()
+def test_many_callers_at_once(classifier, exported):
+    reply = ask_c_api(exported, SHORT_TEXTS, callers=32, requests=1000)
+    expected = tf.nn.softmax(predicted(classifier, SHORT_TEXTS)).numpy()
     np.testing.assert_allclose(reply["scores"], expected, rtol=0, atol=1e-5)
     assert reply["difference"] <= 1e-5
     before, after = reply["resident"]

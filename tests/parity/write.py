@@ -66,7 +66,8 @@ def make_model(task, tokenizer=None, **changes):
     generator = np.random.default_rng(len(str(changes)))
     for variable in model.weights:
         variable.assign(generator.normal(0.0, 0.4, variable.shape))
-    model.preprocessor = kb.Preprocessor(kb.WordPiece(vocabulary, **tokenizer or {}), 20)
+    wordpiece = kb.WordPiece(vocabulary, **tokenizer or {})
+    model.preprocessor = kb.Preprocessor(wordpiece, 20, padding="max_length")
     return model
 
 
