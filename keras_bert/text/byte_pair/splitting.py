@@ -168,8 +168,8 @@ def _begins_white(characters: _Characters, before_run: tf.Tensor) -> tf.Tensor:
     """Returns whether each white character begins a word in Llama 3's pattern, bool `[C + 1]`.
 
     Line ends right after other characters belong to the word of these. The rest of the white space
-    is one word up to its last line end, and one word after it, from which the last character is
-    divided if more text follows. Values at characters that are not white have no meaning.
+    is one word up to its last line end, and another one after it. If more text follows, the last
+    character begins a word. Values at characters that are not white have no meaning.
 
     Args:
         characters: all characters.
