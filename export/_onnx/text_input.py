@@ -136,6 +136,10 @@ def _wordpiece(tokenizer: Any) -> list[onnx.NodeProto]:
 def _byte_pair(tokenizer: Any) -> list[onnx.NodeProto]:
     if tokenizer.normalization:
         raise InputError(_refusal("its tokenizer composes characters (NFC)"))
+    if tokenizer.pattern != "gpt2":
+        raise InputError(_refusal(f"its tokenizer splits words by the pattern {tokenizer.pattern}"))
+    if tokenizer.ignore_merges:
+        raise InputError(_refusal("its tokenizer keeps words that are tokens (ignore_merges)"))
     if tokenizer.add_prefix_space:
         raise InputError(_refusal("its tokenizer puts a space before a text (add_prefix_space)"))
     ids = {token: index for index, token in enumerate(tokenizer.vocabulary.tokens)}
@@ -191,6 +195,8 @@ def check_text(model: Any) -> None:
         raise InputError(_refusal(f"a {kind} predicts for tokens or for pairs of texts"))
     if getattr(model, "preprocessor", None) is None:
         raise InputError(_refusal("it has no preprocessor"))
+    if not model.preprocessor.separator_at_end:
+        raise InputError(_refusal("its texts have no separator at the end"))
     tokenizer = model.preprocessor.tokenizer
     if tokenizer.kind not in _KINDS:
         raise InputError(_refusal(f"onnxruntime-extensions has no {type(tokenizer).__name__}"))

@@ -39,7 +39,7 @@ from keras_bert.export.signatures import (
     input_names,
     without_padding,
 )
-from keras_bert.layers.fused import with_fusible_normalization, with_parts_of_long_texts
+from keras_bert.layers.fused import with_any_length, with_fusible_normalization
 
 TOLERANCES = {"float32": FLOAT32_TOLERANCE, "bfloat16": 0.1}
 """Difference that `check` allows for each dtype. For bfloat16, it only finds broken files."""
@@ -158,7 +158,7 @@ def saved_model(
             preprocessor.tokenizer.save(files)
             module.vocabulary = [tf.saved_model.Asset(str(file)) for file in files.iterdir()]
             signatures |= text_functions(written, module.ids, top_k, logits)
-        with explaining("Writing the SavedModel"), form(), with_parts_of_long_texts():
+        with explaining("Writing the SavedModel"), form(), with_any_length():
             tf.saved_model.save(module, str(path), signatures=signatures)
         _describe(model, INPUT_NAMES[names], path / DESCRIPTION)
         if preprocessor is not None:

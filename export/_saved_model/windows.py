@@ -42,16 +42,16 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
             at most `LONGEST_FIRST` tokens and at most half of the text tokens in a window.
     """
     tokenizer, vocabulary = preprocessor.tokenizer, preprocessor.vocabulary
-    length = preprocessor.sequence_length
+    length, at_end = preprocessor.sequence_length, int(preprocessor.separator_at_end)
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
     lengths = tf.cast(ids.row_lengths(), tf.int32)
     if first_texts is None:
-        before, kept, room = ids, tf.zeros_like(lengths), length - 2
+        before, kept, room = ids, tf.zeros_like(lengths), length - 1 - at_end
         segment_start = tf.ones_like(lengths)
         segment = 0
     else:
         before = tokenizer.tokenize(first_texts)
-        room = length - 2 - preprocessor.separators_in_pair
+        room = length - 1 - at_end - preprocessor.separators_in_pair
         kept = tf.minimum(tf.cast(before.row_lengths(), tf.int32), min(LONGEST_FIRST, room // 2))
         segment_start = 1 + kept + preprocessor.separators_in_pair
         segment = min(1, max(preprocessor.num_segments - 1, 0))
@@ -73,7 +73,7 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
 
     start = column(segment_start)
     longest = tf.reduce_max(tf.pad(start + size, [[0, 1], [0, 0]]))  # there may be no windows
-    position = tf.range(longest + 1)[tf.newaxis]  # [1, T], with the last separator
+    position = tf.range(longest + at_end)[tf.newaxis]  # [1, T]
     place = position - start  # index among the text's tokens in the window
     inside = (place >= 0) & (place < size)
     source = column(ids.row_starts()) + begins + place
@@ -83,7 +83,7 @@ def windows(preprocessor: Any, texts: tf.Tensor, first_texts: tf.Tensor | None =
     token_ids = _pick(ids.values, inside, source, vocabulary.separator_id)
     token_ids = _pick(before.values, in_first, first_source, token_ids)
     token_ids = tf.where(position == 0, vocabulary.cls_id, token_ids)
-    is_text = place <= size  # the text and the separator after it
+    is_text = place < size + at_end  # the text and the separator after it
     inputs = {
         "token_ids": tf.where(is_text, token_ids, vocabulary.pad_id),
         "segment_ids": tf.where(is_text & (place >= 0), segment, 0),

@@ -171,7 +171,7 @@ def _pack(
 ) -> tuple[Tensors, Tensors]:
     """Packs segments of ids into the model's inputs, and packs the offsets of the last segment."""
     preprocessor = model.preprocessor
-    packed = layout(segments, length, preprocessor.separators_in_pair)
+    packed = layout(segments, length, **preprocessor.separators)
     inputs = packed.inputs(segments, preprocessor.vocabulary, preprocessor.num_segments)
     others = [segment.with_values(tf.fill(tf.shape(segment.values), -1)) for segment in segments]
     places = {

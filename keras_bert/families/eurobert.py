@@ -43,12 +43,16 @@ PRESETS: dict[str, dict[str, Any]] = {
     }.items()
 }
 
-_END = "<|end_of_text|>"  # also the padding, by the reference's pad_token_id
 TEXT: dict[str, Any] = bert.TEXT | {
     "tokenizer": "byte_pair",
+    "pattern": "llama3",
+    "ignore_merges": True,
     "special_tokens": {
-        **{"pad": _END, "unknown": _END, "separator": _END},
-        **{"cls": "<|begin_of_text|>", "mask": "<|mask|>"},
+        "pad": "<|end_of_text|>",  # has the id that is transformers' pad_token_id
+        "unknown": "<|end_of_text|>",
+        "cls": "<|begin_of_text|>",
+        "separator": "<|end_of_text|>",
+        "mask": "<|mask|>",
     },
 }
 

@@ -11,16 +11,16 @@ from keras_bert.config import EncoderConfig
 from keras_bert.layers import sliding_window
 from keras_bert.layers.configured import ConfiguredLayer
 from keras_bert.layers.fused import (
+    allows_any_length,
     attend_in_parts,
     attend_to_any_length,
-    is_in_parts,
     project,
     softmax_and_dropout,
 )
 from keras_bert.layers.positions import rotated
 
 _LONG = 1024  # tokens; longer texts attend in parts, in some graphs only if the length is known
-_QUERIES = 512  # in a part; training on TensorFlow has its own number
+_QUERIES = 512  # in a part; training on TensorFlow and SavedModels have their own number
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -123,7 +123,7 @@ class SelfAttention(ConfiguredLayer):
         if is_plain and isinstance(length, int) and length > _LONG:
             again = bool(training) and not has_dropout
             context = _in_parts(attend, *tensors, again)
-        elif is_plain and not training and self._may_be_long(length):
+        elif is_plain and not training and bias.shape[1] == 1 and self._may_be_long(length):
             context = attend_to_any_length(lambda *x: attend(*x)[0], _LONG, *tensors)
         else:
             context, probabilities = attend(*tensors)
@@ -135,8 +135,8 @@ class SelfAttention(ConfiguredLayer):
 
     def _may_be_long(self, length: Any) -> bool:
         """Returns whether the graph must decide when it runs if the text is long."""
-        unknown = not isinstance(length, int) and self.config.max_positions > _LONG
-        return unknown and is_in_parts()
+        unknown = not isinstance(length, int)
+        return unknown and self.config.max_positions > _LONG and allows_any_length()
 
     @property
     def scale(self) -> float:

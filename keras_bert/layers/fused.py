@@ -5,7 +5,8 @@ its gradient took five times as long in bfloat16 as the product before them. So 
 have gradients of their own, which keep few values. If all sizes are known, XLA compiles them for
 the processor. In batches of different lengths, XLA would compile each length anew.
 
-In inference and on other backends, the functions are plain operations of Keras. JAX compiles these
+In inference and on other backends, the functions are plain operations of Keras, except that
+SavedModels attend to long texts in a loop; see `attend_to_any_length`. JAX compiles these
 operations anyway. TensorFlow's graph optimizer (Grappler) and the converters to TFLite and ONNX
 recognize them. SavedModels in bfloat16 have another form of the layer normalization; see
 `with_fusible_normalization`.
@@ -165,7 +166,7 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool)
         return tf.pad(x, [(0, 0), (0, 0), (0, count * _QUERIES - length), (0, 0)])
 
     def part(x: Any, index: Any) -> Any:
-        shape = [-1, *x.shape[1:2], _QUERIES, x.shape[3]]
+        shape = [-1, *x.shape[1:2], _QUERIES, x.shape[3] or -1]
         return tf.slice(x, [0, 0, index * _QUERIES, 0], shape)
 
     def joined(parts: Any) -> Any:  # [K, B, N, P, D]
@@ -227,7 +228,7 @@ def attend_to_any_length(attend: Callable, longest: int, *tensors: Any) -> Any:
 
     Args:
         attend: function of the tensors.
-        longest: number of tokens.
+        longest: largest T for which `attend` is called.
         *tensors: query, key, value and bias, as in `attend_in_parts`.
 
     Returns:
@@ -241,24 +242,24 @@ def attend_to_any_length(attend: Callable, longest: int, *tensors: Any) -> Any:
 
 
 @contextlib.contextmanager
-def with_parts_of_long_texts() -> Iterator[None]:
+def with_any_length() -> Iterator[None]:
     """Makes new graphs in the block attend in parts to long texts, even if T is not known.
 
-    The converters to TFLite and ONNX do not need to know such graphs.
+    Only for SavedModels. The converters to TFLite and ONNX would have to convert the loop.
     """
-    token = _is_in_parts.set(True)
+    token = _allows_any_length.set(True)
     try:
         yield
     finally:
-        _is_in_parts.reset(token)
+        _allows_any_length.reset(token)
 
 
-_is_in_parts = contextvars.ContextVar("_is_in_parts", default=False)
+_allows_any_length = contextvars.ContextVar("_allows_any_length", default=False)
 
 
-def is_in_parts() -> bool:
-    """Returns whether the block of `with_parts_of_long_texts` is active."""
-    return _is_in_parts.get()
+def allows_any_length() -> bool:
+    """Returns whether the block of `with_any_length` is active."""
+    return _allows_any_length.get()
 
 
 @contextlib.contextmanager

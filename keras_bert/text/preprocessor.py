@@ -41,6 +41,7 @@ class Preprocessor(keras.layers.Layer):
             different lengths occur; see `PADDED_LENGTHS`. "max_length" pads all texts to
             `sequence_length`.
         separators_in_pair: number of separators between the texts of a pair; RoBERTa has two.
+        separator_at_end: whether there is a separator after the last text; EuroBERT has none.
         num_segments: number of segment ids. If it is less than 2, both texts of a pair have
             segment 0.
         name: name of the layer.
@@ -62,6 +63,7 @@ class Preprocessor(keras.layers.Layer):
         sequence_length: int = 128,
         *,
         separators_in_pair: int = 1,
+        separator_at_end: bool = True,
         num_segments: int = 2,
         padding: Padding = "longest",
         name: str = "preprocessor",
@@ -76,6 +78,7 @@ class Preprocessor(keras.layers.Layer):
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
         self.separators_in_pair = separators_in_pair
+        self.separator_at_end = separator_at_end
         self.num_segments = num_segments
         self.padding = padding
         self.supports_jit = False  # XLA has no strings
@@ -122,7 +125,7 @@ class Preprocessor(keras.layers.Layer):
         ids, *offsets = zip(*tokenized, strict=True)
 
         fixed = self.padding == "max_length"
-        packed = layout(ids, self.sequence_length, self.separators_in_pair, fixed=fixed)
+        packed = layout(ids, self.sequence_length, **self.separators, fixed=fixed)
         outputs = packed.inputs(ids, self.vocabulary, self.num_segments)
         for name, values in zip(("starts", "ends"), offsets, strict=False):
             outputs[name] = packed.gather(values, (0, 0, 0))
@@ -191,8 +194,16 @@ class Preprocessor(keras.layers.Layer):
         padding = padding or self.padding
         return Preprocessor(self.tokenizer, sequence_length, padding=padding, **self._options())
 
+    @property
+    def separators(self) -> dict[str, Any]:
+        """The options `separators_in_pair` and `separator_at_end`."""
+        return {
+            "separators_in_pair": self.separators_in_pair,
+            "separator_at_end": self.separator_at_end,
+        }
+
     def _options(self) -> dict[str, Any]:
-        return {"separators_in_pair": self.separators_in_pair, "num_segments": self.num_segments}
+        return {**self.separators, "num_segments": self.num_segments}
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, with the vocabulary, as values for JSON."""
@@ -285,6 +296,7 @@ def layout(
     segments: Sequence[tf.RaggedTensor],
     length: int,
     separators_in_pair: int = 1,
+    separator_at_end: bool = True,
     *,
     fixed: bool = True,
 ) -> Layout:
@@ -296,6 +308,7 @@ def layout(
         segments: token ids, or other values of the tokens, `[N, (tokens)]`.
         length: largest length T of the result.
         separators_in_pair: number of separators between two segments.
+        separator_at_end: whether there is a separator after the last segment.
         fixed: whether T is always `length`. If not, T is the longest row's length, rounded up to
             one of `PADDED_LENGTHS`.
 
@@ -303,7 +316,7 @@ def layout(
         InputError: if there are more than two segments, or `length` has no room for one token of
             each segment.
     """
-    separators, room = room_for_text(len(segments), length, separators_in_pair)
+    separators, room = room_for_text(len(segments), length, separators_in_pair, separator_at_end)
     sizes = [tf.size(segment.values, out_type=tf.int32) for segment in segments]
     cls = tf.add_n(sizes)
     separator, pad = cls + 1, cls + 2

@@ -136,20 +136,23 @@ class Segment(NamedTuple):
         return np.diff(self.splits)
 
 
-def room_for_text(count: int, length: int, separators_in_pair: int) -> tuple[list[int], int]:
+def room_for_text(
+    count: int, length: int, separators_in_pair: int, separator_at_end: bool
+) -> tuple[list[int], int]:
     """Returns the number of separators after each text of a row, and the room for text, in tokens.
 
     Args:
         count: number of texts in a row.
         length: length of the longest row.
         separators_in_pair: number of separators between the texts of a pair.
+        separator_at_end: whether there is a separator after the last text.
 
     Raises:
         InputError: if there are more than two texts, or the length leaves no room for text.
     """
     if count not in (1, 2):
         raise InputError(f"Expected one text or a pair of texts, got {count}.")
-    separators = [separators_in_pair, 1][-count:]
+    separators = [separators_in_pair, int(separator_at_end)][-count:]
     room = length - 1 - sum(separators)
     if room < count:
         raise InputError(
@@ -167,6 +170,7 @@ def arrange(
     *,
     length: int,
     separators_in_pair: int,
+    separator_at_end: bool,
     num_segments: int,
 ) -> Rows:
     """Makes rows `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
@@ -180,13 +184,14 @@ def arrange(
         first_sample: index of the first text.
         length: length of the longest row.
         separators_in_pair: number of separators between the texts of a pair.
+        separator_at_end: whether there is a separator after the last text.
         num_segments: number of segment ids in the model.
 
     Raises:
         InputError: if the length leaves no room for text, or the overlap is negative or as long as
             a window.
     """
-    separators, room = room_for_text(len(segments), length, separators_in_pair)
+    separators, room = room_for_text(len(segments), length, separators_in_pair, separator_at_end)
     last = segments[-1]
     # For every row: the index of its text, and the part of the last segment that the row shows.
     sample_ids = np.arange(len(last.splits) - 1)

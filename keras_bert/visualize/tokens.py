@@ -66,9 +66,7 @@ def tokens_of(
             raise InputError(f"The {name}, {each[:50]!r}, has no token; write a word or more.")
 
     # Some families give both texts one segment id, but the page distinguishes the texts.
-    apart = type(preprocessor)(
-        tokenizer, sequence_length, separators_in_pair=preprocessor.separators_in_pair
-    )
+    apart = type(preprocessor)(tokenizer, sequence_length, **preprocessor.separators)
     packed = apart(batch, allow_special_tokens=True, return_offsets=True)
     packed = {name: ops.convert_to_numpy(x)[0] for name, x in packed.items()}
     length = int(packed["padding_mask"].sum())

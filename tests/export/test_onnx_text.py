@@ -10,6 +10,7 @@ import keras_bert as kb
 from keras_bert import InputError, export
 from keras_bert.export._onnx import text_input as onnx_text
 from keras_bert.export.process import running
+from tests.text.test_loading import byte_pair
 
 from . import tokenizers
 from .conftest import TOKENS, make_model
@@ -65,6 +66,13 @@ def test_a_warning_where_words_may_be_longer(limit, is_told, tmp_path, caplog, m
     assert ("reads some texts differently from the model, such as 'xxx" in caplog.text) == is_told
 
 
+def _embedder(text=None, **options):
+    tokenizer = byte_pair(**options)
+    size = len(tokenizer.vocabulary)
+    preprocessor = kb.Preprocessor(tokenizer, 24, **text or {})
+    return make_model("embedder", preprocessor=preprocessor, vocabulary_size=size)
+
+
 def test_what_is_not_possible(tmp_path, preprocessor):
     for model, reason in (
         (
@@ -72,6 +80,9 @@ def test_what_is_not_possible(tmp_path, preprocessor):
             "a TokenClassifier predicts for tokens",
         ),
         (make_model("embedder"), "it has no preprocessor"),
+        (_embedder(pattern="llama3"), "its tokenizer splits words by the pattern llama3"),
+        (_embedder(ignore_merges=True), "its tokenizer keeps words that are tokens"),
+        (_embedder({"separator_at_end": False}), "its texts have no separator at the end"),
     ):
         with pytest.raises(InputError, match=f"cannot take texts.*{reason}"):
             export.onnx(model, tmp_path / "a.onnx", text=True)

@@ -56,6 +56,14 @@ FAMILIES = {
         {"tokenizer": byte_pair(), "separators_in_pair": 2, "num_segments": 1},
         {"position_offset": 1, "num_segments": 1},
     ),
+    "llama3": (
+        {
+            "tokenizer": byte_pair(pattern="llama3", ignore_merges=True),
+            "separator_at_end": False,
+            "num_segments": 1,
+        },
+        {"rotary_base": 1e4, "num_segments": 1},
+    ),
     "sentencepiece": (
         {"tokenizer": sentencepiece(with_mask=False, last_tokens=["[MASK]"])},
         {"relative_positions": 16, "num_segments": 0},
@@ -95,6 +103,7 @@ def assert_same_answers(model, path, *columns, top_k=5):
     ("kind", "scheme", "crf"),
     [
         ("wordpiece", "iob2", True),
+        ("llama3", "iob2", False),
         swept("wordpiece", "iob2", False),
         swept("byte_pair", "bioes", True),
         swept("byte_pair", "bioes", False),

@@ -78,11 +78,18 @@ def expected_rows(tokenizer, batches, length, separators_in_pair, num_segments, 
             }
 
 
-@given(kinds, st.one_of(st.lists(texts, max_size=4), pairs), st.integers(5, 40), st.booleans())
-@settings(max_examples=60, deadline=None)
-def test_without_overlap_rows_are_those_of_a_call(kind, batch, length, is_roberta):
-    options = {"separators_in_pair": 2, "num_segments": 1} if is_roberta else {}
-    maker = preprocessor(kind, length + is_roberta, **options)
+FORMS = [{}, {"separators_in_pair": 2, "num_segments": 1}, {"separator_at_end": False}]
+
+
+@given(
+    kinds,
+    st.one_of(st.lists(texts, max_size=4), pairs),
+    st.integers(6, 40),
+    st.sampled_from(FORMS),
+)
+@settings(max_examples=80, deadline=None)
+def test_without_overlap_rows_are_those_of_a_call(kind, batch, length, options):
+    maker = preprocessor(kind, length, **options)
     rows, expected = maker.rows(batch), maker(batch)
     assert rows.sample_ids.tolist() == list(range(len(expected["token_ids"])))
     for index, mask in enumerate(expected["padding_mask"].numpy().astype(bool)):

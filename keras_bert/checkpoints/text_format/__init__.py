@@ -76,6 +76,7 @@ def _preprocessor(files: TextFiles, kind: str, max_positions: int) -> Preprocess
         tokenizer,
         sequence_length=length,
         separators_in_pair=separators,
+        separator_at_end=files.separator_at_end,
         num_segments=files.num_segments(separators),
     )
 
@@ -184,10 +185,11 @@ def _tokenizer(
         return {kind: {"id": name, "type_id": segment}}
 
     second = 1 if preprocessor.num_segments > 1 else 0
-    end = part("SpecialToken", separator, 0)
-    single = [part("SpecialToken", cls, 0), part("Sequence", "A", 0), end]
-    more = [end] * (preprocessor.separators_in_pair - 1)
-    after = [part("Sequence", "B", second), part("SpecialToken", separator, second)]
+    at_end = preprocessor.separator_at_end
+    first = [part("SpecialToken", cls, 0), part("Sequence", "A", 0)]
+    single = [*first, *[part("SpecialToken", separator, 0)] * at_end]
+    between = [part("SpecialToken", separator, 0)] * preprocessor.separators_in_pair
+    after = [part("Sequence", "B", second), *[part("SpecialToken", separator, second)] * at_end]
     return {
         "version": "1.0",
         "truncation": None,
@@ -197,7 +199,7 @@ def _tokenizer(
         "post_processor": {
             "type": "TemplateProcessing",
             "single": single,
-            "pair": [*single, *more, *after],
+            "pair": [*first, *between, *after],
             "special_tokens": {
                 token: {"id": token, "ids": [vocabulary.id_of(token)], "tokens": [token]}
                 for token in (cls, separator)

@@ -24,19 +24,21 @@ from keras_bert.text.byte_pair.tokenizer import (
 from keras_bert.text.vocabulary import Vocabulary
 
 FILES = (TOKENS_NAME,)
+_WITHOUT_TOKENIZER = {"pattern": "gpt2", "ignore_merges": False}
 _UNSUPPORTED = ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
 
 
 def read(files: TextFiles) -> BytePair:
     """Reads the tokenizer from `tokenizer.json`, or from `vocab.json` and `merges.txt`."""
-    steps = files.steps("pre_tokenizer")
-    byte_level = steps[-1] if steps else {}
-    pattern = "gpt2"
+    usual = getattr(files.family, "TEXT", {})
+    byte_level: dict[str, Any] = {}
     if files.tokenizer:
         _check(files)
-        pattern = _pattern(files, steps)
+        pattern, byte_level = _words(files)
         ids, merges = _model(files)
+        ignore_merges = files.flag(files.part("model"), "ignore_merges", False)
     else:
+        pattern, ignore_merges = (usual.get(x, y) for x, y in _WITHOUT_TOKENIZER.items())
         path = files.directory / TOKENS_NAME
         ids = {token: index for index, token in enumerate(read_tokens(path))}
         merges = _merges(files, ids)
@@ -50,22 +52,23 @@ def read(files: TextFiles) -> BytePair:
         add_prefix_space=prefix,
         normalization="nfc" if _normalizers(files) else "",
         pattern=pattern,
-        ignore_merges=files.flag(files.part("model"), "ignore_merges", False),
+        ignore_merges=ignore_merges,
         mask_takes_space=files.mask_takes_space(special["mask"], default=True),
         added_tokens=files.added_tokens(ids, special.values()),
     )
 
 
-def _pattern(files: TextFiles, steps: list[dict[str, Any]]) -> str:
-    """Returns the name of the pattern that splits texts into words."""
+def _words(files: TextFiles) -> tuple[str, dict[str, Any]]:
+    """Returns the name of the pattern that splits texts into words, and the step of the bytes."""
+    steps = files.steps("pre_tokenizer")
     types = [step.get("type") for step in steps]
     if types == ["ByteLevel"] and steps[0].get("use_regex") is not False:
-        return "gpt2"
+        return "gpt2", steps[0]
     if types == ["Split", "ByteLevel"] and steps[1].get("use_regex") is False:
         found = [name for name, pattern in PATTERNS.items() if steps[0] == _split(pattern)]
         if found and not steps[1].get("add_prefix_space"):
-            return found[0]
-    raise OtherTokenizerError(f"{files.directory / TOKENIZER} has the pre_tokenizer {types}")
+            return found[0], steps[1]
+    raise OtherTokenizerError(f"{files.directory / TOKENIZER} has the pre_tokenizer {steps}")
 
 
 def _split(pattern: str) -> dict[str, Any]:

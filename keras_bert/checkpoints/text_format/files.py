@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from keras_bert.checkpoints.files import read_json_if_there
 from keras_bert.errors import CheckpointError
@@ -112,11 +112,39 @@ class TextFiles:
         text = getattr(self.family, "TEXT", {})
         usual = text["special_tokens"] if text.get("tokenizer") == kind else None
         named = {**self.options, **self.special}
-        return {**(usual or usual_special_tokens(tokens))} | {
+        special = {**(usual or usual_special_tokens(tokens))} | {
             ours: self._content(theirs, named[theirs])
             for ours, theirs in SPECIAL_TOKEN_NAMES.items()
             if named.get(theirs) is not None
         }
+        if not self.separator_at_end:  # as in Llama 3, where cls also stands between two texts
+            special["separator"] = self._template("pair")[2]
+        return special
+
+    @functools.cached_property
+    def separator_at_end(self) -> bool:
+        """Whether there is a separator after the last text; no other class than a generic has none.
+
+        Raises:
+            OtherTokenizerError: if there is none, and a pair has another form than `cls A X B`.
+        """
+        single, pair = self._template("single"), self._template("pair")
+        if not self.complete or len(single) != 2 or single[1] != "A":
+            return True
+        if len(pair) != 4 or pair[:2] != single or pair[3] != "B":
+            self._refuse_template(pair)
+        return False
+
+    def _template(self, name: str) -> list[Any]:
+        """Returns the tokens around "A" and "B" in the template `single` or `pair`, if any."""
+        for processor in self.steps("post_processor"):
+            if processor.get("type") == "TemplateProcessing":
+                return [inner.get("id") for part in processor[name] for inner in part.values()]
+        return []
+
+    def _refuse_template(self, template: list[Any]) -> NoReturn:
+        shown = " ".join(map(str, template))
+        raise OtherTokenizerError(f"{self.directory / TOKENIZER} has the template {shown!r}")
 
     def with_added(self, ids: Mapping[Any, Any], mask: str) -> list[str]:
         """Returns the tokens of a vocabulary and the added tokens, in the order of their ids.
@@ -131,8 +159,9 @@ class TextFiles:
         for token, options in self._added.items():
             if token not in ids and "id" in options:
                 tokens.setdefault(options["id"], token)
-        for token in (mask, *self._added):
-            if token not in ids and token not in tokens.values():
+        known = {*ids, *tokens.values()}
+        for token in dict.fromkeys((mask, *self._added)):
+            if token not in known:
                 tokens[next(i for i in itertools.count(len(ids)) if i not in tokens)] = token
         if not whole or sorted(tokens) != list(range(len(tokens))):
             raise CheckpointError(
@@ -224,8 +253,10 @@ class TextFiles:
         steps = [step for step in self.steps("post_processor") if step.get("type") != "ByteLevel"]
         types = [str(step.get("type")) for step in steps]
         if types == ["TemplateProcessing"]:
-            parts = [inner.get("id") for part in steps[0]["single"] for inner in part.values()]
-            if parts == [cls, "A", separator]:
+            single, pair = self._template("single"), self._template("pair")
+            at_end = [separator] * self.separator_at_end
+            forms = [[cls, "A", *[separator] * n, "B", *at_end] for n in (1, 2)]
+            if single == [cls, "A", *at_end] and pair in forms:
                 return
         if types not in (["BertProcessing"], ["RobertaProcessing"]):
             raise OtherTokenizerError(
@@ -239,7 +270,7 @@ class TextFiles:
             if processor.get("type") == "RobertaProcessing":
                 return 2
             if processor.get("type") == "TemplateProcessing":
-                names = [inner.get("id") for part in processor["pair"] for inner in part.values()]
+                names = self._template("pair")
                 between = names[names.index("A") : names.index("B")]
                 return max(between.count(separator), 1)
         return getattr(self.family, "TEXT", {}).get("separators_in_pair", 1)

@@ -37,7 +37,7 @@ PATTERNS = {
         r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     ),
 }
-"""Regular expression that splits texts into words, by name. The texts are not split with it."""
+"""Regular expression that splits texts into words, by name. It identifies a tokenizer's files."""
 
 _TABLE = Path(__file__).parent / "tables/character-kinds.json.gz"
 _SHORT_ENDINGS = [ord(letter) for letter in "stmd"]  # of contractions, after the apostrophe
@@ -150,7 +150,7 @@ def _llama3(characters: _Characters) -> tf.Tensor:
     first_bytes, before, kinds, _ = characters
     before_that = tf.roll(before, 1, axis=0)
     begins_word = _look_up(_LLAMA3_TABLE, before_that, before, kinds)
-    # Runs of equal kinds: numbers are words of three characters.
+    # Runs of equal kinds: numbers are words of at most three digits.
     begins_run = kinds != before
     run_starts = tf.gather(tf.where(begins_run)[:, 0], _index(begins_run))
     place = tf.range(tf.size(kinds, tf.int64)) - run_starts
@@ -167,9 +167,10 @@ def _llama3(characters: _Characters) -> tf.Tensor:
 def _begins_white(characters: _Characters, before_run: tf.Tensor) -> tf.Tensor:
     """Returns whether each white character begins a word in Llama 3's pattern, bool `[C + 1]`.
 
-    Line ends right after other characters belong to the word of these. The rest of the white space
-    is one word up to its last line end, and another one after it. If more text follows, the last
-    character begins a word. Values at characters that are not white have no meaning.
+    Line ends right after characters of the kind OTHER belong to their word. The other white space
+    up to its last line end is one word. The white space after this line end is another word. If
+    text follows, the last character of this white space begins a word. Values at characters that
+    are not white have no meaning.
 
     Args:
         characters: all characters.
@@ -205,7 +206,8 @@ def _around_contractions(
     Args:
         begins_word: whether each character begins a word without contractions, bool `[C + 1]`.
         characters: all characters.
-        first_bytes: first byte of each character as in `re`, int32 `[C + 1]`.
+        first_bytes: first byte of each character, of small letters if case does not matter, int32
+            `[C + 1]`.
     """
     apostrophes = tf.where(first_bytes == ord("'"))[:, 0]
     first = tf.gather(first_bytes, apostrophes + 1)
@@ -264,7 +266,7 @@ def _gpt2_rule(before: Kind, this: Kind, after: Kind) -> bool:
 def _llama3_rule(before_that: Kind, before: Kind, this: Kind) -> bool:
     """Returns whether `this` begins a word in Llama 3's pattern, if it is no white character.
 
-    A number begins a word only if it also has the place for it.
+    A digit begins a word only at every third place of its run; `_llama3` checks this.
     """
     if this == Kind.LETTER:  # a single character before it may belong to its word
         single = before == Kind.OTHER and before_that not in _JOINED

@@ -71,11 +71,12 @@ _BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 
 _NOT_IN_TEXT = "\x01"  # not in the alphabet of bytes
 _LONGEST_WHOLE_WORD = 100  # bytes; longer words are always merged
+_LONGEST_TOKEN = 256  # bytes, by `FastWordpieceTokenizer`
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BytePair(Tokenizer):
-    """Splits texts into tokens made of merged bytes, as `encoder.py` of GPT-2 does.
+    """Splits texts into tokens made of merged bytes, as GPT-2 and Llama 3 do.
 
     Args:
         vocabulary: tokens in the alphabet of bytes. A byte without a token becomes the unknown
@@ -170,11 +171,20 @@ class BytePair(Tokenizer):
         self._build_whole_words(pieces)
 
     def _build_whole_words(self, pieces: Sequence[str]) -> None:
-        """Makes a lookup of the words that are one token, with `FastWordpieceTokenizer`."""
+        """Makes a lookup of the words that are one token, with `FastWordpieceTokenizer`.
+
+        With `ignore_merges`, these are all tokens. Otherwise they are the tokens of up to 100 bytes
+        that the merges make.
+        """
         if self.ignore_merges:
             words = [t for t in self.vocabulary.tokens if t not in self.tokens_beyond_text]
             ids = {word: self.vocabulary.id_of(word) for word in words}
             longest = max((len(word.encode()) for word in words), default=1)
+            if longest > _LONGEST_TOKEN:
+                raise InputError(
+                    f"A token has {longest} bytes in the alphabet of bytes, but with ignore_merges "
+                    f"a token has at most {_LONGEST_TOKEN}: remove it from the vocabulary."
+                )
         else:
             longest = _LONGEST_WHOLE_WORD
             short = [piece for piece in pieces if len(piece.encode()) <= longest]

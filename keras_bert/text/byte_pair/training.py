@@ -53,7 +53,7 @@ def learn_byte_pair(
             is not installed.
     """
     import_tokenizers()
-    special = list(special_tokens.values())
+    special = list(dict.fromkeys(special_tokens.values()))
     smallest = len(special) + len(BYTE_CHARACTERS)
     if size < smallest:
         raise InputError(

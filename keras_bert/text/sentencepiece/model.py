@@ -108,7 +108,8 @@ class SentencePieceModel:
         """
         if not 0 <= unknown_id < len(pieces):
             raise InputError(f"unknown_id is {unknown_id}, but there are {len(pieces)} pieces.")
-        types = [PieceType.CONTROL if p in set(control) else PieceType.NORMAL for p in pieces]
+        special = set(control)
+        types = [PieceType.CONTROL if p in special else PieceType.NORMAL for p in pieces]
         types[unknown_id] = PieceType.UNKNOWN
         return cls(tuple(pieces), tuple(map(float, scores)), tuple(types), **options)
 
