@@ -126,9 +126,10 @@ def _die_after(step, seconds, number):
         os.kill(os.getpid(), number)
 
     def dying(self, *arguments):
-        train_steps(self, *arguments)
+        result = train_steps(self, *arguments)
         if self.step >= step:
             threading.Timer(seconds, die).start() if seconds else die()
+        return result
 
     Trainer._train_steps = dying
 
@@ -170,7 +171,7 @@ def _record_examples(path, launched):
         entry = [launched, self.step, self.step + count, self.place.epoch, names]
         with path.open("a") as file:
             file.write("\n" + json.dumps(entry) + "\n")
-        train_steps(self, iterator, count, *arguments)
+        return train_steps(self, iterator, count, *arguments)
 
     ExampleBlock.distributed_batches, Trainer._train_steps = make_twins, recording
 

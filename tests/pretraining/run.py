@@ -66,9 +66,10 @@ def interrupt(monkeypatch, step):
     train_steps = Trainer._train_steps
 
     def interrupted(run, *arguments):
-        train_steps(run, *arguments)
+        result = train_steps(run, *arguments)
         if run.step == step:
             os.kill(os.getpid(), signal.SIGTERM)
+        return result
 
     monkeypatch.setattr(Trainer, "_train_steps", interrupted)
 

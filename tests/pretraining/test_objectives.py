@@ -43,9 +43,10 @@ def pretrain_with_an_accident(run, step, monkeypatch):
     train_steps = Trainer._train_steps
 
     def train_until(self, *arguments):
-        train_steps(self, *arguments)
+        result = train_steps(self, *arguments)
         if self.step == step:
             raise AccidentError
+        return result
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "_train_steps", train_until)

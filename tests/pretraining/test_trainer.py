@@ -259,7 +259,7 @@ def test_one_run_at_a_time(text_files, tmp_path, monkeypatch):
 
     def train_and_start_another(self, *arguments):
         refusals.append(refused(run, "Another run is writing to .*run; wait for its end"))
-        train_steps(self, *arguments)
+        return train_steps(self, *arguments)
 
     monkeypatch.setattr(Trainer, "_train_steps", train_and_start_another)
     assert pretrain(run, progress=False)["finished"]

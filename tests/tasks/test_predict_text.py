@@ -269,7 +269,11 @@ def test_answers_are_found_wherever_they_stand():
             lambda m: m.predict_text((["a"], ["b"]), max_answer_tokens=0),
             "max_answer_tokens is 0, but must be 1 or more",
         ),
-        ("choice", lambda m: m.predict_text(["a"]), "a tuple of the texts and, for each, a list"),
+        (
+            "choice",
+            lambda m: m.predict_text(["a"]),
+            "two lists, the texts and a list of",
+        ),
         ("choice", lambda m: m.predict_text((["a"], [])), "1 texts have 0 lists of choices"),
         ("choice", lambda m: m.predict_text((["a"], [[]])), r"choices of text 0 are \[\], but"),
         ("choice", lambda m: m.predict_text((["a"], ["b"])), "choices of text 0 are 'b', but"),
