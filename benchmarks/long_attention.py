@@ -34,6 +34,8 @@ def main() -> None:
     parser.add_argument("--peer-python", help="a Python with torch and transformers")
     parser.add_argument("--measure", choices=["keras_bert", "transformers"], help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.train and options.saved_model:
+        parser.error("a SavedModel cannot be trained: leave out --train or --saved-model")
     if options.measure:
         print(json.dumps(measure(options)))
         return
@@ -54,11 +56,13 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
+    length, layers, train = options.lengths[0], options.layers, options.train
     if options.measure == "transformers":
-        prepare = prepare_transformers
+        run = prepare_transformers(length, layers, train)
+    elif options.saved_model:
+        run = prepare_saved_model(length, layers)
     else:
-        prepare = prepare_saved_model if options.saved_model else prepare_ours
-    run = prepare(options.lengths[0], options.layers, options.train)
+        run = prepare_ours(length, layers, train)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     run()
     times = []
@@ -92,7 +96,7 @@ def prepare_ours(length: int, layers: int, train: bool) -> Callable[[], object]:
     return lambda: tf.nest.map_structure(lambda x: x.numpy(), step())
 
 
-def prepare_saved_model(length: int, layers: int, train: bool) -> Callable[[], object]:
+def prepare_saved_model(length: int, layers: int) -> Callable[[], object]:
     import tempfile
 
     import numpy as np

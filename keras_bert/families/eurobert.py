@@ -46,7 +46,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 TEXT: dict[str, Any] = bert.TEXT | {
     "tokenizer": "byte_pair",
     "pattern": "llama3",
-    "ignore_merges": True,
     "special_tokens": {
         "pad": "<|end_of_text|>",  # has the id that is transformers' pad_token_id
         "unknown": "<|end_of_text|>",

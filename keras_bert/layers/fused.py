@@ -241,20 +241,12 @@ def attend_to_any_length(attend: Callable, longest: int, *tensors: Any) -> Any:
     )
 
 
-@contextlib.contextmanager
-def with_any_length() -> Iterator[None]:
+def with_any_length() -> contextlib.AbstractContextManager[None]:
     """Makes new graphs in the block attend in parts to long texts, even if T is not known.
 
     Only for SavedModels. The converters to TFLite and ONNX would have to convert the loop.
     """
-    token = _allows_any_length.set(True)
-    try:
-        yield
-    finally:
-        _allows_any_length.reset(token)
-
-
-_allows_any_length = contextvars.ContextVar("_allows_any_length", default=False)
+    return _on(_allows_any_length)
 
 
 def allows_any_length() -> bool:
@@ -262,22 +254,28 @@ def allows_any_length() -> bool:
     return _allows_any_length.get()
 
 
-@contextlib.contextmanager
-def with_fusible_normalization() -> Iterator[None]:
+def with_fusible_normalization() -> contextlib.AbstractContextManager[None]:
     """Makes new graphs in the block normalize in a form that TensorFlow's graph optimizer fuses.
 
     With oneDNN, one operation replaces nine operations of Keras, and takes a quarter of their time.
     Without oneDNN, the form takes three times as long as Keras' operations. tf.keras 2 had this
     form. The graphs have no gradient.
     """
-    token = _is_fusible.set(True)
+    return _on(_is_fusible)
+
+
+_allows_any_length = contextvars.ContextVar("_allows_any_length", default=False)
+_is_fusible = contextvars.ContextVar("_is_fusible", default=False)
+
+
+@contextlib.contextmanager
+def _on(switch: contextvars.ContextVar[bool]) -> Iterator[None]:
+    """Turns a switch on in the block."""
+    token = switch.set(True)
     try:
         yield
     finally:
-        _is_fusible.reset(token)
-
-
-_is_fusible = contextvars.ContextVar("_is_fusible", default=False)
+        switch.reset(token)
 
 
 def _fusible(x: Any, update: Any, norm: keras.layers.LayerNormalization) -> Any:

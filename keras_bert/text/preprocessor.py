@@ -90,7 +90,10 @@ class Preprocessor(keras.layers.Layer):
         return self.tokenizer.vocabulary
 
     def __call__(self, texts: Any, *, training: bool | None = None, **options: Any) -> Any:
-        """Calls `call`. Only symbolic tensors go through Keras, which would convert strings."""
+        """Prepares texts as `call` does. Only symbolic tensors go through Keras' own `__call__`.
+
+        Keras would convert strings.
+        """
         symbolic = any(isinstance(x, keras.KerasTensor) for x in keras.tree.flatten(texts))
         return super().__call__(texts, **options) if symbolic else self.call(texts, **options)
 

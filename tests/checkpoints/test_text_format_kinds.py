@@ -88,6 +88,14 @@ def test_newer_byte_pairs_equal_transformers(name, tmp_path):
         assert [x.strip() for x in found] == [text[s:e].strip() for s, e in expected[1:end]]
 
 
+def test_merges_alone_do_not_tell_how_eurobert_splits(tmp_path, caplog):
+    write_text_format(read_text_format(FIXTURES / "eurobert", 64), tmp_path)
+    shutil.copy(FIXTURES / "eurobert/config.json", tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    assert read_text_format(tmp_path, 64) is None
+    assert "has vocab.json without tokenizer.json, which is not supported" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("part", "value"),
     [

@@ -80,7 +80,7 @@ def test_invalid_utf8_is_no_error(exported):
 
 
 def ask_c_api(directory, texts, **options):
-    """What TensorFlow's C API answers, in a process that does not import TensorFlow."""
+    """Answer of TensorFlow's C API, in a process that does not import TensorFlow."""
     file = saved_model_pb2.SavedModel.FromString((directory / "saved_model.pb").read_bytes())
     signature = file.meta_graphs[0].signature_def["serving_default"]
     request = {
@@ -236,7 +236,7 @@ def test_weights_are_stored_once(hidden_size, with_text, preprocessor, tmp_path)
     "fields", [{"rotary_base": 1e4}, {"num_key_value_heads": 1}, {}, {"bias_buckets": 8}]
 )
 def test_long_texts_attend_in_parts(fields, tmp_path, monkeypatch):
-    """Texts of more than 64 tokens, here, in a graph that does not know their length."""
+    """The same outputs as in Keras below, at and above the limit, which is 64 tokens here."""
     model = make_model("encoder", max_positions=160, **fields)
     inputs = random_ids(2, 150)
     expected = {n: model(random_part(inputs, n))["sequence_output"].numpy() for n in (3, 64, 150)}
@@ -244,9 +244,7 @@ def test_long_texts_attend_in_parts(fields, tmp_path, monkeypatch):
     for longest in (160, 64):
         monkeypatch.setattr(attention, "_LONG", longest)
         export.saved_model(model, tmp_path / "1")
-        saved = saved_model_pb2.SavedModel.FromString((tmp_path / "1/saved_model.pb").read_bytes())
-        functions = saved.meta_graphs[0].graph_def.library.function
-        has_loops.append(any("While" in node.op for f in functions for node in f.node_def))
+        has_loops.append(b"While" in (tmp_path / "1/saved_model.pb").read_bytes())
     assert has_loops == [False, "bias_buckets" not in fields]
     ids = tf.saved_model.load(str(tmp_path / "1")).signatures["ids"]
     for length, values in expected.items():

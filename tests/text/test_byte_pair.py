@@ -83,7 +83,7 @@ def test_kinds_are_those_of_unicode():
     for character, kind in zip(characters, kinds, strict=True):
         assert (kind == Kind.LETTER) == reference.is_letter(character)
         assert (kind == Kind.NUMBER) == reference.is_number(character)
-        assert (kind in (Kind.WHITE, Kind.SPACE)) == reference.is_space(character)
+        assert (kind in (Kind.WHITE, Kind.SPACE, Kind.LINE_END)) == reference.is_space(character)
 
 
 @pytest.mark.slow

@@ -24,21 +24,19 @@ from keras_bert.text.byte_pair.tokenizer import (
 from keras_bert.text.vocabulary import Vocabulary
 
 FILES = (TOKENS_NAME,)
-_WITHOUT_TOKENIZER = {"pattern": "gpt2", "ignore_merges": False}
 _UNSUPPORTED = ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
 
 
 def read(files: TextFiles) -> BytePair:
     """Reads the tokenizer from `tokenizer.json`, or from `vocab.json` and `merges.txt`."""
-    usual = getattr(files.family, "TEXT", {})
-    byte_level: dict[str, Any] = {}
+    pattern, byte_level = "gpt2", dict[str, Any]()
     if files.tokenizer:
         _check(files)
         pattern, byte_level = _words(files)
         ids, merges = _model(files)
-        ignore_merges = files.flag(files.part("model"), "ignore_merges", False)
+    elif getattr(files.family, "TEXT", {}).get("pattern", pattern) != pattern:
+        raise OtherTokenizerError(f"{files.directory} has {TOKENS_NAME} without {TOKENIZER}")
     else:
-        pattern, ignore_merges = (usual.get(x, y) for x, y in _WITHOUT_TOKENIZER.items())
         path = files.directory / TOKENS_NAME
         ids = {token: index for index, token in enumerate(read_tokens(path))}
         merges = _merges(files, ids)
@@ -52,7 +50,7 @@ def read(files: TextFiles) -> BytePair:
         add_prefix_space=prefix,
         normalization="nfc" if _normalizers(files) else "",
         pattern=pattern,
-        ignore_merges=ignore_merges,
+        ignore_merges=files.flag(files.part("model"), "ignore_merges", False),
         mask_takes_space=files.mask_takes_space(special["mask"], default=True),
         added_tokens=files.added_tokens(ids, special.values()),
     )

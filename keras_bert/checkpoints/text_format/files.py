@@ -123,10 +123,10 @@ class TextFiles:
 
     @functools.cached_property
     def separator_at_end(self) -> bool:
-        """Whether there is a separator after the last text; no other class than a generic has none.
+        """Whether a separator stands after the last text; only generic classes may have none.
 
         Raises:
-            OtherTokenizerError: if there is none, and a pair has another form than `cls A X B`.
+            OtherTokenizerError: if it is missing, and a pair is not `cls A X B` with a token X.
         """
         single, pair = self._template("single"), self._template("pair")
         if not self.complete or len(single) != 2 or single[1] != "A":

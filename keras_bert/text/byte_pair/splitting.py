@@ -300,7 +300,6 @@ _GPT2_TABLE, _LLAMA3_TABLE = (
 )
 _WHITE_TABLE = np.array([kind in _WHITE for kind in Kind])
 _KINDS_OF_BYTES = np.pad(kinds_of(np.arange(0x80)), (0, 0x80))  # `_kinds` replaces the zeros
-_KINDS_OF_BYTES[[0x0A, 0x0D]] = Kind.LINE_END
 
 
 def _write_table() -> None:
@@ -313,6 +312,8 @@ def _write_table() -> None:
             return Kind.OTHER
         if code_point == 0x20:
             return Kind.SPACE
+        if code_point in (0x0A, 0x0D):
+            return Kind.LINE_END
         examples = {Kind.LETTER: "a", Kind.NUMBER: "1", Kind.OTHER: "."}
         joined = (
             kind
