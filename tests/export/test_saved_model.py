@@ -114,7 +114,8 @@ def test_newer_encoders_in_the_loader(family, tmp_path, monkeypatch):
     preprocessor = read_text_format(FIXTURES / "text_format" / family, 160)
     size = len(preprocessor.vocabulary)
     traits = FAMILIES[family].TRAITS | {"vocabulary_size": size, "max_positions": 160}
-    model = make_model(preprocessor=preprocessor.with_length(160), **traits)
+    arguments = {"num_labels": 3, "pooling": "mean"}  # so that every part counts
+    model = make_model("classifier", arguments, preprocessor.with_length(160), **traits)
     texts = [
         "The cat sat on the mat.",
         "a zebra,  don't 1234567\n\n(the end) " * 4,
