@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("corpus")
     parser.add_argument("--runs", type=Path, default=Path("build/pictures"))
     options = parser.parse_args()
-    model = kb.load(options.model)
+    model = kb.load(options.model, task="encoder")
 
     page = visualize.attention(model, *PAIR)
     token = [token.text for token in page.tokens].index(PRONOUN)

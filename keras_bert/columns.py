@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.errors import InputError
+
 
 def is_strings(values: Any) -> bool:
     """Returns whether a list, array, tensor, pandas Series or other column has strings."""
@@ -41,6 +43,13 @@ def to_arrays(values: Any) -> Any:
         return values
     array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     return np.asarray(array.tolist()) if array.dtype == object else array
+
+
+def not_a_text(number: int, value: Any) -> InputError:
+    """Returns the error for an element of a column that is not a text."""
+    return InputError(
+        f"Text {number} is {value!r}, but must be a string; leave out examples without a text."
+    )
 
 
 def _is_string(value: Any) -> bool:

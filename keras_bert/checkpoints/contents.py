@@ -42,7 +42,6 @@ class Contents(NamedTuple):
             than the configuration, so that `check_layers` finds extra layers.
         errors: reasons why the saved task cannot be built. Other tasks can be built. The key is the
             option that replaces the wrong value, or "task".
-        default_task: task to build by default; None means the saved task.
     """
 
     place: Path
@@ -53,13 +52,12 @@ class Contents(NamedTuple):
     source: TensorSource
     table: Sequence[Link]
     errors: Mapping[str, str] = MappingProxyType({})
-    default_task: str | None = None
 
     def build(self, task: str | None = None, **options: Any) -> keras.Model:
         """Makes the model with the names and shapes of its weights, but without their values.
 
         Args:
-            task: a key of `TASKS`. None means `default_task` or, without it, the saved task.
+            task: a key of `TASKS`. None means the saved task.
             **options: arguments of the constructor; they replace the saved arguments.
 
         Raises:
@@ -68,7 +66,6 @@ class Contents(NamedTuple):
             InputError: if the task or an option is unknown.
         """
         check_task(task)
-        task = task or self.default_task
         errors = [message for option, message in self.errors.items() if option not in options]
         if errors and task in (None, self.task):
             raise CheckpointError(errors[0])
@@ -96,7 +93,7 @@ class Contents(NamedTuple):
     def load(self, task: str | None = None, **options: Any) -> keras.Model:
         """Makes the model with its weights; arguments and errors as in `keras_bert.load`."""
         model = self.build(task, **options)
-        another = (task or self.default_task) not in (None, self.task)
+        another = task not in (None, self.task)
         read_model(model, self.table, self.source, another_task=another, chosen=task is not None)
         return model
 
@@ -262,7 +259,9 @@ def check_expressible(
     """
     task, config = task_name(model), model.config
     if task not in tasks:
-        advice = '; write it as "sentence-transformers"' if task == "embedder" else ""
+        advice = ""
+        if task == "embedder":
+            advice = '; write it as "sentence-transformers", or load it with task="encoder"'
         raise InputError(f"{library} has no {TASKS[task].class_name} of this family{advice}.")
     fixed = {
         field.name: (family.TRAITS.get(field.name, field.default),)

@@ -14,7 +14,7 @@ FORMATS = ("native", "huggingface", "sentence-transformers", "google", "keras-hu
 @click.option(
     "--task",
     metavar="NAME",
-    help="Task of the model, such as embedder; default: the task saved in SOURCE.",
+    help="Task of the model, such as encoder; default: the task saved in SOURCE.",
 )
 def command(source: str, target: str, format: str, task: str | None) -> None:
     """Write a model in the format of another library.

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from keras_bert.cli.files import OVERWRITE, check_output, is_report
-from keras_bert.cli.options import AS_TASK, COLUMNS, add, flag_of, given, opened_as, reader
+from keras_bert.cli.options import AS_TASK, COLUMNS, COMMANDS, add, flag_of, given, reader
 from keras_bert.errors import InputError
 from keras_bert.export import formats
 from keras_bert.extras import require
@@ -142,7 +142,7 @@ def command(
 
     if report:
         check_page(report)
-    loaded: Any = keras_bert.load(model, task=opened_as(model, as_task))
+    loaded: Any = keras_bert.load(model, task=COMMANDS[as_task] if as_task else None)
     examples = None
     if validation:
         official_metric(loaded)  # raises an error if the model has no metric

@@ -180,7 +180,7 @@ def load_model(
     """
     import keras_bert
 
-    model = keras_bert.load(path, task=opened_as(path, as_task))
+    model = keras_bert.load(path, task=COMMANDS[as_task] if as_task else None)
     name, task = type(model).__name__, task_of(model)
     if task is None or task not in COMMANDS.values():
         raise InputError(
@@ -196,15 +196,3 @@ def load_model(
             raise InputError(f"{path} is a {name}, which has no threshold; omit --null-threshold.")
         model.null_threshold = null_threshold
     return task, model
-
-
-def opened_as(path: str, as_task: str | None) -> str | None:
-    """Returns the argument `task` of `keras_bert.load`; None means the saved task.
-
-    A directory of sentence-transformers opens as an embedder.
-    """
-    from keras_bert.finetuning.tasks import saved_task
-
-    if as_task is not None:
-        return COMMANDS[as_task]
-    return "embedder" if saved_task(path) == "embedder" else None

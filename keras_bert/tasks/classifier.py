@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert.columns import is_strings, to_list
+from keras_bert.columns import is_strings, to_arrays, to_list
 from keras_bert.errors import InputError
 from keras_bert.layers.encoder import Encoder
 from keras_bert.layers.heads import ClassificationHead, TextPooling
@@ -98,10 +98,13 @@ class SequenceClassifier(TextTask):
         For "multi_label", lists of names become a row of 0 and 1 for each text.
 
         Raises:
-            InputError: if a name is not a label of the model.
+            InputError: if a name or an id is not that of a label of the model.
         """
         if self.problem_type != "multi_label" or not is_strings(y):
-            return super().targets_of(y)
+            targets = super().targets_of(y)
+            if self.problem_type == "single_label":
+                _check_ids(targets, self.num_labels)
+            return targets
         rows = np.zeros((len(y), self.num_labels), np.float32)
         for row, names in zip(rows, to_list(y), strict=True):
             if not isinstance(names, (list, tuple)):
@@ -185,6 +188,19 @@ class SequenceClassifier(TextTask):
         if self.problem_type == "regression":
             return {"score": row[0] if self.num_labels == 1 else row}
         return prediction_of(self.labels, row, self.problem_type == "multi_label", top_k)
+
+
+def _check_ids(targets: Any, count: int) -> None:
+    # Negative ids are left to the loss, which may ignore them.
+    ids = to_arrays(targets)
+    if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iuf":
+        return
+    wrong = ids[~(ids < count)]  # also NaN
+    if len(wrong):
+        raise InputError(
+            f"The target {wrong[0]} is not the id of a label. The model has the ids 0 to "
+            f"{count - 1}; targets may also be the names of labels."
+        )
 
 
 def prediction_of(

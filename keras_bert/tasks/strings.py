@@ -142,7 +142,7 @@ class TakesStrings:
 
     def _batches(self, given: dict[str, Any], *, training: bool = False) -> dict[str, Any]:
         """Returns Keras' arguments with inputs in place of texts, and ids for names of labels."""
-        x, rest = given.get("x"), dict(given)
+        x, rest = given.get("x"), self._weights_by_id(given)
         unshuffled = {"shuffle": False} if training else {}  # Keras cannot shuffle datasets
         if _holds_texts(x):
             from keras_bert.text.batches import with_inputs
@@ -159,7 +159,8 @@ class TakesStrings:
             return rest
         from keras_bert.text.batches import text_dataset, with_inputs
 
-        self.required_preprocessor()  # a pipeline would give its error a long traceback
+        # A pipeline would give an error of this call a long traceback.
+        self.inputs_of_texts(tuple(column[:1] for column in columns))
         if given.get("sample_weight") is not None and given.get("y") is None:
             raise InputError("There are sample weights, but no targets y; give both.")
         targets = [rest.pop(name, None) for name in ("y", "sample_weight")]
@@ -172,6 +173,14 @@ class TakesStrings:
         )
         return {**rest, **unshuffled, "x": with_inputs(dataset, self.inputs_of_texts)}
 
+    def _weights_by_id(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Returns Keras' arguments. In `class_weight`, names of labels are replaced by ids."""
+        weights = given.get("class_weight")
+        if not weights or not is_strings(list(weights)):
+            return dict(given)
+        ids = label_ids(list(weights), self.label_names).tolist()
+        return {**given, "class_weight": dict(zip(ids, weights.values(), strict=True))}
+
     def _validation(self, given: dict[str, Any]) -> Any:
         """Returns `validation_data` for Keras."""
         data, names = given["validation_data"], ("x", "y", "sample_weight")
@@ -183,6 +192,7 @@ class TakesStrings:
 
     def _batch(self, given: dict[str, Any]) -> dict[str, Any]:
         """Returns the arguments of a method for one batch; see `_batches`."""
+        given = self._weights_by_id(given)
         columns = _text_columns(given["x"])
         if columns is not None:
             given["x"] = self.inputs_of_texts(columns)

@@ -326,8 +326,8 @@ def resolve_labels(num_labels: int | None, labels: Sequence[str] | None) -> tupl
     """Returns the labels' names by id, from their number, their names, or both.
 
     Raises:
-        InputError: if neither is given, the number differs from the count of names, or a name
-            repeats or contains a lone surrogate.
+        InputError: if neither is given, the number differs from the count of names, or a name is
+            not a string, repeats or contains a lone surrogate.
     """
     if labels is None:
         if num_labels is None:
@@ -337,12 +337,20 @@ def resolve_labels(num_labels: int | None, labels: Sequence[str] | None) -> tupl
         if not isinstance(num_labels, int) or num_labels < 1:
             raise InputError(f"num_labels is {num_labels!r}, but must be 1 or more.")
         return tuple(str(index) for index in range(num_labels))
+    if isinstance(labels, (int, str)):
+        raise InputError(f"labels is {labels!r}, but must be a list of names; see also num_labels.")
     names = tuple(labels)
+    other = next((name for name in names if not isinstance(name, str)), None)
+    if other is not None:
+        raise InputError(
+            f"labels has {other!r}, but names must be strings: [{str(other)!r}, ...]. Targets are "
+            "such names, or ids from 0."
+        )
     if num_labels not in (None, len(names)):
         raise InputError(f"num_labels is {num_labels}, but labels has {len(names)} names.")
     if not names or len(set(names)) != len(names):
         raise InputError(f"The labels {list(names)} must be one or more different names.")
-    broken = next((name for name in names if without_surrogates(str(name)) != str(name)), None)
+    broken = next((name for name in names if without_surrogates(name) != name), None)
     if broken is not None:
         raise InputError(f"The label {broken!r} has a lone surrogate, so no file can hold it.")
     return names

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert.columns import not_a_text
 from keras_bert.errors import InputError, closest
 from keras_bert.layers.crf import IGNORED, ConditionalRandomField
 from keras_bert.layers.encoder import Encoder
@@ -211,7 +212,7 @@ class _CrfLoss(keras.losses.Loss):
 
 def _texts(texts: Any) -> list[str]:
     texts = [texts] if isinstance(texts, str) else list(texts)
-    for text in texts:
+    for number, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InputError(f"Texts must be strings: got {text!r} of type {type(text).__name__}.")
+            raise not_a_text(number, text)
     return texts

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.columns import not_a_text
 from keras_bert.errors import InputError
 from keras_bert.surrogates import without_surrogates
 from keras_bert.text.added_tokens import AddedToken, Pieces, TokenCutter
@@ -353,7 +354,10 @@ def to_strings(texts: Texts) -> tf.Tensor:
     if strings.shape.rank == 0:
         return strings[tf.newaxis]
     if strings.shape.rank != 1:
-        raise InputError(f"Texts must have the shape [N], not {strings.shape}: flatten them.")
+        raise InputError(
+            f"Texts must have the shape [N], not {strings.shape.as_list()}; for pairs, give a "
+            "tuple of two columns: (firsts, seconds)."
+        )
     return strings
 
 
@@ -367,14 +371,14 @@ def _from_python(texts: Any) -> tf.Tensor:
     try:
         return tf.constant(texts)
     except (TypeError, ValueError):
-        return tf.constant(
-            [_valid(text) for text in texts] if isinstance(texts, list) else _valid(texts)
-        )
+        if not isinstance(texts, list):
+            raise InputError(f"Texts must be strings, but {texts!r} is not.") from None
+        return tf.constant([_valid(*item) for item in enumerate(texts)])
 
 
-def _valid(text: Any) -> str | bytes:
+def _valid(number: int, text: Any) -> str | bytes:
     if isinstance(text, bytes):
         return text
     if not isinstance(text, str):
-        raise InputError(f"Texts must be strings: got {text!r} of type {type(text).__name__}.")
+        raise not_a_text(number, text)
     return without_surrogates(text)

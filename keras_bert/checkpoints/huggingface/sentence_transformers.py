@@ -80,10 +80,10 @@ def is_sentence_transformers(directory: Path) -> bool:
 def open_sentence_transformers(directory: Path) -> Contents:
     """Returns the contents of a directory of sentence-transformers.
 
-    By default, the directory opens as the `Encoder` that its `config.json` describes. With
-    `task="embedder"`, it opens as a `TextEmbedder`, unless `TextEmbedder` does not support the
-    directory's modules, pooling or `do_lower_case`. A cross-encoder, whose only module is a
-    Transformer, opens as the task in its `config.json`.
+    The directory opens as a `TextEmbedder`. If a `TextEmbedder` does not support its modules, its
+    pooling or `do_lower_case`, it opens only as another task, such as the `Encoder` that its
+    `config.json` describes. A cross-encoder, whose only module is a Transformer, opens as the task
+    in its `config.json`.
 
     Raises:
         CheckpointError: if a file is missing or damaged.
@@ -92,9 +92,7 @@ def open_sentence_transformers(directory: Path) -> Contents:
     contents = open_hugging_face(folders[0])
     if kinds == ["Transformer"]:  # a cross-encoder: its head is in the model
         return contents._replace(place=directory)
-    contents = contents._replace(
-        place=directory, task="embedder", default_task="encoder", arguments={}, errors={}
-    )
+    contents = contents._replace(place=directory, task="embedder", arguments={}, errors={})
     if not _SUPPORTED.fullmatch(" ".join(kinds)):
         message = (
             f"{directory / MODULES} lists the modules {', '.join(kinds)}, but an embedder must "
