@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 # trainer writes checkpoints.
 ORDER = (
     ("errors", "surrogates"),
-    ("config", "options", "atomic", "extras", "progress"),
+    ("config", "options", "atomic", "extras", "progress", "allocator", "columns"),
     ("layers", "text", "metrics", "optimizers"),
     ("families",),
     ("tasks",),
@@ -33,6 +33,9 @@ WITHOUT_TENSORFLOW = (
     "options",
     "atomic",
     "extras",
+    "progress",
+    "allocator",
+    "columns",
     "layers",
     "families",
     "tasks",

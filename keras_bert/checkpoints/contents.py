@@ -25,7 +25,7 @@ from keras_bert.tasks.registry import LANGUAGE_MODELS, TASKS, check_task
 
 logger = logging.getLogger(__name__)
 
-GIVE_PREPROCESSOR = "give it one with load(..., preprocessor=...)"
+NO_PREPROCESSOR = "The model has no preprocessor; give it one with load(..., preprocessor=...)."
 
 
 class Contents(NamedTuple):
@@ -115,12 +115,11 @@ def _usable(preprocessor: Any, vocabulary_size: int, place: Path) -> Any:
         )
     elif without_row:
         logger.warning(
-            "%s: the vocabulary has %d tokens, but the token embedding has only %d rows. The model "
-            "has no preprocessor; %s.",
+            "%s: the vocabulary has %d tokens, but the token embedding has only %d rows. %s",
             place,
             len(vocabulary),
             vocabulary_size,
-            GIVE_PREPROCESSOR,
+            NO_PREPROCESSOR,
         )
         return None
     return preprocessor

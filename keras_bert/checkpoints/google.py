@@ -34,11 +34,11 @@ from keras_bert.checkpoints.contents import (
 from keras_bert.checkpoints.directories import replaceable_files
 from keras_bert.checkpoints.files import read_json, write_json
 from keras_bert.checkpoints.huggingface.config import (
+    fields_of_arguments,
     read_arguments,
     read_encoder,
-    write_arguments,
 )
-from keras_bert.checkpoints.mapping import KERAS_KINDS, SAME, TRANSPOSED, links, write_model
+from keras_bert.checkpoints.mapping import KERAS_KINDS, SAME, TRANSPOSED, links, renamed_weights
 from keras_bert.checkpoints.variables import task_name
 from keras_bert.errors import CheckpointError, InputError, StorageError
 from keras_bert.families import bert
@@ -123,7 +123,7 @@ def save_google(model: keras.Model, directory: str | os.PathLike) -> None:
     check_expressible(model, "Google's BERT", bert, _FIELDS, _TASKS, encoder, head)
     if model.preprocessor is not None:
         _check_text_format(model.preprocessor.tokenizer)
-    tensors = write_model(model, links(bert.GOOGLE, KINDS, model.config.num_layers))
+    tensors = renamed_weights(model, links(bert.GOOGLE, KINDS, model.config.num_layers))
     with replacing(directory, owned=_EARLIER) as path:
         path.mkdir()
         _write_tensors(tensors, path / WEIGHTS)
@@ -245,7 +245,7 @@ def _describe(model: keras.Model) -> dict[str, Any]:
     if model.preprocessor is not None:
         values["do_lower_case"] = model.preprocessor.tokenizer.lowercase
     task = task_name(model)
-    return values | write_arguments(model, task, _dropout(task))
+    return values | fields_of_arguments(model, task, _dropout(task))
 
 
 def _dropout(task: str) -> str:

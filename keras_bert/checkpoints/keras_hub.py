@@ -19,7 +19,7 @@ from keras_bert.atomic import replacing
 from keras_bert.checkpoints.contents import Contents, check_expressible
 from keras_bert.checkpoints.directories import replaceable_files
 from keras_bert.checkpoints.files import read_json
-from keras_bert.checkpoints.mapping import KERAS_KINDS, SAME, links, write_model
+from keras_bert.checkpoints.mapping import KERAS_KINDS, SAME, links, renamed_weights
 from keras_bert.checkpoints.variables import task_name
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.extras import require
@@ -119,7 +119,7 @@ def to_keras_hub(model: keras.Model) -> Any:
         if task == "classifier":
             arguments |= {"num_classes": model.num_labels, "dropout": model.dropout}
         live = getattr(models, _CLASSES[task])(live, **arguments)
-    tensors = write_model(model, links(bert.KERAS_HUB, KINDS, config.num_layers))
+    tensors = renamed_weights(model, links(bert.KERAS_HUB, KINDS, config.num_layers))
     for variable in live.weights:
         if variable.path in tensors:
             variable.assign(tensors[variable.path])

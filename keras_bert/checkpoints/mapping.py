@@ -255,7 +255,7 @@ def check_layers(table: Iterable[Link], source: TensorSource, num_layers: int) -
         )
 
 
-def write_model(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarray]:
+def renamed_weights(model: keras.Model, table: Iterable[Link]) -> dict[str, np.ndarray]:
     """Returns every weight of a model with the name and in the layout of another library.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from keras_bert.config import EncoderConfig, register_presets
 
-__all__ = ["FAMILIES", "EncoderConfig", "HeadSpec", "Row", "in_layers"]
+__all__ = ["FAMILIES", "EncoderConfig", "HeadSpec", "Row", "in_layers", "rotary_base"]
 
 _NAMES = (
     "bert",

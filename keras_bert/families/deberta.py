@@ -59,7 +59,7 @@ HUGGING_FACE_FIXED: dict[str, Any] = {"talking_head": False}
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns transformers' configuration, with the values that an `EncoderConfig` has.
+    """Converts the values of `config.json` to values of an `EncoderConfig`, under their names.
 
     Raises:
         ValueError: if an `EncoderConfig` cannot express the configuration.

@@ -84,6 +84,7 @@ HUGGING_FACE_DEFAULTS = {
     "tie_word_embeddings": False,
     "classifier_pooling": "late",
 }
+HUGGING_FACE_SECOND_NAMES = {"clf_pooling": "classifier_pooling"}  # in the authors' code
 HUGGING_FACE_FIXED = {"mlp_bias": False}
 HUGGING_FACE_SPECIAL_TOKENS = {
     "bos_token_id": "cls",
@@ -120,7 +121,7 @@ HUGGING_FACE = (
 )
 _MASKED_LM = (
     ("table", "masked_lm/decoder", "lm_head"),
-    ("vector", "masked_lm/bias", "lm_head.bias"),  # which does not exist without mlp_bias
+    ("vector", "masked_lm/bias", "lm_head.bias"),  # in no file, because mlp_bias is false
 )
 _LOGITS = ("dense", "classifier/logits", "classifier")
 _CLASSIFIER = (("dense", "pooling/hidden", "dense"), ("dense", "classifier/hidden", "dense"))

@@ -48,7 +48,7 @@ HUGGING_FACE_DEFAULTS = bert.HUGGING_FACE_DEFAULTS | {
 def from_hugging_face(
     values: Mapping[str, Any], base: float = TRAITS["rotary_base"]
 ) -> dict[str, Any]:
-    """Returns transformers' configuration, with the values that an `EncoderConfig` has.
+    """Converts the values of `config.json` to values of an `EncoderConfig`, under their names.
 
     Args:
         values: the configuration.

@@ -89,7 +89,7 @@ HUGGING_FACE_SPECIAL_TOKENS = {  # fields of ids, and the roles of the tokens
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns transformers' configuration, with the values that an `EncoderConfig` has.
+    """Converts the values of `config.json` to values of an `EncoderConfig`, under their names.
 
     Releases before 5 have `global_rope_theta` and `local_rope_theta` in place of `rope_parameters`,
     and `global_attn_every_n_layers` in place of `layer_types`.

@@ -59,7 +59,7 @@ HUGGING_FACE_TENSORFLOW = {"pad_token_id": 1}  # TensorFlow's classes ignore the
 
 
 def from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns transformers' configuration, with the values that an `EncoderConfig` has.
+    """Converts the values of `config.json` to values of an `EncoderConfig`, under their names.
 
     In the result, `pad_token_id` is the `position_offset`, and `max_position_embeddings` does not
     count the rows before the first position.

@@ -143,7 +143,12 @@ def _longer_texts(facts: _Facts) -> str:
         return f"{sentence} read in windows"
     if getattr(model, "windows", None) is None:
         return f"{sentence} cut"
-    cut = int((facts.lengths > text_length(length, model.max_windows)).sum())
+    cut = int(
+        (
+            facts.lengths
+            > text_length(length, model.max_windows, model.preprocessor.separator_at_end)
+        ).sum()
+    )
     rest = f", {cut:,} of them cut to {model.max_windows} windows" if cut else ""
     return f"{sentence} read in windows{rest}"
 
@@ -168,7 +173,13 @@ def _usual_length(facts: _Facts) -> int:
     if getattr(facts.model, "windows", None) is None or not length:
         return length
     usual = int(np.percentile(facts.lengths, 99, method="inverted_cdf"))
-    return max(length, min(usual, text_length(length, facts.model.max_windows)))
+    return max(
+        length,
+        min(
+            usual,
+            text_length(length, facts.model.max_windows, facts.model.preprocessor.separator_at_end),
+        ),
+    )
 
 
 def _epochs(facts: _Facts) -> tuple[int, str]:

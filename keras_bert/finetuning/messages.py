@@ -88,12 +88,12 @@ def advice(
     found, rate = result.validation.get(metric), rate_to_change(recipe)
     if validation_labels and "accuracy" in result.validation:
         label, count = Counter(validation_labels).most_common(1)[0]
-        share = count / len(validation_labels)
-        if result.validation["accuracy"] <= share < 1:
+        ratio = count / len(validation_labels)
+        if result.validation["accuracy"] <= ratio < 1:
             small = ": 1e-3 suits an encoder that is small or hardly pretrained"
             return (
                 f"Nothing learned yet: always predicting {label!r} has an accuracy of "
-                f"{share:.4f}. Try more epochs than {recipe.epochs}, or a higher {rate}"
+                f"{ratio:.4f}. Try more epochs than {recipe.epochs}, or a higher {rate}"
                 f"{small if (recipe.learning_rate or 1) < 1e-3 else ''}."
             )
     frozen = result.baseline.get("validation", {}).get(metric)

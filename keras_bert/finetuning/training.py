@@ -80,6 +80,11 @@ def fine_tune(
     devices of the strategy. The result is the same as on one device, except for dropout. Other
     strategies with several replicas are refused.
 
+    The model's preprocessor gets the recipe's `sequence_length`. If the result looks wrong, a
+    warning says what to change: for example, if the training stopped too early, or the result is
+    below the frozen baseline. If texts are cut, a warning gives the number of cut texts and of all
+    texts.
+
     Args:
         model: a task with a preprocessor, with the labels of the examples; see `new_model`.
         train: training examples, such as `TextExamples` for a `SequenceClassifier`.
@@ -110,11 +115,6 @@ def fine_tune(
         metrics: Keras metrics that are measured on training, validation and test examples, besides
             the model's own. Only for classifiers of texts and for multiple choice.
         verbose: as in `fit`. "auto" shows a bar of all steps on a terminal, else a line per epoch.
-
-    The model's preprocessor gets the recipe's `sequence_length`. If the result looks wrong, a
-    warning says what to change: for example, if the training stopped too early, or the result is
-    below the frozen baseline. If texts are cut, a warning gives the number of cut texts and of all
-    texts.
 
     Returns:
         Number of the best epoch (0: the frozen baseline), its metrics on the validation and test
@@ -312,10 +312,7 @@ class _Epochs(keras.callbacks.Callback):
     def start_from(self, model: Any) -> None:
         """Makes the model before training the best one so far, as epoch 0."""
         self.best_weights = model.get_weights()
-        if self.validation is not None:
-            self.result.validation = self.validation.measure(
-                self.job, model, self.recipe.batch_size, self.metrics
-            )
+        self.result.validation = self._measure(model)
 
     def restore(self, model: Any) -> None:
         if self.best_weights is not None:
@@ -334,12 +331,9 @@ class _Epochs(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         logs = {} if logs is None else logs
-        result, done, metrics = self.result, epoch + 1, dict[str, float]()
+        result, done = self.result, epoch + 1
         with averaged(self.model):
-            if self.validation is not None:
-                metrics = self.validation.measure(
-                    self.job, self.model, self.recipe.batch_size, self.metrics
-                )
+            metrics = self._measure(self.model)
             if self._is_best(metrics):
                 result.best_epoch, result.validation = done, metrics
                 self.best_weights = self.model.get_weights() if self.validation else None
@@ -366,6 +360,12 @@ class _Epochs(keras.callbacks.Callback):
         if best and self.validation is not None and not self.keeps_finished:
             with averaged(self.model):
                 self.write(self.model, result, output=self.output)
+
+    def _measure(self, model: Any) -> dict[str, float]:
+        """Returns the metrics of the validation examples; empty if there are none."""
+        if self.validation is None:
+            return {}
+        return self.validation.measure(self.job, model, self.recipe.batch_size, self.metrics)
 
     def _is_best(self, metrics: dict[str, float]) -> bool:
         best = self.result.validation
@@ -408,6 +408,7 @@ def _check_recipe(model: Any, names: Sequence[str], recipe: Recipe, pairs: bool)
     devices = model.distribute_strategy.num_replicas_in_sync
     if recipe.batch_size < devices * recipe.gradient_accumulation_steps:
         raise InputError(
-            f"batch_size is {recipe.batch_size}, too small for {devices} devices with "
-            f"{recipe.gradient_accumulation_steps} micro-batches each; raise it."
+            f"batch_size is {recipe.batch_size}, but must be at least "
+            f"{devices * recipe.gradient_accumulation_steps}: one example for each of the "
+            f"{recipe.gradient_accumulation_steps} micro-batches on {devices} devices."
         )

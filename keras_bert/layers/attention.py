@@ -20,7 +20,7 @@ from keras_bert.layers.fused import (
 from keras_bert.layers.positions import rotated
 
 _LONG = 1024  # tokens; longer texts attend in parts, in some graphs only if the length is known
-_QUERIES = 512  # in a part; training on TensorFlow and SavedModels have their own number
+_QUERIES = 512  # in a part of `_in_parts`; `fused.attend_in_parts` has a number of its own
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -62,7 +62,7 @@ class SelfAttention(ConfiguredLayer):
         need_probabilities: bool = True,
         training: bool | None = None,
     ) -> tuple[Any, Any]:
-        """Lets every position attend to every other.
+        """Returns the output of attention and, on request, the attention probabilities.
 
         Args:
             x: `[B * T, H]`: the positions of all texts are the rows of one matrix. So multiplying

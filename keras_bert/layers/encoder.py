@@ -432,8 +432,8 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
             x = self.projection(x)
         batch, length, hidden_size = ops.shape(x)
         matrix = (batch * length, hidden_size)  # layers take a matrix
-        contexts = {
-            windowed: self._context(
+        inputs_of_attention = {
+            windowed: self._bias_and_positions(
                 windowed, token_ids, padding_mask, documents, position_ids, return_attentions
             )
             for windowed in {self.config.has_window(index) for index in self.config.layer_order}
@@ -441,13 +441,13 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
         hidden_states, attentions = [x], list[Any]()
         for index in self.config.layer_order:
             before = ops.reshape(x, matrix)
-            bias, positions = contexts[self.config.has_window(index)]
+            bias, positions = inputs_of_attention[self.config.has_window(index)]
             layer = functools.partial(self.encoder_layers[index], training=training)
             if training and (self.remat or in_scope(self.encoder_layers[index], x)):
                 layer = functools.partial(rematerialized, layer.func, training=training)
             x, probabilities = layer(before, bias, positions, need_probabilities=return_attentions)
             x = ops.reshape(x, (batch, length, hidden_size))
-            if self.convolution is not None and not attentions:
+            if self.convolution is not None and len(hidden_states) == 1:  # after the first layer
                 x = self.convolution(
                     hidden_states[0], x, padding_mask, documents, training=training
                 )
@@ -469,7 +469,7 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
             else:
                 absolute = ops.take(dense_gradient(decoder_positions), restarted, axis=0)
             queries = ops.reshape(hidden_states[-2] + absolute, matrix)
-            for _ in range(2):
+            for _ in range(2):  # by the last layer, with its input
                 queries, _ = layer(before, bias, positions, queries, need_probabilities=False)
             outputs["decoded_output"] = ops.reshape(queries, (batch, length, hidden_size))
         if return_hidden_states:
@@ -478,7 +478,7 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
             outputs["attentions"] = attentions
         return outputs
 
-    def _context(
+    def _bias_and_positions(
         self,
         windowed: bool,
         token_ids: Any,

@@ -24,6 +24,9 @@ from keras import ops
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
+_QUERIES = 64  # queries; for one text of 8,192 tokens and 12 heads, their logits take 25 MB
+_HIGHEST_RATE = 1 - 2**-16  # of dropout; with 16 random bits, higher rates would be 1
+
 
 def project(layer: keras.layers.Dense, x: Any, training: bool | None) -> Any:
     """Applies a dense layer.
@@ -200,19 +203,22 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool)
         def gradients(upstream: Any) -> list[Any]:
             upstream, values = padded(upstream), tf.linalg.matrix_transpose(value)
 
-            def step(index: Any, of_queries: Any, of_keys: Any, of_values: Any) -> tuple[Any, ...]:
+            def step(
+                index: Any, query_gradients: Any, key_gradients: Any, value_gradients: Any
+            ) -> tuple[Any, ...]:
                 p, own = probabilities(index, queries, keys), part(upstream, index)
-                of_p = tf.matmul(own, values)
-                of_logits = _run(_gradient_of_softmax, of_p, p, keep_rate=1.0)
+                own_queries = part(queries, index)
+                p_gradient = tf.matmul(own, values)
+                logit_gradient = _run(_gradient_of_softmax, p_gradient, p, keep_rate=1.0)
                 return (
-                    of_queries.write(index, tf.matmul(of_logits, key)),
+                    query_gradients.write(index, tf.matmul(logit_gradient, key)),
                     # products with few rows are faster than their transposes
-                    of_keys + tf.matmul(part(queries, index), of_logits, transpose_a=True),
-                    of_values + tf.matmul(own, p, transpose_a=True),
+                    key_gradients + tf.matmul(own_queries, logit_gradient, transpose_a=True),
+                    value_gradients + tf.matmul(own, p, transpose_a=True),
                 )
 
-            of_queries, *others = loop(step, tf.zeros_like(keys), tf.zeros_like(values))
-            return [joined(of_queries), *map(tf.linalg.matrix_transpose, others)]
+            query_gradients, *others = loop(step, tf.zeros_like(keys), tf.zeros_like(values))
+            return [joined(query_gradients), *map(tf.linalg.matrix_transpose, others)]
 
         return forward(queries, keys, value), gradients
 
@@ -315,10 +321,6 @@ def _applies(training: bool | None, x: Any, *layers: keras.layers.Layer) -> bool
             for layer in layers
         )
     )
-
-
-_QUERIES = 64  # queries; for one text of 8,192 tokens and 12 heads, their logits take 25 MB
-_HIGHEST_RATE = 1 - 2**-16  # of dropout; with 16 random bits, higher rates would be 1
 
 
 def _draw(dropout: keras.layers.Dropout, x: Any) -> tuple[tuple[Any, ...], float]:
@@ -433,9 +435,10 @@ def _with_gradient(differentiable: Callable, *inputs: Any) -> Any:
 
 
 def _run(function: Callable, *tensors: Any, **settings: Any) -> Any:
-    """Calls a function of tensors, compiled by XLA if the size of the first tensor is known.
+    """Calls a function of tensors. On CPUs, XLA compiles it if the first tensor's size is known.
 
-    On other devices than processors, XLA may be missing, and `jit_compile` compiles the whole step.
+    Eager calls and calls with a GPU are not compiled: on GPUs, XLA may be missing, and
+    `jit_compile` compiles the whole step.
     """
     part = functools.partial(function, **settings)
     known = tensors[0].shape.is_fully_defined() and not tf.executing_eagerly()

@@ -91,12 +91,10 @@ class LowRankAdaptation:
                 lora_alpha=lora_alpha,
                 a_initializer=_initializer(own_seed if seed is not None else None),
             )
-        head = _head(model)
-        for layer in (layer for part in head for layer in part._flatten_layers()):
+        for layer in (layer for part in _head(model) for layer in part._flatten_layers()):
             if layer.quantization_mode == "int8":
                 _dequantize(layer, model.dtype_policy)
-        kept = {id(factor) for layer in chosen.values() for factor in _factors(layer)}
-        kept |= {id(weight) for part in head for weight in part.weights}
+        kept = _kept(model, chosen.values())
         for weight in encoder.weights:
             weight.trainable = weight.trainable and id(weight) in kept
         _forget_compiled(model)
@@ -152,8 +150,7 @@ class LowRankAdaptation:
                 "The adapters differ in rank or lora_alpha, which a file cannot describe. Make all "
                 "adapters with one call of model.enable_lora."
             )
-        kept = {id(factor) for layer in layers for factor in _factors(layer)}
-        kept |= {id(weight) for part in _head(model) for weight in part.weights}
+        kept = _kept(model, layers)
         arrays = {
             name: ops.convert_to_numpy(weight)
             for name, weight in _named_weights(model).items()
@@ -253,6 +250,12 @@ def merged_kernel(layer: Any) -> Any:
 
 def _factors(layer: Any) -> tuple[Any, Any]:
     return layer.lora_kernel_a, layer.lora_kernel_b
+
+
+def _kept(model: Any, adapted: Iterable[Any]) -> set[int]:
+    """Returns the ids of the adapters' factors and of the head's weights."""
+    kept = {id(factor) for layer in adapted for factor in _factors(layer)}
+    return kept | {id(weight) for part in _head(model) for weight in part.weights}
 
 
 def _needed(model: Any) -> list[Any]:

@@ -29,26 +29,30 @@ def check_windows(pooling: str | None, max_windows: int) -> None:
         raise InputError(f"max_windows is {max_windows!r}, but must be 1 or more.")
 
 
-def text_length(window_length: int, count: int) -> int:
+def text_length(window_length: int, count: int, separator_at_end: bool = True) -> int:
     """Returns the number of tokens of the longest text that fits into a number of windows."""
-    return window_length + (count - 1) * _stride(window_length)
+    return window_length + (count - 1) * _stride(window_length, separator_at_end)
 
 
-def window_count(length: int, window_length: int) -> int:
+def window_count(length: int, window_length: int, separator_at_end: bool = True) -> int:
     """Returns the number of windows of a text with `length` tokens."""
-    return 1 + max(-(-(length - window_length) // _stride(window_length)), 0)
+    return 1 + max(-(-(length - window_length) // _stride(window_length, separator_at_end)), 0)
 
 
-def divide(inputs: Mapping[str, Any], window_length: int) -> tuple[dict[str, Any], Any]:
+def divide(
+    inputs: Mapping[str, Any], window_length: int, separator_at_end: bool = True
+) -> tuple[dict[str, Any], Any]:
     """Divides rows of ids into overlapping windows.
 
-    The windows are the rows of `Preprocessor.rows(texts, overlap="auto")`: each begins and ends
-    with the first and the last token of its row, and neighbors share a third of their text tokens.
+    The windows are the rows of `Preprocessor.rows(texts, overlap="auto")`: each begins with the
+    first token of its row, and ends with the separator at the row's end, if there is one. Neighbors
+    share a third of their text tokens.
 
     Args:
         inputs: `token_ids`, `segment_ids` and `padding_mask` of single texts, int32 `[B, T]`; only
             `token_ids` are needed. Padding is at the end of the rows.
         window_length: largest number of tokens in a window.
+        separator_at_end: whether the last token of a row is a separator.
 
     Returns:
         The inputs of the windows, int32 `[B * W, L]`, and whether each of them has a part of its
@@ -56,7 +60,8 @@ def divide(inputs: Mapping[str, Any], window_length: int) -> tuple[dict[str, Any
         if T is smaller.
     """
     token_ids = inputs["token_ids"]
-    stride, size = _stride(window_length), ops.shape(token_ids)[1]
+    separators, size = int(separator_at_end), ops.shape(token_ids)[1]
+    stride = _stride(window_length, separator_at_end)
     length = ops.shape(token_ids[:, :window_length])[1]
     count = 1 + (size - length + stride - 1) // stride
 
@@ -68,21 +73,25 @@ def divide(inputs: Mapping[str, Any], window_length: int) -> tuple[dict[str, Any
     mask = inputs.get("padding_mask")
     mask = ops.ones_like(token_ids) if mask is None else ops.cast(mask, "int32")
     last = ops.sum(mask, axis=1, keepdims=True) - 1  # [B, 1]
-    at_last = ops.arange(size, dtype="int32") == last
-    separator = ops.sum(ops.where(at_last, token_ids, 0), axis=1, keepdims=True)  # [B, 1]
     # Number of the text's tokens in each window and in the windows after it, [B, W].
-    rest = last - 1 - ops.transpose(begin)
-    is_window = (ops.transpose(begin) == 0) | (rest > window_length - 2 - stride)
+    rest = last - separators - ops.transpose(begin)
+    shared = window_length - 1 - separators - stride
+    is_window = (ops.transpose(begin) == 0) | (rest > shared)
     # The converter to TFLite knows `expand_dims`, but not an index with None.
-    end = ops.expand_dims(1 + ops.minimum(rest, length - 2), -1)  # of the separator, [B, W, 1]
+    end = separators + ops.minimum(rest, length - 1 - separators)
+    end = ops.expand_dims(end, -1)  # of the last token, [B, W, 1]
     inside = ops.expand_dims(is_window, -1) & (position <= end)  # [B, W, L]
 
     def framed(ids: Any) -> Any:
         return ops.take(ids, source, axis=1)
 
-    parts = {
-        "token_ids": ops.where(position == end, ops.expand_dims(separator, -1), framed(token_ids))
-    }
+    parts = {"token_ids": framed(token_ids)}
+    if separator_at_end:
+        at_last = ops.arange(size, dtype="int32") == last
+        separator = ops.sum(ops.where(at_last, token_ids, 0), axis=1, keepdims=True)  # [B, 1]
+        parts["token_ids"] = ops.where(
+            position == end, ops.expand_dims(separator, -1), parts["token_ids"]
+        )
     if inputs.get("segment_ids") is not None:
         parts["segment_ids"] = framed(inputs["segment_ids"])
     parts = {name: ops.where(inside, ids, 0) for name, ids in parts.items()}
@@ -107,7 +116,7 @@ def pool(vectors: Any, is_window: Any, pooling: str) -> Any:
     return total / ops.sum(ops.cast(is_window, "float32"), axis=1)
 
 
-def _stride(window_length: int) -> int:
+def _stride(window_length: int, separator_at_end: bool) -> int:
     """Returns the distance of neighboring windows: two thirds of the text tokens in a window."""
-    room = window_length - 2
+    room = window_length - 1 - int(separator_at_end)
     return room - room // 3

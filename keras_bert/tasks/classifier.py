@@ -98,7 +98,7 @@ class SequenceClassifier(TextTask):
         For "multi_label", lists of names become a row of 0 and 1 for each text.
 
         Raises:
-            InputError: if a name or an id is not that of a label of the model.
+            InputError: if a name or an id belongs to no label of the model.
         """
         if self.problem_type != "multi_label" or not is_strings(y):
             targets = super().targets_of(y)

@@ -102,7 +102,7 @@ class TextEmbedder(TextTask):
             )
         low, high = score_range
         if not low < high:
-            raise InputError(f"score_range is {score_range!r}, but must be (low, high).")
+            raise InputError(f"score_range is {score_range!r}, but low must be below high.")
         self.prompts = dict(prompts or {})
         self.default_prompt = default_prompt
         self._prompt(default_prompt)  # checks the name
@@ -212,7 +212,7 @@ class TextEmbedder(TextTask):
 
         Args:
             texts: a list of N strings. A text of more than `text_length` tokens is cut, and a
-                warning says how many texts are.
+                warning gives the number of cut texts.
             batch_size: texts per step or, with `windows`, windows per step.
             prompt: name of one of `prompts`; None means `default_prompt`.
             dimensions: number of entries to keep, the first ones, for models whose training

@@ -238,10 +238,14 @@ class TextTask(Task):
         return self.preprocessor.sequence_length
 
     @property
+    def _separator_at_end(self) -> bool:
+        return self.preprocessor is None or self.preprocessor.separator_at_end
+
+    @property
     def text_length(self) -> int:
         """Largest number of tokens in a text. Longer texts are cut."""
         count = 1 if self.windows is None else self.max_windows
-        return text_windows.text_length(self.window_length, count)
+        return text_windows.text_length(self.window_length, count, self._separator_at_end)
 
     @property
     def text_preprocessor(self) -> Any:
@@ -260,14 +264,14 @@ class TextTask(Task):
         size = inputs["token_ids"].shape[1]
         if self.windows is None or (size is not None and size <= self.window_length):
             return pooled(inputs)
-        parts, is_window = text_windows.divide(inputs, self.window_length)
+        parts, is_window = text_windows.divide(inputs, self.window_length, self._separator_at_end)
         return text_windows.pool(pooled(parts), is_window, self.windows)
 
     def windows_of(self, length: int) -> int:
         """Returns the number of windows into which the model divides a row of `length` tokens."""
         if self.windows is None:
             return 1
-        return text_windows.window_count(length, self.window_length)
+        return text_windows.window_count(length, self.window_length, self._separator_at_end)
 
     def rows(self, texts: Any, *, overlap: Overlap = None, offsets: bool = False) -> Rows:
         """Turns texts into rows, as `Task.rows`. The model divides the rows into windows.

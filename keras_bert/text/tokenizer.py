@@ -217,7 +217,6 @@ class Tokenizer(abc.ABC):
     @functools.cached_property
     def _normalized_cutter(self) -> TokenCutter | None:
         tokens = [token for token in self.added_tokens if token.normalized]
-        tokens.sort(key=lambda token: not token.special)  # if forms are equal, the first token wins
         if not tokens:
             return None
         with tf.init_scope():
@@ -228,7 +227,7 @@ class Tokenizer(abc.ABC):
     def _cutter(
         self, tokens: Sequence[AddedToken], contents: Sequence[str], **options: Any
     ) -> TokenCutter:
-        by_special = sorted(
+        by_special = sorted(  # if forms are equal, the first token wins
             zip(tokens, contents, strict=True), key=lambda pair: not pair[0].special
         )
         ids = [self.vocabulary.id_of(token.content) for token, _ in by_special]
@@ -326,7 +325,7 @@ def load_tokenizer(
     try:
         return tokenizer.from_file(file, special_tokens=special_tokens, **options)
     except TypeError as error:
-        raise InputError(f"{file}: {tokenizer.__name__} got {error}.") from None
+        raise InputError(f"{file}: {str(error).replace('.__init__()', '')}.") from None
 
 
 def _file_of(directory: Path) -> Path:
@@ -371,6 +370,8 @@ def _from_python(texts: Any) -> tf.Tensor:
     try:
         return tf.constant(texts)
     except (TypeError, ValueError):
+        if isinstance(texts, str):
+            return tf.constant(without_surrogates(texts))
         if not isinstance(texts, list):
             raise InputError(f"Texts must be strings, but {texts!r} is not.") from None
         return tf.constant([_valid(*item) for item in enumerate(texts)])

@@ -9,7 +9,7 @@ import pytest
 import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables
 from keras_bert.families import FAMILIES
-from tests.checkpoints.huggingface import FIXTURES, copy, lacking
+from tests.checkpoints.huggingface import FIXTURES, check, copy, lacking
 from tests.layers.test_encoder import SMALL
 
 
@@ -76,6 +76,36 @@ def test_the_tensors_tell_a_masked_language_model(tmp_path):
     assert isinstance(kb.load(directory), kb.MaskedLanguageModel)
 
 
+@pytest.mark.parametrize(
+    ("folder", "value"), [("modernbert-model", "sans_pos"), ("gte-model", "rope")]
+)
+def test_rotary_encoders_have_no_type_of_position_embeddings(folder, value, tmp_path):
+    """The authors of mmBERT and of GTE write the field, which transformers does not read."""
+    check(kb.load(copy(folder, tmp_path, position_embedding_type=value)), folder)
+
+
+def test_the_authors_name_for_the_pooling_of_eurobert(tmp_path):
+    fields = {"classifier_pooling": None, "clf_pooling": "bos"}
+    model = kb.load(copy("eurobert-sequence-first", tmp_path, **fields))
+    check(model, "eurobert-sequence-first")
+    assert model.pooling == "first"
+
+
+@pytest.mark.parametrize(
+    ("folder", "prefix", "other"),
+    [("nomic_bert-masked-lm", "nomic_bert.", "bert."), ("gte-masked-lm", "gte.", "new.")],
+)
+def test_the_authors_prefix_of_tensors(folder, prefix, other, tmp_path):
+    def rename(tensors):
+        assert any(name.startswith(prefix) for name in tensors)
+        return {
+            other + n.removeprefix(prefix) if n.startswith(prefix) else n: x
+            for n, x in tensors.items()
+        }
+
+    check(kb.load(copy(folder, tmp_path, rename)), folder)
+
+
 def test_what_transformers_cannot_express(tmp_path):
     def model(family, task, **changes):
         config = FAMILIES[family].TRAITS | SMALL | {"num_layers": 2} | changes
@@ -110,3 +140,11 @@ def test_ids_of_special_tokens_are_written(tmp_path):
     assert [values[f"{name}_token_id"] for name in ("bos", "cls", "eos", "sep", "pad")] == [
         *(2, 2, 3, 3, 0)
     ]
+    model = kb.load(FIXTURES / "eurobert-sequence")
+    for at_end in (True, False):
+        model.preprocessor = kb.Preprocessor(
+            kb.WordPiece(kb.Vocabulary(tokens)), 16, separator_at_end=at_end
+        )
+        kb.save(model, tmp_path / "model", format="huggingface")
+        values = json.loads((tmp_path / "model" / "config.json").read_text())
+        assert values.get("eos_token_id") == (3 if at_end else None)

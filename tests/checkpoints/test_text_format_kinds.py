@@ -46,6 +46,24 @@ def test_equals_transformers(name, saved, tmp_path, caplog):
     assert not caplog.records
 
 
+@pytest.mark.parametrize("name", ["albert", "roberta", "electra"])
+def test_early_files_have_no_type(name, tmp_path):
+    shutil.copytree(FIXTURES / "kinds" / f"{name}-saved", tmp_path, dirs_exist_ok=True)
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
+    del tokenizer["model"]["type"]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    case = CASES[name]
+    assert ids_of(read_text_format(tmp_path, 512), case["texts"]) == case["ids"]
+
+
+def test_texts_that_would_be_cut_at_the_beginning(tmp_path, caplog):
+    shutil.copytree(FIXTURES / "kinds" / "electra-saved", tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
+    read_text_format(tmp_path, 512)
+    assert "truncation_side 'left' is not supported; long texts are cut at their" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("name", "part", "value"),
     [

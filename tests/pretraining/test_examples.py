@@ -11,7 +11,7 @@ LENGTH = 32
 
 @pytest.fixture(scope="module")
 def make_examples(make_corpus, vocabulary):
-    def make(objective="mlm+nsp", packed=False, **options):
+    def make(objective="mlm+nsp", packed=False, separator_at_end=True, **options):
         corpus = make_corpus()
         masking = TokenMasking(
             mask_id=vocabulary.mask_id,
@@ -27,6 +27,7 @@ def make_examples(make_corpus, vocabulary):
             sequence_length=LENGTH,
             objective=OBJECTIVES[objective],
             packed=packed,
+            separator_at_end=separator_at_end,
         )
 
     return make
@@ -42,8 +43,9 @@ def collect(dataset):
     return {name: np.concatenate(values) for name, values in rows.items()}
 
 
-def test_examples_are_what_the_plan_says(make_examples, vocabulary):
-    examples = make_examples()
+@pytest.mark.parametrize("at_end", [True, False])
+def test_examples_are_what_the_plan_says(at_end, make_examples, vocabulary):
+    examples = make_examples(separator_at_end=at_end)
     index = examples.example_index(2)
     rows = collect(examples.dataset(16, epoch=2))
     tokens = examples.corpus.tokens
@@ -51,13 +53,16 @@ def test_examples_are_what_the_plan_says(make_examples, vocabulary):
     for n in range(len(index)):
         a = tokens[index.a_start[n] : index.a_start[n] + index.a_length[n]].tolist()
         b = tokens[index.b_start[n] : index.b_start[n] + index.b_length[n]].tolist()
-        ids = [cls, *a, separator, *b, separator]
+        ids = [cls, *a, separator, *b, *[separator] * at_end]
         padding = [0] * (LENGTH - len(ids))
         restored = rows["token_ids"][n].copy()
         chosen = rows["w/mlm_logits"][n] > 0
         restored[rows["masked_positions"][n][chosen]] = rows["y/mlm_logits"][n][chosen]
         assert restored.tolist() == ids + [pad] * len(padding)
-        assert rows["segment_ids"][n].tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 1) + padding
+        assert (
+            rows["segment_ids"][n].tolist()
+            == [0] * (len(a) + 2) + [1] * (len(b) + at_end) + padding
+        )
         assert rows["padding_mask"][n].tolist() == [1] * len(ids) + padding
         assert rows["y/nsp_logits"][n] == index.label[n]
     assert rows["w/nsp_logits"].sum() == len(index)
@@ -163,8 +168,9 @@ def test_number_of_batches(make_examples):
     assert len(list(examples.dataset(7, start=size - 7))) == 1
 
 
-def test_packed_rows_are_what_the_plan_says(make_examples, vocabulary):
-    examples = make_examples("rtd", packed=True)
+@pytest.mark.parametrize("at_end", [True, False])
+def test_packed_rows_are_what_the_plan_says(at_end, make_examples, vocabulary):
+    examples = make_examples("rtd", packed=True, separator_at_end=at_end)
     index = examples.example_index(1)
     rows = collect(examples.dataset(16, epoch=1))
     assert rows["document_ids"].dtype == np.int32
@@ -174,11 +180,12 @@ def test_packed_rows_are_what_the_plan_says(make_examples, vocabulary):
         for number, m in enumerate(range(*index.row_splits[n : n + 2]), start=1):
             assert index.cell[m] == n * LENGTH + len(ids)
             text = tokens[index.start[m] : index.start[m] + index.length[m]].tolist()
-            ids += [vocabulary.cls_id, *text, vocabulary.separator_id]
-            documents += [number] * (len(text) + 2)
+            ids += [vocabulary.cls_id, *text]
+            ids += [vocabulary.separator_id if at_end else vocabulary.pad_id]
+            documents += [number] * (len(text) + 1) + [number * at_end]
         padding = [0] * (LENGTH - len(ids))
         assert rows["original_ids"][n].tolist() == ids + [vocabulary.pad_id] * len(padding)
         assert rows["document_ids"][n].tolist() == documents + padding
-        assert rows["padding_mask"][n].tolist() == [1] * len(ids) + padding
+        assert rows["padding_mask"][n].tolist() == [int(d > 0) for d in documents] + padding
     assert not rows["segment_ids"].any()
     assert rows["document_ids"].max() > 2

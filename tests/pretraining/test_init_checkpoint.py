@@ -16,7 +16,7 @@ from keras_bert.optimizers.distributed import AdamW
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.resolve import encoder_config
 from keras_bert.pretraining.training.checkpoints import take_snapshot, write_checkpoint
-from keras_bert.pretraining.training.inputs import make_preprocessor
+from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.step import trainable_variables
 from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.tasks.fill_mask import fill_mask
@@ -94,6 +94,21 @@ def test_any_checkpoint(format, make, text_files, tmp_path):
     masked = options(path, text_files, tmp_path, objective="mlm", encoder={"hidden_dropout": 0.0})
     assert built(masked).config.hidden_dropout == 0
     assert_holds(model, built(masked))
+
+
+def test_texts_keep_the_separators_of_the_checkpoint(make, text_files, tmp_path):
+    model, path = make(kb.MaskedLanguageModel)
+    tokenizer = model.preprocessor.tokenizer
+    form = {"separators_in_pair": 2, "separator_at_end": False, "num_segments": 1}
+    model.preprocessor = kb.Preprocessor(tokenizer, 32, **form)
+    kb.save(model, path)
+    config = options(path, text_files, tmp_path)
+    preprocessor = make_preprocessor(config)
+    assert {name: getattr(preprocessor, name) for name in form} == form
+    (x, *_), *_ = make_examples(config, preprocessor)[0].examples.dataset(4)
+    ends = np.sum(x["padding_mask"], axis=1) - 1
+    lasts = np.take_along_axis(x["token_ids"].numpy(), ends[:, None], 1)
+    assert preprocessor.vocabulary.separator_id not in lasts
 
 
 def test_a_head_that_is_missing_is_new(make, text_files, tmp_path, caplog):

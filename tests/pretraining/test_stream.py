@@ -21,7 +21,7 @@ import keras_bert as kb
 from keras_bert.pretraining.data import sources
 from keras_bert.pretraining.data.mapped_tokens import MappedFile
 from keras_bert.pretraining.data.sources import BEGIN, Block, BlockStart, open_source
-from keras_bert.pretraining.data.stream import ExampleStream, Place, plan_block
+from keras_bert.pretraining.data.stream import ExampleStream, Place, index_block
 from keras_bert.pretraining.data.tokenization import tokenize
 from keras_bert.pretraining.training import inputs
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
@@ -300,7 +300,7 @@ def test_blocks_of_which_all_or_nothing_is_held_out(text_files, corpora, tmp_pat
     make = make_examples(run, make_preprocessor(run))[0]._make_examples
     name = "training" if ratio > 0.5 else "held-out"
     with pytest.raises(kb.InputError, match=f"The {name} text is too short for an example"):
-        plan_block(make(ExampleStream(source, make, ratio).held_out), "held-out")
+        index_block(make(ExampleStream(source, make, ratio).held_out), "held-out")
 
 
 def run_of(text_files, corpora, kind, output, **options):

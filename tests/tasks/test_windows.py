@@ -46,11 +46,15 @@ def each_window_alone(model, texts):
     return np.stack([pool(vectors[rows.sample_ids == n], axis=0) for n in range(len(texts))])
 
 
+@pytest.mark.parametrize("at_end", [True, False])
 @pytest.mark.parametrize("length", [3, 4, 5, LENGTH, 16])
-def test_rows_are_divided_as_by_the_preprocessor(length):
-    preprocessor, texts = tiny.preprocessor(length), texts_of()
+def test_rows_are_divided_as_by_the_preprocessor(length, at_end):
+    texts = texts_of()
+    preprocessor = kb.Preprocessor(
+        tiny.preprocessor().tokenizer, sequence_length=length, separator_at_end=at_end
+    )
     expected = preprocessor.rows(texts, overlap="auto")
-    parts, is_window = divide(preprocessor.with_length(100)(texts), length)
+    parts, is_window = divide(preprocessor.with_length(100)(texts), length, at_end)
     assert np.array_equal(np.sum(is_window, axis=1), np.bincount(expected.sample_ids))
     kept = {name: np.asarray(ids)[np.ravel(is_window)] for name, ids in parts.items()}
     for index in range(len(expected)):
@@ -59,9 +63,9 @@ def test_rows_are_divided_as_by_the_preprocessor(length):
         for name in ("token_ids", "segment_ids"):
             assert np.array_equal(kept[name][index][inside], expected.row(index)[name])
     for size in range(1, 200):
-        count = window_count(size, length)
-        assert text_length(length, count) >= size
-        assert count == 1 or text_length(length, count - 1) < size
+        count = window_count(size, length, at_end)
+        assert text_length(length, count, at_end) >= size
+        assert count == 1 or text_length(length, count - 1, at_end) < size
 
 
 @pytest.mark.parametrize(
@@ -97,6 +101,14 @@ def test_vectors_of_windows(windows):
     groups = model.predict((texts, texts[::-1]), verbose=0)  # as `fit` sees them
     np.testing.assert_allclose(groups[:, 0], expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(groups[:, 1], expected[::-1], rtol=0, atol=1e-5)
+
+
+def test_vectors_of_windows_without_a_separator_at_the_end():
+    tokenizer, texts = tiny.preprocessor().tokenizer, texts_of()
+    preprocessor = kb.Preprocessor(tokenizer, sequence_length=LENGTH, separator_at_end=False)
+    model = embedder(preprocessor=preprocessor, normalize=False)
+    expected = each_window_alone(model, texts)
+    np.testing.assert_allclose(model.encode(texts), expected, rtol=0, atol=1e-5)
 
 
 def test_longer_texts_are_cut_to_the_largest_number_of_windows():

@@ -289,6 +289,7 @@ def test_python_strings_with_lone_surrogates():
     assert (
         TOKENIZER.tokenize(["the \ud800"]).to_list() == TOKENIZER.tokenize(["the \ufffd"]).to_list()
     )
+    assert TOKENIZER.tokenize("a \ud800").to_list() == TOKENIZER.tokenize(["a \ufffd"]).to_list()
 
 
 def test_empty_batch():

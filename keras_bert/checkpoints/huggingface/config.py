@@ -142,7 +142,9 @@ def read_encoder(
     Raises:
         CheckpointError: if a field is missing or not supported.
     """
-    if values.get("position_embedding_type", "absolute") != "absolute":
+    # Encoders with rotary positions have other values, which nothing reads.
+    reads_positions = traits.get("position_input", True)
+    if reads_positions and values.get("position_embedding_type", "absolute") != "absolute":
         raise CheckpointError(
             f"{path}: position_embedding_type {values['position_embedding_type']!r} is not "
             f"supported, only 'absolute' is; {_ELSEWHERE}."
@@ -264,7 +266,7 @@ def _read_labels(values: Mapping[str, Any], outputs: int | None) -> tuple[str, .
     return resolve_labels(None, labels)
 
 
-def write_configuration(model: keras.Model, task: str, family: ModuleType) -> dict[str, Any]:
+def configuration_of(model: keras.Model, task: str, family: ModuleType) -> dict[str, Any]:
     """Returns the `config.json` of a model.
 
     Raises:
@@ -281,7 +283,10 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
         vocabulary = model.preprocessor.vocabulary
         padding, roles = vocabulary.pad_id, getattr(family, "HUGGING_FACE_SPECIAL_TOKENS", {})
         special = {
-            name: vocabulary.id_of(vocabulary.special_tokens[role]) for name, role in roles.items()
+            name: vocabulary.id_of(vocabulary.special_tokens[role])
+            for name, role in roles.items()
+            # Without a separator at the end, the separator does not end a text.
+            if name != "eos_token_id" or model.preprocessor.separator_at_end
         }
     values: dict[str, Any] = {
         "architectures": [family.HUGGING_FACE_CLASS + head.ending],
@@ -312,10 +317,10 @@ def write_configuration(model: keras.Model, task: str, family: ModuleType) -> di
     if head.pooling:
         modes = head.poolings.items()
         values[head.pooling] = next(name for name, mode in modes if mode == model.pooling)
-    return values | write_arguments(model, task, head.dropout)
+    return values | fields_of_arguments(model, task, head.dropout)
 
 
-def write_arguments(model: keras.Model, task: str, dropout: str = "") -> dict[str, Any]:
+def fields_of_arguments(model: keras.Model, task: str, dropout: str = "") -> dict[str, Any]:
     """Returns the fields that `read_arguments` reads."""
     values: dict[str, Any] = {}
     if dropout:

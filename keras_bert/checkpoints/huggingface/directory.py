@@ -16,7 +16,7 @@ import keras
 from keras_bert.atomic import replacing
 from keras_bert.checkpoints.card import README, Card, write_card
 from keras_bert.checkpoints.contents import (
-    GIVE_PREPROCESSOR,
+    NO_PREPROCESSOR,
     Contents,
     check_expressible,
     has_pooler,
@@ -33,13 +33,13 @@ from keras_bert.checkpoints.files import (
 from keras_bert.checkpoints.huggingface import tensorflow as tensorflow_classes
 from keras_bert.checkpoints.huggingface.config import (
     class_of,
+    configuration_of,
     read_arguments,
     read_encoder,
     read_family,
     read_task,
     unsupported,
     with_defaults,
-    write_configuration,
 )
 from keras_bert.checkpoints.huggingface.tensors import (
     KINDS,
@@ -48,7 +48,7 @@ from keras_bert.checkpoints.huggingface.tensors import (
     other_names,
     output_layer,
 )
-from keras_bert.checkpoints.mapping import TensorSource, write_model
+from keras_bert.checkpoints.mapping import TensorSource, renamed_weights
 from keras_bert.checkpoints.variables import task_name
 from keras_bert.errors import CheckpointError, InputError
 from keras_bert.families import FAMILIES
@@ -175,7 +175,7 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Ca
     task, family = task_name(model), _family_to_write(model)
     table = links_of(family, model.config, task)
     pooler = {link.theirs for link in table if link.ours.startswith("encoder/pooler/")}
-    tensors = write_model(model, table)
+    tensors = renamed_weights(model, table)
     decoder, bias = output_layer(family)
     if f"{decoder}.weight" in tensors and bias in tensors:
         tensors[f"{decoder}.bias"] = tensors[bias]
@@ -192,7 +192,7 @@ def save_hugging_face(model: keras.Model, directory: str | os.PathLike, card: Ca
     with replacing(directory, owned=_EARLIER) as path:
         path.mkdir()
         save_tensors(tensors, path / WEIGHTS, {"format": "pt"})
-        write_json(write_configuration(model, task, family), path / CONFIGURATION)
+        write_json(configuration_of(model, task, family), path / CONFIGURATION)
         if model.preprocessor is not None:
             from keras_bert.checkpoints.text_format import write_text_format  # imports TensorFlow
 
@@ -286,5 +286,5 @@ def _preprocessor(directory: Path, max_positions: int) -> Any:
     try:
         return read_text_format(directory, max_positions)
     except InputError as error:
-        logger.warning("%s The model has no preprocessor; %s.", error, GIVE_PREPROCESSOR)
+        logger.warning("%s %s", error, NO_PREPROCESSOR)
         return None

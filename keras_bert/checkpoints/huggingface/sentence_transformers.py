@@ -69,7 +69,6 @@ _FIXED = {
     "module_output_name": "sentence_embedding",
     "use_residual": False,
 }
-_ONLY_ENCODER = 'Load only the encoder with task="encoder".'
 
 
 def is_sentence_transformers(directory: Path) -> bool:
@@ -94,37 +93,36 @@ def open_sentence_transformers(directory: Path) -> Contents:
         return contents._replace(place=directory)
     contents = contents._replace(place=directory, task="embedder", arguments={}, errors={})
     if not _SUPPORTED.fullmatch(" ".join(kinds)):
-        message = (
+        return _only_encoder(
+            contents,
             f"{directory / MODULES} lists the modules {', '.join(kinds)}, but an embedder must "
-            f"have Transformer, Pooling and perhaps Dense and Normalize. {_ONLY_ENCODER}"
+            f"have Transformer, Pooling and perhaps Dense and Normalize.",
         )
-        return contents._replace(errors={"task": message})
     path = folders[1] / CONFIGURATION
     poolings = _read_poolings(path)
     if poolings not in [[name] for name in _FLAGS]:
-        message = (
+        return _only_encoder(
+            contents,
             f"{path}: the pooling {' and '.join(poolings) or 'none'} is not supported; only one of "
-            f"{', '.join(_NAMES)} is. {_ONLY_ENCODER}"
+            f"{', '.join(_NAMES)} is.",
         )
-        return contents._replace(errors={"task": message})
     options = read_json_if_there(directory / OPTIONS)
     if options.get("prompts") and not read_json(path).get("include_prompt", True):
-        message = (
+        return _only_encoder(
+            contents,
             f"{path}: include_prompt false is not supported, because the mean would be without the "
-            f"prompt. {_ONLY_ENCODER}"
+            "prompt.",
         )
-        return contents._replace(errors={"task": message})
     # In older releases, the file's name contains the family's name.
     path = next(iter(sorted(folders[0].glob("sentence_*_config.json"))), folders[0] / LENGTH)
     values = read_json_if_there(path)
     preprocessor = contents.preprocessor
     if preprocessor is not None:
         if values.get("do_lower_case") and not getattr(preprocessor.tokenizer, "lowercase", False):
-            message = (
-                f"{path}: do_lower_case is not supported, since the tokenizer keeps the case. "
-                f"{_ONLY_ENCODER}"
+            return _only_encoder(
+                contents,
+                f"{path}: do_lower_case is not supported, since the tokenizer keeps the case.",
             )
-            return contents._replace(errors={"task": message})
         length = values.get("max_seq_length")
         # The encoder itself may take longer texts.
         if isinstance(length, int) and 2 < length <= contents.encoder["max_positions"]:
@@ -133,7 +131,7 @@ def open_sentence_transformers(directory: Path) -> Contents:
     for folder in folders[2 : 2 + kinds.count("Dense")]:
         projection, message = _read_projection(folder)
         if message:
-            return contents._replace(errors={"task": f"{message} {_ONLY_ENCODER}"})
+            return _only_encoder(contents, message)
         contents = _with_projection(contents, len(projections), folder)
         projections.append(projection)
     arguments = {
@@ -145,6 +143,12 @@ def open_sentence_transformers(directory: Path) -> Contents:
         "preprocessor": preprocessor,
     }
     return contents._replace(arguments=arguments)
+
+
+def _only_encoder(contents: Contents, message: str) -> Contents:
+    """Returns contents that cannot be opened as an embedder."""
+    error = f'{message} Load only the encoder with task="encoder".'
+    return contents._replace(errors={"task": error})
 
 
 def save_sentence_transformers(

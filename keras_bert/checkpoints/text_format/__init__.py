@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from keras_bert.checkpoints.contents import NO_PREPROCESSOR
 from keras_bert.checkpoints.files import write_json
 from keras_bert.checkpoints.text_format import byte_pair, sentencepiece, wordpiece
 from keras_bert.checkpoints.text_format.files import (
@@ -52,11 +53,7 @@ def read_text_format(directory: Path, max_positions: int) -> Preprocessor | None
         kind = _kind(files)
         return None if kind is None else _preprocessor(files, kind, max_positions)
     except OtherTokenizerError as error:
-        logger.warning(
-            "%s, which is not supported. The model has no preprocessor; give it one with "
-            "load(..., preprocessor=...).",
-            error,
-        )
+        logger.warning("%s, which is not supported. %s", error, NO_PREPROCESSOR)
         return None
     except InputError:
         raise
@@ -72,6 +69,11 @@ def _preprocessor(files: TextFiles, kind: str, max_positions: int) -> Preprocess
     if not isinstance(length, int) or not 2 < length < max_positions:
         length = max_positions
     separators = files.separators_in_pair(vocabulary.separator)
+    if files.options.get("truncation_side") == "left":
+        logger.warning(
+            "%s: truncation_side 'left' is not supported; long texts are cut at their ends.",
+            files.directory / OPTIONS,
+        )
     return Preprocessor(
         tokenizer,
         sequence_length=length,
@@ -136,7 +138,10 @@ def _kind(files: TextFiles) -> str | None:
     own = family.TEXT["tokenizer"] if family else None
     if files.tokenizer:
         model = files.part("model")
-        theirs = model.get("type", "BPE" if "merges" in model else "WordPiece")
+        theirs = model.get("type")
+        if theirs is None:  # written by an early release of `tokenizers`
+            scored = isinstance(model.get("vocab"), list)
+            theirs = "Unigram" if scored else "BPE" if "merges" in model else "WordPiece"
         kind = _MODEL_TYPES.get(theirs)
         if kind is None or own not in (None, kind):
             raise OtherTokenizerError(f"{files.directory / TOKENIZER} is of type {theirs!r}")

@@ -16,7 +16,7 @@ from keras_bert.text.byte_pair.tokenizer import (
     MERGES_NAME,
     TOKENS_NAME,
     BytePair,
-    read_merges,
+    read_merges_beside,
     read_tokens,
     write_merges,
     write_tokens,
@@ -39,7 +39,7 @@ def read(files: TextFiles) -> BytePair:
     else:
         path = files.directory / TOKENS_NAME
         ids = {token: index for index, token in enumerate(read_tokens(path))}
-        merges = _merges(files, ids)
+        merges = read_merges_beside(path, ids, files.special_tokens("byte_pair", ids).values())
     special = files.special_tokens("byte_pair", ids)
     tokens = files.with_added(ids, special["mask"])
     source = byte_level if files.complete and files.tokenizer else files.options
@@ -97,13 +97,6 @@ def _model(files: TextFiles) -> tuple[dict[str, int], list[tuple[str, str]]]:
         raise CheckpointError(
             f"{files.directory / TOKENIZER} holds no byte-pair vocabulary with merges."
         ) from None
-
-
-def _merges(files: TextFiles, ids: dict[str, int]) -> list[tuple[str, str]]:
-    path = files.directory / MERGES_NAME
-    special = set(files.special_tokens("byte_pair", ids).values())
-    single = all(len(token) == 1 or token in special for token in ids)
-    return [] if single and not path.exists() else read_merges(path)
 
 
 def write(tokenizer: BytePair, directory: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from keras_bert.checkpoints.files import read_json_if_there
 from keras_bert.errors import CheckpointError
@@ -132,7 +132,8 @@ class TextFiles:
         if not self.complete or len(single) != 2 or single[1] != "A":
             return True
         if len(pair) != 4 or pair[:2] != single or pair[3] != "B":
-            self._refuse_template(pair)
+            shown = " ".join(map(str, pair))
+            raise OtherTokenizerError(f"{self.directory / TOKENIZER} has the template {shown!r}")
         return False
 
     def _template(self, name: str) -> list[Any]:
@@ -141,10 +142,6 @@ class TextFiles:
             if processor.get("type") == "TemplateProcessing":
                 return [inner.get("id") for part in processor[name] for inner in part.values()]
         return []
-
-    def _refuse_template(self, template: list[Any]) -> NoReturn:
-        shown = " ".join(map(str, template))
-        raise OtherTokenizerError(f"{self.directory / TOKENIZER} has the template {shown!r}")
 
     def with_added(self, ids: Mapping[Any, Any], mask: str) -> list[str]:
         """Returns the tokens of a vocabulary and the added tokens, in the order of their ids.

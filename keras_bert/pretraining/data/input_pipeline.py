@@ -61,6 +61,7 @@ class Examples:
         packed: whether rows are filled with several documents. Only for objectives without pairs.
         data_service: addresses of the hosts that make the batches. If it is empty, this process
             makes the batches.
+        separator_at_end: whether there is a separator after the last text; EuroBERT has none.
         seed: seed of the examples. If the objective samples, also the seed of `noise` in `x`.
 
     Raises:
@@ -76,6 +77,7 @@ class Examples:
     across_documents: bool = False
     packed: bool = False
     data_service: tuple[str, ...] = ()
+    separator_at_end: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -178,7 +180,9 @@ class Examples:
         number: tf.Tensor,
         exists: tf.Tensor,
     ) -> Any:
-        layout = arrange(columns, number, self.sequence_length, self.vocabulary)
+        layout = arrange(
+            columns, number, self.sequence_length, self.vocabulary, self.separator_at_end
+        )
         token_ids = tf.where(layout.special < 0, tokens(layout.index), layout.special)
         masked = self.masking(token_ids, epoch, first_number + number)
         x = {
@@ -234,7 +238,11 @@ class Layout(NamedTuple):
 
 
 def arrange(
-    columns: Mapping[str, tf.Tensor], number: tf.Tensor, length: int, vocabulary: Vocabulary
+    columns: Mapping[str, tf.Tensor],
+    number: tf.Tensor,
+    length: int,
+    vocabulary: Vocabulary,
+    separator_at_end: bool = True,
 ) -> Layout:
     """Arranges examples in rows of the same length.
 
@@ -243,9 +251,11 @@ def arrange(
         number: `[B]` int64, consecutive numbers of the examples. The last number may be repeated.
         length: number of tokens T in a row.
         vocabulary: vocabulary with the special tokens.
+        separator_at_end: whether there is a separator after the last text.
     """
     arranged = _packed if "row_splits" in columns else _texts
-    return arranged(columns, number, tf.range(length, dtype=tf.int64), vocabulary)
+    positions = tf.range(length, dtype=tf.int64)
+    return arranged(columns, number, positions, vocabulary, int(separator_at_end))
 
 
 def _texts(
@@ -253,13 +263,20 @@ def _texts(
     number: tf.Tensor,
     position: tf.Tensor,
     vocabulary: Vocabulary,
+    at_end: int,
 ) -> Layout:
-    """Arranges rows of one text, `[CLS] a [SEP]`, or two, `[CLS] a [SEP] b [SEP]`."""
+    """Arranges rows of one text, `[CLS] a [SEP]`, or two, `[CLS] a [SEP] b [SEP]`.
+
+    `at_end` is the number of separators at the end, 0 or 1.
+    """
     example = {name: tf.gather(column, number)[:, tf.newaxis] for name, column in columns.items()}
     a_end = example["a_length"] + 1  # position of the first [SEP]
     b_length = example["b_length"]
-    end = tf.where(b_length > 0, a_end + b_length + 1, a_end)  # position of the last [SEP]
-    special = _special_ids(vocabulary, position, end, (position == a_end) | (position == end))
+    text_end = tf.where(
+        b_length > 0, a_end + b_length, a_end - 1
+    )  # position of the last text token
+    end = text_end + at_end
+    special = _special_ids(vocabulary, position, end, (position == a_end) | (position > text_end))
     a_index = example["a_start"] + position - 1
     index = tf.where(position <= a_end, a_index, example["b_start"] + position - a_end - 1)
     inside = position <= end
@@ -276,8 +293,13 @@ def _packed(
     number: tf.Tensor,
     position: tf.Tensor,
     vocabulary: Vocabulary,
+    at_end: int,
 ) -> Layout:
-    """Arranges rows of several texts, `[CLS] a [SEP] [CLS] b [SEP]` and so on."""
+    """Arranges rows of several texts, `[CLS] a [SEP] [CLS] b [SEP]` and so on.
+
+    `at_end` is the number of separators at the end of a text, 0 or 1. Without them, padding is
+    between the texts.
+    """
     splits = columns["row_splits"]
     first, last = splits[number[0]], splits[number[-1] + 1]
     cell = number[:, tf.newaxis] * tf.size(position, tf.int64) + position  # [B, T]
@@ -287,8 +309,9 @@ def _packed(
     span = tf.reshape(span, tf.shape(cell))
     inner = cell - tf.gather(begins, span)  # position in the span
     span += first
-    end = tf.gather(columns["length"], span) + 1
-    special = _special_ids(vocabulary, inner, end, inner == end)
+    text_end = tf.gather(columns["length"], span)  # position of the last text token
+    end = text_end + at_end
+    special = _special_ids(vocabulary, inner, end, inner > text_end)
     index = tf.gather(columns["start"], span) + inner - 1
     document = span - tf.gather(splits, number)[:, tf.newaxis] + 1
     return Layout(

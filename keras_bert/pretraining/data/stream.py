@@ -176,7 +176,7 @@ class ExampleStream:
             self._shard = source.shard(worker, num_workers)
         corpus, self.held_out = self._split(block.corpus)
         self.examples = make_examples(corpus)
-        first = plan_block(self.examples, "training")
+        first = index_block(self.examples, "training")
         next_place = _next_place(block, Place(), len(first))
         self._first: ExampleBlock | None = dataclasses.replace(
             first, next_place=next_place, unreadable=block.unreadable
@@ -235,10 +235,10 @@ class ExampleStream:
             for block in self._source.blocks(epoch, start):
                 place = dataclasses.replace(place, **block.start._asdict())
                 unreadable += block.unreadable
-                if planned := self._plan(block, epoch, seed=place.block):
-                    next_place = _next_place(block, place, len(planned))
+                if indexed := self._index_block(block, epoch, seed=place.block):
+                    next_place = _next_place(block, place, len(indexed))
                     yield dataclasses.replace(
-                        planned, place=place, next_place=next_place, unreadable=unreadable
+                        indexed, place=place, next_place=next_place, unreadable=unreadable
                     )
                     place, unreadable = next_place, ()
             place = Place(epoch=epoch + 1)
@@ -250,11 +250,11 @@ class ExampleStream:
         unreadable: tuple[UnreadableFile, ...] = ()
         for block, next_start in repeated_blocks(shard, start):
             unreadable += block.unreadable
-            if planned := self._plan(block, start.epoch, seed=number * workers + worker):
+            if indexed := self._index_block(block, start.epoch, seed=number * workers + worker):
                 # A block has fewer examples than tokens, so no two blocks share an example number.
                 first_number = start.tokens + worker * (2**32 // workers)
                 yield dataclasses.replace(
-                    planned,
+                    indexed,
                     place=Place(start.epoch, 0, first_number, number, parts=(start,)),
                     next_place=Place(next_start.epoch, block=number + 1, parts=(next_start,)),
                     workers=workers,
@@ -263,7 +263,7 @@ class ExampleStream:
                 number, unreadable = number + 1, ()
             start = next_start
 
-    def _plan(self, block: Block, epoch: int, seed: int) -> ExampleBlock | None:
+    def _index_block(self, block: Block, epoch: int, seed: int) -> ExampleBlock | None:
         """Makes the examples of a block, without their places.
 
         Args:
@@ -282,7 +282,7 @@ class ExampleStream:
         examples = self._make_examples(corpus)
         name = f"worker {self._worker}'s training" if self._num_workers > 1 else "training"
         try:
-            return plan_block(examples, name, epoch, seed)
+            return index_block(examples, name, epoch, seed)
         except InputError as error:
             if block.is_whole or (corpus.num_documents and block.next_start):
                 raise
@@ -326,7 +326,7 @@ class ExampleStream:
         return tf.data.Dataset.from_generator(batches, output_signature=spec)
 
 
-def plan_block(examples: Examples, name: str, epoch: int = 0, seed: int = 0) -> ExampleBlock:
+def index_block(examples: Examples, name: str, epoch: int = 0, seed: int = 0) -> ExampleBlock:
     """Indexes the examples of a block.
 
     Args:

@@ -194,7 +194,8 @@ class CheckpointWriter:
         self._failures.append(failure)
 
 
-MEDIAN_LOOPS = 10  # of steps, whose median loss is compared
+MEDIAN_LOOPS = 10
+"""Number of loops of steps whose median loss is compared."""
 
 
 class LossWatch:

@@ -27,26 +27,37 @@ Three blocks are in memory: the first one, the one in use, and the one that is r
 
 
 def make_preprocessor(config: PretrainingConfig) -> Preprocessor:
-    """Makes the preprocessor of the run's tokenizer and family.
+    """Makes the preprocessor of the run's tokenizer.
+
+    If there is an initial checkpoint or a teacher with a preprocessor, the separators are the same
+    as there, else as in the family.
 
     Raises:
         InputError: if the vocabulary cannot be used, or differs from the initial checkpoint's
             vocabulary.
     """
-    encoder = encoder_fields(config, config.model.family)
+    given = config.model.init_checkpoint or config.objective.teacher
+    own = open_checkpoint(given)[1].preprocessor if given else None
+    tokenizer, length = _tokenizer(config, own), config.data.sequence_length
+    num_segments = encoder_fields(config, config.model.family).get("num_segments", 2)
+    if own is None:
+        separators = FAMILIES[config.model.family].TEXT["separators_in_pair"]
+        return Preprocessor(
+            tokenizer, length, separators_in_pair=separators, num_segments=num_segments
+        )
     return Preprocessor(
-        _tokenizer(config),
-        config.data.sequence_length,
-        separators_in_pair=FAMILIES[config.model.family].TEXT["separators_in_pair"],
-        num_segments=encoder.get("num_segments", 2),
+        tokenizer,
+        length,
+        separators_in_pair=own.separators_in_pair,
+        separator_at_end=own.separator_at_end,
+        num_segments=min(own.num_segments, num_segments),
     )
 
 
-def _tokenizer(config: PretrainingConfig) -> Tokenizer:
-    """Loads the tokenizer of `data.vocabulary`, of the initial checkpoint or of the teacher."""
+def _tokenizer(config: PretrainingConfig, own: Preprocessor | None) -> Tokenizer:
+    """Loads the tokenizer of `data.vocabulary`, or the one in `own`, the checkpoint's."""
     data, source = config.data, config.model.init_checkpoint
     given = source or config.objective.teacher
-    own = open_checkpoint(given)[1].preprocessor if given else None
     if own is not None and data.vocabulary == given and data.lowercase is None:
         return own.tokenizer
     lowercase: dict[str, Any] = {} if data.lowercase is None else {"lowercase": data.lowercase}
@@ -117,6 +128,7 @@ def make_examples(
             across_documents=bool(data.across_documents),
             packed=bool(data.packed),
             data_service=data_service,
+            separator_at_end=preprocessor.separator_at_end,
             seed=config.seed,
         )
 

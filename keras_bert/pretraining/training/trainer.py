@@ -36,7 +36,7 @@ from keras_bert.pretraining.background import Background, stop_requests
 from keras_bert.pretraining.config import PretrainingConfig
 from keras_bert.pretraining.data.data_service import on_data_host_failure
 from keras_bert.pretraining.data.input_pipeline import Examples, num_batches
-from keras_bert.pretraining.data.stream import ExampleBlock, ExampleStream, Place, plan_block
+from keras_bert.pretraining.data.stream import ExampleBlock, ExampleStream, Place, index_block
 from keras_bert.pretraining.objectives.registry import OBJECTIVES
 from keras_bert.pretraining.resolve import encoder_config, resolve
 from keras_bert.pretraining.training.checkpoints import (
@@ -172,7 +172,7 @@ class Trainer:
         self.strategy = strategy
         self.workers = workers
         self.training = training
-        self.validation = plan_block(validation, "held-out") if validation else None
+        self.validation = index_block(validation, "held-out") if validation else None
         self.directory = Path(config.output)
         self._checkpoint_directory = self.directory / "checkpoints"
         # Check this now. A local directory may be deleted before the run ends, and its path would
@@ -359,13 +359,13 @@ class Trainer:
         return result
 
     def _until_next_event(self) -> int:
-        """Returns the number of steps until a hook is due, the loop is full or the run ends.
+        """Returns the number of steps until a hook is due or the loop is full.
 
         The number depends only on the current step, so a continued run logs the same rows.
         """
         intervals = [self.config.logging.steps_per_loop]
         intervals += [every for _, every, _ in self.hooks if every]
-        return min(*(every - self.step % every for every in intervals), self.steps - self.step)
+        return min(every - self.step % every for every in intervals)
 
     def _validation_batches(self) -> Iterable:
         config = self.config

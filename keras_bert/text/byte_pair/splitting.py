@@ -8,7 +8,8 @@ the place of a character in a run of equal kinds. No byte is lost.
 
 Regular expression engines have different versions of Unicode: `\p{L}` matches other characters in
 TensorFlow's RE2 than in Hugging Face's `tokenizers`. The shipped table has the kinds of
-`tokenizers`. `python -m keras_bert.text.byte_pair.splitting` writes the table.
+`tokenizers`, which has Unicode 16.0. `python -m keras_bert.text.byte_pair.splitting` writes the
+table.
 """
 
 from __future__ import annotations
@@ -26,9 +27,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.text.characters import MOST_BYTES, WHITE_SPACE, code_points
-
-UNICODE_VERSION = "16.0"
-"""Unicode version of the shipped table."""
 
 PATTERNS = {
     "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",

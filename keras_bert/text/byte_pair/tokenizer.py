@@ -19,7 +19,7 @@ import functools
 import json
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -375,9 +375,7 @@ class BytePair(Tokenizer):
             )
         tokens = read_tokens(path)
         special = dict(special_tokens or usual_special_tokens(set(tokens)))
-        needs_merges = any(len(t) > 1 and t not in special.values() for t in tokens)
-        merges_path = path.with_name(MERGES_NAME)
-        merges = read_merges(merges_path) if needs_merges or merges_path.exists() else []
+        merges = read_merges_beside(path, tokens, special.values())
         try:
             return cls(Vocabulary(tokens, **special), merges, **options)
         except InputError as error:
@@ -413,6 +411,15 @@ def write_tokens(path: str | os.PathLike, tokens: Sequence[str]) -> None:
     """Writes a JSON object with the id of each token."""
     ids = {token: index for index, token in enumerate(tokens)}
     replace_file(path, json.dumps(ids, ensure_ascii=False))
+
+
+def read_merges_beside(
+    path: Path, tokens: Iterable[str], special: Collection[str]
+) -> list[tuple[str, str]]:
+    """Reads `merges.txt` beside `vocab.json`; it may be missing if all tokens are single bytes."""
+    merges = path.with_name(MERGES_NAME)
+    needed = any(len(token) > 1 and token not in special for token in tokens)
+    return read_merges(merges) if needed or merges.exists() else []
 
 
 def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
