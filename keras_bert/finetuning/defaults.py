@@ -49,7 +49,7 @@ class Choice(NamedTuple):
     reason: str
 
 
-class _Facts(NamedTuple):
+class _Properties(NamedTuple):
     """Properties of the model and of the examples, for the functions in `CHOICES`."""
 
     model: Any
@@ -100,52 +100,54 @@ def resolve(
     labels = len(getattr(model, "labels", ()))
     task = str(task_of(model))
     pairs = getattr(train, "pairs", None) is not None
-    facts = _Facts(model, task, recipe, {}, len(train), labels, pairs, validation, lengths)
+    properties = _Properties(
+        model, task, recipe, {}, len(train), labels, pairs, validation, lengths
+    )
     choices = []
     for name, choose in CHOICES.items():
         if name in without_effect:
             continue
         value, reason = getattr(recipe, name), "given"
         if value is None:
-            value, reason = choose(facts)
-        facts.chosen[name] = value
+            value, reason = choose(properties)
+        properties.chosen[name] = value
         choices.append(Choice(name, value, reason))
-    if facts.chosen["sequence_length"] is not None:
-        choices[0] = choices[0]._replace(reason=f"{choices[0].reason}; {_longer_texts(facts)}")
+    if properties.chosen["sequence_length"] is not None:
+        choices[0] = choices[0]._replace(reason=f"{choices[0].reason}; {_longer_texts(properties)}")
     if hasattr(model, "pooling"):
         choices.append(Choice("pooling", model.pooling, _POOLINGS[model.pooling]))
     if getattr(model, "windows", None) is not None:
         reason = f"the {model.windows} of the vectors of at most {model.max_windows} windows"
         choices.append(Choice("windows", model.windows, reason))
-    return Recipe(**dict(recipe) | facts.chosen), choices
+    return Recipe(**dict(recipe) | properties.chosen), choices
 
 
-def _sequence_length(facts: _Facts) -> tuple[int | None, str]:
-    if not len(facts.lengths):
+def _sequence_length(properties: _Properties) -> tuple[int | None, str]:
+    if not len(properties.lengths):
         return None, "the model has no preprocessor"
-    most, count = facts.model.preprocessor.sequence_length, len(facts.lengths)
-    if most < facts.model.config.max_positions:
+    most, count = properties.model.preprocessor.sequence_length, len(properties.lengths)
+    if most < properties.model.config.max_positions:
         return most, "the preprocessor's length"
-    usual = math.ceil(np.percentile(facts.lengths, 99, method="inverted_cdf"))
+    usual = math.ceil(np.percentile(properties.lengths, 99, method="inverted_cdf"))
     length = max(_SHORTEST, -(-usual // _LENGTH_STEP) * _LENGTH_STEP)
     if length >= most:
         return most, "the model has no more positions"
     return length, f"99 % of {count:,} texts have at most {usual} tokens"
 
 
-def _longer_texts(facts: _Facts) -> str:
-    length, model = facts.chosen["sequence_length"], facts.model
-    longer = int((facts.lengths > length).sum())
+def _longer_texts(properties: _Properties) -> str:
+    length, model = properties.chosen["sequence_length"], properties.model
+    longer = int((properties.lengths > length).sum())
     if not longer:
         return "no text is longer"
-    sentence = f"{longer:,} of {len(facts.lengths):,} are longer and are"
-    if TASKS[facts.task].windows:
+    sentence = f"{longer:,} of {len(properties.lengths):,} are longer and are"
+    if TASKS[properties.task].windows:
         return f"{sentence} read in windows"
     if getattr(model, "windows", None) is None:
         return f"{sentence} cut"
     cut = int(
         (
-            facts.lengths
+            properties.lengths
             > text_length(length, model.max_windows, model.preprocessor.separator_at_end)
         ).sum()
     )
@@ -153,38 +155,40 @@ def _longer_texts(facts: _Facts) -> str:
     return f"{sentence} read in windows{rest}"
 
 
-def _batch_size(facts: _Facts) -> tuple[int, str]:
-    devices = facts.model.distribute_strategy.num_replicas_in_sync
-    least = devices * facts.recipe.gradient_accumulation_steps
+def _batch_size(properties: _Properties) -> tuple[int, str]:
+    devices = properties.model.distribute_strategy.num_replicas_in_sync
+    least = devices * properties.recipe.gradient_accumulation_steps
     size, reason = 32, "as in the BERT paper"
-    if _usual_length(facts) > _LONG:
+    if _usual_length(properties) > _LONG:
         size, reason = 16, f"as in the BERT paper, for more than {_LONG} tokens"
     if size < least:
         return least, "one example for each micro-batch of each device"
     return size, reason
 
 
-def _usual_length(facts: _Facts) -> int:
+def _usual_length(properties: _Properties) -> int:
     """Returns the number of tokens that decides the batch size.
 
     Without windows, this is `sequence_length`. With windows, 99 % of the texts are not longer.
     """
-    length = facts.chosen["sequence_length"] or 0
-    if getattr(facts.model, "windows", None) is None or not length:
+    length = properties.chosen["sequence_length"] or 0
+    if getattr(properties.model, "windows", None) is None or not length:
         return length
-    usual = int(np.percentile(facts.lengths, 99, method="inverted_cdf"))
+    usual = int(np.percentile(properties.lengths, 99, method="inverted_cdf"))
     return max(
         length,
         min(
             usual,
-            text_length(length, facts.model.max_windows, facts.model.preprocessor.separator_at_end),
+            text_length(
+                length, properties.model.max_windows, properties.model.preprocessor.separator_at_end
+            ),
         ),
     )
 
 
-def _epochs(facts: _Facts) -> tuple[int, str]:
-    each = -(-facts.examples // facts.chosen["batch_size"])
-    least = LEAST_UPDATES + UPDATES_PER_LABEL * facts.labels
+def _epochs(properties: _Properties) -> tuple[int, str]:
+    each = -(-properties.examples // properties.chosen["batch_size"])
+    least = LEAST_UPDATES + UPDATES_PER_LABEL * properties.labels
     epochs = max(FEWEST_EPOCHS, -(-least // each))
     if epochs > MOST_EPOCHS:
         return MOST_EPOCHS, f"{each:,} updates each; no more epochs than that"
@@ -193,13 +197,13 @@ def _epochs(facts: _Facts) -> tuple[int, str]:
     return epochs, f"{each:,} updates each"
 
 
-def _learning_rate(facts: _Facts) -> tuple[float, str]:
-    config = facts.model.config
-    factor = TASK_RATES.get(facts.task, 1.0)
+def _learning_rate(properties: _Properties) -> tuple[float, str]:
+    config = properties.model.config
+    factor = TASK_RATES.get(properties.task, 1.0)
     rates = getattr(FAMILIES[config.family], "FINE_TUNING_RATES", bert.FINE_TUNING_RATES)
     rate = min(factor * rate_of(rates, config.hidden_size), HIGHEST_RATE)
     reason = f"for the family {config.family} and {config.hidden_size} units"
-    if facts.recipe.lora_rank or adapted_layers(facts.model):
+    if properties.recipe.lora_rank or adapted_layers(properties.model):
         rate, reason = ADAPTER_FACTOR * rate, f"{reason}, times {ADAPTER_FACTOR} for adapters"
     return float(f"{rate:.1e}"), reason
 
@@ -214,14 +218,14 @@ def rate_of(rates: dict[int, float], hidden_size: int) -> float:
     return rates[nearest] * nearest / hidden_size
 
 
-def _baseline(facts: _Facts) -> tuple[bool, str]:
-    if not has_baseline(facts.model):
+def _baseline(properties: _Properties) -> tuple[bool, str]:
+    if not has_baseline(properties.model):
         return False, "only for classifiers that choose labels"
-    if not facts.validation:
+    if not properties.validation:
         return False, "there are no validation examples"
-    if facts.examples > MOST_FOR_BASELINE:
+    if properties.examples > MOST_FOR_BASELINE:
         return False, f"more than {MOST_FOR_BASELINE:,} examples"
-    return True, f"cheap for {facts.examples:,} examples"
+    return True, f"cheap for {properties.examples:,} examples"
 
 
 def has_baseline(model: Any) -> bool:
@@ -229,12 +233,12 @@ def has_baseline(model: Any) -> bool:
     return task_of(model) == "classifier" and model.problem_type != "regression"
 
 
-def _baseline_head(facts: _Facts) -> tuple[bool, str]:
-    if not facts.chosen["baseline"]:
+def _baseline_head(properties: _Properties) -> tuple[bool, str]:
+    if not properties.chosen["baseline"]:
         return False, "there is no baseline"
-    if not reads_baseline_vectors(facts.model, facts.pairs):
+    if not reads_baseline_vectors(properties.model, properties.pairs):
         return False, "the classifier's layer does not read the baseline's vectors"
-    if np.any(ops.convert_to_numpy(facts.model.head.logits.bias)):
+    if np.any(ops.convert_to_numpy(properties.model.head.logits.bias)):
         return False, "the classifier's layer was trained before"
     return True, "starts as good as the baseline"
 
@@ -246,7 +250,7 @@ def reads_baseline_vectors(model: Any, pairs: bool) -> bool:
     )
 
 
-CHOICES: dict[str, Callable[[_Facts], tuple[Any, str]]] = {
+CHOICES: dict[str, Callable[[_Properties], tuple[Any, str]]] = {
     "sequence_length": _sequence_length,
     "batch_size": _batch_size,
     "epochs": _epochs,

@@ -88,7 +88,10 @@ class Source(Protocol):
 
     @property
     def checksum(self) -> int:
-        """Checksum that differs if the text has changed and the corpus has several blocks."""
+        """Checksum of the sizes of files or shards.
+
+        With the first block's checksum, it identifies a corpus of several blocks.
+        """
 
     def blocks(self, epoch: int, start: BlockStart = BEGIN) -> Iterator[Block]:
         """Yields the blocks of an epoch from `start` on. Reads a block when it is asked for."""
@@ -97,7 +100,7 @@ class Source(Protocol):
         """Number of tokens in the corpus, or None if it is not known before the end."""
 
     def num_bytes(self) -> int:
-        """Size of the text or of its tokens in bytes."""
+        """Size of the text or of its tokens in bytes, or 0 if it is not known."""
 
 
 def open_source(

@@ -118,6 +118,60 @@ class Evaluation:
         self.run_log.write({"event": "validation", "step": step, **measures})
 
 
+MEDIAN_LOOPS = 10
+"""Number of loops of steps whose median loss is compared."""
+
+
+class LossWatch:
+    """Watches the loss of a run for divergence.
+
+    The loss diverges if its median over the last `MEDIAN_LOOPS` loops of steps is more than twice
+    the lowest median so far, and more than half of the first loss. So a single bad batch does not
+    end a run. But a run that has lost most of its progress ends, long before its loss is NaN or
+    infinite.
+
+    Args:
+        rows: rows of the log of a run that continues.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]] = ()) -> None:
+        self.good_step = 0
+        self._first = math.inf
+        self._lowest = math.inf
+        self._recent: deque[float] = deque(maxlen=MEDIAN_LOOPS)
+        for row in rows:
+            if row["event"] == "train":
+                self.trouble(row["step"], {"loss": row["loss"]})
+
+    def trouble(self, step: int, numbers: Mapping[str, float]) -> str:
+        """Returns a description of the problem at a step, or "" without a problem.
+
+        After the call, the attribute `good_step` is the last step whose loss was within the limit.
+
+        Args:
+            step: step of the numbers.
+            numbers: "loss", and other numbers that must be finite.
+        """
+        loss = numbers["loss"]
+        if not all(map(math.isfinite, numbers.values())):
+            return f"The loss is no longer finite at step {step}"
+        if math.isinf(self._first):
+            self._first = loss
+        self._recent.append(loss)
+        limit = max(2 * self._lowest, self._first / 2)
+        if loss <= limit:
+            self.good_step = step
+        if len(self._recent) == MEDIAN_LOOPS:
+            median = statistics.median(self._recent)
+            if median > limit:
+                return (
+                    f"The loss diverges: its median is {median:.3g} at step {step} and was "
+                    f"{self._lowest:.3g}"
+                )
+            self._lowest = min(self._lowest, median)
+        return ""
+
+
 @dataclasses.dataclass(eq=False, kw_only=True)
 class CheckpointWriter:
     """Writes checkpoints in the background.
@@ -135,7 +189,7 @@ class CheckpointWriter:
     directory: Path
     background: Background
     run_log: RunLog
-    watch: "LossWatch"
+    watch: LossWatch
     keep: int
     saved: int
     snapshot: Callable[[], Snapshot] | None
@@ -192,60 +246,6 @@ class CheckpointWriter:
             return
         logger.warning("A checkpoint could not be written. %s", failure)
         self._failures.append(failure)
-
-
-MEDIAN_LOOPS = 10
-"""Number of loops of steps whose median loss is compared."""
-
-
-class LossWatch:
-    """Watches the loss of a run for divergence.
-
-    The loss diverges if its median over the last `MEDIAN_LOOPS` loops of steps is more than twice
-    the lowest median so far, and more than half of the first loss. So a single bad batch does not
-    end a run. But a run that has lost most of its progress ends, long before its loss is NaN or
-    infinite.
-
-    Args:
-        rows: rows of the log of a run that continues.
-    """
-
-    def __init__(self, rows: Iterable[Mapping[str, Any]] = ()) -> None:
-        self.good_step = 0
-        self._first = math.inf
-        self._lowest = math.inf
-        self._recent: deque[float] = deque(maxlen=MEDIAN_LOOPS)
-        for row in rows:
-            if row["event"] == "train":
-                self.trouble(row["step"], {"loss": row["loss"]})
-
-    def trouble(self, step: int, numbers: Mapping[str, float]) -> str:
-        """Returns a description of the problem at a step, or "" without a problem.
-
-        After the call, the attribute `good_step` is the last step whose loss was within the limit.
-
-        Args:
-            step: step of the numbers.
-            numbers: "loss", and other numbers that must be finite.
-        """
-        loss = numbers["loss"]
-        if not all(map(math.isfinite, numbers.values())):
-            return f"The loss is no longer finite at step {step}"
-        if math.isinf(self._first):
-            self._first = loss
-        self._recent.append(loss)
-        limit = max(2 * self._lowest, self._first / 2)
-        if loss <= limit:
-            self.good_step = step
-        if len(self._recent) == MEDIAN_LOOPS:
-            median = statistics.median(self._recent)
-            if median > limit:
-                return (
-                    f"The loss diverges: its median is {median:.3g} at step {step} and was "
-                    f"{self._lowest:.3g}"
-                )
-            self._lowest = min(self._lowest, median)
-        return ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
