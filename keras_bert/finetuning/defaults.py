@@ -145,12 +145,7 @@ def _longer_texts(properties: _Properties) -> str:
         return f"{sentence} read in windows"
     if getattr(model, "windows", None) is None:
         return f"{sentence} cut"
-    cut = int(
-        (
-            properties.lengths
-            > text_length(length, model.max_windows, model.preprocessor.separator_at_end)
-        ).sum()
-    )
+    cut = int((properties.lengths > _longest_uncut(model, length)).sum())
     rest = f", {cut:,} of them cut to {model.max_windows} windows" if cut else ""
     return f"{sentence} read in windows{rest}"
 
@@ -175,15 +170,12 @@ def _usual_length(properties: _Properties) -> int:
     if getattr(properties.model, "windows", None) is None or not length:
         return length
     usual = int(np.percentile(properties.lengths, 99, method="inverted_cdf"))
-    return max(
-        length,
-        min(
-            usual,
-            text_length(
-                length, properties.model.max_windows, properties.model.preprocessor.separator_at_end
-            ),
-        ),
-    )
+    return max(length, min(usual, _longest_uncut(properties.model, length)))
+
+
+def _longest_uncut(model: Any, window_length: int) -> int:
+    """Returns the number of tokens of the longest text that a model with windows does not cut."""
+    return text_length(window_length, model.max_windows, model.preprocessor.separator_at_end)
 
 
 def _epochs(properties: _Properties) -> tuple[int, str]:

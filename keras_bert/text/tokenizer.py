@@ -353,9 +353,10 @@ def to_strings(texts: Texts) -> tf.Tensor:
     if strings.shape.rank == 0:
         return strings[tf.newaxis]
     if strings.shape.rank != 1:
+        shape = ", ".join(["N", *map(str, strings.shape.as_list()[1:])])
         raise InputError(
-            f"Texts must have the shape [N], not {strings.shape.as_list()}; for pairs, give a "
-            "tuple of two columns: (firsts, seconds)."
+            f"Texts must have the shape [N], not [{shape}]; for pairs, give a tuple of two "
+            "columns: (firsts, seconds)."
         )
     return strings
 

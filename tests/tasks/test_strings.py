@@ -279,7 +279,7 @@ def test_pairs_in_a_functional_model():
         (lambda m: m.fit(TEXTS, [["good"]] * 16), r"target \['good'\] is a list, but must be one"),
         (lambda m: m.predict("good"), "x is one text, 'good', but must be a list"),
         (lambda m: m.fit([*TEXTS[:15], None], NAMES), "Text 15 is None, but must be a string"),
-        (lambda m: m.predict([("a", "b")]), r"shape \[N\], not \[1, 2\]; for pairs, give a tuple"),
+        (lambda m: m.predict([("a", "b")]), r"shape \[N\], not \[N, 2\]; for pairs, give a tuple"),
         (lambda m: m.fit(TEXTS, [1, 2] * 8), "The target 2 is not the id.*ids 0 to 1"),
         (lambda m: m.fit(TEXTS, [1, np.nan] * 8), "The target nan is not the id"),
         (lambda m: m.fit(TEXTS, NAMES, class_weight={"god": 2.0}), "'god' is not a label"),
