@@ -140,8 +140,11 @@ def _kind(files: TextFiles) -> str | None:
         model = files.part("model")
         theirs = model.get("type")
         if theirs is None:  # written by an early release of `tokenizers`
-            scored = isinstance(model.get("vocab"), list)
-            theirs = "Unigram" if scored else "BPE" if "merges" in model else "WordPiece"
+            first = next(iter(model.get("vocab") or ()), None)
+            if isinstance(first, list):  # a token and its score
+                theirs = "Unigram"
+            else:
+                theirs = "BPE" if "merges" in model else "WordPiece"
         kind = _MODEL_TYPES.get(theirs)
         if kind is None or own not in (None, kind):
             raise OtherTokenizerError(f"{files.directory / TOKENIZER} is of type {theirs!r}")
