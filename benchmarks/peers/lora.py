@@ -19,7 +19,7 @@ import peft
 import torch
 import transformers
 from data import load
-from plan import TASKS
+from plan import ADAPTED, TASKS
 from train import Texts, make_trainer
 
 
@@ -31,6 +31,7 @@ def main():
     parser.add_argument("--tasks", required=True)
     parser.add_argument("--seeds", type=int, required=True)
     parser.add_argument("--rank", type=int, default=8)
+    parser.add_argument("--adapted", choices=ADAPTED, default="all")
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--examples", type=int)
@@ -49,10 +50,13 @@ def main():
     if options.side == "lora":
         changes["learning_rate"] = options.rate
         config = peft.LoraConfig(
-            task_type="SEQ_CLS",
             r=options.rank,
             lora_alpha=options.rank,
-            target_modules=["query", "value"],
+            # PEFT compares the ends of names. The pooler is not adapted.
+            target_modules=[
+                f"{name}.dense" if name in ("intermediate", "output") else name
+                for name in ADAPTED[options.adapted]
+            ],
             modules_to_save=["classifier"],
         )
         job.model = peft.get_peft_model(job.model, config)

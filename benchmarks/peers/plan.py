@@ -12,6 +12,11 @@ validation: the model of the last epoch is measured.
 
 WARMUP, WEIGHT_DECAY, CLIP_NORM, EPSILON = 0.1, 0.01, 1.0, 1e-6
 
+ADAPTED = {  # layers with low-rank adapters
+    "attention": ("query", "value"),  # as in the paper
+    "all": ("query", "key", "value", "intermediate", "output"),
+}
+
 TASKS = {
     "mrpc": {
         "job": "texts",
