@@ -8,6 +8,7 @@ import numpy as np
 from keras_bert.errors import InputError
 from keras_bert.finetuning.examples import Examples, labels_of
 from keras_bert.finetuning.jobs import Job, job_of
+from keras_bert.finetuning.jobs.token_classifier import finds_entities
 from keras_bert.metrics.entities import Span, entity_averages, entity_report
 from keras_bert.metrics.report import Report, confused_pairs
 from keras_bert.tasks.entities import spans_of
@@ -293,4 +294,4 @@ def _predicted(predictions: Sequence[dict[str, Any]]) -> list[Sequence[str]]:
 
 
 def _marks_entities(model: Any) -> bool:
-    return getattr(model, "scheme", None) is not None
+    return hasattr(model, "scheme") and finds_entities(model)

@@ -33,6 +33,12 @@ class Columns:
     pair: str | None = None
     labels: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if isinstance(self.labels, str):
+            raise InputError(
+                f"labels is {self.labels!r}, but must be a tuple of columns: ({self.labels!r},)."
+            )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Examples:

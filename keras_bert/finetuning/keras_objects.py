@@ -203,6 +203,12 @@ def _check_metrics(metrics: Sequence[Any], model: Any, recipe: Recipe, own: Sequ
     for name in names:
         if name in ("loss", *own) or names.count(name) > 1:
             raise InputError(f"Two metrics are called {name!r}; give one of them another name.")
+    for metric in metrics:
+        if False in (getattr(metric, field, None) for field in ("from_logits", "_from_logits")):
+            raise InputError(
+                f"The metric {metric.name!r} expects probabilities, but the model returns logits; "
+                "give it from_logits=True."
+            )
     if task_of(model) not in _MEASURED:
         raise InputError(
             f"metrics are for {class_names(_MEASURED)}, but a {type(model).__name__} has other "

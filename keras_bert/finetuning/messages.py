@@ -86,7 +86,7 @@ def advice(
         validation_labels: the label of each validation example if each has one label, else empty.
     """
     found, rate = result.validation.get(metric), rate_to_change(recipe)
-    if validation_labels and "accuracy" in result.validation:
+    if validation_labels and metric == "accuracy":
         label, count = Counter(validation_labels).most_common(1)[0]
         ratio = count / len(validation_labels)
         if result.validation["accuracy"] <= ratio < 1:

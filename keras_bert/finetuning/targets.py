@@ -1,6 +1,7 @@
 """Converts labels of a file to arguments of a model, and to targets of losses and metrics."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,13 @@ def label_names(examples: TextExamples, problem_type: str) -> tuple[str, ...]:
     "score".
 
     Raises:
-        InputError: if there are fewer than two labels, or the labels are probably texts.
+        InputError: if there are fewer than two labels, or the labels are probably texts, or lists
+            although there is one label for each example, or the reverse.
     """
     labels = _labels(examples)
     if problem_type == "regression":
         return ("score",)
+    _check_lists(examples, labels, problem_type)
     if problem_type == "multi_label":
         if len(examples.columns.labels) > 1:
             return examples.columns.labels
@@ -83,12 +86,7 @@ def targets_of(examples: TextExamples, names: tuple[str, ...], problem_type: str
         return np.array(
             [[_checked_number(examples, index)] for index in range(len(labels))], "float32"
         )
-    if isinstance(labels[0], tuple) != (problem_type == "multi_label"):
-        expected = "a list of labels" if problem_type == "multi_label" else "one label"
-        raise InputError(
-            f"{examples.place(0)}: the label is {labels[0]!r}, but this model wants {expected} "
-            "for each example."
-        )
+    _check_lists(examples, labels, problem_type)
     ids = {name: index for index, name in enumerate(names)}
     if problem_type == "single_label":
         return np.array([_id(examples, i, label, ids) for i, label in enumerate(labels)], "int32")
@@ -96,6 +94,15 @@ def targets_of(examples: TextExamples, names: tuple[str, ...], problem_type: str
     for index, several in enumerate(labels):
         indicators[index, [_id(examples, index, label, ids) for label in several]] = 1
     return indicators
+
+
+def _check_lists(examples: TextExamples, labels: Sequence[Any], problem_type: str) -> None:
+    if isinstance(labels[0], tuple) != (problem_type == "multi_label"):
+        expected = "a list of labels" if problem_type == "multi_label" else "one label"
+        raise InputError(
+            f"{examples.place(0)}: the label is {labels[0]!r}, but this model wants {expected} "
+            "for each example."
+        )
 
 
 def embedder_arguments(*examples: TextExamples, objective: str | None = None) -> dict[str, Any]:

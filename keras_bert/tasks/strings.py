@@ -174,12 +174,17 @@ class TakesStrings:
         return {**rest, **unshuffled, "x": with_inputs(dataset, self.inputs_of_texts)}
 
     def _weights_by_id(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Returns Keras' arguments. In `class_weight`, names of labels are replaced by ids."""
-        weights = given.get("class_weight")
-        if not weights or not is_strings(list(weights)):
+        """Returns Keras' arguments. In `class_weight`, names of labels are replaced by ids.
+
+        All labels get a weight, because for a dataset, Keras 3.15 fails if the last ids have none.
+        """
+        weights, labels = given.get("class_weight"), self.label_names
+        if not weights or not labels:
             return dict(given)
-        ids = label_ids(list(weights), self.label_names).tolist()
-        return {**given, "class_weight": dict(zip(ids, weights.values(), strict=True))}
+        if is_strings(list(weights)):
+            ids = label_ids(list(weights), labels).tolist()
+            weights = dict(zip(ids, weights.values(), strict=True))
+        return {**given, "class_weight": dict.fromkeys(range(len(labels)), 1.0) | weights}
 
     def _validation(self, given: dict[str, Any]) -> Any:
         """Returns `validation_data` for Keras."""

@@ -187,6 +187,17 @@ def test_predictions_are_those_of_predict_text():
         model.predict_text((["a", "b"], ["c"]))
 
 
+def test_the_default_prompt_is_before_each_text():
+    model, texts = embedder(prompts={"query": "bad "}, default_prompt="query"), ["good", "film"]
+    job, examples = job_of(model), dataclasses.replace(together(2), texts=tuple(texts), pairs=None)
+    rows = job.rows(model, examples)
+    found = job.predict(model, examples, rows, model.predict_rows(rows))
+    vectors = np.array([one["embedding"] for one in found])
+    np.testing.assert_allclose(vectors, model.encode(texts), atol=1e-6)
+    bare = kb.TextEmbedder(model.encoder, preprocessor=model.preprocessor)
+    assert not np.allclose(vectors, bare.encode(texts), atol=1e-3)
+
+
 def softmax(labels):
     return {"objective": "softmax", "labels": labels, "normalize": False}
 

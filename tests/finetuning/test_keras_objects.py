@@ -476,6 +476,14 @@ REFUSED = {
         {"metrics": lambda: [keras.metrics.F1Score()]},
         r"The metric f1_score cannot be computed for targets \[8\] and outputs \[8, 2\]",
     ),
+    "a metric of probabilities": (
+        {"metrics": lambda: [keras.metrics.SparseCategoricalCrossentropy()]},
+        "The metric 'sparse_categorical_crossentropy' expects probabilities",
+    ),
+    "a curve of probabilities": (
+        {"metrics": lambda: [keras.metrics.AUC(name="auc")]},
+        "The metric 'auc' expects probabilities",
+    ),
     "a metric by name": ({"metrics": lambda: ["accuracy"]}, "metrics has 'accuracy', but needs"),
     "a metric of ours": (
         {"metrics": lambda: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]},

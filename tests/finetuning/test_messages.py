@@ -74,6 +74,11 @@ def test_advice(found, labels, sentence):
     assert advice(found, RECIPE, "accuracy", 1000, labels) == sentence
 
 
+def test_an_accuracy_that_chose_nothing_is_no_reason():
+    """With weighted classes, a good model of rare labels has a low accuracy."""
+    assert advice(result([1.0, 0.96], 0.6), RECIPE, "f1", 1000, LABELS) is None
+
+
 def test_one_example_less_than_the_baseline_is_chance():
     found = result([1.0, 0.96], 0.8, baseline=0.9)
     assert advice(found, RECIPE, "accuracy", 10) is None

@@ -37,12 +37,22 @@ def test_swag(tmp_path):
         ("premise,choice1,choice2,label", "It rained.,wet,dry,0"),
         ("goal,sol1,sol2,label", "It rained.,wet,dry,0"),
         ("question,option_a,option_b,answer", "It rained.,wet,dry,wet"),
+        ("premise,choice2,choice1,label", "It rained.,dry,wet,0.0"),
     ],
 )
 def test_columns_are_found_by_their_usual_names(tmp_path, header, row):
     examples = read_choices(write(tmp_path, "data.csv", f"{header}\n{row}\n"))
     assert examples.contexts == ("It rained.",)
     assert (examples.choices, examples.labels) == ((("wet", "dry"),), (0,))
+
+
+def test_columns_are_in_the_order_of_their_numbers(tmp_path):
+    names = [f"ending{number}" for number in range(11)]
+    header = ",".join(["label", "text", *sorted(names)])  # ending10 before ending2
+    examples = read_choices(
+        write(tmp_path, "data.csv", f"{header}\n2,a,{','.join(sorted(names))}\n")
+    )
+    assert (examples.choices, examples.labels) == ((tuple(names),), (2,))
 
 
 def test_columns_are_named(tmp_path):

@@ -111,7 +111,7 @@ def test_tables(tmp_path):
     assert (examples.questions, examples.contexts) == (("Who?",), ("I am Ada. Ada!",))
     assert examples.answers == ((("Ada", 5),),)
     assert (examples.ids, examples.place(0)) == (("2",), f"{path}, line 2 (2)")
-    path = write(tmp_path, "b.tsv", "x\tWho?\tAda Ada\tAda\t4\ny\tWho?\tAda\tAda\t\n")
+    path = write(tmp_path, "b.tsv", "x\tWho?\tAda Ada\tAda\t4.0\ny\tWho?\tAda\tAda\t\n")
     columns = {"id": "1", "question": "2", "context": "3", "answer": "4", "answer_start": "5"}
     examples = read_questions(path, columns, header=False)
     assert (examples.ids, examples.answers) == (("x", "y"), ((("Ada", 4),), (("Ada", 0),)))
@@ -119,6 +119,8 @@ def test_tables(tmp_path):
         tmp_path, "c.csv", "question,context,answer,is_impossible\nWho?,A,A,False\nWho?,B,,True\n"
     )
     assert read_questions(path).answers == ((("A", 0),), ())
+    numbers = path.read_text().replace("False", "0.0").replace("True", "1.0")  # as pandas writes
+    assert read_questions(write(tmp_path, "d.csv", numbers)).answers == ((("A", 0),), ())
 
 
 @pytest.mark.parametrize(

@@ -121,14 +121,31 @@ def test_labels_are_optional_for_prediction(tmp_path, content):
     assert (examples.texts, examples.labels) == (("hello", "bye"), None)
 
 
+def test_empty_texts_of_one_column_keep_their_places(tmp_path):
+    path = write(tmp_path, "one.csv", '""\ntext\na\n""\n\nb\n')  # no text: before the header, \n
+    assert read_examples(path, labeled=False).texts == ("a", "", "b")
+    path = write(tmp_path, "two.csv", 'text,label\na,x\n""\nb,y\n')
+    assert read_examples(path).texts == ("a", "b")
+
+
+def test_not_a_number_is_no_label(tmp_path):
+    path = write(tmp_path, "nan.jsonl", '{"text": "a", "label": NaN}\n{"text": "b", "label": 1}\n')
+    with pytest.raises(InputError, match="line 1: the label is missing"):
+        read_examples(path)
+
+
 def test_several_labels(tmp_path):
     path = write(tmp_path, "cells.csv", "text,labels\na,x; y\nb,\nc,y\n")
     assert read_examples(path, separator=";").labels == (("x", "y"), (), ("y",))
     path = write(tmp_path, "list.csv", 'text,labels\na,"[""x"", ""y""]"\nb,[]\n')
     assert read_examples(path).labels == (("x", "y"), ())
+    path = write(tmp_path, "python.csv", "text,labels\na,\"['x', 'y']\"\nb,[]\nc,\"['x', 3]\"\n")
+    assert read_examples(path).labels == (("x", "y"), (), ("x", "3"))
+    path = write(tmp_path, "names.csv", "text,label\na,[x]\nb,[y\n")
+    assert read_examples(path).labels == ("[x]", "[y")
     path = write(tmp_path, "lists.jsonl", '{"text": "a", "labels": ["x", 2]}\n')
     assert read_examples(path).labels == (("x", "2"),)
-    path = write(tmp_path, "columns.csv", "text,toxic,mild\na,1,0\nb,no,TRUE\n")
+    path = write(tmp_path, "columns.csv", "text,toxic,mild\na,1.0,0\nb,no,TRUE\n")
     examples = read_examples(path, Columns(labels=("toxic", "mild")))
     assert examples.labels == (("toxic",), ("mild",))
     assert label_names(examples, "multi_label") == ("toxic", "mild")

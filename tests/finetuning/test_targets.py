@@ -27,6 +27,7 @@ def test_problem_types_and_names(labels, problem, names):
         (["a", "a"], "single_label", "all examples have the label 'a'"),
         (["a", "b"], "regression", "line 2: the label is 'a', but this model needs a number"),
         (["a", "b"], "multi_label", "line 2: the label is 'a', but this model wants a list"),
+        ([("a",), ("b",)], "single_label", r"the label is \('a',\), but this model wants one"),
         (["a", "c"], "single_label", "line 3: the label 'c' is unknown"),
     ],
 )

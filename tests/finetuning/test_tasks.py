@@ -101,6 +101,17 @@ def test_a_report_of_words_without_entities():
     assert (report["N"]["recall"], report["N"]["precision"], report["V"]["recall"]) == (1, 0.5, 0)
 
 
+def test_a_report_counts_entities_although_no_scheme_is_named():
+    """As in models of transformers, whose configurations have only labels."""
+    model = kb.TokenClassifier(tiny.encoder(), labels=["O", "B-A", "I-A"])
+    examples = TaggedExamples(
+        path="a", lines=(1,), texts=("a b",), words=(((0, 1), (2, 3)),), tags=(("B-A", "I-A"),)
+    )
+    report = finetuning.label_report(model, examples, [{"tags": ["B-A", "O"]}])
+    assert (report["A"]["recall"], report["A"]["support"]) == (0, 1)
+    assert "B-A" not in report
+
+
 @pytest.mark.parametrize("task", ["classfier", "masked_lm", "job"])
 def test_a_task_that_is_none(task, table):
     with pytest.raises(InputError, match=f"There is no task '{task}' to fine-tune"):

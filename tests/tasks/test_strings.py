@@ -92,6 +92,9 @@ def test_class_weights_by_name():
     expected = compiled().fit(batches(), class_weight={1: 3.0, 0: 0.5}, shuffle=False, verbose=0)
     assert found.history["loss"] == pytest.approx(expected.history["loss"], rel=1e-5)
     ours, reference = compiled(), compiled()
+    lacking = compiled().fit(TEXTS, NAMES, class_weight={"bad": 0.5}, **options)
+    expected = compiled().fit(batches(), class_weight={1: 1.0, 0: 0.5}, shuffle=False, verbose=0)
+    assert lacking.history["loss"] == pytest.approx(expected.history["loss"], rel=1e-5)
     weights = {"class_weight": {"good": 3.0}}
     expected = reference.train_on_batch(TEXTS, IDS, class_weight={1: 3.0})
     assert ours.train_on_batch(TEXTS, NAMES, **weights) == pytest.approx(expected, rel=1e-5)

@@ -85,9 +85,13 @@ def texts(examples: SimilarityExamples) -> list[str]:
 
 
 def rows(model: Any, examples: SimilarityExamples) -> Rows:
-    """Returns one row per text; the texts of an example follow one another."""
+    """Returns one row per text, with the model's default prompt, as `model.encode` has it.
+
+    The texts of an example follow one another.
+    """
     groups = _groups(examples)
-    found = model.rows([text for group in groups for text in group])
+    prompt = model.prompts[model.default_prompt] if model.default_prompt else ""
+    found = model.rows([prompt + text for group in groups for text in group])
     return dataclasses.replace(found, group=len(groups[0]) if groups else 1)
 
 

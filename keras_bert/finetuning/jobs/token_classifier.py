@@ -135,7 +135,7 @@ def measure(
     found, _ = model.tag_words(rows, examples.words, outputs)
     words = [np.array([tag for tags in several for tag in tags]) for several in (right, found)]
     scores = {"accuracy": accuracy(*words)}
-    if _finds_entities(model):
+    if finds_entities(model):
         scores |= entity_scores(*([*map(spans_of, several)] for several in (right, found)))
     loss = _loss(model, rows, outputs, targets(model, examples, rows).values)
     return {"loss": loss} | {name: scores[name] for name in metrics(model)}
@@ -143,10 +143,11 @@ def measure(
 
 def metrics(model: Any) -> tuple[str, ...]:
     """Returns F1, precision, recall and accuracy, or only accuracy if no labels mark entities."""
-    return ("f1", "precision", "recall", "accuracy") if _finds_entities(model) else ("accuracy",)
+    return ("f1", "precision", "recall", "accuracy") if finds_entities(model) else ("accuracy",)
 
 
-def _finds_entities(model: Any) -> bool:
+def finds_entities(model: Any) -> bool:
+    """Returns whether the labels of a `TokenClassifier` mark entities, as B-PER does."""
     return model.scheme is not None or detect_scheme([model.labels]) is not None
 
 

@@ -110,10 +110,11 @@ def _choice_columns(table: Table, given: str | Sequence[str]) -> tuple[str, ...]
         columns = (given,) if isinstance(given, str) else given
         return tuple(require_column(table, "choices", name, ()) for name in columns)
     names = {name.lower(): name for name in table.columns}
-    numbered = [(match[1], name) for name in names if (match := _NUMBERED.fullmatch(name))]
-    of_one_kind = [names[name] for kind, name in numbered if kind == numbered[0][0]]
+    numbered = [match for match in map(_NUMBERED.fullmatch, names) if match]
+    of_one_kind = [match for match in numbered if match[1] == numbered[0][1]]
     if len(of_one_kind) > 1:
-        return tuple(of_one_kind)
+        of_one_kind.sort(key=lambda match: (len(match[2]), match[2]))  # 2 before 10
+        return tuple(names[match[0]] for match in of_one_kind)
     return (require_column(table, "choices", None, _LISTS),)
 
 
@@ -141,8 +142,9 @@ def _text(row: Row, column: str, place: str, blank: bool = True) -> str:
 
 def _index(label: str, texts: Sequence[str], first_index: int, as_texts: bool, place: str) -> int:
     """Returns the index of the choice that a label names."""
-    if not as_texts and label.isdecimal():
-        index = int(label) - first_index
+    number = label.removesuffix(".0")  # pandas writes 1.0
+    if not as_texts and number.isdecimal():
+        index = int(number) - first_index
         if not 0 <= index < len(texts):
             raise InputError(
                 f"{place}: the label is {label}, but the choices are numbered {first_index} to "

@@ -205,7 +205,7 @@ def _rows(table: Table, given: Mapping[str, str]) -> Iterator[Question]:
             for name, column in found.items()
         }
         answers, start = cells["answer"], cells["answer_start"]
-        if str(cells["is_impossible"]).lower() in _YES:
+        if str(cells["is_impossible"]).lower().removesuffix(".0") in _YES:  # pandas writes 1.0
             answers = []
         elif isinstance(answers, str):
             answers = [{"text": answers, "answer_start": start}] if answers else None
@@ -269,7 +269,7 @@ def _located(item: Question, text: Any, start: Any) -> tuple[str, int]:
     if start in (None, ""):
         start = found
     try:
-        start = int(start)
+        start = int(str(start).removesuffix(".0"))
     except (TypeError, ValueError):
         raise InputError(f"{item.place}: answer_start is {start!r}, not a number.") from None
     if start >= 0 and item.context.startswith(text, start):

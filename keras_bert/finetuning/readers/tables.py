@@ -251,15 +251,24 @@ def _json_row(path: Path, line: int, text: str) -> Row:
         raise InputError(
             f'{path}, line {line}: expected an object, {{"text": "...", "label": "..."}}.'
         )
-    return Row(line, values)
+    return Row(line, {name: _plain(value) for name, value in values.items()})
 
 
 def _separated_rows(
     path: Path, format: str, header: bool, on_error: OnError
 ) -> tuple[tuple[str, ...], list[Row]]:
-    rows = [(line, cells) for line, cells in _cells(path, format) if not _blank(cells)]
+    # In a CSV file, `""` is an empty text if there is one column, but an empty line has no cells.
+    rows = [
+        (line, cells)
+        for line, cells in _cells(path, format)
+        if not _blank(cells) or (format == "csv" and cells == [""])
+    ]
+    while header and rows and rows[0][1] == [""]:
+        del rows[0]
     if not rows:
         return (), []
+    if len(rows[0][1]) > 1:
+        rows = [(line, cells) for line, cells in rows if cells != [""]]
     first = rows[0][1]
     columns = tuple(
         cell.strip() if header else str(index) for index, cell in enumerate(first, start=1)

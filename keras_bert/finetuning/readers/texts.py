@@ -1,5 +1,6 @@
 """Reader of labeled texts, or pairs of texts, from files and tables."""
 
+import ast
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -184,7 +185,7 @@ def _label(
         return tuple(column for column in columns if _yes(table, row, column))
     value = row.values.get(columns[0])
     if isinstance(value, str) and value.lstrip().startswith("[") and separator is None:
-        value = _json_list(value)
+        value = _list(value)
     if isinstance(value, list):
         return tuple(_name(item) for item in value)
     if value is None or isinstance(value, dict) or _name(value) == "":
@@ -195,7 +196,7 @@ def _label(
 
 
 def _yes(table: Table, row: Row, column: str) -> bool:
-    value = _name(row.values.get(column, "")).lower()
+    value = _name(row.values.get(column, "")).lower().removesuffix(".0")  # pandas writes 1.0
     if value not in _YES + _NO:
         raise InputError(
             f"{table.place(row.line)}: {column!r} is {value!r}, but must be 1 or 0, because "
@@ -204,11 +205,16 @@ def _yes(table: Table, row: Row, column: str) -> bool:
     return value in _YES
 
 
-def _json_list(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text  # a label may begin with [
+def _list(text: str) -> Any:
+    """Returns a list that was written as JSON or, as pandas does it, as Python; else the text."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            found = read(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if isinstance(found, list):
+            return found
+    return text  # a label may begin with [
 
 
 def _name(value: Any) -> str:
