@@ -120,7 +120,7 @@ def test_offsets(allow_special_tokens):
     [
         ((["a"], ["b", "c"]), "have 1 and 2 texts, but must have the same number"),
         ((["a"], ["b"], ["c"]), "one text or a pair of texts, got 3"),
-        ([["a", "b"]], r"must have the shape \[N\], not \(1, 2\): flatten"),
+        ([["a", "b"]], r"must have the shape \[N\], not \[N, 2\]; for pairs"),
         ([3], "must be strings, not int32"),
     ],
 )
