@@ -1,5 +1,6 @@
 """Messages of a run: the chosen options, the progress, and advice on the result."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -86,10 +87,15 @@ def advice(
         validation_labels: the label of each validation example if each has one label, else empty.
     """
     found, rate = result.validation.get(metric), rate_to_change(recipe)
-    if validation_labels and metric == "accuracy":
-        label, count = Counter(validation_labels).most_common(1)[0]
+    if validation_labels and "accuracy" in result.validation:
+        counts = Counter(validation_labels)
+        label, count = counts.most_common(1)[0]
         ratio = count / len(validation_labels)
-        if result.validation["accuracy"] <= ratio < 1:
+        # If classes have weights, the metric may be good although the accuracy is low.
+        macro_f1 = 2 * ratio / (1 + ratio) / len(counts)
+        constant = {"accuracy": ratio, "macro_f1": macro_f1, "f1": 0.0, "matthews": 0.0}
+        no_better = found is not None and found <= constant.get(metric, -math.inf) + 1e-6
+        if no_better and result.validation["accuracy"] <= ratio < 1:
             small = ": 1e-3 suits an encoder that is small or hardly pretrained"
             return (
                 f"Nothing learned yet: always predicting {label!r} has an accuracy of "

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from keras_bert.finetuning import Recipe, Result
@@ -76,7 +78,12 @@ def test_advice(found, labels, sentence):
 
 def test_an_accuracy_that_chose_nothing_is_no_reason():
     """With weighted classes, a good model of rare labels has a low accuracy."""
-    assert advice(result([1.0, 0.96], 0.6), RECIPE, "f1", 1000, LABELS) is None
+    learned, nothing = (
+        dataclasses.replace(found, validation={"accuracy": 0.6, "macro_f1": value})
+        for found, value in ((result([1.0, 0.96], 0.6), 0.5), (result([1.0, 0.96], 0.6), 0.375))
+    )
+    assert advice(learned, RECIPE, "macro_f1", 1000, LABELS) is None
+    assert "Nothing learned yet" in advice(nothing, RECIPE, "macro_f1", 1000, LABELS)
 
 
 def test_one_example_less_than_the_baseline_is_chance():
