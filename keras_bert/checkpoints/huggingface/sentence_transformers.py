@@ -96,7 +96,7 @@ def open_sentence_transformers(directory: Path) -> Contents:
         return _only_encoder(
             contents,
             f"{directory / MODULES} lists the modules {', '.join(kinds)}, but an embedder must "
-            f"have Transformer, Pooling and perhaps Dense and Normalize.",
+            "have Transformer, Pooling and perhaps Dense and Normalize.",
         )
     path = folders[1] / CONFIGURATION
     poolings = _read_poolings(path)

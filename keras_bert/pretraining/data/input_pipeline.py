@@ -272,9 +272,8 @@ def _texts(
     example = {name: tf.gather(column, number)[:, tf.newaxis] for name, column in columns.items()}
     a_end = example["a_length"] + 1  # position of the first [SEP]
     b_length = example["b_length"]
-    text_end = tf.where(
-        b_length > 0, a_end + b_length, a_end - 1
-    )  # position of the last text token
+    # Position of the last text token:
+    text_end = tf.where(b_length > 0, a_end + b_length, a_end - 1)
     end = text_end + at_end
     special = _special_ids(vocabulary, position, end, (position == a_end) | (position > text_end))
     a_index = example["a_start"] + position - 1
