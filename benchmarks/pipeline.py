@@ -1,16 +1,21 @@
 """Measure how many masked examples of 128 tokens one core makes per second from raw text.
 
     python benchmarks/pipeline.py VOCABULARY TEXT [--peer-python PYTHON] [--rounds 3]
+    python benchmarks/pipeline.py VOCABULARY TEXT --before CLONE    # beside an earlier commit
 
 keras_bert reads, tokenizes, packs and masks with `keras_bert.pretraining`: "ours" has the text in
-one block, "blocks" streams it in blocks of a million tokens. The peer is Hugging Face's fast
-tokenizer with run_mlm's packing and DataCollatorForLanguageModeling. The collator runs with NumPy
-and, if torch is installed, with torch; the faster one is compared. `--peer-python` names a Python
-with transformers, if this one has none.
+one block, "blocks" streams it in blocks of a million tokens. "before" is "ours" of another clone of
+this repository.
+
+The peers are Hugging Face's fast tokenizer with run_mlm's packing and
+DataCollatorForLanguageModeling, and tf.data with TensorFlow Text's own tokenizer and masking
+("tf_data"). The collator runs with NumPy ("np") and with torch ("pt").
+"streaming" is "np" with the package datasets, which reads the text as a stream. `--peer-python`
+names a Python with transformers, torch and datasets; without it, only tf_data runs.
 
 Measurements run in turns, each in a process of its own on one core. Imports and a warm-up on a part
 of the text are not measured. The time is processor time, which other processes on the machine
-disturb least.
+disturb least. Printed are medians of the rounds, and of their ratios.
 """
 
 import argparse
@@ -21,12 +26,15 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 LENGTH, BATCH = 128, 256
 BLOCK = 2**20  # tokens
+LINES = 1000
+"""Lines that a peer tokenizes together."""
 
 
-def ours(vocabulary, text, block_tokens):
+def ours(vocabulary, block_tokens):
     import tensorflow as tf
 
     from keras_bert import Vocabulary, WordPiece
@@ -69,7 +77,7 @@ def ours(vocabulary, text, block_tokens):
     return run
 
 
-def huggingface(vocabulary, text, kind):
+def huggingface(vocabulary, kind, streaming=False):
     from peers import wordpiece
     from transformers import DataCollatorForLanguageModeling
 
@@ -81,49 +89,116 @@ def huggingface(vocabulary, text, kind):
     collator = DataCollatorForLanguageModeling(tokenizer, return_tensors=kind)
     inside = LENGTH - 2
 
-    def run(path):
+    def tokens_of(lines):
+        encoded = tokenizer(lines, add_special_tokens=False)
+        return itertools.chain.from_iterable(encoded["input_ids"])
+
+    def rows_of(tokens):
+        return [
+            [tokenizer.cls_token_id, *tokens[i : i + inside], tokenizer.sep_token_id]
+            for i in range(0, len(tokens) - inside + 1, inside)
+        ]
+
+    def run_in_memory(path):
         with open(path, encoding="utf-8") as file:
             lines = [line.strip() for line in file if line.strip()]
         tokens = []
-        for start in range(0, len(lines), 1000):
-            encoded = tokenizer(lines[start : start + 1000], add_special_tokens=False)
-            tokens.extend(itertools.chain.from_iterable(encoded["input_ids"]))
-        rows = [
-            {"input_ids": [tokenizer.cls_token_id, *tokens[i : i + inside], tokenizer.sep_token_id]}
-            for i in range(0, len(tokens) - inside + 1, inside)
-        ]
+        for start in range(0, len(lines), LINES):
+            tokens.extend(tokens_of(lines[start : start + LINES]))
+        rows = rows_of(tokens)
         for start in range(0, len(rows), BATCH):
-            collator(rows[start : start + BATCH])
+            collator([{"input_ids": row} for row in rows[start : start + BATCH]])
         return len(rows)
+
+    def run_streaming(path):
+        import datasets
+
+        lines = datasets.load_dataset("text", data_files=path, split="train", streaming=True)
+        rows = lines.map(
+            lambda batch: {"input_ids": rows_of([*tokens_of([x for x in batch["text"] if x])])},
+            batched=True,
+            batch_size=LINES,
+            remove_columns=["text"],
+        )
+        examples = 0
+        for batch in rows.iter(BATCH):
+            collator([{"input_ids": row} for row in batch["input_ids"]])
+            examples += len(batch["input_ids"])
+        return examples
+
+    return run_streaming if streaming else run_in_memory
+
+
+def tensorflow_text(vocabulary):
+    """Packs and masks as TensorFlow's guide to BERT's preprocessing with TF Text does."""
+    import tensorflow as tf
+    import tensorflow_text as tf_text
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    with open(vocabulary, encoding="utf-8") as file:
+        tokens = file.read().splitlines()
+    ids = {token: number for number, token in enumerate(tokens)}
+    first, last, mask = (tf.constant([ids[name]]) for name in ("[CLS]", "[SEP]", "[MASK]"))
+    tokenizer = tf_text.FastBertTokenizer(tokens, lower_case_nfd_strip_accents=True)
+    inside = LENGTH - 2
+    selector = tf_text.RandomItemSelector(
+        max_selections_per_batch=round(0.15 * LENGTH),
+        selection_rate=0.15,
+        unselectable_ids=[ids["[CLS]"], ids["[SEP]"]],
+    )
+    chooser = tf_text.MaskValuesChooser(len(tokens), int(mask[0]))
+
+    def rows_of(lines):
+        tokens = tokenizer.tokenize(lines).flat_values
+        rows = tf.reshape(tokens[: tf.size(tokens) // inside * inside], (-1, inside))
+        ends = tf.ones((len(rows), 1), tokens.dtype)
+        return tf.concat([int(first[0]) * ends, rows, int(last[0]) * ends], 1)
+
+    def masked(rows):
+        return tf_text.mask_language_model(
+            tf.RaggedTensor.from_tensor(rows), item_selector=selector, mask_values_chooser=chooser
+        )
+
+    def run(path):
+        lines = tf.data.TextLineDataset(path).filter(lambda line: tf.strings.length(line) > 0)
+        rows = lines.batch(LINES).map(rows_of).rebatch(BATCH)
+        return sum(batch[0].nrows().numpy() for batch in rows.map(masked))
 
     return run
 
 
+WORKERS = {
+    "ours": lambda vocabulary: ours(vocabulary, 2**26),
+    "blocks": lambda vocabulary: ours(vocabulary, BLOCK),
+    "tf_data": tensorflow_text,
+    "np": lambda vocabulary: huggingface(vocabulary, "np"),
+    "pt": lambda vocabulary: huggingface(vocabulary, "pt"),
+    "streaming": lambda vocabulary: huggingface(vocabulary, "np", streaming=True),
+}
+HUGGING_FACE = ("np", "pt", "streaming")
+
+
 def measure(worker, vocabulary, text):
     """Prints examples per second of processor time."""
-    make = {
-        "ours": lambda *paths: ours(*paths, 2**26),
-        "blocks": lambda *paths: ours(*paths, BLOCK),
-        "np": lambda *paths: huggingface(*paths, "np"),
-        "pt": lambda *paths: huggingface(*paths, "pt"),
-    }[worker]
-    run = make(vocabulary, text)
+    run = WORKERS[worker](vocabulary)
     run(text + ".warmup")
     began = time.process_time()
     examples = run(text)
     print(json.dumps(examples / (time.process_time() - began)))
 
 
-def in_process(python, worker, vocabulary, text):
+def in_process(python, script, worker, vocabulary, text):
     environment = {
         **os.environ,
+        "PYTHONPATH": str(Path(script).resolve().parent.parent),
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "CUDA_VISIBLE_DEVICES": "",
         "TOKENIZERS_PARALLELISM": "false",
         "RAYON_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
     }
-    command = [python, __file__, vocabulary, text, "--worker", worker]
+    command = [python, script, vocabulary, text, "--worker", worker]
     result = subprocess.run(
         command,
         env=environment,
@@ -132,7 +207,7 @@ def in_process(python, worker, vocabulary, text):
         preexec_fn=lambda: os.sched_setaffinity(0, {0}),
     )
     if result.returncode:
-        return result.stderr.strip().splitlines()[-1]
+        sys.exit(f"{worker} failed:\n{result.stderr[-3000:]}")
     return float(result.stdout.splitlines()[-1])
 
 
@@ -140,40 +215,34 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("vocabulary", help="vocab.txt of an uncased model")
     parser.add_argument("text", help="plain text, one paragraph a line")
-    parser.add_argument("--peer-python", default=sys.executable)
+    parser.add_argument("--peer-python", metavar="PYTHON")
+    parser.add_argument("--before", metavar="CLONE", help="another clone of this repository")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", choices=("ours", "blocks", "np", "pt"), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         measure(options.worker, options.vocabulary, options.text)
         return
+    sides = {name: (sys.executable, __file__, name) for name in ("blocks", "ours", "tf_data")}
+    if options.before:
+        script = str(Path(options.before, "benchmarks", "pipeline.py"))
+        sides["before"] = (sys.executable, script, "ours")
+    if options.peer_python:
+        sides |= {name: (options.peer_python, __file__, name) for name in HUGGING_FACE}
     warmup = options.text + ".warmup"
     with open(options.text, encoding="utf-8") as file, open(warmup, "w", encoding="utf-8") as part:
         part.writelines(itertools.islice(file, 500))
-    pythons = dict.fromkeys(("ours", "blocks"), sys.executable)
-    pythons |= dict.fromkeys(("np", "pt"), options.peer_python)
-    speeds = {worker: [] for worker in pythons}
+    speeds = {name: [] for name in sides}
     try:
         for _ in range(options.rounds):
-            for worker, python in pythons.items():
-                speed = in_process(python, worker, options.vocabulary, options.text)
-                if isinstance(speed, str):
-                    print(f"{worker}: {speed}")
-                else:
-                    speeds[worker].append(speed)
+            for name, side in sides.items():
+                speeds[name].append(in_process(*side, options.vocabulary, options.text))
     finally:
         os.remove(warmup)
-    for worker, values in speeds.items():
-        if values:
-            print(f"{worker:8s} {statistics.median(values):8.0f} examples/s per core (median)")
-    peers = [values for worker, values in speeds.items() if worker in ("np", "pt") and values]
-    if not peers or not speeds["ours"]:
-        sys.exit("Nothing to compare with: give --peer-python a Python that has transformers.")
-    peer = max(peers, key=statistics.median)
-    ratios = [a / b for a, b in zip(speeds["blocks"], speeds["ours"], strict=True)]
-    print(f"median ratio of blocks to ours {statistics.median(ratios):.2f}")
-    ratios = [a / b for a, b in zip(speeds["ours"], peer, strict=True)]
-    print(f"median ratio to the faster peer {statistics.median(ratios):.1f}")
+    for name, values in speeds.items():
+        ratio = statistics.median(a / b for a, b in zip(speeds["blocks"], values, strict=True))
+        speed = f"{statistics.median(values):8.0f} examples/s per core"
+        print(f"{name:10s}{speed}; blocks are {ratio:.2f} times as fast")
 
 
 if __name__ == "__main__":

@@ -195,9 +195,10 @@ def _check_loss(loss: Any, model: Any, recipe: Recipe) -> None:
 def _check_metrics(metrics: Sequence[Any], model: Any, recipe: Recipe, own: Sequence[str]) -> None:
     for metric in metrics:
         if not isinstance(metric, keras.metrics.Metric):
+            advice = "leave it out: it is measured anyway" if metric in own else "give an object"
             raise InputError(
                 f"metrics has {metric!r}, but needs metric objects, such as "
-                "keras.metrics.SparseTopKCategoricalAccuracy(3)."
+                f"keras.metrics.SparseTopKCategoricalAccuracy(3); {advice}."
             )
     names = [metric.name for metric in metrics]
     for name in names:

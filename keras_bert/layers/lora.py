@@ -24,8 +24,6 @@ from keras_bert.errors import CheckpointError, InputError, closest
 
 logger = logging.getLogger(__name__)
 
-TARGETS = ("query", "value")
-"""Layers that get adapters by default, as in the paper (section 4.2 and table 5)."""
 FACTORS = ("lora_kernel_a", "lora_kernel_b")
 """Names of an adapter's factors, A `[I, r]` and B `[r, O]`."""
 _METADATA, _DESCRIPTION = "keras_bert_lora", ("task", "labels", "lora_alpha", "kernels")
@@ -37,7 +35,7 @@ class LowRankAdaptation:
     def enable_lora(
         self,
         rank: int,
-        targets: Sequence[str] = TARGETS,
+        targets: Sequence[str] | None = None,
         *,
         lora_alpha: float | None = None,
         seed: int | None = None,
@@ -59,7 +57,9 @@ class LowRankAdaptation:
             rank: number of columns of A and rows of B.
             targets: dense layers of the encoder that get adapters, by the ends of their paths:
                 "query", "key", "value", "output" (of attention and of the feed-forward block),
-                "attention/output", "intermediate", "gate", "layer_0/attention/query" and so on.
+                "attention/output", "intermediate", "gate", "layer_0/attention/query" and so on. By
+                default, all of them, as in QLoRA (Dettmers et al. 2023,
+                https://arxiv.org/abs/2305.14314, section 4).
             lora_alpha: factor of the product: the kernel is W + lora_alpha / rank · A B. By
                 default, it is the rank.
             seed: seed of the adapters' random values. By default, it is drawn from Keras' global
@@ -315,10 +315,12 @@ def _named_weights(model: Any) -> dict[str, Any]:
     }
 
 
-def _chosen(encoder: Any, targets: Sequence[str]) -> dict[str, Any]:
-    """Returns the dense layers whose paths end with a target."""
-    targets = (targets,) if isinstance(targets, str) else tuple(targets)
+def _chosen(encoder: Any, targets: Sequence[str] | None) -> dict[str, Any]:
+    """Returns the dense layers whose paths end with a target, or all dense layers."""
     dense, chosen = _dense_layers(encoder), dict[str, Any]()
+    if targets is None:
+        return dense
+    targets = (targets,) if isinstance(targets, str) else tuple(targets)
     if not targets:
         raise InputError("targets is empty, but must name dense layers, such as 'query'.")
     for target in targets:

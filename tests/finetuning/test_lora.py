@@ -65,7 +65,7 @@ def test_the_optimizer_has_state_for_the_adapters_and_the_head_only():
     model = classifier()
     run(model, epochs=1)
     slots = [v.path.replace("_momentum", "") for v in model.optimizer.variables if "_mom" in v.path]
-    assert len(slots) == 4 + 2 + 2  # two adapters, pooler, head
+    assert len(slots) == 6 * 2 + 2 + 2  # six adapters, pooler, head
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_an_encoder(changes):
     """Outputs stay, only factors are trainable, and their number follows from the sizes."""
     encoder = random_encoder(**changes)
     before, weights = outputs(encoder), values(encoder)
-    encoder.enable_lora(2)
+    encoder.enable_lora(2, ("query", "value"))
     np.testing.assert_array_equal(outputs(encoder), before)
     trained = {name for name, w in named_variables(encoder).items() if w.trainable}
     layers = encoder.config.num_distinct_layers
@@ -107,6 +107,19 @@ def test_an_encoder(changes):
     assert count == layers * 2 * 2 * (24 + 24)  # layers, projections, rank, inputs and outputs
     for name, value in weights.items():
         np.testing.assert_array_equal(values(encoder)[name], value)
+
+
+@pytest.mark.parametrize("changes", ENCODERS.values(), ids=ENCODERS)
+def test_by_default_all_dense_layers_below_the_pooler_have_adapters(changes):
+    encoder = random_encoder(**changes)
+    encoder.enable_lora(2)
+    trained = {name for name, w in named_variables(encoder).items() if w.trainable}
+    dense = {"query", "key", "value", "output", "intermediate"}
+    dense |= {"position_query", "position_key", "projection"}
+    kernels = {name.rpartition("/")[0] for name in values(encoder) if name.endswith("/kernel")}
+    expected = {name for name in kernels if name.rpartition("/")[2] in dense}
+    assert len(expected) >= 6 * encoder.config.num_distinct_layers
+    assert trained == {f"{name}/{factor}" for name in expected for factor in FACTORS}
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -161,8 +174,8 @@ def test_a_seed_gives_the_same_factors():
         return [np.array(layer.lora_kernel_a) for layer in adapted_layers(model)]
 
     np.testing.assert_array_equal(factors(1), factors(1))
-    assert len({array.tobytes() for array in (*factors(1), *factors(2))}) == 12
-    assert len({array.tobytes() for array in factors(None)}) == 6
+    assert len({array.tobytes() for array in (*factors(1), *factors(2))}) == 2 * 18
+    assert len({array.tobytes() for array in factors(None)}) == 18
 
 
 def train(model, steps=3):
@@ -184,7 +197,7 @@ def test_training_changes_adapters_and_head_only():
 def test_after_an_earlier_freezing(part):
     model = classifier()
     (model if part == "model" else model.encoder).trainable = False
-    model.enable_lora(2)
+    model.enable_lora(2, ("query", "value"))
     assert len(model.trainable_weights) == 3 * 2 * 2 + 4
     assert len(model.encoder.trainable_weights) == 3 * 2 * 2 + 2
     before, after = train(model)
@@ -194,7 +207,7 @@ def test_after_an_earlier_freezing(part):
 
 def test_in_a_functional_model():
     encoder = random_encoder()
-    encoder.enable_lora(2)
+    encoder.enable_lora(2, ("query", "value"))
     ids = keras.Input((9,), dtype="int32", name="token_ids")
     x = encoder({"token_ids": ids})["pooled_output"]
     model = keras.Model(ids, keras.layers.Dense(2)(x))
@@ -547,7 +560,7 @@ def quantized(**changes):
 def test_int8_kernels_stay_and_the_head_becomes_float():
     model = quantized()
     before, kernels = outputs(model.encoder), values(model)
-    model.enable_lora(2)
+    model.enable_lora(2, ("query", "value"))
     expected = outputs(model)
     trained = {name for name, w in named_variables(model).items() if w.trainable}
     plain = adapted()

@@ -34,21 +34,22 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.pretraining.processes"])
 
 
-def launch(config, fates=None):
+def launch(config, fates=None, number=None):
     """Runs to the end of all processes; returns their exit codes.
 
     Args:
         config: of the run. What it says and sees stands beside its output.
         fates: index of a process to ("after", step, seconds, signal), a signal so long after a
             step, or ("during", n), a SIGKILL after the n-th file of a checkpoint.
+        number: of processes; by default as many as the strategy has in `PROCESSES`.
     """
-    fates = fates or {}
-    return run_all(config.devices.strategy, _work, config.to_dict(), fates, time.time())
+    arguments = (config.to_dict(), fates or {}, time.time())
+    return run_all(config.devices.strategy, _work, *arguments, number=number)
 
 
-def run_all(strategy, work, *arguments):
+def run_all(strategy, work, *arguments, number=None):
     """Calls `work(index, *arguments)` in all processes of a strategy; returns their exit codes."""
-    addresses = [f"localhost:{port}" for port in _free_ports(PROCESSES[strategy])]
+    addresses = [f"localhost:{port}" for port in _free_ports(number or PROCESSES[strategy])]
     processes = [
         _context.Process(target=_join, args=(strategy, addresses, index, work, *arguments))
         for index in range(len(addresses))

@@ -30,7 +30,7 @@ from keras_bert.text import remote
 from keras_bert.text.wordpiece.tokenizer import WordPiece
 from tests.marks import others_swept
 from tests.pretraining import processes
-from tests.pretraining.run import assert_same_run, config, log
+from tests.pretraining.run import SMALL, assert_same_run, config, log, weights
 from tests.pretraining.text import VOCABULARY, open_corpus
 from tests.text.faulty_store import Faulty, FaultyFile
 
@@ -343,14 +343,15 @@ def test_a_run_in_blocks_is_killed_and_continued(finished, text_files, corpora, 
 
 
 @pytest.mark.slow
-def test_workers_read_files_of_their_own(text_files, corpora, tmp_path):
+@pytest.mark.parametrize("workers", others_swept([4, 2]))
+def test_workers_read_files_of_their_own(text_files, corpora, tmp_path, workers):
     """Each example of the first epoch comes once, although a worker dies and all start again."""
     whole = run_of(text_files, corpora, "text", tmp_path / "whole", strategy="multi_worker")
-    assert processes.launch(whole) == [0, 0]
+    assert processes.launch(whole, number=workers) == [0] * workers
     killed = run_of(text_files, corpora, "text", tmp_path / "run", strategy="multi_worker")
     fate = ("after", random.randrange(1, 28), 0, signal.SIGKILL)
-    assert processes.launch(killed, {1: fate})[1] == processes.KILLED, fate
-    assert processes.launch(killed) == [0, 0]
+    assert processes.launch(killed, {1: fate}, workers)[1] == processes.KILLED, fate
+    assert processes.launch(killed, number=workers) == [0] * workers
     assert_same_run(tmp_path / "run", tmp_path / "whole")
     counts = processes.seen(killed)
     assert max(counts) > 0
@@ -358,8 +359,30 @@ def test_workers_read_files_of_their_own(text_files, corpora, tmp_path):
     # Blocks are cut elsewhere if one process reads all files, so compare the tokens.
     assert counts[0].total() > 100
     alone = run_of(text_files, corpora, "text", tmp_path / "run", steps=32)
-    with pytest.raises(kb.InputError, match="begun with 2 workers, not 1"):
+    with pytest.raises(kb.InputError, match=f"begun with {workers} workers, not 1"):
         pretrain(alone, progress=False)
+
+
+@pytest.mark.slow
+def test_a_run_on_records_with_four_workers_continues_with_two(text_files, corpora, tmp_path):
+    """Examples, losses and weights are those of a run with four workers to the end."""
+    exact = {"hidden_dropout": 0.0, "attention_dropout": 0.0}  # workers draw dropout of their own
+    options = {"encoder": SMALL | exact, "learning_rate": 1e-3, "strategy": "multi_worker"}
+    whole, stopped = (
+        run_of(text_files, corpora, "records", tmp_path / name, **options)
+        for name in ("whole", "stopped")
+    )
+    assert processes.launch(whole, number=4) == [0] * 4, processes.said(whole)
+    codes = processes.launch(stopped, {3: ("after", 10, 0, signal.SIGTERM)}, 4)
+    assert codes == [processes.INTERRUPTED] * 4, processes.said(stopped)
+    assert processes.launch(stopped, number=2) == [0, 0], processes.said(stopped)
+    counts = processes.seen(stopped)
+    assert counts == processes.seen(whole)
+    assert set(counts[0].values()) == {1}
+    assert counts[0].total() > 100
+    ours, theirs = weights(tmp_path / "stopped"), weights(tmp_path / "whole")
+    for name, value in ours.items():
+        np.testing.assert_allclose(value, theirs[name], atol=1e-5, err_msg=name)
 
 
 def test_text_for_more_workers_than_files_is_refused(text_files, corpora, tmp_path):
