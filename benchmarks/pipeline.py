@@ -139,7 +139,6 @@ def tensorflow_text(vocabulary):
     with open(vocabulary, encoding="utf-8") as file:
         tokens = file.read().splitlines()
     ids = {token: number for number, token in enumerate(tokens)}
-    first, last, mask = (tf.constant([ids[name]]) for name in ("[CLS]", "[SEP]", "[MASK]"))
     tokenizer = tf_text.FastBertTokenizer(tokens, lower_case_nfd_strip_accents=True)
     inside = LENGTH - 2
     selector = tf_text.RandomItemSelector(
@@ -147,13 +146,13 @@ def tensorflow_text(vocabulary):
         selection_rate=0.15,
         unselectable_ids=[ids["[CLS]"], ids["[SEP]"]],
     )
-    chooser = tf_text.MaskValuesChooser(len(tokens), int(mask[0]))
+    chooser = tf_text.MaskValuesChooser(len(tokens), ids["[MASK]"])
 
     def rows_of(lines):
         tokens = tokenizer.tokenize(lines).flat_values
         rows = tf.reshape(tokens[: tf.size(tokens) // inside * inside], (-1, inside))
-        ends = tf.ones((len(rows), 1), tokens.dtype)
-        return tf.concat([int(first[0]) * ends, rows, int(last[0]) * ends], 1)
+        rows = tf.pad(rows, [[0, 0], [1, 0]], constant_values=ids["[CLS]"])
+        return tf.pad(rows, [[0, 0], [0, 1]], constant_values=ids["[SEP]"])
 
     def masked(rows):
         return tf_text.mask_language_model(
