@@ -202,7 +202,7 @@ def test_narrow_models_have_higher_rates():
 def test_adapters_have_a_higher_rate():
     rate = chosen()[0].learning_rate
     recipe, reasons = chosen(Recipe(lora_rank=8))
-    assert recipe.learning_rate == pytest.approx(5 * rate)
+    assert recipe.learning_rate == pytest.approx(20 * rate)
     assert "adapters" in reasons["learning_rate"]
 
 

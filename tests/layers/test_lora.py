@@ -171,11 +171,11 @@ def test_a_seed_gives_the_same_factors():
     def factors(seed):
         model = classifier()
         model.enable_lora(2, seed=seed)
-        return [np.array(layer.lora_kernel_a) for layer in adapted_layers(model)]
+        return [np.array(layer.lora_kernel_a).tobytes() for layer in adapted_layers(model)]
 
-    np.testing.assert_array_equal(factors(1), factors(1))
-    assert len({array.tobytes() for array in (*factors(1), *factors(2))}) == 2 * 18
-    assert len({array.tobytes() for array in factors(None)}) == 18
+    assert factors(1) == factors(1)
+    assert len({*factors(1), *factors(2)}) == 2 * 18
+    assert len({*factors(None)}) == 18
 
 
 def train(model, steps=3):
