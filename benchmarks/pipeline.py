@@ -3,15 +3,17 @@
     python benchmarks/pipeline.py VOCABULARY TEXT [--peer-python PYTHON] [--rounds 3]
     python benchmarks/pipeline.py VOCABULARY TEXT --before CLONE    # beside an earlier commit
 
-keras_bert reads, tokenizes, packs and masks with `keras_bert.pretraining`: "ours" has the text in
-one block; by default, a block has up to 45 million tokens. "blocks" reads blocks of a million
-tokens. "before" is "ours" of another clone of this repository.
+keras_bert reads, tokenizes, packs and masks with `keras_bert.pretraining`. The sides are:
 
-The peers are tf.data with TensorFlow Text's own tokenizer and masking ("tf_data"), and Hugging
-Face's fast tokenizer with run_mlm's packing and DataCollatorForLanguageModeling, with NumPy ("np")
-and with torch ("pt"). "streaming" is "np" with the package datasets, which reads the text as a
-stream. `--peer-python` names a Python with transformers, torch and datasets; without it, only
-tf_data runs.
+- ours: the text in one block. By default, a block has up to 45 million tokens.
+- blocks: blocks of a million tokens.
+- before: "ours" of another clone of this repository.
+- tf_data: tf.data with TensorFlow Text's own tokenizer and masking.
+- np, pt: Hugging Face's fast tokenizer, run_mlm's packing and DataCollatorForLanguageModeling, with
+  NumPy and with torch.
+- streaming: "np" with the package datasets, which reads the text as a stream.
+
+The last three need `--peer-python`: a Python with transformers, torch and datasets.
 
 Measurements run in turns, each in a process of its own on one core. Imports and a warm-up on a part
 of the text are not measured. The time is processor time, which other processes on the machine
