@@ -13,7 +13,7 @@ keras_bert reads, tokenizes, packs and masks with `keras_bert.pretraining`. The 
   NumPy and with torch.
 - streaming: "np" with the package datasets, which reads the text as a stream.
 
-The last three need `--peer-python`: a Python with transformers, torch and datasets.
+"np", "pt" and "streaming" need `--peer-python`: a Python with transformers, torch and datasets.
 
 Measurements run in turns, each in a process of its own on one core. Imports and a warm-up on a part
 of the text are not measured. The time is processor time, which other processes on the machine

@@ -28,7 +28,7 @@ TASK_RATES = {"token_classifier": 2.0, "embedder": 0.5}
 ADAPTER_FACTOR = 20
 """Factor of the learning rate if only low-rank adapters are trained.
 
-As in the LoRA paper for RoBERTa (table 9) compared with the rates of RoBERTa's own paper.
+About the ratio of LoRA's rates for RoBERTa, in LoRA's paper, to the rates of RoBERTa's own paper.
 """
 MOST_FOR_BASELINE = 20_000
 """Largest number of training examples for which the baseline is measured by default."""

@@ -317,10 +317,10 @@ def _named_weights(model: Any) -> dict[str, Any]:
 
 def _chosen(encoder: Any, targets: Sequence[str] | None) -> dict[str, Any]:
     """Returns the dense layers whose paths end with a target, or all dense layers."""
-    dense, chosen = _dense_layers(encoder), dict[str, Any]()
+    dense = _dense_layers(encoder)
     if targets is None:
         return dense
-    targets = (targets,) if isinstance(targets, str) else tuple(targets)
+    targets, chosen = (targets,) if isinstance(targets, str) else tuple(targets), dict[str, Any]()
     if not targets:
         raise InputError("targets is empty, but must name dense layers, such as 'query'.")
     for target in targets:

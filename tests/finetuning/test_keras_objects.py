@@ -484,7 +484,14 @@ REFUSED = {
         {"metrics": lambda: [keras.metrics.AUC(name="auc")]},
         "The metric 'auc' expects probabilities",
     ),
-    "a metric by name": ({"metrics": lambda: ["accuracy"]}, "metrics has 'accuracy', but needs"),
+    "a metric by name": (
+        {"metrics": lambda: ["accuracy"]},
+        "metrics has 'accuracy'.* measured anyway",
+    ),
+    "an unknown metric": (
+        {"metrics": lambda: ["recall@3"]},
+        "metrics has 'recall@3'.*; give an obj",
+    ),
     "a metric of ours": (
         {"metrics": lambda: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]},
         "Two metrics are called 'accuracy'",

@@ -20,6 +20,7 @@ SMALL = {
     "intermediate_size": 32,
     "max_positions": 32,
 }
+EXACT = {"hidden_dropout": 0.0, "attention_dropout": 0.0}  # replicas draw dropout of their own
 
 
 def config(text, output, **options):

@@ -10,7 +10,6 @@ import pytest
 from tests.marks import others_swept
 from tests.pretraining import kills, processes, run
 
-EXACT = {"hidden_dropout": 0.0, "attention_dropout": 0.0}  # replicas draw dropout of their own
 LAYOUTS = {
     "one device": {},
     "accumulation": {"gradient_accumulation_steps": 4},
@@ -50,7 +49,7 @@ def assert_same_losses(first, second):
 def test_fifty_steps_have_the_same_losses_in_every_layout(text_files, tmp_path, options):
     options = {
         **options,
-        "encoder": run.SMALL | EXACT,
+        "encoder": run.SMALL | run.EXACT,
         "steps": 50,
         "steps_per_loop": 1,
         "learning_rate": 1e-3,
@@ -73,7 +72,7 @@ def test_fifty_steps_have_the_same_losses_in_every_layout(text_files, tmp_path, 
 
 @pytest.mark.slow
 def test_a_run_stopped_on_two_workers_goes_on_alone(text_files, tmp_path):
-    options = {"encoder": run.SMALL | EXACT, "learning_rate": 1e-3}
+    options = {"encoder": run.SMALL | run.EXACT, "learning_rate": 1e-3}
     whole = run.config(text_files, tmp_path / "whole", **options)
     two = run.config(text_files, tmp_path / "two", **options, strategy="multi_worker")
     alone = run.config(text_files, tmp_path / "two", **options)

@@ -30,7 +30,7 @@ from keras_bert.text import remote
 from keras_bert.text.wordpiece.tokenizer import WordPiece
 from tests.marks import others_swept
 from tests.pretraining import processes
-from tests.pretraining.run import SMALL, assert_same_run, config, log, weights
+from tests.pretraining.run import EXACT, SMALL, assert_same_run, config, log, weights
 from tests.pretraining.text import VOCABULARY, open_corpus
 from tests.text.faulty_store import Faulty, FaultyFile
 
@@ -366,8 +366,7 @@ def test_workers_read_files_of_their_own(text_files, corpora, tmp_path, workers)
 @pytest.mark.slow
 def test_a_run_on_records_with_four_workers_continues_with_two(text_files, corpora, tmp_path):
     """Examples and weights are those of a run in one process to the end."""
-    exact = {"hidden_dropout": 0.0, "attention_dropout": 0.0}  # workers draw dropout of their own
-    options = {"encoder": SMALL | exact, "learning_rate": 1e-3}
+    options = {"encoder": SMALL | EXACT, "learning_rate": 1e-3}
     whole, stopped = (
         run_of(text_files, corpora, "records", tmp_path / name, **options, strategy=strategy)
         for name, strategy in (("whole", "default"), ("stopped", "multi_worker"))
