@@ -1,11 +1,13 @@
 """Measure memory and the time to the first batch for corpora of several sizes.
 
     python benchmarks/corpus_size.py --sentences 1e6 1e7 1e8 1e9 [--objective mlm+nsp] [--text]
+    python benchmarks/corpus_size.py --sentences 1e6 1e7 --before CLONE
 
 The corpus is one shard of random tokens under many names (hard links), or with `--text` one file of
 random words under many names. So a corpus of 1,000 million sentences needs no disk, and a run
 reads it as any other corpus. A process of its own measures each size. Its memory is the peak, less
-the memory before the corpus is opened, of 10 batches from each of the first blocks.
+the memory before the corpus is opened, of 10 batches from each of the first blocks. `--before`
+reads with the package in a clone of commit 18970f0, which has no blocks.
 """
 
 import argparse
@@ -33,6 +35,7 @@ def main() -> None:
     parser.add_argument("--packed", action="store_true")
     parser.add_argument("--text", action="store_true", help="raw text in place of records")
     parser.add_argument("--blocks", type=int, default=3, help="number of blocks to read")
+    parser.add_argument("--before", metavar="CLONE", help="clone of a commit without blocks")
     parser.add_argument("--measure", metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -45,7 +48,9 @@ def main() -> None:
         for sentences in options.sentences:
             names = write_corpus(Path(folder), round(sentences / SENTENCES) or 1, options.text)
             command = [sys.executable, __file__, *sys.argv[1:], "--measure", folder]
-            row = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+            path = {"PYTHONPATH": options.before} if options.before else {}
+            done = subprocess.run(command, env=os.environ | path, capture_output=True, check=True)
+            row = json.loads(done.stdout)
             shown = [f"{len(names) * SENTENCES:,}", "raw" if options.text else "records"]
             shown += [f"{row['seconds']:.1f}", f"{row['first']:,}", f"{row['peak']:,}"]
             print("|", " | ".join(shown), "|", flush=True)
@@ -99,7 +104,6 @@ def measure(options: argparse.Namespace) -> None:
     import tensorflow as tf
 
     from keras_bert.pretraining.config import PretrainingConfig
-    from keras_bert.pretraining.data.stream import Place
     from keras_bert.pretraining.resolve import resolve
     from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 
@@ -113,13 +117,20 @@ def measure(options: argparse.Namespace) -> None:
     )
     config = resolve(config)
     before, began = memory(), time.monotonic()
-    stream, _ = make_examples(config, make_preprocessor(config))
-    blocks = stream.blocks(Place())
+    examples, _ = make_examples(config, make_preprocessor(config))
     row = {}
-    for _, block in zip(range(options.blocks), blocks, strict=False):
-        for _ in block.dataset(256).take(10):
+    for part in [examples] if options.before else first_blocks(examples, options.blocks):
+        for _ in part.dataset(256).take(10):
             row = row or {"seconds": time.monotonic() - began, "first": memory() - before}
     print(json.dumps(row | {"peak": memory() - before}))
+
+
+def first_blocks(stream, number: int):
+    """Yields the first blocks of the first epoch."""
+    from keras_bert.pretraining.data.stream import Place
+
+    for _, block in zip(range(number), stream.blocks(Place()), strict=False):
+        yield block
 
 
 def memory() -> int:

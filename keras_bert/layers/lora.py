@@ -3,7 +3,8 @@
 A dense layer with an adapter multiplies by W + α/r · A B instead of its kernel W `[I, O]`. The
 adapter consists of the factors A `[I, r]` and B `[r, O]`, which are trained. W is not trained. B
 starts at 0. Keras' dense layers have such adapters. This module chooses the layers, freezes all
-other weights, and merges, saves and loads the adapters.
+other matrices, and merges, saves and loads the adapters. Biases and normalizations are trained, too
+(Ben Zaken et al. 2022, https://arxiv.org/abs/2106.10199).
 """
 
 import hashlib
@@ -40,12 +41,13 @@ class LowRankAdaptation:
         lora_alpha: float | None = None,
         seed: int | None = None,
     ) -> None:
-        """Adds low-rank adapters to dense layers and freezes all other weights of the encoder.
+        """Adds low-rank adapters to dense layers and freezes the encoder's matrices.
 
-        See LoRA (Hu et al. 2021, https://arxiv.org/abs/2106.09685). Afterwards, only the adapters
-        and the task's head are trainable. A pooler counts as a part of the head if the head uses
-        it. The outputs do not change, because one factor of each adapter is zero. If the model is
-        compiled, compile it again.
+        See LoRA (Hu et al. 2021, https://arxiv.org/abs/2106.09685). Afterwards, only the adapters,
+        the encoder's biases and normalizations (BitFit; Ben Zaken et al. 2022,
+        https://arxiv.org/abs/2106.10199) and the task's head are trainable. A pooler counts as a
+        part of the head if the head uses it. The outputs do not change, because one factor of each
+        adapter is zero. If the model is compiled, compile it again.
 
         The encoder may be quantized to int8. Then head and pooler, which int8 has frozen, become
         float again, so the outputs change a little.
@@ -126,10 +128,10 @@ class LowRankAdaptation:
         _forget_compiled(model)
 
     def save_lora_weights(self, path: str | os.PathLike) -> None:
-        """Writes the adapters and the weights of the head to a safetensors file.
+        """Writes what `enable_lora` leaves trainable to a safetensors file.
 
-        The file does not hold the encoder's kernels. To use it, load the same encoder and call
-        `load_lora_weights`.
+        The file holds adapters, biases, normalizations and the head, but not the encoder's kernels.
+        To use it, load the same encoder and call `load_lora_weights`.
 
         Args:
             path: the file, replaced if it exists.
@@ -165,7 +167,7 @@ class LowRankAdaptation:
         replace_file(path, save(arrays, {_METADATA: json.dumps(description)}))
 
     def load_lora_weights(self, path: str | os.PathLike) -> None:
-        """Reads adapters and head from a file of `save_lora_weights`.
+        """Reads a file of `save_lora_weights`.
 
         If the model has no adapters, they are added first, with the file's rank, layers and
         `lora_alpha`. An encoder also reads the file of a task, without the head. If the kernels
@@ -184,17 +186,16 @@ class LowRankAdaptation:
         """
         model: Any = self
         arrays, description = _read(path)
-        own = {id(weight) for part in _head(model) for weight in part.weights}
-        head = {
+        has_head = description["task"] != "Encoder"
+        if has_head and model is not encoder_of(model):
+            _check_task(path, model, description)
+        kept = _kept(model if has_head else encoder_of(model), ())
+        others = {
             name: weight
             for name, weight in _named_weights(model).items()
-            if id(weight) in own and not name.endswith("kernel_scale")  # of int8
+            if id(weight) in kept and not name.endswith("kernel_scale")  # of int8
         }
-        if description["task"] == "Encoder":
-            head = {}
-        elif model is not encoder_of(model):
-            _check_task(path, model, description)
-        named = _checked(path, model, arrays, head)
+        named = _checked(path, model, arrays, others)
         rank = arrays[f"{next(iter(named))}/{FACTORS[0]}"].shape[1]
         if not adapted_layers(model):
             targets = [name.removeprefix("encoder/") for name in named]
@@ -253,8 +254,11 @@ def _factors(layer: Any) -> tuple[Any, Any]:
 
 
 def _kept(model: Any, adapted: Iterable[Any]) -> set[int]:
-    """Returns the ids of the adapters' factors and of the head's weights."""
+    """Returns the ids of what is trained: factors, biases, normalizations and the head."""
     kept = {id(factor) for layer in adapted for factor in _factors(layer)}
+    for layer in _below_pooler(encoder_of(model)):
+        # Not the scales of int8 kernels, which are vectors, too.
+        kept |= {id(weight) for weight in layer._trainable_variables if len(weight.shape) == 1}
     return kept | {id(weight) for part in _head(model) for weight in part.weights}
 
 
@@ -285,13 +289,18 @@ def _head(model: Any) -> list[Any]:
     return [*parts, encoder.pooler] if reads_pooler(model) else parts
 
 
+def _below_pooler(encoder: Any) -> list[Any]:
+    pooler = set() if encoder.pooler is None else {*encoder.pooler._flatten_layers()}
+    return [layer for layer in encoder._flatten_layers() if layer not in pooler]
+
+
 def _dense_layers(encoder: Any) -> dict[str, Any]:
     """Returns the dense layers below the pooler by their paths in the encoder."""
-    pooler = set() if encoder.pooler is None else {*encoder.pooler._flatten_layers()}
-    layers = {}
-    for layer in encoder._flatten_layers():
-        if isinstance(layer, keras.layers.Dense) and layer not in pooler:
-            layers[_place(encoder, layer.path).removeprefix("encoder/")] = layer
+    layers = {
+        _place(encoder, layer.path).removeprefix("encoder/"): layer
+        for layer in _below_pooler(encoder)
+        if isinstance(layer, keras.layers.Dense)
+    }
     return dict(sorted(layers.items()))
 
 
@@ -450,13 +459,17 @@ def _check_task(path: Any, model: Any, description: Mapping[str, Any]) -> None:
 
 
 def _checked(
-    path: Any, model: Any, arrays: Mapping[str, np.ndarray], head: Mapping[str, Any]
+    path: Any, model: Any, arrays: Mapping[str, np.ndarray], others: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Checks names and shapes in a file; returns the dense layers with adapters in it, by name."""
+    """Checks names and shapes in a file of adapters and of other weights.
+
+    Returns:
+        The dense layers with adapters in the file, by name.
+    """
     dense = {f"encoder/{name}": layer for name, layer in _dense_layers(encoder_of(model)).items()}
     first = next(array for name, array in arrays.items() if name.endswith(FACTORS[0]))
     rank = first.shape[-1] if first.ndim else 0
-    named, shapes = dict[str, Any](), {name: tuple(x.shape) for name, x in head.items()}
+    named, shapes = dict[str, Any](), {name: tuple(x.shape) for name, x in others.items()}
     for tensor in arrays:
         name, _, last = tensor.rpartition("/")
         if last not in FACTORS:

@@ -67,6 +67,13 @@ def adapted(rank=2, targets=("query", "value"), lora_alpha=3.0, **changes):
     return fill(model)
 
 
+def vectors(model):
+    """Returns the names of the encoder's biases and normalizations below the pooler."""
+    names = [name for name in named_variables(model) if name.startswith("encoder/")]
+    ends = ("/bias", "/gamma", "/beta")
+    return {n for n in names if n.endswith(ends) and not n.startswith("encoder/pooler/")}
+
+
 def values(model):
     return {name: np.array(weight) for name, weight in named_variables(model).items()}
 
@@ -90,21 +97,23 @@ def assert_close(actual, expected, tolerance=1e-6):
 
 @pytest.mark.parametrize("changes", ENCODERS.values(), ids=ENCODERS)
 def test_an_encoder(changes):
-    """Outputs stay, only factors are trainable, and their number follows from the sizes."""
+    """Outputs stay; factors, biases and normalizations are trainable."""
     encoder = random_encoder(**changes)
     before, weights = outputs(encoder), values(encoder)
     encoder.enable_lora(2, ("query", "value"))
     np.testing.assert_array_equal(outputs(encoder), before)
     trained = {name for name, w in named_variables(encoder).items() if w.trainable}
     layers = encoder.config.num_distinct_layers
-    assert trained == {
+    factors = {
         f"encoder/layer_{index}/attention/{name}/{factor}"
         for index in range(layers)
         for name in ("query", "value")
         for factor in FACTORS
     }
-    count = sum(int(np.prod(weight.shape)) for weight in encoder.trainable_weights)
-    assert count == layers * 2 * 2 * (24 + 24)  # layers, projections, rank, inputs and outputs
+    assert trained == factors | vectors(encoder)
+    counts = {name: int(np.prod(w.shape)) for name, w in named_variables(encoder).items()}
+    # layers, projections, rank, inputs and outputs
+    assert sum(counts[name] for name in factors) == layers * 2 * 2 * (24 + 24)
     for name, value in weights.items():
         np.testing.assert_array_equal(values(encoder)[name], value)
 
@@ -119,7 +128,8 @@ def test_by_default_all_dense_layers_below_the_pooler_have_adapters(changes):
     kernels = {name.rpartition("/")[0] for name in values(encoder) if name.endswith("/kernel")}
     expected = {name for name in kernels if name.rpartition("/")[2] in dense}
     assert len(expected) >= 6 * encoder.config.num_distinct_layers
-    assert trained == {f"{name}/{factor}" for name in expected for factor in FACTORS}
+    factors = {f"{name}/{factor}" for name in expected for factor in FACTORS}
+    assert trained == factors | vectors(encoder)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -134,7 +144,7 @@ def test_a_task(task):
     if task in WITH_POOLER:
         head |= {f"encoder/pooler/dense/{name}" for name in ("kernel", "bias")}
     factors = {name for name in named_variables(model) if name.endswith(FACTORS)}
-    assert trained == factors | head
+    assert trained == factors | head | vectors(model)
     assert {id(w) for w in model.trainable_weights} == {
         id(w) for name, w in named_variables(model).items() if name in trained
     }
@@ -186,7 +196,7 @@ def train(model, steps=3):
     return before, values(model)
 
 
-def test_training_changes_adapters_and_head_only():
+def test_training_keeps_the_matrices_of_the_encoder():
     model = adapted()
     before, after = train(model)
     changed = {name for name in after if not np.array_equal(before[name], after[name])}
@@ -198,8 +208,9 @@ def test_after_an_earlier_freezing(part):
     model = classifier()
     (model if part == "model" else model.encoder).trainable = False
     model.enable_lora(2, ("query", "value"))
-    assert len(model.trainable_weights) == 3 * 2 * 2 + 4
-    assert len(model.encoder.trainable_weights) == 3 * 2 * 2 + 2
+    others = 3 * (6 + 2 * 2) + 2  # biases and normalizations of layers, and of the embeddings
+    assert len(model.encoder.trainable_weights) == 3 * 2 * 2 + others + 2
+    assert len(model.trainable_weights) == 3 * 2 * 2 + others + 4
     before, after = train(model)
     name = "encoder/layer_2/attention/query/lora_kernel_b"
     assert not np.array_equal(before[name], after[name])
@@ -211,7 +222,7 @@ def test_in_a_functional_model():
     ids = keras.Input((9,), dtype="int32", name="token_ids")
     x = encoder({"token_ids": ids})["pooled_output"]
     model = keras.Model(ids, keras.layers.Dense(2)(x))
-    assert len(model.trainable_weights) == 3 * 2 * 2 + 2
+    assert len(model.trainable_weights) == 3 * 2 * 2 + len(vectors(encoder)) + 2
 
 
 def test_functions_that_keras_compiled_before_are_not_used():
@@ -381,7 +392,7 @@ UNFIT = {
     ),
     "wider": (
         lambda: classifier(hidden_size=32),
-        r"has shape \[24, 24\], but must have \[32, 32\]",
+        r"'encoder/embeddings/layer_norm/gamma' has shape \[24\], but must have \[32\]",
     ),
     "fewer layers": (
         lambda: classifier(num_layers=2),
