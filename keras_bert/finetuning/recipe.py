@@ -145,8 +145,8 @@ class Recipe(Options):
     lora_rank: OptionalCount = Field(
         default=None,
         description="Rank of LoRA adapters (Hu et al. 2021, https://arxiv.org/abs/2106.09685). "
-        "The encoder's matrices stay as they are. Adapters, biases, normalizations and the head are "
-        "trained, by default with 20 times the learning rate. By default, all weights are trained.",
+        "Only adapters, biases, normalizations and the head are trained, by default with 20 times "
+        "the learning rate. By default, all weights are trained.",
     )
     gradient_accumulation_steps: Count = Field(
         default=1,
