@@ -167,7 +167,7 @@ class LowRankAdaptation:
         replace_file(path, save(arrays, {_METADATA: json.dumps(description)}))
 
     def load_lora_weights(self, path: str | os.PathLike) -> None:
-        """Reads a file of `save_lora_weights`.
+        """Reads adapters and all other weights in a file of `save_lora_weights`.
 
         If the model has no adapters, they are added first, with the file's rank, layers and
         `lora_alpha`. An encoder also reads the file of a task, without the head. If the kernels
@@ -254,7 +254,7 @@ def _factors(layer: Any) -> tuple[Any, Any]:
 
 
 def _kept(model: Any, adapted: Iterable[Any]) -> set[int]:
-    """Returns the ids of what is trained: factors, biases, normalizations and the head."""
+    """Returns the ids of all trained weights: factors, biases, normalizations and the head."""
     kept = {id(factor) for layer in adapted for factor in _factors(layer)}
     for layer in _below_pooler(encoder_of(model)):
         # Not the scales of int8 kernels, which are vectors, too.
