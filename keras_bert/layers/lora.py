@@ -128,10 +128,10 @@ class LowRankAdaptation:
         _forget_compiled(model)
 
     def save_lora_weights(self, path: str | os.PathLike) -> None:
-        """Writes what `enable_lora` leaves trainable to a safetensors file.
+        """Writes adapters, biases, normalizations and the head to a safetensors file.
 
-        The file holds adapters, biases, normalizations and the head, but not the encoder's kernels.
-        To use it, load the same encoder and call `load_lora_weights`.
+        The file does not hold the encoder's embeddings and kernels. To use it, load the same
+        encoder and call `load_lora_weights`.
 
         Args:
             path: the file, replaced if it exists.
@@ -167,7 +167,7 @@ class LowRankAdaptation:
         replace_file(path, save(arrays, {_METADATA: json.dumps(description)}))
 
     def load_lora_weights(self, path: str | os.PathLike) -> None:
-        """Reads adapters and all other weights in a file of `save_lora_weights`.
+        """Reads adapters, biases, normalizations and the head from a file of `save_lora_weights`.
 
         If the model has no adapters, they are added first, with the file's rank, layers and
         `lora_alpha`. An encoder also reads the file of a task, without the head. If the kernels

@@ -440,6 +440,10 @@ def without_a_factor(path):
     change(path, lambda t: t.pop("encoder/layer_0/attention/query/lora_kernel_b"))
 
 
+def without_a_bias(path):
+    change(path, lambda t: t.pop("encoder/layer_1/attention/key/bias"))
+
+
 def infinite(path):
     change(path, lambda t: t["classifier/logits/bias"].fill(np.inf))
 
@@ -457,6 +461,7 @@ DAMAGES = {
     without_labels: "has no adapters; give a file that save_lora_weights wrote",
     without_adapters: "has no adapters; give a file that save_lora_weights wrote",
     without_a_factor: "lacks the tensor 'encoder/layer_0/attention/query/lora_kernel_b'",
+    without_a_bias: "lacks the tensor 'encoder/layer_1/attention/key/bias'",
     infinite: "'classifier/logits/bias' holds values that are not finite",
 }
 
