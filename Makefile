@@ -7,7 +7,9 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/installed
-PYTEST := $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25
+# One more than there are cores, because some tests wait for processes of their own.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
 QUICK := not slow and not sweep and not browser and not phone
 # Functions, structure, configuration, readers, small layers: chosen by measured durations.
 FAST := tests/test_config.py tests/test_structure.py tests/docs/test_pages.py \

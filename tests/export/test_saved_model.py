@@ -108,7 +108,7 @@ def test_the_loader_of_tensorflow_serving(classifier, exported):
     np.testing.assert_allclose(reply["scores"], expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["modernbert", "eurobert"])
+@pytest.mark.parametrize("family", others_swept(["modernbert", "eurobert"]))
 def test_newer_encoders_in_the_loader(family, tmp_path, monkeypatch):
     """Their tokenizers, and texts that are long enough to attend in parts."""
     preprocessor = read_text_format(FIXTURES / "text_format" / family, 160)
@@ -267,9 +267,7 @@ BFLOAT16_TASKS = {
 }
 
 
-@pytest.mark.parametrize(
-    "task", others_swept(BFLOAT16_TASKS, quick=("classifier", "token_classifier"))
-)
+@pytest.mark.parametrize("task", others_swept(BFLOAT16_TASKS, quick=("token_classifier",)))
 def test_bfloat16(task, preprocessor, tmp_path):
     text = None if task == "encoder" else preprocessor
     model = make_model(task, BFLOAT16_TASKS[task], text, num_layers=2)

@@ -12,6 +12,7 @@ from keras_bert.distribution.strategy import check_batch
 from keras_bert.errors import InputError
 from keras_bert.pretraining.training.hooks import BatchRamp
 from keras_bert.pretraining.training.trainer import pretrain
+from tests.marks import others_swept
 from tests.pretraining import processes
 from tests.pretraining.run import assert_same_run, config, log
 
@@ -64,7 +65,7 @@ def test_more_epochs_are_no_fewer_steps(ramp, examples, epochs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [pytest.param((14,), marks=pytest.mark.sweep), (9, 16, 20)])
+@pytest.mark.parametrize("kills", others_swept([[9, 20], [14], [9, 16, 20]]))
 def test_killed_before_and_after_the_batch_has_grown(text_files, tmp_path, kills):
     """Weights and log are the same to the last bit, and every example was seen once an epoch."""
     whole = config(text_files, tmp_path / "whole", steps=34, **RAMP)
