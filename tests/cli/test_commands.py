@@ -108,7 +108,9 @@ def test_the_progress_of_finetune_fits_a_terminal_of_80_columns(small, tmp_path)
     lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[\w+", "", written.decode()))
     epochs = [line.strip() for line in lines if re.match(r"epoch \d/3: loss", line)]
     assert [line[:9] for line in epochs] == ["epoch 1/3", "epoch 2/3", "epoch 3/3"]
-    history = [json.loads(line) for line in (tmp_path / "out/history.jsonl").open()]
+    history = [
+        json.loads(line) for line in (tmp_path / "out/history.jsonl").read_text().splitlines()
+    ]
     for line, epoch in zip(epochs, history, strict=True):
         loss, found = epoch["loss"], epoch["validation_macro_f1"]
         assert line.endswith(f": loss {loss:.4f}, validation macro_f1 {found:.4f}")

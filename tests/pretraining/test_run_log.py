@@ -53,6 +53,7 @@ def test_a_file_that_is_left_out_has_one_row_in_an_epoch(written):
 
 def test_a_full_disk(written):
     log = RunLog(written, 1)
+    log._file.close()
     with contextlib.suppress(OSError), Path("/dev/full").open("w") as log._file:
         log.write(ROW)
         with pytest.raises(
