@@ -70,7 +70,7 @@ def test_fifty_steps_have_the_same_losses_in_every_layout(text_files, tmp_path, 
         assert_same_losses(one, others)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep  # tests/pretraining/test_stream.py does the same on records
 def test_a_run_stopped_on_two_workers_goes_on_alone(text_files, tmp_path):
     options = {"encoder": run.SMALL | run.EXACT, "learning_rate": 1e-3}
     whole = run.config(text_files, tmp_path / "whole", **options)
