@@ -88,8 +88,8 @@ def test_a_run_stopped_on_two_workers_goes_on_alone(text_files, tmp_path):
         np.testing.assert_allclose(value, theirs[name], atol=1e-5, err_msg=name)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", others_swept(processes.PROCESSES))
+@pytest.mark.sweep  # tests/pretraining/test_trainer.py kills one run
+@pytest.mark.parametrize("strategy", processes.PROCESSES)
 def test_kills_at_random_moments(text_files, tmp_path, strategy):
     options = {"steps": 60, "checkpoint_every": 5, "evaluate_every": 20}
     assert kills.check(text_files, tmp_path, strategy, 3, seed=None, **options)
