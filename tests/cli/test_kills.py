@@ -15,7 +15,7 @@ from keras_bert.atomic import SAVED
 from keras_bert.export.process import running
 from tests.finetuning import tiny
 from tests.kills import SWEEP, Commands, Kill, a_few, kills
-from tests.marks import others_slow, others_swept
+from tests.marks import others_swept
 from tests.trees import FOREIGN, state, tree, write
 
 TEXT = "".join(f"the film number {number} was fine\n" for number in range(200))
@@ -54,7 +54,7 @@ def outcomes(commands, folder, command, restore, which):
 
 
 @pytest.mark.parametrize("which", [a_few, SWEEP])
-@pytest.mark.parametrize("format", others_slow(["huggingface", "native"]))
+@pytest.mark.parametrize("format", others_swept(["huggingface", "native"]))
 def test_convert_over_a_model(which, format, commands, models, tmp_path):
     command = ("convert", models / "new", "place", "--to", format)
     place, old, new = tmp_path / "place", tmp_path / "old", tmp_path / "new"

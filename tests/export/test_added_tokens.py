@@ -39,13 +39,17 @@ def test_saved_model_of_texts(name, tmp_path):
 
 
 @pytest.mark.slow
-def test_places_in_a_saved_model(tmp_path):
+def test_places_of_tags_in_a_saved_model(tmp_path):
     model = model_of("electra", "token_classifier", labels=["O", "B-X", "I-X"])
-    export.saved_model(model, tmp_path / "token_classifier")
-    assert_same_answers(model, tmp_path / "token_classifier", TEXTS[:60])
+    export.saved_model(model, tmp_path / "model")
+    assert_same_answers(model, tmp_path / "model", TEXTS[:60])
+
+
+@pytest.mark.sweep
+def test_places_of_answers_in_a_saved_model(tmp_path):
     model = model_of("electra", "span_classifier")
-    export.saved_model(model, tmp_path / "span_classifier")
-    assert_same_answers(model, tmp_path / "span_classifier", TEXTS[60:100], TEXTS[:40])
+    export.saved_model(model, tmp_path / "model")
+    assert_same_answers(model, tmp_path / "model", TEXTS[60:100], TEXTS[:40])
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from keras_bert import export
 from keras_bert.export._saved_model.text_signatures import same, text_signature
 from keras_bert.export.artifact_checks import ExportError
 from keras_bert.export.process import running
-from tests.marks import others_swept
 
 from .conftest import make_model
 
@@ -228,8 +227,8 @@ def of_read(token_ids):
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("task", others_swept(["token_classifier", "span_classifier", "masked_lm"]))
+@pytest.mark.sweep
+@pytest.mark.parametrize("task", ["token_classifier", "span_classifier", "masked_lm"])
 def test_signatures_of_other_tasks(task, preprocessor, tmp_path):
     """They give what `predict_text` gives, and refuse what is not a batch of texts."""
     model = make_model(task, preprocessor=preprocessor)

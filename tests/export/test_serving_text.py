@@ -103,7 +103,7 @@ def assert_same_answers(model, path, *columns, top_k=5):
     ("kind", "scheme", "crf"),
     [
         ("wordpiece", "iob2", True),
-        ("llama3", "iob2", False),
+        swept("llama3", "iob2", False),
         swept("wordpiece", "iob2", False),
         swept("byte_pair", "bioes", True),
         swept("byte_pair", "bioes", False),

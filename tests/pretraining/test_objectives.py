@@ -138,7 +138,7 @@ def test_distillation(distilled):
     assert "training.safetensors" not in files
 
 
-@pytest.mark.slow
+@pytest.mark.sweep  # `test_the_end_is_the_same_after_an_accident` does the same without a teacher
 def test_distillation_is_the_same_after_an_accident(
     distilled, text_files, teacher, tmp_path, monkeypatch
 ):
@@ -195,10 +195,12 @@ def test_the_command_takes_vocabulary_and_sizes_from_the_teacher(text_files, tea
 
 @pytest.mark.parametrize(
     ("family", "files", "kind"),
-    [
-        ("roberta", "roberta-base", "BytePair"),
-        ("deberta-v2", "deberta-v3/spm.model", "SentencePiece"),
-    ],
+    others_swept(
+        [
+            ("deberta-v2", "deberta-v3/spm.model", "SentencePiece"),
+            ("roberta", "roberta-base", "BytePair"),
+        ]
+    ),
 )
 @pytest.mark.slow
 def test_other_tokenizers(shared_data, text_files, tmp_path, family, files, kind):

@@ -215,7 +215,7 @@ def test_a_run_chooses_its_precision_once(text_files, tmp_path, monkeypatch, cap
     assert written["config"]["devices"]["precision"] == "mixed_bfloat16"
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_float16_continues_exactly(text_files, tmp_path, monkeypatch):
     """The first steps overflow; the run is interrupted between them and the scale's next change."""
     monkeypatch.setattr(trainer_module, "LossScale", lambda: LossScale(2.0**30, patience=4))

@@ -27,7 +27,7 @@ from keras_bert.pretraining.data.tokenization import plan_tasks, tokenize
 from keras_bert.pretraining.training.inputs import make_examples, make_preprocessor
 from keras_bert.pretraining.training.trainer import pretrain
 from keras_bert.text.wordpiece.tokenizer import WordPiece
-from tests.marks import others_slow
+from tests.marks import others_swept
 from tests.pretraining.run import config, weights
 from tests.pretraining.text import open_corpus
 
@@ -364,7 +364,7 @@ def test_the_text_field_of_commands(tmp_path, capsys):
     assert "3 documents, 6 lines" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("workers", others_slow([1, 2]))
+@pytest.mark.parametrize("workers", others_swept([1, 2]))
 def test_unreadable_files_are_left_out(text, tokenizer, tmp_path, caplog, capsys, workers):
     """The records are those of the same files without what cannot be read."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"

@@ -148,6 +148,6 @@ def test_learning():
     exec(LEARN, {})
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_learning_on_jax():
     run_on_jax("assert __import__('keras').backend.backend() == 'jax'\n" + LEARN)

@@ -373,7 +373,7 @@ assert losses[-1] < 0.5 * losses[0], losses
 """
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_the_same_entities_and_training_on_jax(tmp_path):
     model = make("token_classifier, crf", KINDS["wordpiece"]())
     texts = ["the cat " * 10, "", "a x", "the a cat the"]

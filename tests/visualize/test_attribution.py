@@ -234,7 +234,7 @@ json.dump(found.values.tolist(), open(sys.argv[1] + "/found.json", "w"))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_the_same_values_on_jax(model, tmp_path):
     kb.save(model, tmp_path / "model")
     run_on_jax(JAX_PROGRAM, str(tmp_path), TEXT)
