@@ -96,7 +96,7 @@ def test_the_next_command_finishes_a_save_and_says_so(commands, models, tmp_path
     assert tree(tmp_path / "place") == tree(models / "new")
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("which", [a_few, SWEEP])
 def test_vocab_over_a_vocabulary(which, commands, models, tmp_path):
     command = ("vocab", models / "text.txt", "--size", "60", "--output", "vocab.txt")
@@ -114,7 +114,7 @@ def test_vocab_over_a_vocabulary(which, commands, models, tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == ["vocab.txt"], kill
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("which", [a_few, SWEEP])
 def test_tokenize(which, commands, models, tmp_path):
     options = ("--vocabulary", models / "old.txt", "--workers", "1", "--output", "records")

@@ -134,7 +134,7 @@ print(peak() - before)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.sweep  # `test_remat` counts how often layers are called
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak memory as Linux tells it")
 def test_less_memory():
     environment = os.environ | {"MALLOC_TOP_PAD_": "0"}  # so that freed memory is given back

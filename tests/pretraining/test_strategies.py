@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.marks import others_swept
 from tests.pretraining import kills, processes, run
 
 LAYOUTS = {
@@ -34,16 +33,14 @@ def assert_same_losses(first, second):
     assert difference <= 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.sweep  # test_step compares ten steps, and test_stream compares workers
 @pytest.mark.parametrize(
     "options",
-    others_swept(
-        [
-            {"family": "bert"},
-            {"family": "electra"},
-            {"family": "bert", "first_batch_size": 8, "batch_ramp_steps": 20},
-        ]
-    ),
+    [
+        {"family": "bert"},
+        {"family": "electra"},
+        {"family": "bert", "first_batch_size": 8, "batch_ramp_steps": 20},
+    ],
     ids=["bert", "electra", "growing"],
 )
 def test_fifty_steps_have_the_same_losses_in_every_layout(text_files, tmp_path, options):
