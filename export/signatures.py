@@ -1,7 +1,7 @@
 """Inputs and outputs of artifacts: a table of tasks that all formats use."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -194,6 +194,7 @@ def ids_function(
     length: int | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Collection[str] | None = None,
+    constants: Iterable[keras.Variable] = (),
 ) -> tf.types.experimental.PolymorphicFunction:
     """Makes a `tf.function` of the model: ids `[batch, length]` int32 to outputs by name.
 
@@ -204,9 +205,11 @@ def ids_function(
         inputs: names of the function's inputs, which may include unused ones; by default
             `input_names`.
         outputs: names of the outputs to keep; by default all.
+        constants: weights that the graph holds as values, instead of reading variables.
     """
     task_outputs, used = task_outputs_of(model), input_names(model)
     names = inputs or used
+    values = [(weight, weight.numpy()) for weight in constants]
 
     @tf.function(
         input_signature=[tf.TensorSpec([batch, length], tf.int32, name=name) for name in names],
@@ -214,7 +217,8 @@ def ids_function(
     )
     def ids(*arrays: tf.Tensor) -> Tensors:
         given = dict(zip(names, arrays, strict=True))
-        found = task_outputs.outputs(model, {name: given[name] for name in used})
+        with keras.StatelessScope(values):
+            found = task_outputs.outputs(model, {name: given[name] for name in used})
         return {name: _bfloat16_to_float32(found[name]) for name in outputs or found}
 
     return ids
@@ -230,9 +234,9 @@ class Weights(tf.Module):
     If a SavedModel tracked the Keras model itself, TensorFlow would store every weight twice.
     """
 
-    def __init__(self, model: keras.Model):
+    def __init__(self, weights: Iterable[keras.Variable]):
         super().__init__()
-        self.weights = [variable.value for variable in model.weights]
+        self.weights = [weight.value for weight in weights]
 
 
 def ids_of(model: Any, texts: Any, length: int | None = None) -> dict[str, np.ndarray]:

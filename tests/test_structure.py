@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 # trainer writes checkpoints.
 ORDER = (
     ("errors", "surrogates"),
-    ("config", "options", "atomic", "extras", "progress", "allocator", "columns"),
+    ("config", "options", "atomic", "extras", "progress", "allocator", "columns", "random_bits"),
     ("layers", "text", "metrics", "optimizers"),
     ("families",),
     ("tasks",),

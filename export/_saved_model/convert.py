@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,10 +40,12 @@ from keras_bert.export.signatures import (
     input_names,
     without_padding,
 )
-from keras_bert.layers.fused import with_any_length, with_fusible_normalization
+from keras_bert.layers.fused import with_any_length, with_fusible_forms
 
 TOLERANCES = {"float32": FLOAT32_TOLERANCE, "bfloat16": 0.1}
 """Difference that `check` allows for each dtype. For bfloat16, it only finds broken files."""
+
+_LARGEST = 2_000_000_000  # bytes of constants; a graph's file must be smaller than 2 GiB
 
 # Files in `assets.extra`, the directory that SavedModel leaves to other programs.
 DESCRIPTION = "assets.extra/keras_bert.json"
@@ -146,10 +149,11 @@ def saved_model(
     target = versioned(directory, version)
     rounded = dtype == "bfloat16"
     written = in_bfloat16(model) if rounded else without_adapters(model)
-    form: Any = with_fusible_normalization if rounded else contextlib.nullcontext
+    forms: Any = with_fusible_forms if rounded else contextlib.nullcontext
+    constants, variables = _divided_weights(written)
     with replacing(target, owned=EARLIER) as path:
-        module = Weights(written)
-        module.ids = ids_function(written)
+        module = Weights(variables)
+        module.ids = ids_function(written, constants=constants)
         signatures = {"ids": _renamed(module.ids, INPUT_NAMES[names])}
         preprocessor = getattr(model, "preprocessor", None)
         if preprocessor is not None:
@@ -158,7 +162,7 @@ def saved_model(
             preprocessor.tokenizer.save(files)
             module.vocabulary = [tf.saved_model.Asset(str(file)) for file in files.iterdir()]
             signatures |= text_functions(written, module.ids, top_k, logits)
-        with explaining("Writing the SavedModel"), form(), with_any_length():
+        with explaining("Writing the SavedModel"), forms(), with_any_length():
             tf.saved_model.save(module, str(path), signatures=signatures)
         _describe(model, INPUT_NAMES[names], path / DESCRIPTION)
         if preprocessor is not None:
@@ -192,6 +196,21 @@ def check_arguments(
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None and not 1 <= top_k <= len(preprocessor.vocabulary):
         raise InputError(f"top_k is {top_k}, but must be from 1 to {len(preprocessor.vocabulary)}.")
+
+
+def _divided_weights(model: Any) -> tuple[list[keras.Variable], list[keras.Variable]]:
+    """Returns the weights that are constants of the graph `ids`, and those that are variables.
+
+    oneDNN arranges constant weights once, for kernels that use matrix units and add the bias. In
+    float32, such kernels are not faster. `fill_mask` reads the weights, too, so a masked language
+    model has only variables. Otherwise, its weights would be stored twice.
+    """
+    own, weights = text_signature(model), list(model.weights)
+    constants = [weight for weight in weights if weight.dtype == "bfloat16"]
+    size = sum(2 * math.prod(weight.shape) for weight in constants)
+    if size > _LARGEST or (own is not None and own.name == "fill_mask"):
+        return [], weights
+    return constants, [weight for weight in weights if weight.dtype != "bfloat16"]
 
 
 def _requests(model: Any) -> list[tuple[str, dict[str, list[str]]]]:

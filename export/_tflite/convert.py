@@ -224,7 +224,7 @@ def _write_for_ids(
     function = ids_function(source, batch, length, inputs, outputs)
     with explaining("Converting to TFLite"):
         converter = tf.lite.TFLiteConverter.from_concrete_functions(
-            [function.get_concrete_function()], Weights(source)
+            [function.get_concrete_function()], Weights(source.weights)
         )
         names = [specification.name for specification in function.input_signature]
         fed = [{name: row[name] for name in names} for row in rows]

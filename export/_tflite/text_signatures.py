@@ -283,7 +283,7 @@ SIGNATURES: dict[str, tuple[TextSignature, ...]] = {
 @contextlib.contextmanager
 def text_converter(functions: Mapping[str, Any], model: Any) -> Iterator[Any]:
     """Makes a `tf.lite.TFLiteConverter` of functions of texts, one signature for each function."""
-    module = Weights(model)
+    module = Weights(model.weights)
     for name, function in functions.items():
         setattr(module, name, function)
     with tempfile.TemporaryDirectory() as directory:

@@ -14,6 +14,7 @@ from keras_bert.layers.fused import (
     allows_any_length,
     attend_in_parts,
     attend_to_any_length,
+    has_fusible_forms,
     project,
     softmax_and_dropout,
 )
@@ -84,7 +85,9 @@ class SelfAttention(ConfiguredLayer):
         length = ops.shape(positions[0])[1] if rotary else ops.shape(bias)[3]
         batch = -1 if in_blocks else ops.shape(bias)[0]  # the first axis of blocks is not B
         heads = (batch, length, self.config.num_heads, self.config.head_size)
-        query = project(self.query, x if queries is None else queries, training) * self.scale
+        query = project(self.query, x if queries is None else queries, training)
+        # Here, TFLite's converter makes the scale part of the weights.
+        query = query if has_fusible_forms() else query * self.scale
         key, value = project(self.key, x, training), project(self.value, x, training)
         groups = self.config.num_heads // self.config.num_key_value_heads
         if rotary or groups > 1:
@@ -111,6 +114,7 @@ class SelfAttention(ConfiguredLayer):
         query, key, value = (
             split_heads(y, ops.shape(y) if in_blocks else heads) for y in (query, key, value)
         )
+        query = query * self.scale if has_fusible_forms() else query
 
         def attend(query: Any, key: Any, value: Any, bias: Any) -> tuple[Any, Any]:
             logits = self.logits(query, key, positions, training)

@@ -5,8 +5,10 @@ output. With `callers` and `requests` it then asks so often, from so many thread
 for the texts in another order, and tells the largest difference to the first scores and the
 memory that it holds, in kB, after a fifth of the requests and at the end. With `cases`, each the
 tensors to feed as [name, type, shape, values] in whatever type and shape, it tells the scores or
-the `error` of each. Texts may have lone surrogates for bytes that are no UTF-8. It must not import
-TensorFlow, whose Python package would load the model in its own way.
+the `error` of each. With `seconds` and `batches`, it tells the `milliseconds` of calls with so
+many of the texts, repeated for so long. `threads` limits its threads. Texts may have lone
+surrogates for bytes that are no UTF-8. It must not import TensorFlow, whose Python package would
+load the model in its own way.
 """
 
 import array
@@ -15,6 +17,7 @@ import ctypes
 import importlib.metadata
 import json
 import sys
+import time
 from pathlib import Path
 
 STRING, STRING_SIZE = 7, 24  # TF_STRING and sizeof(TF_TString)
@@ -62,6 +65,12 @@ def main():
             load_operators(path.encode(), status)
             check(path)
 
+    options = function("TF_NewSessionOptions", Pointer)()
+    if "threads" in request:  # a ConfigProto: fields 2 and 5, the threads in and between operators
+        settings = bytes([0x10, request["threads"], 0x28, request["threads"]])
+        configure = function("TF_SetConfig", None, Pointer, Pointer, ctypes.c_size_t, Pointer)
+        configure(options, settings, len(settings), status)
+        check("threads")
     graph = function("TF_NewGraph", Pointer)()
     tags = (ctypes.c_char_p * 1)(b"serve")
     session = function(
@@ -69,7 +78,7 @@ def main():
         *(Pointer, Pointer, Pointer, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)),
         *(ctypes.c_int, Pointer, Pointer, Pointer),
     )(
-        function("TF_NewSessionOptions", Pointer)(),
+        options,
         None,
         request["directory"].encode(),
         tags,
@@ -171,6 +180,15 @@ def main():
         rows = zip(expected, found, strict=True)
         return max(abs(a - b) for row in rows for a, b in zip(*row, strict=True))
 
+    def timed(texts):
+        """Returns the milliseconds of each of the repeated calls, at least four."""
+        times, end = [], time.perf_counter() + request["seconds"]
+        while len(times) < 4 or time.perf_counter() < end:
+            began = time.perf_counter()
+            scores_of(texts)
+            times.append(1000 * (time.perf_counter() - began))
+        return times
+
     if "requests" in request:
         first = request["requests"] // 5
         parts = range(first), range(first, request["requests"])
@@ -178,6 +196,8 @@ def main():
             found = [(max(pool.map(difference, part)), resident()) for part in parts]
         reply["difference"] = max(found)[0]
         reply["resident"] = [memory for _, memory in found]
+    if "seconds" in request:
+        reply["milliseconds"] = [timed(texts[:size]) for size in request["batches"]]
     if "cases" in request:
         reply["answers"] = [answer(case) for case in request["cases"]]
     assert "tensorflow" not in sys.modules

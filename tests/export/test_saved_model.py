@@ -1,5 +1,6 @@
 """SavedModels: from text, in processes that know nothing of this package."""
 
+import collections
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from tensorflow.python.util._pywrap_util_port import IsMklEnabled
 
 from keras_bert import InputError, Preprocessor, SequenceClassifier, export
 from keras_bert.checkpoints.text_format import read_text_format
+from keras_bert.export._saved_model import convert
 from keras_bert.families import FAMILIES
 from keras_bert.layers import attention
 from tests.marks import others_swept
@@ -216,8 +218,15 @@ def test_without_preprocessor_there_are_only_ids(tmp_path):
     assert set(specification) == set(random_ids(1, 1))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bfloat16, large"])
 @pytest.mark.parametrize(("hidden_size", "with_text"), [(256, False), (512, True)])
-def test_weights_are_stored_once(hidden_size, with_text, preprocessor, tmp_path):
+def test_weights_are_stored_once(
+    hidden_size, with_text, dtype, preprocessor, tmp_path, monkeypatch
+):
+    """In bfloat16 as constants, but as variables if the graph's file would be too large."""
+    dtype, *large = dtype.split(", ")
+    if large:
+        monkeypatch.setattr(convert, "_LARGEST", 1000)
     model = make_model(
         preprocessor=preprocessor if with_text else None,
         vocabulary_size=8192,
@@ -227,10 +236,13 @@ def test_weights_are_stored_once(hidden_size, with_text, preprocessor, tmp_path)
         intermediate_size=4 * hidden_size,
         max_positions=512,
     )
-    export.saved_model(model, tmp_path / "1")
+    export.saved_model(model, tmp_path / "1", dtype=dtype)
     size = sum(f.stat().st_size for f in (tmp_path / "1").rglob("*") if f.is_file())
-    weights = 4 * sum(int(np.prod(weight.shape)) for weight in model.weights)
+    weights = sum(int(np.prod(weight.shape)) for weight in model.weights)
+    weights *= {"float32": 4, "bfloat16": 2}[dtype]
     assert weights < size <= 1.05 * weights
+    in_graph = (tmp_path / "1" / "saved_model.pb").stat().st_size > 0.9 * weights
+    assert in_graph == (dtype == "bfloat16" and not large)
 
 
 @pytest.mark.parametrize(
@@ -295,25 +307,34 @@ def inputs_of(signature):
 
 
 @pytest.mark.parametrize("adapted", [False, True])
-def test_bfloat16_weights_are_stored_once(adapted, preprocessor, tmp_path):
+def test_bfloat16_weights(adapted, preprocessor, tmp_path):
+    """Adapters are merged, int8 weights are rounded, and the CRF's variables stay float32."""
     arguments = BFLOAT16_TASKS["token_classifier"]
     model = make_model("token_classifier", arguments, preprocessor)
+    plain = make_model("token_classifier", arguments, preprocessor)
     if adapted:
         model.enable_lora(2)
     else:
         model.quantize("int8")
     export.saved_model(model, tmp_path / "1", dtype="bfloat16")
     reader = tf.train.load_checkpoint(str(tmp_path / "1" / "variables" / "variables"))
-    shapes = reader.get_variable_to_shape_map()
-    dtypes = reader.get_variable_to_dtype_map()
-    stored = {name: dtypes[name] for name in shapes if name.startswith("weights/")}
-    plain = make_model("token_classifier", arguments, preprocessor)
+    variables = reader.get_variable_to_dtype_map()
+    stored = [dtype for name, dtype in variables.items() if name.startswith("weights/")]
     crf = [weight for weight in plain.weights if "crf" in weight.path]
-    assert crf
-    assert len(stored) == len(plain.weights)
-    assert sorted(dtype.name for dtype in stored.values()) == sorted(
-        ["float32"] * len(crf) + ["bfloat16"] * (len(plain.weights) - len(crf))
-    )
+    assert stored == [tf.float32] * len(crf) != []
+    constants = {
+        tuple(axis.size for axis in tensor.tensor_shape.dim)
+        for tensor in constants_of(tmp_path / "1")
+        if tensor.dtype == tf.bfloat16.as_datatype_enum
+    }
+    assert {tuple(w.shape) for w in plain.weights if "crf" not in w.path} <= constants
+
+
+def constants_of(directory):
+    file = saved_model_pb2.SavedModel.FromString((directory / "saved_model.pb").read_bytes())
+    functions = file.meta_graphs[0].graph_def.library.function
+    nodes = [node for function in functions for node in function.node_def if node.op == "Const"]
+    return [node.attr["value"].tensor for node in nodes]
 
 
 def test_bfloat16_on_a_processor_without_it(classifier, tmp_path):
@@ -371,7 +392,8 @@ def test_only_known_dtypes(classifier, tmp_path):
 
 
 @pytest.mark.skipif(not IsMklEnabled(), reason="this TensorFlow has no oneDNN")
-def test_one_operation_normalizes(tmp_path):
+def test_fused_operations(tmp_path):
+    """In bfloat16, oneDNN normalizes, attends, and keeps weights in its own arrangement."""
     model = make_model("encoder", num_layers=3)
     export.saved_model(model, tmp_path / "1", dtype="bfloat16")
     signature = tf.saved_model.load(str(tmp_path / "1")).signatures["ids"]
@@ -381,8 +403,13 @@ def test_one_operation_normalizes(tmp_path):
         graphs = context.export_run_metadata().partition_graphs
     finally:
         context.disable_run_metadata()
-    nodes = {node.name for graph in graphs for node in graph.node if node.op == "_MklLayerNorm"}
-    assert len(nodes) == 2 * 3
+    nodes = {node.name: node for graph in graphs for node in graph.node}
+    found = collections.Counter(node.op for node in nodes.values())
+    assert found["_MklLayerNorm"] == 2 * 3
+    assert found["_MklFusedBatchMatMulV2"] == 3
+    products = [node for node in nodes.values() if node.op == "_MklNativeFusedMatMul"]
+    assert len(products) == 6 * 3 + 1  # and the pooler
+    assert all(node.attr["is_filter_const"].b for node in products)
 
 
 def test_replaces_its_own_and_nothing_else(classifier, exported, tmp_path):

@@ -1,0 +1,162 @@
+"""Compare a classifier's SavedModel in float32 and bfloat16 with other runtimes.
+
+    python benchmarks/runtimes.py WEIGHTS --peer-python PYTHON [--batches 1 8 32] [--threads 1]
+
+WEIGHTS is a model directory in Hugging Face's format. PYTHON has torch and transformers. The sides
+are our SavedModels, our ONNX file in onnxruntime and in OpenVINO, and PyTorch, whose model is
+bfloat16 as a whole. All take the same ids of 128 tokens without padding. Each side is a process of
+its own. The sides run in turns, every other round in reverse order, one second each.
+
+Then our SavedModels take texts of 128 tokens from TensorFlow's C API, as in TensorFlow Serving.
+This time is divided by that of the ids of the same round. The processor must have AVX-512 BF16 or
+AMX.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+from tensorflow.core.protobuf import saved_model_pb2
+
+import keras_bert as kb
+from keras_bert import export
+from keras_bert.export import worker
+from keras_bert.export._verify.speed import long_text
+from keras_bert.export.process import Process, running
+
+HERE = Path(__file__).parent
+C_API = HERE.parent / "tests" / "export" / "c_api.py"
+LENGTH, SECONDS = 128, 1.0
+DTYPES = ("float32", "bfloat16")
+# The goals: a side, its peers of which the fastest counts, the largest ratio of their times.
+GOALS = (
+    ("SavedModel, bfloat16", ("PyTorch, bfloat16", "OpenVINO, bfloat16"), 1.3),
+    ("SavedModel, bfloat16", ("SavedModel, float32",), 0.4),
+    ("SavedModel, float32", ("onnxruntime, float32",), 1.05),
+)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("weights")
+    parser.add_argument("--peer-python", required=True)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    model = kb.load(options.weights, task="classifier", labels=["0", "1"])
+    model.preprocessor = model.preprocessor.with_length(LENGTH)
+    text = long_text(model, ["A plain film about a long way home."], LENGTH)
+    ids = {name: np.asarray(array) for name, array in model.preprocessor([text]).items()}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        directory = Path(folder)
+        for dtype in DTYPES:
+            export.saved_model(model, directory / dtype, dtype=dtype)
+        export.onnx(model, directory / "model.onnx")
+        sides = start(stack, directory, options)
+        times = defaultdict(list)  # milliseconds of each round, by (side, batch)
+        for number in range(options.rounds):
+            for side in sides if number % 2 == 0 else reversed(sides):
+                for batch in options.batches:
+                    times[side, batch].append(ids_time(sides[side], ids, batch))
+            for dtype in DTYPES:
+                found = text_times(directory / dtype, text, options)
+                for batch, milliseconds in zip(options.batches, found, strict=True):
+                    times[f"text in C, {dtype}", batch].append(milliseconds)
+            print(f"round {number + 1} of {options.rounds}", flush=True)
+    report(times, options)
+
+
+def start(stack, directory, options):
+    """Starts a process for each side; returns them by the side's name."""
+    threads, file = options.threads, directory / "model.onnx"
+    sides = {"onnxruntime, float32": stack.enter_context(running(file, threads))}
+    for dtype in DTYPES:
+        sides[f"SavedModel, {dtype}"] = stack.enter_context(running(directory / dtype, threads))
+        sides[f"OpenVINO, {dtype}"] = stack.enter_context(running(file, threads, dtype))
+        sides[f"PyTorch, {dtype}"] = stack.enter_context(in_pytorch(dtype, options))
+    return sides
+
+
+@contextlib.contextmanager
+def in_pytorch(dtype, options):
+    program = [options.peer_python, "-P", worker.__file__, HERE / "peers" / "runtime.py"]
+    command = [*map(str, program), options.weights, str(options.threads), dtype]
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+        ) as process,
+    ):
+        try:
+            yield Process(Path(options.weights), "", process, errors)
+        finally:
+            process.kill()
+
+
+def ids_time(process, ids, batch):
+    """Returns the milliseconds of a call of a side with a batch of ids."""
+    name = "ids" if "ids" in process.signatures else next(iter(process.signatures))
+    names = process.signatures[name]["inputs"]
+    inputs = {key: np.repeat(ids[key], batch, axis=0) for key in names}
+    return process.time(name, inputs, SECONDS).milliseconds
+
+
+def text_times(directory, text, options):
+    """Returns the milliseconds of a call with texts in TensorFlow's C API, for each batch size."""
+    file = saved_model_pb2.SavedModel()
+    file.ParseFromString((directory / "saved_model.pb").read_bytes())
+    signature = file.meta_graphs[0].signature_def["serving_default"]
+    request = {
+        "directory": str(directory),
+        "text": signature.inputs["text"].name,
+        "scores": signature.outputs["scores"].name,
+        "texts": [text] * max(options.batches),
+        "seconds": SECONDS,
+        "batches": options.batches,
+        "threads": options.threads,
+    }
+    done = subprocess.run(
+        [sys.executable, str(C_API)], input=json.dumps(request), capture_output=True, text=True
+    )
+    if done.returncode:
+        sys.exit(done.stderr)
+    return [statistics.median(times[1:]) for times in json.loads(done.stdout)["milliseconds"]]
+
+
+def report(times, options):
+    print(f"\n{options.weights}: {LENGTH} tokens, {options.threads} thread(s), medians in ms\n")
+    sides = list(dict.fromkeys(side for side, _ in times))
+    print(f"| side | {' | '.join(f'batch {batch}' for batch in options.batches)} |")
+    print("|---|" + "--:|" * len(options.batches))
+    for side in sides:
+        cells = (f"{statistics.median(times[side, batch]):.1f}" for batch in options.batches)
+        print(f"| {side} | {' | '.join(cells)} |")
+    print("\n| time / time | " + " | ".join(f"batch {b}" for b in options.batches) + " | goal |")
+    print("|---|" + "--:|" * (len(options.batches) + 1))
+    pairs = [*GOALS, *((f"text in C, {d}", (f"SavedModel, {d}",), 1.1) for d in DTYPES)]
+    for side, peers, goal in pairs:
+        cells = (f"{ratio(times, side, peers, batch):.2f}" for batch in options.batches)
+        print(f"| {side} / {' or '.join(peers)} | {' | '.join(cells)} | {goal} |")
+
+
+def ratio(times, side, peers, batch):
+    """Returns the median over rounds of a side's time divided by that of the fastest peer."""
+    medians = {peer: statistics.median(times[peer, batch]) for peer in peers}
+    fastest = min(medians, key=medians.get)
+    pairs = zip(times[side, batch], times[fastest, batch], strict=True)
+    return statistics.median(a / b for a, b in pairs)
+
+
+if __name__ == "__main__":
+    main()
