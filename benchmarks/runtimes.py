@@ -8,8 +8,8 @@ bfloat16 as a whole. All take the same ids of 128 tokens without padding. Each s
 its own. The sides run in turns, every other round in reverse order, one second each.
 
 Then our SavedModels take texts of 128 tokens from TensorFlow's C API, as in TensorFlow Serving.
-This time is divided by that of the ids of the same round. The processor must have AVX-512 BF16 or
-AMX.
+This time is divided by that of the ids of the same round. The memory of this process, TensorFlow
+included, is measured after its calls. The processor must have AVX-512 BF16 or AMX.
 """
 
 import argparse
@@ -65,16 +65,20 @@ def main():
         export.onnx(model, directory / "model.onnx")
         sides = start(stack, directory, options)
         times = defaultdict(list)  # milliseconds of each round, by (side, batch)
+        memory = defaultdict(list)  # MB of each round, by dtype
         for number in range(options.rounds):
             for side in sides if number % 2 == 0 else reversed(sides):
                 for batch in options.batches:
                     times[side, batch].append(ids_time(sides[side], ids, batch))
             for dtype in DTYPES:
-                found = text_times(directory / dtype, text, options)
-                for batch, milliseconds in zip(options.batches, found, strict=True):
-                    times[f"text in C, {dtype}", batch].append(milliseconds)
+                reply = with_texts(directory / dtype, text, options)
+                memory[dtype].append(reply["resident"] / 1000)
+                for batch, found in zip(options.batches, reply["milliseconds"], strict=True):
+                    times[f"text in C, {dtype}", batch].append(statistics.median(found[1:]))
             print(f"round {number + 1} of {options.rounds}", flush=True)
     report(times, options)
+    for dtype, found in memory.items():
+        print(f"MB of the process in C, {dtype}: {', '.join(f'{n:.0f}' for n in found)}")
 
 
 def start(stack, directory, options):
@@ -112,8 +116,8 @@ def ids_time(process, ids, batch):
     return process.time(name, inputs, SECONDS).milliseconds
 
 
-def text_times(directory, text, options):
-    """Returns the milliseconds of a call with texts in TensorFlow's C API, for each batch size."""
+def with_texts(directory, text, options):
+    """Calls a SavedModel with texts in TensorFlow's C API; returns the reply of `c_api.py`."""
     file = saved_model_pb2.SavedModel()
     file.ParseFromString((directory / "saved_model.pb").read_bytes())
     signature = file.meta_graphs[0].signature_def["serving_default"]
@@ -131,7 +135,7 @@ def text_times(directory, text, options):
     )
     if done.returncode:
         sys.exit(done.stderr)
-    return [statistics.median(times[1:]) for times in json.loads(done.stdout)["milliseconds"]]
+    return json.loads(done.stdout)
 
 
 def report(times, options):

@@ -1,6 +1,7 @@
 """Writes a SavedModel that takes texts, for TensorFlow Serving and TensorFlow."""
 
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -128,9 +129,10 @@ def saved_model(
         top_k: number of tokens that `fill_mask` gives for each mask.
         logits: whether a classifier's signatures that take text give `logits`, too.
         dtype: "float32" or "bfloat16", for weights and computations. A SavedModel in bfloat16 is
-            half as large. It is faster on processors with AVX-512 BF16 or AMX, and slower on
-            processors without both. Outputs are float32 for both dtypes. In bfloat16, logits have 2
-            to 3 correct digits; `check_accuracy` measures the loss of the metric.
+            half as large, but needs more memory. It is faster on processors with AVX-512 BF16 or
+            AMX, and slower on processors without both. Outputs are float32 for both dtypes. In
+            bfloat16, logits have 2 to 3 correct digits; `check_accuracy` measures the loss of the
+            metric.
 
     Returns:
         The SavedModel's directory.
@@ -201,16 +203,17 @@ def check_arguments(
 def _divided_weights(model: Any) -> tuple[list[keras.Variable], list[keras.Variable]]:
     """Returns the weights that are constants of the graph `ids`, and those that are variables.
 
-    oneDNN arranges constant weights once, for kernels that use matrix units and add the bias. In
-    float32, such kernels are not faster. `fill_mask` reads the weights, too, so a masked language
-    model has only variables. Otherwise, its weights would be stored twice.
+    oneDNN arranges constant kernels once, for products that use matrix units and add the bias. In
+    float32, such products are not faster. `fill_mask` reads the weights, too, so a masked language
+    model has only variables. Otherwise, its kernels would be stored twice.
     """
     own, weights = text_signature(model), list(model.weights)
-    constants = [weight for weight in weights if weight.dtype == "bfloat16"]
-    size = sum(2 * math.prod(weight.shape) for weight in constants)
+    is_kernel = [w.name == "kernel" and w.dtype == "bfloat16" for w in weights]
+    constants = list(itertools.compress(weights, is_kernel))
+    size = sum(2 * math.prod(kernel.shape) for kernel in constants)
     if size > _LARGEST or (own is not None and own.name == "fill_mask"):
         return [], weights
-    return constants, [weight for weight in weights if weight.dtype != "bfloat16"]
+    return constants, [w for w, constant in zip(weights, is_kernel, strict=True) if not constant]
 
 
 def _requests(model: Any) -> list[tuple[str, dict[str, list[str]]]]:

@@ -6,9 +6,9 @@ for the texts in another order, and tells the largest difference to the first sc
 memory that it holds, in kB, after a fifth of the requests and at the end. With `cases`, each the
 tensors to feed as [name, type, shape, values] in whatever type and shape, it tells the scores or
 the `error` of each. With `seconds` and `batches`, it tells the `milliseconds` of calls with so
-many of the texts, repeated for so long. `threads` limits its threads. Texts may have lone
-surrogates for bytes that are no UTF-8. It must not import TensorFlow, whose Python package would
-load the model in its own way.
+many of the texts, repeated for so long, and the memory in kB afterwards. `threads` limits its
+threads. Texts may have lone surrogates for bytes that are no UTF-8. It must not import TensorFlow,
+whose Python package would load the model in its own way.
 """
 
 import array
@@ -198,6 +198,7 @@ def main():
         reply["resident"] = [memory for _, memory in found]
     if "seconds" in request:
         reply["milliseconds"] = [timed(texts[:size]) for size in request["batches"]]
+        reply["resident"] = resident()
     if "cases" in request:
         reply["answers"] = [answer(case) for case in request["cases"]]
     assert "tensorflow" not in sys.modules
