@@ -3,13 +3,13 @@
     python benchmarks/runtimes.py WEIGHTS --peer-python PYTHON [--batches 1 8 32] [--threads 1]
 
 WEIGHTS is a model directory in Hugging Face's format. PYTHON has torch and transformers. The sides
-are our SavedModels, our ONNX file in onnxruntime and in OpenVINO, and PyTorch, whose model is
-bfloat16 as a whole. All take the same ids of 128 tokens without padding. Each side is a process of
+are our SavedModels, our ONNX file in onnxruntime and in OpenVINO, and PyTorch. In PyTorch, all
+weights and operations are bfloat16. All sides take the same ids of 128 tokens without padding. Each side is a process of
 its own. The sides run in turns, every other round in reverse order, one second each.
 
 Then our SavedModels take texts of 128 tokens from TensorFlow's C API, as in TensorFlow Serving.
-This time is divided by that of the ids of the same round. The memory of this process, TensorFlow
-included, is measured after its calls. The processor must have AVX-512 BF16 or AMX.
+This time is divided by the time of the ids in the same round. The memory of this process,
+TensorFlow included, is measured after its calls. The processor must have AVX-512 BF16 or AMX.
 """
 
 import argparse
@@ -38,7 +38,7 @@ HERE = Path(__file__).parent
 C_API = HERE.parent / "tests" / "export" / "c_api.py"
 LENGTH, SECONDS = 128, 1.0
 DTYPES = ("float32", "bfloat16")
-# The goals: a side, its peers of which the fastest counts, the largest ratio of their times.
+# The goals: a side, its peers, and the largest ratio of its time to the fastest peer's time.
 GOALS = (
     ("SavedModel, bfloat16", ("PyTorch, bfloat16", "OpenVINO, bfloat16"), 1.3),
     ("SavedModel, bfloat16", ("SavedModel, float32",), 0.4),
@@ -94,6 +94,7 @@ def start(stack, directory, options):
 
 @contextlib.contextmanager
 def in_pytorch(dtype, options):
+    """Starts PyTorch as `running` starts the runtime of an artifact."""
     program = [options.peer_python, "-P", worker.__file__, HERE / "peers" / "runtime.py"]
     command = [*map(str, program), options.weights, str(options.threads), dtype]
     with (
@@ -139,6 +140,7 @@ def with_texts(directory, text, options):
 
 
 def report(times, options):
+    """Prints the times, and the ratios beside their goals."""
     print(f"\n{options.weights}: {LENGTH} tokens, {options.threads} thread(s), medians in ms\n")
     sides = list(dict.fromkeys(side for side, _ in times))
     print(f"| side | {' | '.join(f'batch {batch}' for batch in options.batches)} |")
@@ -155,7 +157,7 @@ def report(times, options):
 
 
 def ratio(times, side, peers, batch):
-    """Returns the median over rounds of a side's time divided by that of the fastest peer."""
+    """Returns a side's time divided by the fastest peer's time, the median over the rounds."""
     medians = {peer: statistics.median(times[peer, batch]) for peer in peers}
     fastest = min(medians, key=medians.get)
     pairs = zip(times[side, batch], times[fastest, batch], strict=True)

@@ -1,5 +1,6 @@
 """Inputs and outputs of artifacts: a table of tasks that all formats use."""
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -210,6 +211,7 @@ def ids_function(
     task_outputs, used = task_outputs_of(model), input_names(model)
     names = inputs or used
     values = [(weight, weight.numpy()) for weight in constants]
+    scope = keras.StatelessScope if values else contextlib.nullcontext
 
     @tf.function(
         input_signature=[tf.TensorSpec([batch, length], tf.int32, name=name) for name in names],
@@ -217,7 +219,7 @@ def ids_function(
     )
     def ids(*arrays: tf.Tensor) -> Tensors:
         given = dict(zip(names, arrays, strict=True))
-        with keras.StatelessScope(values):
+        with scope(values):
             found = task_outputs.outputs(model, {name: given[name] for name in used})
         return {name: _bfloat16_to_float32(found[name]) for name in outputs or found}
 

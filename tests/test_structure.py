@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 # trainer writes checkpoints.
 ORDER = (
     ("errors", "surrogates"),
-    ("config", "options", "atomic", "extras", "progress", "allocator", "columns", "random_bits"),
+    ("config", "options", "atomic", "extras", "progress", "allocator", "columns"),
     ("layers", "text", "metrics", "optimizers"),
     ("families",),
     ("tasks",),

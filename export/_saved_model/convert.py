@@ -205,13 +205,15 @@ def _divided_weights(model: Any) -> tuple[list[keras.Variable], list[keras.Varia
 
     oneDNN arranges constant kernels once, for products that use matrix units and add the bias. In
     float32, such products are not faster. `fill_mask` reads the weights, too, so a masked language
-    model has only variables. Otherwise, its kernels would be stored twice.
+    model has only variables. Otherwise, its kernels would be stored twice. If layers have the same
+    kernels, as in ALBERT, each layer would have a copy in memory, so they are variables.
     """
-    own, weights = text_signature(model), list(model.weights)
+    own, weights, layers = text_signature(model), list(model.weights), model.config.layer_order
     is_kernel = [w.name == "kernel" and w.dtype == "bfloat16" for w in weights]
     constants = list(itertools.compress(weights, is_kernel))
-    size = sum(2 * math.prod(kernel.shape) for kernel in constants)
-    if size > _LARGEST or (own is not None and own.name == "fill_mask"):
+    reads_twice = own is not None and own.name == "fill_mask"
+    is_large = sum(2 * math.prod(kernel.shape) for kernel in constants) > _LARGEST
+    if reads_twice or is_large or len(set(layers)) < len(layers):
         return [], weights
     return constants, [w for w, constant in zip(weights, is_kernel, strict=True) if not constant]
 

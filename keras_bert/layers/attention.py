@@ -86,7 +86,7 @@ class SelfAttention(ConfiguredLayer):
         batch = -1 if in_blocks else ops.shape(bias)[0]  # the first axis of blocks is not B
         heads = (batch, length, self.config.num_heads, self.config.head_size)
         query = project(self.query, x if queries is None else queries, training)
-        # Here, TFLite's converter makes the scale part of the weights.
+        # If the scale stands here, TFLite's converter makes it part of the weights.
         query = query if has_fusible_forms() else query * self.scale
         key, value = project(self.key, x, training), project(self.value, x, training)
         groups = self.config.num_heads // self.config.num_key_value_heads
@@ -114,6 +114,7 @@ class SelfAttention(ConfiguredLayer):
         query, key, value = (
             split_heads(y, ops.shape(y) if in_blocks else heads) for y in (query, key, value)
         )
+        # oneDNN fuses a scale right before the product.
         query = query * self.scale if has_fusible_forms() else query
 
         def attend(query: Any, key: Any, value: Any, bias: Any) -> tuple[Any, Any]:

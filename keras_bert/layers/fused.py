@@ -8,8 +8,8 @@ the processor. In batches of different lengths, XLA would compile each length an
 In inference and on other backends, the functions are plain operations of Keras, except that
 SavedModels attend to long texts in a loop; see `attend_to_any_length`. JAX compiles these
 operations anyway. TensorFlow's graph optimizer (Grappler) and the converters to TFLite and ONNX
-recognize them. SavedModels in bfloat16 have other forms of the layer normalization and of the
-softmax; see `with_fusible_forms`.
+recognize them. SavedModels in bfloat16 have other forms of layer normalization and attention; see
+`with_fusible_forms`.
 """
 
 import contextlib
@@ -23,8 +23,6 @@ from keras import ops
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
-
-    from keras_bert.random_bits import random_bits
 
 _QUERIES = 64  # queries; for one text of 8,192 tokens and 12 heads, their logits take 25 MB
 _HIGHEST_RATE = 1 - 2**-16  # of dropout; with 16 random bits, higher rates would be 1
@@ -120,8 +118,8 @@ def softmax_and_dropout(
     Returns:
         Two tensors `[B, N, T, T]` with the dtype of the logits.
     """
-    # Half precision is too coarse for the sum in the softmax. Keras has cast the bias, too, because
-    # it casts all inputs of a layer.
+    # Half precision is too coarse for the sum in the softmax, except with oneDNN. Keras has cast the
+    # bias, too, because it casts all inputs of a layer.
     precise = "float64" if logits.dtype == "float64" else "float32"
     bias = ops.cast(bias, precise)
     applies = _applies(training, logits, dropout)
@@ -271,9 +269,9 @@ def with_fusible_forms() -> contextlib.AbstractContextManager[None]:
 
     With oneDNN, one operation replaces the nine operations of Keras' layer normalization, and takes
     a quarter of their time. Another one replaces the scale, the product and the bias of attention.
-    Without oneDNN, this normalization takes three times as long as Keras', and sums of a softmax
-    can differ from 1 by 0.015. tf.keras 2 had this form of the normalization. The graphs have no
-    gradient.
+    Without oneDNN, this normalization takes three times as long as Keras', and the sum of a softmax
+    of 512 random logits differed from 1 by up to 0.015. tf.keras 2 had this form of the
+    normalization. The graphs have no gradient.
     """
     return _on(_has_fusible_forms)
 
@@ -337,24 +335,20 @@ def _applies(training: bool | None, x: Any, *layers: keras.layers.Layer) -> bool
 
 
 def _draw(dropout: keras.layers.Dropout, x: Any) -> tuple[tuple[Any, ...], float]:
-    """Returns a mask for `_drop`, and the ratio of values to keep.
+    """Returns a mask, true at values to keep, as a tuple of one, and the ratio of values to keep.
 
-    The mask is a tuple: of a bool tensor, true at values to keep; if XLA compiles functions of
-    `x`, of a seed `[2]`; without dropout, of nothing. Keras' own mask takes twice as many random
-    bits. With 16 bits, the rate differs by less than 10⁻⁵.
+    Without dropout, the tuple is empty. Keras' own mask takes twice as many random bits. With 16
+    bits, the rate differs by less than 10⁻⁵.
     """
     if dropout.rate == 0:
         return (), 1.0
-    seed = tf.cast(dropout.seed_generator.next(), tf.int32)
-    threshold = round(dropout.rate * 2**16)
-    keep_rate = 1 - threshold / 2**16
-    if _is_compiled(x):
-        return (seed,), keep_rate
     count = tf.size(x) if x.shape.num_elements() is None else x.shape.num_elements()
+    seed = tf.cast(dropout.seed_generator.next(), tf.int32)
     words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.uint32)
     bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:count]
+    threshold = round(dropout.rate * 2**16)
     mask = tf.reshape(bits, tf.shape(x)) >= tf.constant(threshold, tf.uint16)
-    return (tf.ensure_shape(mask, x.shape),), keep_rate
+    return (tf.ensure_shape(mask, x.shape),), 1 - threshold / 2**16
 
 
 def _activate(product: Any, bias: Any, activation: Callable) -> Any:
@@ -410,19 +404,7 @@ def _gradient_of_softmax(upstream: Any, probabilities: Any, *mask: Any, keep_rat
 
 
 def _drop(x: Any, mask: tuple[Any, ...], keep_rate: float) -> Any:
-    """Applies the mask of `_draw`.
-
-    From a seed, XLA makes the mask while it reads `x`, in the forward and in the backward pass.
-    That is faster than TensorFlow's random bits, which are written to memory.
-    """
-    if not mask:
-        return x
-    (kept,) = mask
-    if kept.dtype != tf.bool:
-        index = tf.reshape(tf.range(x.shape.num_elements()), x.shape)
-        bits = random_bits(kept[0], kept[1], index)
-        kept = bits >= tf.constant(round((1 - keep_rate) * 2**32), tf.uint32)
-    return tf.where(kept, x * (1 / keep_rate), tf.zeros([], x.dtype))
+    return tf.where(mask[0], x * (1 / keep_rate), tf.zeros([], x.dtype)) if mask else x
 
 
 def _mean(x: Any) -> Any:
@@ -464,9 +446,14 @@ def _with_gradient(differentiable: Callable, *inputs: Any) -> Any:
 
 
 def _run(function: Callable, *tensors: Any, **settings: Any) -> Any:
-    """Calls a function of tensors. XLA compiles it if `_is_compiled(tensors[0])`."""
+    """Calls a function of tensors. On CPUs, XLA compiles it if the first tensor's size is known.
+
+    Eager calls and calls with a GPU are not compiled: on GPUs, XLA may be missing, and
+    `jit_compile` compiles the whole step.
+    """
     part = functools.partial(function, **settings)
-    if not _is_compiled(tensors[0]):
+    known = tensors[0].shape.is_fully_defined() and not tf.executing_eagerly()
+    if not known or tf.config.get_visible_devices("GPU"):
         return part(*tensors)
     # The layers of a graph share compiled functions. Other graphs have their own, because
     # TensorFlow's converters can remove the functions of the graph that they convert.
@@ -478,13 +465,3 @@ def _run(function: Callable, *tensors: Any, **settings: Any) -> Any:
     if key not in compiled:
         compiled[key] = tf.function(part, jit_compile=True, autograph=False)
     return compiled[key](*tensors)
-
-
-def _is_compiled(x: Any) -> bool:
-    """Returns whether XLA compiles functions of this tensor: on CPUs, if its size is known.
-
-    Eager calls and calls with a GPU are not compiled: on GPUs, XLA may be missing, and
-    `jit_compile` compiles the whole step.
-    """
-    known = x.shape.is_fully_defined() and not tf.executing_eagerly()
-    return known and not tf.config.get_visible_devices("GPU")

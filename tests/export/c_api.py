@@ -5,10 +5,10 @@ output. With `callers` and `requests` it then asks so often, from so many thread
 for the texts in another order, and tells the largest difference to the first scores and the
 memory that it holds, in kB, after a fifth of the requests and at the end. With `cases`, each the
 tensors to feed as [name, type, shape, values] in whatever type and shape, it tells the scores or
-the `error` of each. With `seconds` and `batches`, it tells the `milliseconds` of calls with so
-many of the texts, repeated for so long, and the memory in kB afterwards. `threads` limits its
-threads. Texts may have lone surrogates for bytes that are no UTF-8. It must not import TensorFlow,
-whose Python package would load the model in its own way.
+the `error` of each. With `seconds` and `batches`, the reply has `milliseconds`: for each batch
+size, the times of calls that are repeated for `seconds`. It also has the memory in kB after the
+calls. `threads` limits its threads. Texts may have lone surrogates for bytes that are no UTF-8. It
+must not import TensorFlow, whose Python package would load the model in its own way.
 """
 
 import array

@@ -303,6 +303,33 @@ def test_bfloat16(task, preprocessor, tmp_path):
             assert value.dtype in (tf.float32, tf.int32, tf.string), key
 
 
+FORMS_OF_ATTENTION = {
+    "rotary": {"rotary_base": 1e4},
+    "DeBERTa": {"relative_positions": 8, "position_buckets": 4},
+    "DeBERTa, one head": {"relative_positions": 8, "position_buckets": 4, "num_heads": 1},
+    "MPNet": {"bias_buckets": 8},
+    "fewer keys": {"rotary_base": 1e4, "num_key_value_heads": 1},
+    "ALBERT": {"layer_groups": 1},
+}
+
+
+@pytest.mark.parametrize(
+    "fields", others_swept(FORMS_OF_ATTENTION.values(), 1), ids=FORMS_OF_ATTENTION
+)
+def test_attention_in_bfloat16(fields, tmp_path, monkeypatch):
+    """Padding, and texts on both sides of the length at which texts attend in parts."""
+    monkeypatch.setattr(attention, "_LONG", 64)
+    model = make_model("encoder", num_layers=2, max_positions=160, **fields)
+    export.saved_model(model, tmp_path / "1", dtype="bfloat16")
+    ids = tf.saved_model.load(str(tmp_path / "1")).signatures["ids"]
+    for length in (20, 100):
+        inputs = random_part(random_ids(3, 100), length)
+        found, expected = (f["sequence_output"].numpy() for f in (ids(**inputs), model(inputs)))
+        gaps = np.abs(found - expected)[inputs["padding_mask"].numpy() > 0]
+        assert 1e-6 < gaps.max() <= 2**-5 * np.abs(expected).max()
+        assert gaps.mean() < 2**-8
+
+
 def inputs_of(signature):
     return signature.structured_input_signature[1]
 
@@ -330,7 +357,8 @@ def test_bfloat16_weights(adapted, preprocessor, tmp_path):
         for tensor in constants_of(tmp_path / "1")
         if tensor.dtype == tf.bfloat16.as_datatype_enum
     )
-    assert collections.Counter(tuple(kernel.shape) for kernel in kernels) <= constants
+    expected = collections.Counter(tuple(kernel.shape) for kernel in kernels)
+    assert {shape: constants[shape] for shape in expected} == expected
 
 
 def constants_of(directory):

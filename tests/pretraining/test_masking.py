@@ -11,7 +11,7 @@ from keras_bert.pretraining.data.masking import (
     max_predictions,
     score_words,
 )
-from keras_bert.random_bits import random_bits, uniform
+from keras_bert.pretraining.data.random_bits import random_bits, uniform
 
 PAD, MASK, SPECIAL, SIZE = 0, 4, (0, 1, 2, 3, 4), 1000
 CONTINUES = np.arange(SIZE) >= 600

@@ -22,7 +22,7 @@ from keras_bert.pretraining.data.example_index import (
 )
 from keras_bert.pretraining.data.mapped_tokens import MappedTokens
 from keras_bert.pretraining.data.masking import TokenMasking
-from keras_bert.random_bits import Purpose, random_bits, uniform
+from keras_bert.pretraining.data.random_bits import Purpose, random_bits, uniform
 from keras_bert.text.vocabulary import Vocabulary
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.random_bits import Purpose, random_bits, uniform
+from keras_bert.pretraining.data.random_bits import Purpose, random_bits, uniform
 
 
 class MaskingUnit(NamedTuple):

@@ -4,7 +4,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert.random_bits import mix, random_bits, uniform
+from keras_bert.pretraining.data.random_bits import mix, random_bits, uniform
 
 MANY = 2**18
 
