@@ -4,8 +4,9 @@
 
 WEIGHTS is a model directory in Hugging Face's format. PYTHON has torch and transformers. The sides
 are our SavedModels, our ONNX file in onnxruntime and in OpenVINO, and PyTorch. In PyTorch, all
-weights and operations are bfloat16. All sides take the same ids of 128 tokens without padding. Each side is a process of
-its own. The sides run in turns, every other round in reverse order, one second each.
+weights and operations are bfloat16. All sides take the same ids of 128 tokens without padding. Each
+side is a process of its own. The sides run in turns, every other round in reverse order, one second
+each.
 
 Then our SavedModels take texts of 128 tokens from TensorFlow's C API, as in TensorFlow Serving.
 This time is divided by the time of the ids in the same round. The memory of this process,

@@ -118,8 +118,8 @@ def softmax_and_dropout(
     Returns:
         Two tensors `[B, N, T, T]` with the dtype of the logits.
     """
-    # Half precision is too coarse for the sum in the softmax, except with oneDNN. Keras has cast the
-    # bias, too, because it casts all inputs of a layer.
+    # Half precision is too coarse for the sum in the softmax, except with oneDNN. Keras has cast
+    # the bias, too, because it casts all inputs of a layer.
     precise = "float64" if logits.dtype == "float64" else "float32"
     bias = ops.cast(bias, precise)
     applies = _applies(training, logits, dropout)

@@ -320,14 +320,16 @@ def test_attention_in_bfloat16(fields, tmp_path, monkeypatch):
     """Padding, and texts on both sides of the length at which texts attend in parts."""
     monkeypatch.setattr(attention, "_LONG", 64)
     model = make_model("encoder", num_layers=2, max_positions=160, **fields)
+    for weight in model.weights:
+        if "query" in weight.path:  # otherwise, small weights hide the scale of the logits
+            weight.assign(10 * weight)
     export.saved_model(model, tmp_path / "1", dtype="bfloat16")
     ids = tf.saved_model.load(str(tmp_path / "1")).signatures["ids"]
     for length in (20, 100):
         inputs = random_part(random_ids(3, 100), length)
         found, expected = (f["sequence_output"].numpy() for f in (ids(**inputs), model(inputs)))
         gaps = np.abs(found - expected)[inputs["padding_mask"].numpy() > 0]
-        assert 1e-6 < gaps.max() <= 2**-5 * np.abs(expected).max()
-        assert gaps.mean() < 2**-8
+        assert 1e-6 < gaps.mean() < 2**-7
 
 
 def inputs_of(signature):
