@@ -179,6 +179,8 @@ def tokenizer_and_reference(*options):
 @given(batch=st.lists(st.one_of(plain_texts, texts), min_size=5, max_size=9))
 def test_every_kind_of_model(options, batch):
     tokenizer, processor = tokenizer_and_reference(*options.items())
+    if options == {"normalization_rule_name": "identity"}:  # see docs/limits.md
+        batch = [re.sub(f"{SPACE}+ ", " ", text) for text in batch]
     found, expected = tokenizer.tokenize(batch).to_list(), processor.encode(batch)
     for ours, theirs in zip(found, expected, strict=True):
         model = processor.serialized_model_proto()
