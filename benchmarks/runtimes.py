@@ -15,11 +15,9 @@ TensorFlow included, is measured after its calls. The processor must have AVX-51
 
 import argparse
 import contextlib
-import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -27,7 +25,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
-from tensorflow.core.protobuf import saved_model_pb2
+from serving import in_c
 
 import keras_bert as kb
 from keras_bert import export
@@ -36,7 +34,6 @@ from keras_bert.export._verify.speed import long_text
 from keras_bert.export.process import Process, running
 
 HERE = Path(__file__).parent
-C_API = HERE.parent / "tests" / "export" / "c_api.py"
 LENGTH, SECONDS = 128, 1.0
 DTYPES = ("float32", "bfloat16")
 # The goals: a side, its peers, and the largest ratio of its time to the fastest peer's time.
@@ -72,7 +69,9 @@ def main():
                 for batch in options.batches:
                     times[side, batch].append(ids_time(sides[side], ids, batch))
             for dtype in DTYPES:
-                reply = with_texts(directory / dtype, text, options)
+                settings = {"batches": options.batches, "threads": options.threads}
+                texts = [text] * max(options.batches)
+                reply = in_c(directory / dtype, texts, seconds=SECONDS, **settings)
                 memory[dtype].append(reply["resident"] / 1000)
                 for batch, found in zip(options.batches, reply["milliseconds"], strict=True):
                     times[f"text in C, {dtype}", batch].append(statistics.median(found[1:]))
@@ -116,28 +115,6 @@ def ids_time(process, ids, batch):
     names = process.signatures[name]["inputs"]
     inputs = {key: np.repeat(ids[key], batch, axis=0) for key in names}
     return process.time(name, inputs, SECONDS).milliseconds
-
-
-def with_texts(directory, text, options):
-    """Calls a SavedModel with texts in TensorFlow's C API; returns the reply of `c_api.py`."""
-    file = saved_model_pb2.SavedModel()
-    file.ParseFromString((directory / "saved_model.pb").read_bytes())
-    signature = file.meta_graphs[0].signature_def["serving_default"]
-    request = {
-        "directory": str(directory),
-        "text": signature.inputs["text"].name,
-        "scores": signature.outputs["scores"].name,
-        "texts": [text] * max(options.batches),
-        "seconds": SECONDS,
-        "batches": options.batches,
-        "threads": options.threads,
-    }
-    done = subprocess.run(
-        [sys.executable, str(C_API)], input=json.dumps(request), capture_output=True, text=True
-    )
-    if done.returncode:
-        sys.exit(done.stderr)
-    return json.loads(done.stdout)
 
 
 def report(times, options):

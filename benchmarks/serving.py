@@ -101,27 +101,29 @@ def _time(function, batches):
     return [clock() - start for clock, start in zip(CLOCKS, began, strict=True)]
 
 
-def ask(model, directory, texts, options):
-    """Returns the largest difference between the answers and Keras', and the memory in kB."""
+def in_c(directory, texts, **request):
+    """Calls a SavedModel with texts in TensorFlow's C API; returns the reply of `c_api.py`."""
     file = saved_model_pb2.SavedModel()
     file.ParseFromString((directory / "saved_model.pb").read_bytes())
     signature = file.meta_graphs[0].signature_def["serving_default"]
-    texts = texts[:TEXTS_OF_A_REQUEST]
-    request = {
+    request |= {
         "directory": str(directory),
         "text": signature.inputs["text"].name,
         "scores": signature.outputs["scores"].name,
         "texts": texts,
-        "requests": options.requests,
-        "callers": options.callers,
     }
-    began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, str(C_API)], input=json.dumps(request), capture_output=True, text=True
     )
     if done.returncode:
         sys.exit(done.stderr)
-    reply = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def ask(model, directory, texts, options):
+    """Returns the largest difference between the answers and Keras', and the memory in kB."""
+    texts, began = texts[:TEXTS_OF_A_REQUEST], time.perf_counter()
+    reply = in_c(directory, texts, requests=options.requests, callers=options.callers)
     keras_scores = model.scores(np.asarray(model(model.preprocessor(texts))))
     return {
         "requests": options.requests,

@@ -365,7 +365,8 @@ def test_bfloat16_weights(adapted, preprocessor, tmp_path):
 
 def constants_of(directory):
     file = saved_model_pb2.SavedModel.FromString((directory / "saved_model.pb").read_bytes())
-    functions = file.meta_graphs[0].graph_def.library.function
+    parts = {field.name: part for field, part in file.meta_graphs[0].graph_def.ListFields()}
+    functions = parts["library"].function
     nodes = [node for function in functions for node in function.node_def if node.op == "Const"]
     return [node.attr["value"].tensor for node in nodes]
 
