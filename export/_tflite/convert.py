@@ -99,8 +99,9 @@ def tflite(
         keep_float: for "int8", layers that stay float32, given by parts of their names, with `*`
             for any text: "embeddings", "layer_0/attention", "*layer_norm". "layer_*/add" are the
             residual sums.
-        text: whether the file takes texts. The tokenizer must be WordPiece or, if the task does
-            not need positions of tokens, SentencePiece with a unigram model.
+        text: whether the file takes texts. The tokenizer must be WordPiece, byte pairs with
+            GPT-2's pattern or, if the task does not need positions of tokens, SentencePiece with
+            a unigram model.
         metadata: whether the file has labels, vocabulary and a description for MediaPipe's
             `TextClassifier` and `TextEmbedder` and the Task Library's `BertQuestionAnswerer`. The
             model must be a `SequenceClassifier`, a `TextEmbedder`, or a `SpanClassifier` with 384

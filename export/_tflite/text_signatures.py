@@ -5,6 +5,7 @@ opens such a file must register the operators: `tensorflow_text.tflite_registrar
 """
 
 import contextlib
+import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
+from keras_bert.export._tflite import byte_pair
 from keras_bert.export.signatures import (
     WITHOUT_TEXT,
     Tensors,
@@ -21,8 +23,10 @@ from keras_bert.export.signatures import (
     task_outputs_of,
 )
 from keras_bert.tasks.registry import task_of
-from keras_bert.text.characters import follow
+from keras_bert.text.characters import follow, row_ids
 from keras_bert.text.preprocessor import layout
+
+logger = logging.getLogger(__name__)
 
 TOP_K = 5
 """Number of tokens that `fill_mask` gives for a mask."""
@@ -54,18 +58,28 @@ class PhoneTokenizer:
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        tokenizer.refuse_added_tokens("A TFLite file", WITHOUT_TEXT)
+        if tokenizer.kind != "byte_pair":
+            tokenizer.refuse_added_tokens("A TFLite file", WITHOUT_TEXT)
         reason = _REASONS[tokenizer.kind](tokenizer)
         if reason:
             raise InputError(
                 f"A TFLite file cannot take texts for this model: {reason}. {WITHOUT_TEXT}."
             )
         self._tokenizer = tokenizer
+        has_byte_pairs = tokenizer.kind == "byte_pair"
+        self._byte_pair = byte_pair.PhoneBytePair(tokenizer) if has_byte_pairs else None
         self.vocabulary = tokenizer.vocabulary
-        self.has_offsets = tokenizer.kind == "wordpiece"
+        self.has_offsets = tokenizer.kind != "sentencepiece"
 
-    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns ids int32 `[N, (tokens)]` of texts `[N]`."""
+    def tokenize(self, texts: tf.Tensor, *, before_mask: bool = False) -> tf.RaggedTensor:
+        """Returns ids int32 `[N, (tokens)]` of texts `[N]`.
+
+        Args:
+            texts: the texts.
+            before_mask: whether a mask follows. It may include the white space before it.
+        """
+        if self._byte_pair:
+            return self._byte_pair.tokenize(texts, before_mask=before_mask)
         if self._tokenizer.kind == "wordpiece":
             return self._tokenizer.tokenize(texts)
         # The operator gets the whole text and adds scores in single precision, so it finds wrong
@@ -75,6 +89,8 @@ class PhoneTokenizer:
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         """Returns ids, and the start and end of each token in characters (code points)."""
+        if self._byte_pair:
+            return self._byte_pair.tokenize_with_offsets(texts)
         normalized, byte_map = self._tokenizer.normalizer.normalize_with_offsets(texts)
         ids, starts, ends = self._tokenizer.pieces(normalized)
         return ids, *_in_characters(texts, byte_map, starts, ends)
@@ -92,8 +108,7 @@ def _in_characters(
     characters = tf.concat(
         [[0], tf.cumsum(begins_character)], axis=0
     )  # number of characters before each byte
-    rows = _row_ids(starts.row_splits)
-    return follow(byte_map, starts, ends, rows, data.row_starts(), characters)
+    return follow(byte_map, starts, ends, row_ids(starts), data.row_starts(), characters)
 
 
 def _wordpiece_reason(tokenizer: Any) -> str:
@@ -111,7 +126,7 @@ def _sentencepiece_reason(tokenizer: Any) -> str:
 _REASONS: dict[str, Callable[[Any], str]] = {
     "wordpiece": _wordpiece_reason,
     "sentencepiece": _sentencepiece_reason,
-    "byte_pair": lambda tokenizer: "its BytePair tokenizer has no operators in TFLite",
+    "byte_pair": byte_pair.reason,
 }
 """For each kind of tokenizer, a function that returns why a file cannot contain it, or ""."""
 
@@ -151,6 +166,12 @@ def text_functions(
         InputError: if TFLite cannot run the model's tokenizer.
     """
     tokenizer = phone_tokenizer(model)
+    if getattr(model.preprocessor.tokenizer, "normalization", "") == "nfc":
+        logger.warning(
+            "The TFLite file does not compose characters (NFC), as the model's tokenizer does. "
+            "Give it composed texts, for example by java.text.Normalizer or by Swift's "
+            "precomposedStringWithCanonicalMapping."
+        )
     length = length or model.preprocessor.sequence_length
 
     def function(signature: TextSignature) -> Any:
@@ -215,7 +236,7 @@ def _filled(
     If the text before the mask leaves no room for the mask, the tokens are "" and the scores -1.
     """
     vocabulary = tokenizer.vocabulary
-    left, right = tokenizer.tokenize(before), tokenizer.tokenize(after)
+    left, right = tokenizer.tokenize(before, before_mask=True), tokenizer.tokenize(after)
     inputs, _ = _pack(model, [_around(left, vocabulary.mask_id, right)], length)
     place = tf.cast(left.row_lengths(), tf.int32)[:, tf.newaxis] + 1
     positions = tf.minimum(place, length - 1)
@@ -234,26 +255,19 @@ def _filled(
 
 def _around(left: tf.RaggedTensor, token: int, right: tf.RaggedTensor) -> tf.RaggedTensor:
     """Joins the ids of two texts with a token between them, `[N, (tokens)]`."""
-    lefts, rights = (tf.cast(x.row_lengths(), tf.int32) for x in (left, right))
+    lefts, rights = left.row_lengths(), right.row_lengths()
     splits = tf.concat([[0], tf.cumsum(lefts + rights + 1)], axis=0)
-    row = _row_ids(splits)
-    place = tf.range(splits[-1]) - tf.gather(splits, row)
+    places = tf.RaggedTensor.from_row_splits(tf.range(splits[-1]), splits, validate=False)
+    row = row_ids(places)
+    place = places.values - tf.gather(splits, row)
     after = place - tf.gather(lefts, row)  # 0 at the token between the texts
-    count = tf.size(left.values)
-    from_left = tf.gather(tf.cast(left.row_starts(), tf.int32), row) + place
-    from_right = tf.gather(tf.cast(right.row_starts(), tf.int32), row) + after - 1 + count
+    count = tf.size(left.values, tf.int64)
+    from_left = tf.gather(left.row_starts(), row) + place
+    from_right = tf.gather(right.row_starts(), row) + after - 1 + count
     source = tf.where(after < 0, from_left, from_right)
-    source = tf.where(tf.equal(after, 0), count + tf.size(right.values), source)
+    source = tf.where(tf.equal(after, 0), count + tf.size(right.values, tf.int64), source)
     values = tf.concat([left.values, right.values, [token]], axis=0)
-    return tf.RaggedTensor.from_row_splits(tf.gather(values, source), splits, validate=False)
-
-
-def _row_ids(splits: tf.Tensor) -> tf.Tensor:
-    """Returns the row of each value, int32, for splits `[N + 1]`."""
-    splits = tf.cast(splits, tf.int32)
-    begins = splits[1:-1, tf.newaxis]
-    steps = tf.scatter_nd(begins, tf.ones_like(begins[:, 0]), splits[-1:] + 1)
-    return tf.cumsum(steps)[:-1]
+    return places.with_values(tf.gather(values, source))
 
 
 def _one(answer: Callable[..., Tensors]) -> TextSignature:

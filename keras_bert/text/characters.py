@@ -58,10 +58,11 @@ def code_points(data: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
         places: positions of the characters' first bytes, int64 `[X]`.
     """
     lead = tf.gather(data, places)
-    b, c, d = (tf.gather(data, places + i) & 0x3F for i in range(1, MOST_BYTES))
-    two = (lead & 0x1F) * 64 + b
-    three = ((lead & 0x0F) * 64 + b) * 64 + c
-    four = (((lead & 0x07) * 64 + b) * 64 + c) * 64 + d
+    # `x % 64`, and not `x & 0x3F`, because TFLite has no operator for it.
+    b, c, d = (tf.gather(data, places + i) % 64 for i in range(1, MOST_BYTES))
+    two = lead % 32 * 64 + b
+    three = (lead % 16 * 64 + b) * 64 + c
+    four = ((lead % 8 * 64 + b) * 64 + c) * 64 + d
     longer = tf.where(lead < 0xE0, two, tf.where(lead < 0xF0, three, four))
     return tf.where(lead < 0x80, lead, longer)
 
@@ -182,7 +183,10 @@ def row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:
     """Returns the row of each value, `[values]`, with the dtype of the splits.
 
     `RaggedTensor.value_rowids` makes a matrix and pads all rows to the length of the longest row.
-    If one of many rows is very long, this matrix does not fit into memory.
+    If one of many rows is very long, this matrix does not fit into memory. This function has only
+    operators that TFLite has, too.
     """
-    values = tf.range(ragged.row_splits[-1])
-    return tf.searchsorted(ragged.row_splits[1:], values, side="right", out_type=values.dtype)
+    splits = ragged.row_splits
+    begins = splits[1:-1, tf.newaxis]
+    steps = tf.scatter_nd(begins, tf.ones_like(begins[:, 0]), [splits[-1] + 1])
+    return tf.cumsum(steps)[:-1]

@@ -57,6 +57,11 @@ def test_a_warning_where_words_are_read_otherwise(tmp_path, preprocessor, caplog
     assert "reads some texts differently from the model" in caplog.text
 
 
+def test_a_warning_where_characters_are_composed(tmp_path, caplog):
+    export.onnx(_embedder(normalization="nfc"), tmp_path / "a.onnx", text=True)
+    assert "reads some texts differently from the model, such as 'Cafe\u0301'" in caplog.text
+
+
 @pytest.mark.parametrize(("limit", "is_told"), [(100, False), (200, True)])
 def test_a_warning_where_words_may_be_longer(limit, is_told, tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(onnx_text, "_TEXTS", ["The film was good!"])

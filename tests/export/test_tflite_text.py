@@ -1,22 +1,29 @@
 """TFLite files that take texts give Keras' answers."""
 
+import unicodedata
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_bert as kb
 from keras_bert import InputError, export
 from keras_bert.export._tflite import runtime
+from keras_bert.export._tflite.byte_pair import PhoneBytePair
 from keras_bert.export._tflite.text_signatures import SIGNATURES, TOP_K
 from keras_bert.export.signatures import TASK_OUTPUTS
 from keras_bert.families import FAMILIES
+from keras_bert.layers.configured import INPUTS
 from keras_bert.tasks.fill_mask import fill_mask
+from keras_bert.text.byte_pair.training import learn_byte_pair
 from keras_bert.text.tokenizer import to_strings
 from tests.marks import others_swept
 from tests.text.sentencepiece_reference import MINIMAL, MODEL
-from tests.text.test_loading import byte_pair
+from tests.text.test_loading import ROBERTA, byte_pair
 
 from .conftest import HARD_TEXTS, TOKENS, make_model
 from .test_formats import SMALL
+from .tokenizers import lines, real_tokenizer
 
 TEXTS = [text.encode("utf-8", "replace").decode() for text in HARD_TEXTS]
 SOME = ["The film was good!", "", "bad é E\u0301 ﬁ 中 x.", "x" * 300]
@@ -98,18 +105,137 @@ def test_span_tells_where_tokens_of_the_context_stand(preprocessor, tmp_path):
         np.testing.assert_array_equal(found[name], np.where(in_context, inputs[name], -1))
 
 
-@pytest.mark.parametrize("task", others_swept(["masked_lm", "pretraining"]))
-def test_fill_mask(task, preprocessor, tmp_path):
-    model = make_model(task, preprocessor=preprocessor)
-    columns = [["The ", "", "film", "x " * 40], [" was good!", "", " bad" * 50, "."]]
+@pytest.mark.parametrize(
+    "options",
+    [{"added_tokens": [kb.AddedToken("  ", normalized=True)]}, {"add_prefix_space": True}],
+    ids=["added", "prefix"],
+)
+def test_byte_pairs_and_where_they_stand(options, tmp_path):
+    texts = [*TEXTS, " it's  we'll\n\n", "naïve 中文 12345 it's the film", "a" * 60]
+    (tmp_path / "texts.txt").write_text("\n".join(texts), "utf-8")
+    learned = learn_byte_pair([tmp_path / "texts.txt"], 340)
+    vocabulary = learned.vocabulary
+    vocabulary = kb.Vocabulary([*vocabulary.tokens, "  "], **vocabulary.special_tokens)
+    tokenizer = kb.BytePair(vocabulary, learned.merges, **options)
+    preprocessor = kb.Preprocessor(tokenizer, 64, padding="max_length")
+    arguments = {"labels": ["O", "B-X"]}
+    model = make_model("token_classifier", arguments, preprocessor, vocabulary_size=341)
+    run = written(model, tmp_path)
+    for part in (texts, [""], ["", ""]):
+        found = run("serving_default", {"text": part})
+        inputs = preprocessor(part, return_offsets=True)
+        close(found["logits"], model({name: inputs[name] for name in INPUTS}))
+        frame = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.separator_id]
+        is_text = ~np.isin(inputs["token_ids"], frame)
+        for name in ("starts", "ends"):
+            np.testing.assert_array_equal(found[name], np.where(is_text, inputs[name], -1))
+
+
+@pytest.mark.private_data
+@pytest.mark.slow
+@pytest.mark.parametrize("add_prefix_space", [False, True])
+def test_hard_lines_have_the_byte_pairs_of_keras(add_prefix_space, shared_data):
+    real = real_tokenizer(shared_data, "roberta-base")
+    tokenizer = kb.BytePair(real.vocabulary, real.merges, add_prefix_space=add_prefix_space)
+    phone, (texts, _) = PhoneBytePair(tokenizer), lines(shared_data)
+    for start in range(0, len(texts), 500):
+        part = to_strings(texts[start : start + 500])
+        expected = tokenizer.tokenize_with_offsets(part)
+        for found, of_keras in zip(phone.tokenize_with_offsets(part), expected, strict=True):
+            assert found.to_list() == of_keras.to_list()
+
+
+@pytest.mark.parametrize(
+    "merges",
+    [[], [("t", "h"), ("th", "e"), ("Ġ", "the"), ("<", "s"), ("<s", ">")]],
+    ids=["none", "some"],
+)
+def test_bytes_without_a_token_and_merges_of_special_tokens(merges):
+    tokens = [*ROBERTA.values(), *"abcteh", "th", "the", "Ġ", "Ġthe", "<", "s", ">", "<s"]
+    tokenizer = kb.BytePair(kb.Vocabulary(tokens, **ROBERTA), merges)
+    texts = tf.constant(["the <s> the Ünknown the", "", "xyz"])
+    expected = tokenizer.tokenize(texts).to_list()
+    assert PhoneBytePair(tokenizer).tokenize(texts).to_list() == expected
+
+
+ADDED = [
+    kb.AddedToken("|||PHONE|||", normalized=True),
+    kb.AddedToken("|||P", normalized=True),
+    kb.AddedToken("<|end|>"),
+    kb.AddedToken("  ", normalized=True),
+    kb.AddedToken("    ", normalized=True),
+    kb.AddedToken("e\u0301\u00df", normalized=True),
+    kb.AddedToken("  <|", special=True),
+]
+PARTS = [
+    "|||",
+    "PHONE",
+    "P",
+    "<|end|>",
+    "<|",
+    "end",
+    " ",
+    "  ",
+    "é",
+    "ß",
+    "e\u0301",
+    "the",
+    "",
+    "x",
+]
+
+
+@pytest.mark.parametrize("normalization", ["", "nfc"])
+def test_added_tokens_among_byte_pairs(normalization):
+    """Texts of random parts have the tokens and positions that they have in Keras."""
+    plain = byte_pair()
+    tokens = [*plain.vocabulary.tokens, *(token.content for token in ADDED)]
+    vocabulary = kb.Vocabulary(tokens, **ROBERTA)
+    tokenizer = kb.BytePair(
+        vocabulary, plain.merges, added_tokens=ADDED, normalization=normalization
+    )
+    generator = np.random.default_rng(0)
+    texts = ["".join(generator.choice(PARTS, generator.integers(0, 14))) for _ in range(400)]
+    if normalization:
+        texts = [unicodedata.normalize("NFC", text) for text in texts]
+    phone = PhoneBytePair(tokenizer)
+    found = phone.tokenize_with_offsets(tf.constant(texts))
+    for values, expected in zip(found, tokenizer.tokenize_with_offsets(texts), strict=True):
+        assert values.to_list() == expected.to_list()
+    assert set(range(len(plain.vocabulary), len(tokens))) <= {*found[0].flat_values.numpy()}
+
+
+def test_composed_characters_are_the_apps_task(tmp_path, caplog):
+    preprocessor = kb.Preprocessor(byte_pair(normalization="nfc"), 24)
+    model = make_model(preprocessor=preprocessor, vocabulary_size=len(preprocessor.vocabulary))
+    found = written(model, tmp_path)("serving_default", {"text": ["the \u00e9"]})
+    close(found["logits"], model(preprocessor(["the e\u0301"])))
+    assert caplog.text.count("does not compose characters (NFC)") == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "tokenizer"),
+    others_swept(
+        [("masked_lm", "bert"), ("masked_lm", "roberta"), ("pretraining", "bert")], quick=2
+    ),
+)
+def test_fill_mask(task, tokenizer, tmp_path):
+    preprocessor = kb.Preprocessor(tokenizer_of(tokenizer), 24, padding="max_length")
+    size = len(preprocessor.vocabulary)
+    model = make_model(task, preprocessor=preprocessor, vocabulary_size=size)
+    columns = [
+        ["The ", "", "film", " the\n  ", "x " * 40],
+        [" was good!", "", " bad" * 50, "the", "."],
+    ]
     names = dict(zip(("before", "after"), columns, strict=True))
     found = written(model, tmp_path)("fill_mask", names)
-    texts = [f"{before}[MASK]{after}" for before, after in zip(*columns, strict=True)]
-    for row, (answers,) in enumerate(fill_mask(model, texts[:3], TOP_K)):
+    mask = preprocessor.vocabulary.mask
+    texts = [f"{before}{mask}{after}" for before, after in zip(*columns, strict=True)]
+    for row, (answers,) in enumerate(fill_mask(model, texts[:4], TOP_K)):
         assert [token.decode() for token in found["tokens"][row]] == [a["token"] for a in answers]
         close(found["scores"][row], [a["score"] for a in answers])
-    assert set(found["tokens"][3]) == {b""}  # cut off
-    assert set(found["scores"][3]) == {-1}
+    assert set(found["tokens"][4]) == {b""}  # cut off
+    assert set(found["scores"][4]) == {-1}
 
 
 @pytest.mark.slow
@@ -135,14 +261,16 @@ def tokenizer_of(family):
     """A small one of the kind that the family has."""
     if family in ("bert", "distilbert", "electra"):
         return kb.WordPiece(kb.Vocabulary(TOKENS))
-    if family in ("roberta", "deberta"):
+    if family in ("roberta", "deberta", "modernbert"):
         return byte_pair()
     return kb.SentencePiece(MODEL, special_tokens=MINIMAL)
 
 
 @pytest.mark.parametrize(
     "family",
-    others_swept(["albert", "roberta", "distilbert", "electra", "deberta", "deberta-v2"]),
+    others_swept(
+        ["albert", "roberta", "distilbert", "electra", "deberta", "deberta-v2", "modernbert"]
+    ),
 )
 def test_families(family, tmp_path):
     tokenizer = tokenizer_of(family)
@@ -151,10 +279,6 @@ def test_families(family, tmp_path):
     options = {"num_segments": config.num_segments}
     preprocessor = kb.Preprocessor(tokenizer, 24, padding="max_length", **options)
     model = make_model("classifier", preprocessor=preprocessor, **traits)
-    if tokenizer.kind == "byte_pair":
-        with pytest.raises(InputError, match="BytePair tokenizer has no operators in TFLite"):
-            written(model, tmp_path)
-        return
     run = written(model, tmp_path)
     texts = [*TEXTS, "the licence token, and the Work 12,5"]
     found = run("serving_default", {"text": texts})["logits"]
@@ -172,10 +296,14 @@ def test_families(family, tmp_path):
         ("classifier", "bert", {"metadata": True}, "leave out `text` or `metadata`"),
         ("classifier", "bert", {"sequence_length": 2}, "leaves no room"),
         ("token_classifier", "albert", {}, "does not return the positions"),
+        ("classifier", byte_pair(ignore_merges=True), {}, "the pattern llama3 or ignore_merges"),
+        ("classifier", byte_pair(pattern="llama3"), {}, "the pattern llama3 or ignore_merges"),
     ],
 )
 def test_what_is_refused(task, tokenizer, options, message, tmp_path):
-    preprocessor = tokenizer and kb.Preprocessor(tokenizer_of(tokenizer), 24)
+    if isinstance(tokenizer, str):
+        tokenizer = tokenizer_of(tokenizer)
+    preprocessor = tokenizer and kb.Preprocessor(tokenizer, 24)
     model = make_model(task, preprocessor=preprocessor, vocabulary_size=800)
     with pytest.raises(InputError, match=message):
         written(model, tmp_path, **options)

@@ -69,15 +69,27 @@ def split_words(texts: tf.Tensor, pattern: str = "gpt2") -> tf.RaggedTensor:
     """
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
     text_splits = tf.pad(tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64)), [[1, 0]])
+    return split_bytes(tf.RaggedTensor.from_row_splits(data, text_splits, validate=False), pattern)
+
+
+def split_bytes(texts: tf.RaggedTensor, pattern: str) -> tf.RaggedTensor:
+    """Does the work of `split_words` for texts that are bytes, uint8 `[N, (bytes)]`.
+
+    With the pattern "gpt2", it has only operators that TFLite has, too.
+    """
+    data, text_splits = tf.cast(texts.values, tf.int32), texts.row_splits
     # The next tensors have an element for each of the C characters of all texts, and for the end.
-    is_first_byte = _put(True, text_splits, tf.pad((data & 0xC0) != 0x80, [[0, 1]]))
+    is_first_byte = (data < 0x80) | (data >= 0xC0)
+    is_first_byte = tf.concat([is_first_byte, [True]], axis=0)
+    is_first_byte |= _is_at(text_splits, is_first_byte)
     starts = tf.where(is_first_byte)[:, 0]
     text_begins = tf.gather(_index(is_first_byte), text_splits)
     characters = _characters(data, starts, text_begins)
     begins_word = _BEGINS_WORD[pattern](characters)
     word_splits = tf.gather(starts, tf.where(begins_word)[:, 0])
+    word_splits_of_texts = tf.gather(_index(begins_word), text_begins)
     return tf.RaggedTensor.from_nested_row_splits(
-        data, [tf.gather(_index(begins_word), text_begins), word_splits], validate=False
+        texts.values, [word_splits_of_texts, word_splits], validate=False
     )
 
 
@@ -124,16 +136,17 @@ def _characters(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> _
     """Returns the characters of joined texts.
 
     Args:
-        data: bytes of all texts, uint8.
+        data: bytes of all texts, int32.
         starts: int64 `[C + 1]`, position in `data` of each character's first byte.
         text_begins: int64 `[N + 1]`, index of each text's first character.
     """
-    data = tf.pad(tf.cast(data, tf.int32), [[0, MOST_BYTES]])
+    data = tf.pad(data, [[0, MOST_BYTES]])
     first_bytes = tf.gather(data, starts)
     kinds = _kinds(data, starts, first_bytes)
-    begins_text = _put(True, text_begins, tf.zeros_like(starts, tf.bool))
-    before = tf.where(begins_text, int(Kind.NONE), tf.roll(kinds, 1, axis=0))
-    after = tf.roll(tf.where(begins_text, int(Kind.NONE), kinds), -1, axis=0)
+    begins_text = _is_at(text_begins, starts)
+    before = tf.where(begins_text, int(Kind.NONE), tf.pad(kinds[:-1], [[1, 0]]))
+    after = tf.where(begins_text, int(Kind.NONE), kinds)
+    after = tf.pad(after[1:], [[0, 1]], constant_values=int(Kind.NONE))
     return _Characters(first_bytes, before, kinds, after)
 
 
@@ -189,11 +202,12 @@ def _begins_white(characters: _Characters, before_run: tf.Tensor) -> tf.Tensor:
 def _kinds(data: tf.Tensor, starts: tf.Tensor, first_bytes: tf.Tensor) -> tf.Tensor:
     """Returns the kinds of the characters, int32 `[C + 1]`."""
     beyond_ascii = tf.where(first_bytes >= 0x80)
-    range_starts, range_kinds = kind_ranges()
-    found = code_points(data, tf.gather_nd(starts, beyond_ascii))
-    ranges = tf.searchsorted(range_starts, found, side="right") - 1
+    # Bytes that are not UTF-8 can give more than the last code point.
+    found = tf.minimum(code_points(data, tf.gather_nd(starts, beyond_ascii)), sys.maxunicode)
+    page = tf.gather(_PAGES.astype(np.int32), found // _PAGE_SIZE)
+    beyond = tf.gather_nd(_KINDS, tf.stack([page, found % _PAGE_SIZE], axis=1))
     kinds = tf.gather(_KINDS_OF_BYTES, first_bytes)
-    return tf.tensor_scatter_nd_update(kinds, beyond_ascii, tf.gather(range_kinds, ranges))
+    return kinds + tf.scatter_nd(beyond_ascii, beyond, tf.shape(kinds, tf.int64))
 
 
 def _around_contractions(
@@ -221,7 +235,8 @@ def _around_contractions(
     found = tf.where(first_is_here & ~is_inside & (is_short | is_long))[:, 0]
     apostrophes = tf.gather(apostrophes, found)
     ends = apostrophes + 2 + tf.cast(tf.gather(is_long, found), tf.int64)
-    return _put(True, ends, _put(False, apostrophes + 1, begins_word))
+    begins_word &= ~_is_at(apostrophes + 1, begins_word)
+    return begins_word | _is_at(ends, begins_word)
 
 
 def _look_up(table: np.ndarray, first: tf.Tensor, second: tf.Tensor, third: tf.Tensor) -> tf.Tensor:
@@ -233,10 +248,10 @@ def _is_white(kinds: tf.Tensor) -> tf.Tensor:
     return tf.gather(_WHITE_TABLE, kinds)
 
 
-def _put(value: bool, places: tf.Tensor, into: tf.Tensor) -> tf.Tensor:
-    """Returns bool `into` `[X]`, with `value` at the indices `places`, int64 `[Y]`."""
-    values = tf.fill(tf.shape(places), value)
-    return tf.tensor_scatter_nd_update(into, places[:, tf.newaxis], values)
+def _is_at(places: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """Returns whether each index of `like` `[X]` is one of `places`, int64 `[Y]`: bool `[X]`."""
+    ones = tf.ones_like(places, tf.int32)
+    return tf.scatter_nd(places[:, tf.newaxis], ones, tf.shape(like, tf.int64)) > 0
 
 
 def _index(is_first: tf.Tensor) -> tf.Tensor:
@@ -297,7 +312,12 @@ _GPT2_TABLE, _LLAMA3_TABLE = (
     for rule in (_gpt2_rule, _llama3_rule)
 )
 _WHITE_TABLE = np.array([kind in _WHITE for kind in Kind])
-_KINDS_OF_BYTES = np.pad(kinds_of(np.arange(0x80)), (0, 0x80))  # `_kinds` replaces the zeros
+_KINDS_OF_BYTES = np.pad(kinds_of(np.arange(0x80)), (0, 0x80))  # `_kinds` adds to the zeros
+# The kind of a code point is `_KINDS[_PAGES[code_point // 128], code_point % 128]`.
+_PAGE_SIZE = 128
+_KINDS, _PAGES = np.unique(
+    kinds_of(np.arange(sys.maxunicode + 1)).reshape(-1, _PAGE_SIZE), axis=0, return_inverse=True
+)
 
 
 def _write_table() -> None:

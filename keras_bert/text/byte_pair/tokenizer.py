@@ -262,19 +262,28 @@ class BytePair(Tokenizer):
         begins = tf.gather(chunk_begins, row_ids(spans))
         piece, start, end = tf.unstack(spans.values, axis=1)
         start, end = tf.maximum(start + begins, 0), end + begins
-        leading = tf.gather(self._leading, piece)  # spaces
-        trailing = tf.gather(self._trailing, piece)
-        # Hugging Face's offsets leave out a token's spaces (`trim_offsets`). With
-        # `add_prefix_space`, they do not leave out one space at the start of a text.
-        if self.add_prefix_space:
-            leading = tf.where((start == 0) & (leading == 1), 0, leading)
-        start = tf.minimum(start + leading, end)
-        end = tf.where(end >= trailing, tf.maximum(end - trailing, start), end)
+        start, end = self.trimmed(piece, start, end)
         ids, starts, ends = (
             chunks.with_values(spans.with_values(values)).merge_dims(1, 2)
             for values in (tf.gather(self._ids, piece), start, end)
         )
         return ids, starts, ends
+
+    def trimmed(
+        self, pieces: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns starts and ends in a text without the pieces' spaces, int32 `[P]` each.
+
+        Hugging Face's offsets leave out a token's spaces (`trim_offsets`). With `add_prefix_space`,
+        they do not leave out one space at the start of a text.
+        """
+        leading = tf.gather(self._leading, pieces)  # spaces
+        trailing = tf.gather(self._trailing, pieces)
+        if self.add_prefix_space:
+            is_first = tf.equal(starts, 0) & tf.equal(leading, 1)
+            leading = tf.where(is_first, 0, leading)
+        starts = tf.minimum(starts + leading, ends)
+        return starts, tf.where(ends >= trailing, tf.maximum(ends - trailing, starts), ends)
 
     def _spans(
         self, texts: tf.Tensor, pieces: tf.RaggedTensor, data: tf.Tensor
