@@ -76,19 +76,28 @@ class AddedTokens:
     def _matches(self, data: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the longest token at each byte: length and id, int32 `[B]`; 0 and -1 if none."""
         size = tf.size(data.values)
-        index = tf.range(size)
+        # One more byte, because LiteRT's loop cannot return empty tensors.
+        index = tf.range(size + 1)
         ends = tf.gather(tf.cast(data.row_splits[1:], tf.int32), row_ids(data))
-        symbols = tf.gather(self._classes, data.values)
-        states, lengths, ids = (tf.fill([size], value) for value in (_ROOT, 0, -1))
-        for step in range(self._longest):
+        ends = tf.concat([ends, [0]], axis=0)
+        symbols = tf.concat([tf.gather(self._classes, data.values), [0]], axis=0)
+
+        def turn(
+            step: tf.Tensor, states: tf.Tensor, lengths: tf.Tensor, ids: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
             place = index + step
-            symbol = tf.gather(symbols, tf.minimum(place, size - 1))
+            symbol = tf.gather(symbols, tf.minimum(place, size))
             states = tf.gather_nd(self._next, tf.stack([states, symbol], axis=1))
             states = tf.where(place < ends, states, _DEAD)
             found = tf.gather(self._ids, states)
             lengths = tf.where(found >= 0, step + 1, lengths)
-            ids = tf.where(found >= 0, found, ids)
-        return lengths, ids
+            return step + 1, states, lengths, tf.where(found >= 0, found, ids)
+
+        before = (tf.fill([size + 1], value) for value in (_ROOT, 0, -1))
+        _, _, lengths, ids = tf.while_loop(
+            lambda step, *_: step < self._longest, turn, (tf.constant(0), *before)
+        )
+        return lengths[:-1], ids[:-1]
 
 
 def _reached(lengths: tf.Tensor) -> tf.Tensor:

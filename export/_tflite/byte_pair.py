@@ -6,6 +6,7 @@ first. Of equal pairs, it merges the leftmost one.
 """
 
 import unicodedata
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,27 +14,25 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.export._tflite.added_tokens import AddedTokens, Parts
-from keras_bert.text.byte_pair.splitting import split_bytes
+from keras_bert.text.byte_pair.splitting import is_white, split_bytes
 from keras_bert.text.byte_pair.tokenizer import BYTE_CHARACTERS, BytePair
 from keras_bert.text.characters import row_ids
 
-_WHITE_BYTES = np.isin(np.arange(256), [*b" \t\n\v\f\r"])
-
 
 class _Merges(NamedTuple):
-    """R merges, sorted by their first token, then by their second one; int32."""
+    """R merges, sorted by their first piece, then by their second one; int32."""
 
     splits: np.ndarray
-    """Index of the first merge that begins with each token, and R, `[V + 1]`."""
+    """Index of the first merge that begins with each of V pieces, and R, `[V + 1]`."""
     seconds: np.ndarray
-    """Second token, `[R]`."""
+    """Second piece, `[R]`."""
     ranks: np.ndarray
     """Place in the order of learning, `[R]`."""
     merged: np.ndarray
-    """Token that the merge of each rank makes, `[R]`."""
+    """Piece that the merge of each rank makes, `[R]`."""
 
     def find(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        """Returns the rank of the merge of tokens, int32 `[M]`; R for tokens without a merge."""
+        """Returns the rank of the merge of pieces, int32 `[M]`; R for pieces without a merge."""
         low, after = tf.gather(self.splits, first), tf.gather(self.splits, first + 1)
         high, last = after, len(self.seconds) - 1
         for _ in range(int(np.diff(self.splits).max()).bit_length()):  # binary search
@@ -57,40 +56,48 @@ class PhoneBytePair:
 
     def __init__(self, tokenizer: BytePair) -> None:
         self._tokenizer = tokenizer
-        self._merges = _merges_of(tokenizer)
+        places = {piece: index for index, piece in enumerate(tokenizer.pieces)}
+        self._bytes_as_pieces = np.array([places[c] for c in BYTE_CHARACTERS], np.int32)
+        self._merges = _merges_of(tokenizer, places)
         self._added = _added_tokens_of(tokenizer)
-        vocabulary = tokenizer.vocabulary
-        in_text = set(vocabulary.tokens) - tokenizer.tokens_beyond_text
-        tokens = [c if c in in_text else vocabulary.unknown for c in BYTE_CHARACTERS]
-        self._byte_ids = np.array([vocabulary.id_of(token) for token in tokens], np.int32)
 
     def tokenize(self, texts: tf.Tensor, *, before_mask: bool = False) -> tf.RaggedTensor:
         """Returns ids int32 `[N, (tokens)]` of texts `[N]`.
 
         Args:
             texts: the texts.
-            before_mask: whether a mask follows, which includes the white space before it.
+            before_mask: whether a mask follows. If it takes space, the white space at the end of a
+                text is left out.
         """
         data, _ = self._bytes(texts)
         if before_mask and self._tokenizer.mask_takes_space:
             data = _without_last_space(data)
-        return self._pieces(data)[0]
+        pieces, added, _ = self._pieces(data)
+        return pieces.with_values(self._ids(pieces.values, added))
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         """Returns ids, and the start and end of each token in characters (code points)."""
         data, prefix = self._bytes(texts)
-        ids, starts = self._pieces(data)
+        pieces, added, starts = self._pieces(data)
         ends = tf.concat([starts[1:], tf.cast(data.row_splits[-1:], tf.int32)], axis=0)
         begins_character = tf.cast((data.values < 0x80) | (data.values >= 0xC0), tf.int32)
         # Number of characters that begin before each byte.
         characters = tf.concat([[0], tf.cumsum(begins_character)], axis=0)
         begin = tf.gather(characters, data.row_splits[:-1]) + prefix
-        begin = tf.gather(begin, row_ids(ids))
+        begin = tf.gather(begin, row_ids(pieces))
         # A token may begin inside of a character.
         starts = tf.maximum(tf.gather(characters, starts + 1) - 1 - begin, 0)
         ends = tf.gather(characters, ends) - begin
-        starts, ends = self._tokenizer.trimmed(ids.values, starts, ends)
-        return ids, ids.with_values(starts), ids.with_values(ends)
+        trimmed = self._tokenizer.trimmed(pieces.values, starts, ends)
+        starts, ends = (
+            tf.where(added >= 0, whole, part)
+            for whole, part in zip((starts, ends), trimmed, strict=True)
+        )
+        values = self._ids(pieces.values, added), starts, ends
+        return tuple(pieces.with_values(x) for x in values)
+
+    def _ids(self, pieces: tf.Tensor, added: tf.Tensor) -> tf.Tensor:
+        return tf.where(added >= 0, added, tf.gather(self._tokenizer.ids_of_pieces, pieces))
 
     def _bytes(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns bytes of texts `[N, (bytes)]`, and lengths of their prefixes `[N]`; int32."""
@@ -107,86 +114,91 @@ class PhoneBytePair:
         values = tf.scatter_nd(places[:, tf.newaxis], values - space, [splits[-1]]) + space
         return tf.RaggedTensor.from_row_splits(values, splits, validate=False), prefix
 
-    def _pieces(self, texts: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns ids `[N, (tokens)]`, and the place of each token's first byte, int32 `[tokens]`.
+    def _pieces(self, texts: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+        """Returns the pieces of texts that are bytes, int32 `[N, (bytes)]`.
 
-        Args:
-            texts: bytes, int32 `[N, (bytes)]`.
+        Returns:
+            Index of each token's piece `[N, (tokens)]`, id of each token that is an added token
+            (otherwise -1) `[tokens]`, and place of its first byte `[tokens]`; int32.
         """
         count = tf.size(texts.values)
         parts = Parts(texts, tf.fill([count], -1), tf.fill([count], False))
         for added in self._added:
             parts = added.cut(parts)
+        # The bytes of added tokens are merged, too. Then their pieces are dropped except the first.
         words = split_bytes(parts.data, self._tokenizer.pattern)
-        ids = tf.gather(self._byte_ids, words.flat_values)
+        pieces = tf.gather(self._bytes_as_pieces, words.flat_values)
         rows = tf.cast(row_ids(words.values), tf.int32)
-        ids, starts = self._merged(ids, rows, words.values.nrows(tf.int32))
+        pieces, starts = self._merged(pieces, rows, words.values.nrows(tf.int32))
+        tokens = tf.gather(parts.tokens, starts)
         if self._added:
-            added = tf.gather(parts.tokens, starts)
-            ids = tf.where(added >= 0, added, ids)
-            stays = tf.where((added >= 0) | ~tf.gather(parts.is_inside, starts))[:, 0]
-            ids, starts = tf.gather(ids, stays), tf.gather(starts, stays)
+            stays = tf.where((tokens >= 0) | ~tf.gather(parts.is_inside, starts))[:, 0]
+            pieces, tokens, starts = (tf.gather(x, stays) for x in (pieces, tokens, starts))
         # Number of tokens before each byte.
         begins = tf.scatter_nd(starts[:, tf.newaxis], tf.ones_like(starts), [count])
         before = tf.concat([[0], tf.cumsum(begins)], axis=0)
         splits = tf.cast(tf.gather(before, texts.row_splits), tf.int64)
-        return tf.RaggedTensor.from_row_splits(ids, splits, validate=False), starts
+        return tf.RaggedTensor.from_row_splits(pieces, splits, validate=False), tokens, starts
 
     def _merged(
-        self, ids: tf.Tensor, words: tf.Tensor, number: tf.Tensor
+        self, pieces: tf.Tensor, words: tf.Tensor, number: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the ids `[M]` of the tokens, and the place of their first byte, int32 `[M]`.
+        """Returns the M merged pieces, and the place of their first byte, int32 `[M]`.
 
         Args:
-            ids: id of each byte, int32 `[B]`.
+            pieces: piece of each byte, int32 `[B]`.
             words: word of each byte, int32 `[B]`.
             number: number of words, int32.
         """
         merges = self._merges
         none = len(merges.merged)
         if not none:
-            return ids, tf.range(tf.size(ids))
+            return pieces, tf.range(tf.size(pieces))
         # One more byte, because LiteRT's loop cannot return empty tensors.
-        ids, words = tf.concat([ids, [0]], axis=0), tf.concat([words, [number]], axis=0)
+        pieces, words = tf.concat([pieces, [0]], axis=0), tf.concat([words, [number]], axis=0)
 
         def turn(
-            _: tf.Tensor, ids: tf.Tensor, words: tf.Tensor, starts: tf.Tensor
+            _: tf.Tensor, pieces: tf.Tensor, words: tf.Tensor, starts: tf.Tensor
         ) -> tuple[tf.Tensor, ...]:
             is_pair = tf.equal(words, tf.concat([words[1:], [-1]], axis=0))
-            rank = merges.find(ids, tf.concat([ids[1:], [0]], axis=0))
+            rank = merges.find(pieces, tf.concat([pieces[1:], [0]], axis=0))
             rank = tf.where(is_pair, rank, none)
             best = tf.math.unsorted_segment_min(rank, words, number + 1)
             is_best = (rank < none) & tf.equal(rank, tf.gather(best, words))
-            index, size = tf.range(tf.size(ids)), tf.size(ids)
+            index, size = tf.range(tf.size(pieces)), tf.size(pieces)
             leftmost = tf.math.unsorted_segment_min(
                 tf.where(is_best, index, size), words, number + 1
             )
             is_merged = tf.equal(index, tf.gather(leftmost, words))
             made = tf.gather(merges.merged, tf.minimum(rank, none - 1))
-            ids = tf.where(is_merged, made, ids)
+            pieces = tf.where(is_merged, made, pieces)
             goes = tf.concat([[False], is_merged[:-1]], axis=0)
             stays = tf.where(~goes)[:, 0]
-            kept = (tf.gather(x, stays) for x in (ids, words, starts))
+            kept = (tf.gather(x, stays) for x in (pieces, words, starts))
             return tf.reduce_any(is_merged), *kept
 
-        _, ids, _, starts = tf.while_loop(
+        _, pieces, _, starts = tf.while_loop(
             lambda found, *_: found,
             turn,
-            (tf.constant(True), ids, words, tf.range(tf.size(ids))),
+            (tf.constant(True), pieces, words, tf.range(tf.size(pieces))),
             (tf.TensorShape([]), *3 * [tf.TensorShape([None])]),
         )
-        return ids[:-1], starts[:-1]
+        return pieces[:-1], starts[:-1]
 
 
 def reason(tokenizer: BytePair) -> str:
     """Returns why a file cannot contain a tokenizer, or ""."""
-    if tokenizer.pattern != "gpt2" or tokenizer.ignore_merges:
-        return "its tokenizer has the pattern llama3 or ignore_merges, which TFLite cannot run"
+    if tokenizer.pattern != "gpt2":
+        return f"TFLite has no operators for its tokenizer's pattern, {tokenizer.pattern}"
+    if tokenizer.ignore_merges:
+        return "TFLite has no operators for its tokenizer's ignore_merges"
     if tokenizer.add_prefix_space and tokenizer.added_tokens:
         return "its tokenizer has added tokens and add_prefix_space"
     for token in tokenizer.added_tokens:
         if token.single_word or token.lstrip or token.rstrip:
             return f"its added token {token.content!r} has single_word, lstrip or rstrip"
+        if not token.normalized and token.content[-1].isspace():
+            return f"its added token {token.content!r} ends in white space and is not normalized"
     return ""
 
 
@@ -205,26 +217,26 @@ def _added_tokens_of(tokenizer: BytePair) -> list[AddedTokens]:
     return groups
 
 
-def _merges_of(tokenizer: BytePair) -> _Merges:
-    vocabulary, special = tokenizer.vocabulary, tokenizer.tokens_beyond_text
+def _merges_of(tokenizer: BytePair, places: Mapping[str, int]) -> _Merges:
+    """Makes the table of merges; `places` has the index of each piece."""
     ranks: dict[tuple[int, int], int] = {}
     merged: list[int] = []
     for first, second in tokenizer.merges:
-        if not special & {first, second, first + second}:
-            pair = vocabulary.id_of(first), vocabulary.id_of(second)
-            ranks.setdefault(pair, len(merged))
-            merged.append(vocabulary.id_of(first + second))
+        if {first, second, first + second} <= places.keys():  # no special token
+            pair = places[first], places[second]
+            if pair not in ranks:
+                ranks[pair] = len(merged)
+                merged.append(places[first + second])
     pairs = np.array(sorted(ranks), np.int32).reshape(-1, 2)
-    splits = np.searchsorted(pairs[:, 0], np.arange(len(vocabulary) + 1))
+    splits = np.searchsorted(pairs[:, 0], np.arange(len(places) + 1))
     in_order = [ranks[first, second] for first, second in pairs]
     return _Merges(*(np.array(x, np.int32) for x in (splits, pairs[:, 1], in_order, merged)))
 
 
 def _without_last_space(texts: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the bytes of texts `[N, (bytes)]` without the ASCII white space at the end."""
+    """Returns the bytes of texts `[N, (bytes)]` without the white space at the end."""
     row, index = tf.cast(row_ids(texts), tf.int32), tf.range(tf.size(texts.values))
-    is_white = tf.gather(_WHITE_BYTES, texts.values)
-    after = tf.where(is_white, 0, index + 1)
+    after = tf.where(is_white(texts), 0, index + 1)
     after = tf.math.unsorted_segment_max(after, row, texts.nrows(tf.int32))
     is_kept = index < tf.gather(after, row)
     lengths = tf.maximum(tf.cast(after, tf.int64) - texts.row_starts(), 0)

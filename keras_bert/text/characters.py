@@ -183,8 +183,8 @@ def row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:
     """Returns the row of each value, `[values]`, with the dtype of the splits.
 
     `RaggedTensor.value_rowids` makes a matrix and pads all rows to the length of the longest row.
-    If one of many rows is very long, this matrix does not fit into memory. This function has only
-    operators that TFLite has, too.
+    If one of many rows is very long, this matrix does not fit into memory. This function uses
+    only operators that TFLite has.
     """
     splits = ragged.row_splits
     begins = splits[1:-1, tf.newaxis]

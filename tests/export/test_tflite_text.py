@@ -10,7 +10,7 @@ import keras_bert as kb
 from keras_bert import InputError, export
 from keras_bert.export._tflite import runtime
 from keras_bert.export._tflite.byte_pair import PhoneBytePair
-from keras_bert.export._tflite.text_signatures import SIGNATURES, TOP_K
+from keras_bert.export._tflite.text_signatures import SIGNATURES, TOP_K, PhoneTokenizer
 from keras_bert.export.signatures import TASK_OUTPUTS
 from keras_bert.families import FAMILIES
 from keras_bert.layers.configured import INPUTS
@@ -147,15 +147,47 @@ def test_hard_lines_have_the_byte_pairs_of_keras(add_prefix_space, shared_data):
 
 @pytest.mark.parametrize(
     "merges",
-    [[], [("t", "h"), ("th", "e"), ("Ġ", "the"), ("<", "s"), ("<s", ">")]],
+    [[], [("t", "h"), ("t", "h"), ("th", "e"), ("Ġ", "the"), ("<", "s"), ("<s", ">"), ("a", "b")]],
     ids=["none", "some"],
 )
-def test_bytes_without_a_token_and_merges_of_special_tokens(merges):
-    tokens = [*ROBERTA.values(), *"abcteh", "th", "the", "Ġ", "Ġthe", "<", "s", ">", "<s"]
-    tokenizer = kb.BytePair(kb.Vocabulary(tokens, **ROBERTA), merges)
-    texts = tf.constant(["the <s> the Ünknown the", "", "xyz"])
-    expected = tokenizer.tokenize(texts).to_list()
-    assert PhoneBytePair(tokenizer).tokenize(texts).to_list() == expected
+def test_bytes_without_a_token_and_odd_merges(merges):
+    """One merge is repeated, one makes a special token, and one begins with a special token."""
+    special = ROBERTA | {"cls": "a"}
+    tokens = [*special.values(), *"bcteh<s>", "th", "the", "Ġthe", "<s", "<s>", "ab"]
+    tokens += ["Ġ"] * bool(merges)
+    tokenizer = kb.BytePair(kb.Vocabulary(tokens, **special), merges)
+    texts = tf.constant(["the <s> ab xy the Ünknown the", "", "xyz", " the b  "])
+    found = PhoneBytePair(tokenizer).tokenize_with_offsets(texts)
+    for values, expected in zip(found, tokenizer.tokenize_with_offsets(texts), strict=True):
+        assert values.to_list() == expected.to_list()
+
+
+@pytest.mark.parametrize("takes_space", [True, False])
+@pytest.mark.parametrize("add_prefix_space", [True, False])
+def test_white_space_before_a_mask(takes_space, add_prefix_space):
+    options = {"mask_takes_space": takes_space, "add_prefix_space": add_prefix_space}
+    tokenizer = byte_pair(**options)
+    texts = ["the\u00a0", "a\u3000 ", "a\x85", " \u2028", "", " ", "the", "é\t\n", "a b"]
+    found = PhoneBytePair(tokenizer).tokenize(tf.constant(texts), before_mask=True)
+    masked = [f"{text}<mask>" for text in texts]
+    expected = tokenizer.tokenize(masked, allow_special_tokens=True)[:, :-1]
+    assert found.to_list() == expected.to_list()
+
+
+@pytest.mark.parametrize(
+    ("token", "options", "reason"),
+    [
+        (kb.AddedToken("<e>", lstrip=True), {}, "'<e>' has single_word, lstrip or rstrip"),
+        (kb.AddedToken("<e>"), {"add_prefix_space": True}, "added tokens and add_prefix_space"),
+        (kb.AddedToken("<e> "), {}, "'<e> ' ends in white space and is not normalized"),
+    ],
+)
+def test_added_tokens_that_are_refused(token, options, reason):
+    plain = byte_pair()
+    vocabulary = kb.Vocabulary([*plain.vocabulary.tokens, token.content], **ROBERTA)
+    tokenizer = kb.BytePair(vocabulary, plain.merges, added_tokens=[token], **options)
+    with pytest.raises(InputError, match=f"cannot take texts for this model.*{reason}"):
+        PhoneTokenizer(tokenizer)
 
 
 ADDED = [
@@ -166,6 +198,7 @@ ADDED = [
     kb.AddedToken("    ", normalized=True),
     kb.AddedToken("e\u0301\u00df", normalized=True),
     kb.AddedToken("  <|", special=True),
+    kb.AddedToken("Ġthe"),
 ]
 PARTS = [
     "|||",
@@ -180,7 +213,7 @@ PARTS = [
     "ß",
     "e\u0301",
     "the",
-    "",
+    "Ġthe",
     "x",
 ]
 
@@ -189,7 +222,7 @@ PARTS = [
 def test_added_tokens_among_byte_pairs(normalization):
     """Texts of random parts have the tokens and positions that they have in Keras."""
     plain = byte_pair()
-    tokens = [*plain.vocabulary.tokens, *(token.content for token in ADDED)]
+    tokens = list(dict.fromkeys([*plain.vocabulary.tokens, *(x.content for x in ADDED)]))
     vocabulary = kb.Vocabulary(tokens, **ROBERTA)
     tokenizer = kb.BytePair(
         vocabulary, plain.merges, added_tokens=ADDED, normalization=normalization
@@ -216,7 +249,13 @@ def test_composed_characters_are_the_apps_task(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("task", "tokenizer"),
     others_swept(
-        [("masked_lm", "bert"), ("masked_lm", "roberta"), ("pretraining", "bert")], quick=2
+        [
+            ("masked_lm", "bert"),
+            ("masked_lm", "roberta"),
+            ("masked_lm", "albert"),
+            ("pretraining", "bert"),
+        ],
+        quick=2,
     ),
 )
 def test_fill_mask(task, tokenizer, tmp_path):
@@ -296,8 +335,8 @@ def test_families(family, tmp_path):
         ("classifier", "bert", {"metadata": True}, "leave out `text` or `metadata`"),
         ("classifier", "bert", {"sequence_length": 2}, "leaves no room"),
         ("token_classifier", "albert", {}, "does not return the positions"),
-        ("classifier", byte_pair(ignore_merges=True), {}, "the pattern llama3 or ignore_merges"),
-        ("classifier", byte_pair(pattern="llama3"), {}, "the pattern llama3 or ignore_merges"),
+        ("classifier", byte_pair(ignore_merges=True), {}, "tokenizer's ignore_merges"),
+        ("classifier", byte_pair(pattern="llama3"), {}, "tokenizer's pattern, llama3"),
     ],
 )
 def test_what_is_refused(task, tokenizer, options, message, tmp_path):

@@ -73,24 +73,24 @@ def split_words(texts: tf.Tensor, pattern: str = "gpt2") -> tf.RaggedTensor:
 
 
 def split_bytes(texts: tf.RaggedTensor, pattern: str) -> tf.RaggedTensor:
-    """Does the work of `split_words` for texts that are bytes, uint8 `[N, (bytes)]`.
+    """Splits texts, given as bytes `[N, (bytes)]`, into words as `split_words` does.
 
-    With the pattern "gpt2", it has only operators that TFLite has, too.
+    With the pattern "gpt2", this uses only operators that TFLite has.
     """
-    data, text_splits = tf.cast(texts.values, tf.int32), texts.row_splits
-    # The next tensors have an element for each of the C characters of all texts, and for the end.
-    is_first_byte = (data < 0x80) | (data >= 0xC0)
-    is_first_byte = tf.concat([is_first_byte, [True]], axis=0)
-    is_first_byte |= _is_at(text_splits, is_first_byte)
-    starts = tf.where(is_first_byte)[:, 0]
-    text_begins = tf.gather(_index(is_first_byte), text_splits)
-    characters = _characters(data, starts, text_begins)
+    characters, starts, of_bytes = _characters(texts)
+    text_begins = tf.gather(of_bytes, texts.row_splits)
     begins_word = _BEGINS_WORD[pattern](characters)
     word_splits = tf.gather(starts, tf.where(begins_word)[:, 0])
-    word_splits_of_texts = tf.gather(_index(begins_word), text_begins)
+    text_splits = tf.gather(_index(begins_word), text_begins)
     return tf.RaggedTensor.from_nested_row_splits(
-        texts.values, [word_splits_of_texts, word_splits], validate=False
+        texts.values, [text_splits, word_splits], validate=False
     )
+
+
+def is_white(texts: tf.RaggedTensor) -> tf.Tensor:
+    """Returns whether each byte of texts `[N, (bytes)]` belongs to white space, bool `[B]`."""
+    characters, _, of_bytes = _characters(texts)
+    return tf.gather(_is_white(characters.kinds), of_bytes[:-1])
 
 
 def cut_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
@@ -132,14 +132,19 @@ class _Characters(NamedTuple):
     """Kind of the next character in the same text, int32."""
 
 
-def _characters(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> _Characters:
-    """Returns the characters of joined texts.
+def _characters(texts: tf.RaggedTensor) -> tuple[_Characters, tf.Tensor, tf.Tensor]:
+    """Returns the characters of texts that are bytes, `[N, (bytes)]`, with B bytes in all.
 
-    Args:
-        data: bytes of all texts, int32.
-        starts: int64 `[C + 1]`, position in `data` of each character's first byte.
-        text_begins: int64 `[N + 1]`, index of each text's first character.
+    Returns:
+        The characters, the position of each one's first byte, int64 `[C + 1]`, and the index of
+        each byte's character, int64 `[B + 1]`.
     """
+    data = tf.cast(texts.values, tf.int32)
+    is_first_byte = tf.concat([(data < 0x80) | (data >= 0xC0), [True]], axis=0)
+    is_first_byte |= _is_at(texts.row_splits, is_first_byte)
+    starts = tf.where(is_first_byte)[:, 0]
+    of_bytes = _index(is_first_byte)
+    text_begins = tf.gather(of_bytes, texts.row_splits)
     data = tf.pad(data, [[0, MOST_BYTES]])
     first_bytes = tf.gather(data, starts)
     kinds = _kinds(data, starts, first_bytes)
@@ -147,7 +152,7 @@ def _characters(data: tf.Tensor, starts: tf.Tensor, text_begins: tf.Tensor) -> _
     before = tf.where(begins_text, int(Kind.NONE), tf.pad(kinds[:-1], [[1, 0]]))
     after = tf.where(begins_text, int(Kind.NONE), kinds)
     after = tf.pad(after[1:], [[0, 1]], constant_values=int(Kind.NONE))
-    return _Characters(first_bytes, before, kinds, after)
+    return _Characters(first_bytes, before, kinds, after), starts, of_bytes
 
 
 def _gpt2(characters: _Characters) -> tf.Tensor:
@@ -204,7 +209,7 @@ def _kinds(data: tf.Tensor, starts: tf.Tensor, first_bytes: tf.Tensor) -> tf.Ten
     beyond_ascii = tf.where(first_bytes >= 0x80)
     # Bytes that are not UTF-8 can give more than the last code point.
     found = tf.minimum(code_points(data, tf.gather_nd(starts, beyond_ascii)), sys.maxunicode)
-    page = tf.gather(_PAGES.astype(np.int32), found // _PAGE_SIZE)
+    page = tf.gather(_PAGES, found // _PAGE_SIZE)
     beyond = tf.gather_nd(_KINDS, tf.stack([page, found % _PAGE_SIZE], axis=1))
     kinds = tf.gather(_KINDS_OF_BYTES, first_bytes)
     return kinds + tf.scatter_nd(beyond_ascii, beyond, tf.shape(kinds, tf.int64))
@@ -313,11 +318,19 @@ _GPT2_TABLE, _LLAMA3_TABLE = (
 )
 _WHITE_TABLE = np.array([kind in _WHITE for kind in Kind])
 _KINDS_OF_BYTES = np.pad(kinds_of(np.arange(0x80)), (0, 0x80))  # `_kinds` adds to the zeros
-# The kind of a code point is `_KINDS[_PAGES[code_point // 128], code_point % 128]`.
+
+
+def _pages() -> tuple[np.ndarray, np.ndarray]:
+    """Returns a table of two levels: `kinds[pages[code_point // 128], code_point % 128]`, int32."""
+    first, kinds = kind_ranges()
+    kinds = np.repeat(kinds, np.diff(first, append=sys.maxunicode + 1)).astype(np.uint8)
+    pages = kinds.view(f"V{_PAGE_SIZE}")  # one value for each page, which is sorted faster
+    distinct, index = np.unique(pages, return_inverse=True)
+    return distinct.view(np.uint8).reshape(-1, _PAGE_SIZE).astype(np.int32), index.astype(np.int32)
+
+
 _PAGE_SIZE = 128
-_KINDS, _PAGES = np.unique(
-    kinds_of(np.arange(sys.maxunicode + 1)).reshape(-1, _PAGE_SIZE), axis=0, return_inverse=True
-)
+_KINDS, _PAGES = _pages()
 
 
 def _write_table() -> None:

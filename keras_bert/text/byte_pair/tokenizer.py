@@ -150,6 +150,8 @@ class BytePair(Tokenizer):
         ranks |= dict.fromkeys(BYTE_CHARACTERS, 0)
         pieces = [t if t in ranks and t not in special else _NOT_IN_TEXT + t for t in tokens]
         pieces += sorted(set(BYTE_CHARACTERS) - set(pieces))  # bytes without a token
+        self.pieces = tuple(pieces)
+        """Tokens and bytes without a token; `_NOT_IN_TEXT` begins those that texts cannot have."""
         model = SentencePieceModel.from_pieces(
             pieces,
             [-ranks.get(piece, 0) for piece in pieces],
@@ -163,7 +165,7 @@ class BytePair(Tokenizer):
         ).to_bytes()
         self._merger = SentencePieceOperation(model)
         unknown = [self.vocabulary.unknown_id] * (len(pieces) - len(tokens))
-        self._ids = tf.constant([*range(len(tokens)), *unknown], tf.int32)
+        self.ids_of_pieces = tf.constant([*range(len(tokens)), *unknown], tf.int32)
         written = [*tokens, *pieces[len(tokens) :]]
         self._lengths = tf.constant([len(token) for token in written])
         self._leading = tf.constant([len(token) - len(token.lstrip(SPACE)) for token in written])
@@ -234,7 +236,7 @@ class BytePair(Tokenizer):
         chunks = cut_at_spaces(self._with_prefix(texts))
         distinct, index = tf.unique(chunks.values, tf.int64)
         pieces, _ = self._pieces(restore_spaces(distinct))
-        ids = pieces.with_values(tf.gather(self._ids, pieces.values))
+        ids = pieces.with_values(tf.gather(self.ids_of_pieces, pieces.values))
         return chunks.with_values(tf.gather(ids, index)).merge_dims(1, 2)
 
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Pieces:
@@ -265,7 +267,7 @@ class BytePair(Tokenizer):
         start, end = self.trimmed(piece, start, end)
         ids, starts, ends = (
             chunks.with_values(spans.with_values(values)).merge_dims(1, 2)
-            for values in (tf.gather(self._ids, piece), start, end)
+            for values in (tf.gather(self.ids_of_pieces, piece), start, end)
         )
         return ids, starts, ends
 
@@ -308,7 +310,7 @@ class BytePair(Tokenizer):
         """Returns texts `[N]` with the prefix space, if the tokenizer adds one."""
         if not self.add_prefix_space:
             return texts
-        has_one = tf.strings.regex_full_match(texts, r"( (?s:.*))?")
+        has_one = tf.strings.regex_full_match(texts, r"( \C*)?")
         return tf.where(has_one, texts, tf.strings.join([" ", texts]))
 
     def _pieces(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
