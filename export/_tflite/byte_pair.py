@@ -16,7 +16,7 @@ import tensorflow_text as tf_text
 from keras_bert.export._tflite.added_tokens import AddedTokens, Parts
 from keras_bert.text.byte_pair.splitting import is_white, split_bytes
 from keras_bert.text.byte_pair.tokenizer import BYTE_CHARACTERS, BytePair
-from keras_bert.text.characters import row_ids
+from keras_bert.text.characters import characters_before, row_ids
 
 
 class _Merges(NamedTuple):
@@ -80,9 +80,7 @@ class PhoneBytePair:
         data, prefix = self._bytes(texts)
         pieces, added, starts = self._pieces(data)
         ends = tf.concat([starts[1:], tf.cast(data.row_splits[-1:], tf.int32)], axis=0)
-        begins_character = tf.cast((data.values < 0x80) | (data.values >= 0xC0), tf.int32)
-        # Number of characters that begin before each byte.
-        characters = tf.concat([[0], tf.cumsum(begins_character)], axis=0)
+        characters = characters_before(data.values)
         begin = tf.gather(characters, data.row_splits[:-1]) + prefix
         begin = tf.gather(begin, row_ids(pieces))
         # A token may begin inside of a character.

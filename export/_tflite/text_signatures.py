@@ -23,7 +23,7 @@ from keras_bert.export.signatures import (
     task_outputs_of,
 )
 from keras_bert.tasks.registry import task_of
-from keras_bert.text.characters import follow, row_ids
+from keras_bert.text.characters import characters_before, follow, row_ids
 from keras_bert.text.preprocessor import layout
 
 logger = logging.getLogger(__name__)
@@ -103,11 +103,7 @@ def _in_characters(
     import tensorflow_text as tf_text
 
     data = tf_text.ByteSplitter().split(texts)
-    value = tf.cast(data.values, tf.int32)
-    begins_character = tf.cast((value < 0x80) | (value >= 0xC0), tf.int32)
-    characters = tf.concat(
-        [[0], tf.cumsum(begins_character)], axis=0
-    )  # number of characters before each byte
+    characters = characters_before(data.values)
     return follow(byte_map, starts, ends, row_ids(starts), data.row_starts(), characters)
 
 
@@ -255,6 +251,7 @@ def _filled(
 
 def _around(left: tf.RaggedTensor, token: int, right: tf.RaggedTensor) -> tf.RaggedTensor:
     """Joins the ids of two texts with a token between them, `[N, (tokens)]`."""
+    left, right = (x.with_row_splits_dtype(tf.int64) for x in (left, right))
     lefts, rights = left.row_lengths(), right.row_lengths()
     splits = tf.concat([[0], tf.cumsum(lefts + rights + 1)], axis=0)
     places = tf.RaggedTensor.from_row_splits(tf.range(splits[-1]), splits, validate=False)

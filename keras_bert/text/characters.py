@@ -41,13 +41,21 @@ def characters_of(texts: tf.Tensor) -> Characters:
     joined = tf.strings.reduce_join(tf.strings.join([texts, " "]))
     # One more space, so that there is a character in an empty batch.
     data = tf.io.decode_raw(tf.strings.join([joined, " "]), tf.uint8)
-    is_first_byte = (data & 0xC0) != 0x80
-    before = tf.pad(tf.cumsum(tf.cast(is_first_byte, tf.int32)), [[1, 0]])
     text_begins = tf.pad(tf.cumsum(tf.strings.length(texts) + 1), [[1, 0]])
-    data = tf.pad(tf.cast(data, tf.int32), [[0, MOST_BYTES]])
-    return Characters(
-        code_points(data, tf.where(is_first_byte)[:, 0]), tf.gather(before, text_begins)
-    )
+    starts = tf.where(begins_character(data))[:, 0]
+    padded = tf.pad(tf.cast(data, tf.int32), [[0, MOST_BYTES]])
+    return Characters(code_points(padded, starts), tf.gather(characters_before(data), text_begins))
+
+
+def begins_character(data: tf.Tensor) -> tf.Tensor:
+    """Returns whether each byte begins a character in UTF-8, bool `[B]`."""
+    data = tf.cast(data, tf.int32)  # TFLite compares no uint8
+    return (data < 0x80) | (data >= 0xC0)
+
+
+def characters_before(data: tf.Tensor) -> tf.Tensor:
+    """Returns the number of characters that begin before each byte, int32 `[B + 1]`."""
+    return tf.pad(tf.cumsum(tf.cast(begins_character(data), tf.int32)), [[1, 0]])
 
 
 def code_points(data: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
@@ -85,7 +93,9 @@ def to_characters(
         includes it.
     """
     text_start = tf.cumsum(tf.strings.length(texts), exclusive=True)
-    return follow(byte_map, starts, ends, row_ids(starts), text_start, _characters_before(texts))
+    return follow(
+        byte_map, starts, ends, row_ids(starts), text_start, characters_before(_joined(texts))
+    )
 
 
 def follow(
@@ -125,7 +135,7 @@ def bytes_to_characters(
     texts: tf.Tensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
     """Converts spans `[N, (tokens)]` in bytes of texts `[N]` to spans in characters, int32."""
-    characters = _characters_before(texts)
+    characters = characters_before(_joined(texts))
     before_text = tf.cumsum(tf.strings.length(texts), exclusive=True)
     text_start = tf.gather(before_text, row_ids(starts))
 
@@ -138,8 +148,8 @@ def bytes_to_characters(
 
 def character_spans(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
     """Returns where each character's bytes start and end, int64 `[N, (characters)]` each."""
-    data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
-    first = tf.where((data & 0xC0) != 0x80)[:, 0]
+    data = _joined(texts)
+    first = tf.where(begins_character(data))[:, 0]
     after = tf.pad(first, [[0, 1]], constant_values=tf.size(data, tf.int64))[1:]
     text_splits = tf.pad(tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64)), [[1, 0]])
     splits = tf.searchsorted(first, text_splits, out_type=tf.int64)
@@ -172,11 +182,9 @@ def spans_through(
     return ids, starts.with_values(places), ends.with_values(until)
 
 
-def _characters_before(texts: tf.Tensor) -> tf.Tensor:
-    """Returns the number of characters before each byte of joined texts, int32 `[bytes + 1]`."""
-    data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
-    begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
-    return tf.pad(tf.cumsum(begins_character), [[1, 0]])
+def _joined(texts: tf.Tensor) -> tf.Tensor:
+    """Returns the bytes of all texts, uint8 `[B]`."""
+    return tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
 
 
 def row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:

@@ -200,22 +200,7 @@ ADDED = [
     kb.AddedToken("  <|", special=True),
     kb.AddedToken("Ġthe"),
 ]
-PARTS = [
-    "|||",
-    "PHONE",
-    "P",
-    "<|end|>",
-    "<|",
-    "end",
-    " ",
-    "  ",
-    "é",
-    "ß",
-    "e\u0301",
-    "the",
-    "Ġthe",
-    "x",
-]
+PARTS = ["|||", "PHONE", "P", "<|end|>", "<|", " ", "  ", "é", "ß", "e\u0301", "the", "Ġthe", "x"]
 
 
 @pytest.mark.parametrize("normalization", ["", "nfc"])
@@ -255,7 +240,7 @@ def test_composed_characters_are_the_apps_task(tmp_path, caplog):
             ("masked_lm", "albert"),
             ("pretraining", "bert"),
         ],
-        quick=2,
+        quick=3,
     ),
 )
 def test_fill_mask(task, tokenizer, tmp_path):

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.characters import MOST_BYTES, WHITE_SPACE, code_points
+from keras_bert.text.characters import MOST_BYTES, WHITE_SPACE, begins_character, code_points
 
 PATTERNS = {
     "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
@@ -140,7 +140,7 @@ def _characters(texts: tf.RaggedTensor) -> tuple[_Characters, tf.Tensor, tf.Tens
         each byte's character, int64 `[B + 1]`.
     """
     data = tf.cast(texts.values, tf.int32)
-    is_first_byte = tf.concat([(data < 0x80) | (data >= 0xC0), [True]], axis=0)
+    is_first_byte = tf.concat([begins_character(data), [True]], axis=0)
     is_first_byte |= _is_at(texts.row_splits, is_first_byte)
     starts = tf.where(is_first_byte)[:, 0]
     of_bytes = _index(is_first_byte)

@@ -41,6 +41,7 @@ from keras_bert.text.character_map import write_character_map
 from keras_bert.text.characters import (
     bytes_to_characters,
     character_spans,
+    characters_before,
     row_ids,
     spans_through,
 )
@@ -151,7 +152,7 @@ class BytePair(Tokenizer):
         pieces = [t if t in ranks and t not in special else _NOT_IN_TEXT + t for t in tokens]
         pieces += sorted(set(BYTE_CHARACTERS) - set(pieces))  # bytes without a token
         self.pieces = tuple(pieces)
-        """Tokens and bytes without a token; `_NOT_IN_TEXT` begins those that texts cannot have."""
+        """Tokens, then bytes without a token. Tokens that no text has begin with `_NOT_IN_TEXT`."""
         model = SentencePieceModel.from_pieces(
             pieces,
             [-ranks.get(piece, 0) for piece in pieces],
@@ -294,8 +295,7 @@ class BytePair(Tokenizer):
 
         All are int32. Starts, ends and lengths are in characters.
         """
-        begins_character = tf.cast((data & 0xC0) != 0x80, tf.int32)
-        characters = tf.pad(tf.cumsum(begins_character), [[1, 0]])  # before each byte
+        characters = characters_before(data)
         text_begins = tf.gather(characters, tf.cumsum(tf.strings.length(texts), exclusive=True))
         text_ends = tf.gather(characters, tf.cumsum(tf.strings.length(texts)))
         lengths = tf.gather(self._lengths, pieces.values)
