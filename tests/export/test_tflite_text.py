@@ -18,8 +18,8 @@ from keras_bert.tasks.fill_mask import fill_mask
 from keras_bert.text.byte_pair.training import learn_byte_pair
 from keras_bert.text.tokenizer import to_strings
 from tests.marks import others_swept
-from tests.text.sentencepiece_reference import MINIMAL, MODEL
-from tests.text.test_loading import ROBERTA, byte_pair
+from tests.text.sentencepiece_reference import train
+from tests.text.test_loading import BERT, ROBERTA, byte_pair
 
 from .conftest import HARD_TEXTS, TOKENS, make_model
 from .test_formats import SMALL
@@ -287,7 +287,9 @@ def tokenizer_of(family):
         return kb.WordPiece(kb.Vocabulary(TOKENS))
     if family in ("roberta", "deberta", "modernbert"):
         return byte_pair()
-    return kb.SentencePiece(MODEL, special_tokens=MINIMAL)
+    special = BERT | {"unknown": "<unk>"}
+    model = train(control_symbols=[token for token in special.values() if token != "<unk>"])
+    return kb.SentencePiece(model, special_tokens=special)
 
 
 @pytest.mark.parametrize(
