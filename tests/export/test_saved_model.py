@@ -19,7 +19,7 @@ from keras_bert import InputError, Preprocessor, SequenceClassifier, export
 from keras_bert.checkpoints.text_format import read_text_format
 from keras_bert.export._saved_model import convert
 from keras_bert.families import FAMILIES
-from keras_bert.layers import attention
+from keras_bert.layers import attention, fused
 from tests.marks import others_swept
 from tests.text.test_loading import FILES, byte_pair, sentencepiece
 
@@ -255,6 +255,7 @@ def test_long_texts_attend_in_parts(fields, tmp_path, monkeypatch):
     inputs = random_ids(2, 150)
     expected = {n: model(random_part(inputs, n))["sequence_output"].numpy() for n in (3, 64, 150)}
     has_loops = []
+    monkeypatch.setattr(fused, "_QUERIES", 64)
     for longest in (160, 64):
         monkeypatch.setattr(attention, "_LONG", longest)
         export.saved_model(model, tmp_path / "1")
