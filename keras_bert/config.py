@@ -50,6 +50,8 @@ class EncoderConfig:
         position_input: whether the encoder's input has position embeddings.
         num_segments: number of segment ids. 0 means no segment embedding; 1 means that all tokens
             have the same segment embedding.
+        num_task_types: number of rows of ERNIE's task embedding, of which all tokens have the
+            first. 0 means no task embedding.
         layer_groups: number of groups of layers that share their weights; 0 means that every
             layer has its own weights.
         layers_per_group: number of different layers in a group, applied one after the other.
@@ -125,6 +127,7 @@ class EncoderConfig:
     position_offset: int = 0
     position_input: bool = True
     num_segments: int = 2
+    num_task_types: int = 0
     layer_groups: int = 0
     layers_per_group: int = 1
     hidden_dropout: float = 0.1
@@ -332,6 +335,7 @@ def register_presets(presets: Mapping[str, Mapping[str, Any]]) -> None:
 
 _FROM_ZERO = (
     "num_segments",
+    "num_task_types",
     "position_offset",
     "layer_groups",
     "relative_positions",

@@ -108,14 +108,6 @@ class SelfAttention(ConfiguredLayer):
             bias = ops.broadcast_to(bias, shape)  # the kernel needs this shape
             context = ops.dot_product_attention(query, key, value, bias=bias, scale=1.0)
             return self.output_projection(ops.reshape(context, ops.shape(x))), None
-        if in_blocks:
-            query = sliding_window.blocks(query, self.window)
-            key, value = (sliding_window.neighborhoods(y, self.window) for y in (key, value))
-        query, key, value = (
-            split_heads(y, ops.shape(y) if in_blocks else heads) for y in (query, key, value)
-        )
-        # oneDNN fuses a scale right before the product.
-        query = query * self.scale if has_fusible_forms() else query
 
         def attend(query: Any, key: Any, value: Any, bias: Any) -> tuple[Any, Any]:
             logits = self.logits(query, key, positions, training)
@@ -124,19 +116,36 @@ class SelfAttention(ConfiguredLayer):
             )
             return ops.matmul(dropped, value), probabilities
 
-        tensors, probabilities = (query, key, value, bias), None
-        if is_plain and isinstance(length, int) and length > _LONG:
-            again = bool(training) and not has_dropout
-            context = _in_parts(attend, *tensors, again)
-        elif is_plain and not training and bias.shape[1] == 1 and self._may_be_long(length):
-            context = attend_to_any_length(lambda *x: attend(*x)[0], _LONG, *tensors)
-        else:
-            context, probabilities = attend(*tensors)
-        context = ops.transpose(context, (0, 2, 1, 3))  # [B, T, N, D]
+        def attend_in_blocks(query: Any, key: Any, value: Any, bias: Any) -> Any:
+            query = sliding_window.blocks(query, self.window)
+            key, value = (sliding_window.neighborhoods(y, self.window) for y in (key, value))
+            context, _ = attend(*self._split(query, key, value), bias)
+            return sliding_window.joined(ops.transpose(context, (0, 2, 1, 3)), length)
+
+        again = bool(training) and not has_dropout  # the backward pass, in place of keeping tensors
+        probabilities = None
         if in_blocks:
-            context = sliding_window.joined(context, length)
+            part = keras.remat(attend_in_blocks) if again else attend_in_blocks
+            context = part(query, key, value, bias)
+        else:
+            tensors = *self._split(query, key, value, heads), bias
+            if is_plain and isinstance(length, int) and length > _LONG:
+                context = _in_parts(attend, *tensors, again)
+            elif is_plain and not training and bias.shape[1] == 1 and self._may_be_long(length):
+                context = attend_to_any_length(lambda *x: attend(*x)[0], _LONG, *tensors)
+            else:
+                context, probabilities = attend(*tensors)
+            context = ops.transpose(context, (0, 2, 1, 3))  # [B, T, N, D]
         context = ops.reshape(context, ops.shape(x))
         return project(self.output_projection, context, training), probabilities
+
+    def _split(
+        self, query: Any, key: Any, value: Any, heads: tuple | None = None
+    ) -> tuple[Any, Any, Any]:
+        """Splits queries, keys and values into heads, see `split_heads`."""
+        query, key, value = (split_heads(y, heads or ops.shape(y)) for y in (query, key, value))
+        # oneDNN fuses a scale right before the product.
+        return query * self.scale if has_fusible_forms() else query, key, value
 
     def _may_be_long(self, length: Any) -> bool:
         """Returns whether the graph must decide when it runs if the text is long."""

@@ -38,7 +38,8 @@ from keras_bert.layers.rematerialization import in_scope, rematerialized
 class EmbeddingSum(ConfiguredLayer):
     """LayerNorm(token + segment + learned position), then dropout (BERT, section 3).
 
-    The configuration decides whether there are positions, segments and a normalization.
+    The configuration decides whether there are positions, segments, ERNIE's task embedding and a
+    normalization.
 
     A masked language model with `tied=True` also uses `token_embedding` `[V, E]` as output matrix.
     """
@@ -55,6 +56,9 @@ class EmbeddingSum(ConfiguredLayer):
         self.segment_embedding = None
         if config.num_segments:
             self.segment_embedding = self.matrix(config.num_segments, size, "segment_embedding")
+        self.task_embedding = None
+        if config.num_task_types:
+            self.task_embedding = self.matrix(config.num_task_types, size, "task_embedding")
         self.projection = None
         if self.width != size:
             self.projection = self.dense(size, self.width, "projection", use_bias=False)
@@ -101,6 +105,8 @@ class EmbeddingSum(ConfiguredLayer):
         x = ops.take(dense_gradient(self.token_embedding), token_ids, axis=0)
         if self.segment_embedding is not None:
             x = x + self._segments(token_ids, segment_ids)
+        if self.task_embedding is not None:
+            x = x + ops.convert_to_tensor(self.task_embedding)[:1]
         if self.position_embedding is not None:
             x = x + self._positions(token_ids, padding_mask, position_ids)
         if self.projection is not None:

@@ -25,7 +25,7 @@ if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
 _QUERIES = 256  # queries; for a text of 8,192 tokens, their logits take 8 MB
-_HEADS = 2  # computed at the same time; on two cores, faster than 1 or 4
+_GROUPS = 2  # of heads, which are computed at the same time; on two cores, faster than 1 or 4
 _HIGHEST_RATE = 1 - 2**-16  # of dropout; with 16 random bits, higher rates would be 1
 
 
@@ -113,7 +113,7 @@ def softmax_and_dropout(
         logits: `[B, N, T, T]`, or `[B * K, N, W, 3W]` for blocks of a window.
         bias: an array that NumPy would broadcast to the logits' shape.
         dropout: the dropout layer.
-        need_probabilities: whether the second result is needed; otherwise it is None.
+        need_probabilities: whether to return the second result, instead of None.
         training: whether dropout is active, and there will be a gradient.
 
     Returns:
@@ -152,9 +152,10 @@ def softmax_and_dropout(
 
 
 def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool) -> Any:
-    """Returns softmax(QKᵀ + bias) V, computed for 256 queries of a head at a time to save memory.
+    """Returns softmax(QKᵀ + bias) V, computed for 256 queries at a time to save memory.
 
-    The backward pass computes the probabilities again (Dao et al. 2022,
+    On processors, it is computed for each head by itself, so that logits stay in the cache. The
+    backward pass computes the probabilities again (Dao et al. 2022,
     https://arxiv.org/abs/2205.14135, section 3.1). Only for TensorFlow, without dropout.
 
     Args:
@@ -167,24 +168,28 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool)
     Returns:
         `[B, N, T, D]`.
     """
-    shape, dtype = tf.shape(query), query.dtype
-    length = query.shape[2] or shape[2]
+    heads, dtype = query.shape[1], query.dtype
+    length = query.shape[2] or tf.shape(query)[2]
     count = -(-length // _QUERIES)  # of parts, K; a part has P queries
-    padding = [(0, count * _QUERIES - length), (0, 0)]
+    on_processor = all(device.device_type == "CPU" for device in tf.config.get_visible_devices())
+    group = 1 if on_processor else heads  # number of heads at a time, G
+    padding = [(0, 0), (0, count * _QUERIES - length), (0, 0)]
     rows = _precise(tf.convert_to_tensor(bias))[:, 0]
     has_rows = bias.shape[2] != 1
-    rows = tf.pad(rows, [(0, 0), *padding]) if has_rows else rows
+    rows = tf.pad(rows, padding) if has_rows else rows
     outputs = (dtype, rows.dtype, rows.dtype) if training else (dtype,)  # of `attend`
 
-    def in_parts(x: Any) -> Any:  # [T, D] to [K, P, D]
-        return tf.reshape(tf.pad(x, padding), [count, _QUERIES, x.shape[1]])
+    def in_parts(x: Any) -> Any:  # [G, T, D] to [K, G, P, D]
+        x = tf.reshape(tf.pad(x, padding), [group, count, _QUERIES, x.shape[2]])
+        return tf.transpose(x, (1, 0, 2, 3))
 
-    def joined(parts: Any) -> Any:  # [K, P, D] to [T, D]
-        return tf.reshape(parts, [count * _QUERIES, parts.shape[2]])[:length]
+    def joined(parts: Any) -> Any:  # [K, G, P, D] to [G, T, D]
+        x = tf.transpose(parts, (1, 0, 2, 3))
+        return tf.reshape(x, [group, count * _QUERIES, x.shape[3]])[:, :length]
 
-    def bias_of(head: Any, part: Any) -> Any:  # [P, T] or [1, T]
-        begin = [head // shape[1], part * _QUERIES if has_rows else 0, 0]
-        return tf.slice(rows, begin, [1, _QUERIES if has_rows else 1, -1])[0]
+    def bias_of(index: Any, part: Any) -> Any:  # [1, P, T] or [1, 1, T]
+        begin = [index * group // heads, part * _QUERIES if has_rows else 0, 0]
+        return tf.slice(rows, begin, [1, _QUERIES if has_rows else 1, -1])
 
     def for_each(function: Callable, *tensors: Any, outputs: tuple, at_once: int = 1) -> Any:
         return tf.map_fn(
@@ -194,16 +199,17 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool)
             parallel_iterations=at_once if tf.inside_function() else 1,
         )
 
-    def for_each_head(function: Callable, *tensors: Any, outputs: tuple) -> Any:  # of [B, N, T, D]
-        separate = (tf.reshape(x, [-1, length, x.shape[3]]) for x in tensors)
-        found = for_each(function, *separate, outputs=outputs, at_once=_HEADS)
-        return [tf.reshape(x, [-1, shape[1], length, x.shape[2]]) for x in found]
+    def for_each_group(function: Callable, *tensors: Any, outputs: tuple) -> list[Any]:
+        """Calls a function of an index and tensors `[G, T, D]` of tensors `[B, N, T, D]`."""
+        groups = (tf.reshape(x, [-1, group, length, x.shape[3]]) for x in tensors)
+        found = for_each(function, *groups, outputs=outputs, at_once=_GROUPS)
+        return [tf.reshape(x, [-1, heads, length, x.shape[3]]) for x in found]
 
-    def attend(head: Any, query: Any, key: Any, value: Any) -> Any:
-        keys = tf.transpose(key)
+    def attend(index: Any, query: Any, key: Any, value: Any) -> Any:
+        keys = tf.linalg.matrix_transpose(key)
 
         def of_part(part: Any, queries: Any) -> Any:
-            logits, own_bias = tf.matmul(queries, keys), bias_of(head, part)
+            logits, own_bias = tf.matmul(queries, keys), bias_of(index, part)
             if not training:
                 p = _run(_softmax, logits, own_bias, keep_rate=1.0)[0]
                 return (tf.matmul(p, value),)
@@ -213,8 +219,8 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool)
 
         return tuple(map(joined, for_each(of_part, in_parts(query), outputs=outputs)))
 
-    def gradients_of_head(head: Any, key: Any, value: Any, *of_queries: Any) -> Any:
-        keys, values = tf.transpose(key), tf.transpose(value)
+    def gradients_of_group(index: Any, key: Any, value: Any, *of_queries: Any) -> Any:
+        keys, values = tf.linalg.matrix_transpose(key), tf.linalg.matrix_transpose(value)
         parts = [in_parts(x) for x in of_queries]
 
         def step(part: Any, found: Any, key_gradient: Any, value_gradient: Any) -> Any:
@@ -222,7 +228,7 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool)
             p, logit_gradient = _run(
                 _gradient_of_powers,
                 tf.matmul(queries, keys),
-                bias_of(head, part),
+                bias_of(index, part),
                 tf.matmul(upstream, values),
                 *others,
             )
@@ -240,21 +246,21 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool)
             (0, tf.TensorArray(dtype, count), tf.zeros_like(keys), tf.zeros_like(values)),
             parallel_iterations=1,
         )[1:]
-        return joined(found.stack()), *map(tf.transpose, others)
+        return joined(found.stack()), *map(tf.linalg.matrix_transpose, others)
 
     def differentiable(query: Any, key: Any, value: Any) -> tuple[Any, Callable]:
-        output, *kept = for_each_head(attend, query, key, value, outputs=outputs)
+        output, *kept = for_each_group(attend, query, key, value, outputs=outputs)
 
         def gradients(upstream: Any) -> Any:
             # The sum over a row of the probabilities times their gradients.
             mean = tf.reduce_sum(_precise(upstream) * _precise(output), -1, keepdims=True)
             tensors = key, value, query, upstream, *kept, mean
-            return for_each_head(gradients_of_head, *tensors, outputs=(dtype,) * 3)
+            return for_each_group(gradients_of_group, *tensors, outputs=(dtype,) * 3)
 
         return output, gradients
 
     if not training:
-        return for_each_head(attend, query, key, value, outputs=outputs)[0]
+        return for_each_group(attend, query, key, value, outputs=outputs)[0]
     return _with_gradient(differentiable, query, key, value)
 
 

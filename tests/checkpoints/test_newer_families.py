@@ -43,7 +43,6 @@ def test_the_base_of_rotary_positions(folder, fields, base, tmp_path):
             "has no full_attention every n layers",
         ),
         ("nomic_bert-model", {"prenorm": True}, "prenorm True is not supported, only False is"),
-        ("ernie-model", {"use_task_id": True}, "use_task_id True is not supported"),
         ("mpnet-model", {"relative_attention_num_buckets": 16}, "only 32 is"),
     ],
 )

@@ -132,17 +132,23 @@ np.save(sys.argv[1] + "/outputs.npy", np.asarray(outputs["sequence_output"]))
 
 
 @pytest.mark.parametrize(
-    ("fields", "remat"),
+    ("fields", "remat", "device"),
     [
-        ({"rotary_base": 1e4, "hidden_dropout": 0.0, "attention_dropout": 0.0}, False),
-        ({"rotary_base": 1e4, "hidden_dropout": 0.0, "attention_dropout": 0.0}, True),
-        ({"bias_buckets": 8, "hidden_dropout": 0.0, "attention_dropout": 0.0}, False),
-        ({"num_key_value_heads": 2, "hidden_dropout": 0.0, "attention_dropout": 0.0}, False),
+        ({"rotary_base": 1e4}, False, "CPU"),
+        ({"rotary_base": 1e4}, False, "GPU"),
+        ({"rotary_base": 1e4}, True, "CPU"),
+        ({"bias_buckets": 8}, False, "CPU"),
+        ({"num_key_value_heads": 2}, False, "CPU"),
     ],
 )
-def test_long_texts_attend_in_parts(fields, remat, monkeypatch):
+def test_long_texts_attend_in_parts(fields, remat, device, monkeypatch):
     """The same outputs and gradients as at once, with packed documents, padding and a rest."""
-    encoder = kb.Encoder(random_encoder(**fields).config, remat=remat)
+    no_dropout = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+    encoder = kb.Encoder(random_encoder(**fields, **no_dropout).config, remat=remat)
+    visible = [tf.config.PhysicalDevice(f"/physical_device:{device}:0", device)]
+    monkeypatch.setattr(
+        tf.config, "get_visible_devices", lambda kind=device: visible if kind == device else []
+    )
     rng = np.random.default_rng(0)
     for variable in encoder.weights:
         variable.assign(rng.normal(0.0, 0.3, variable.shape))

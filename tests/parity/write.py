@@ -79,6 +79,8 @@ def of_family(family, task):
         changes["embedding_size"] = 16
     if family.HUGGING_FACE_TASKS[task].pooled:
         changes["pooler"] = True
+    if "num_task_types" in fields:
+        changes["num_task_types"] = 3
 
     def make(encoder):
         if task == "encoder":

@@ -50,6 +50,7 @@ KINDS |= {  # one of several dense layers, stacked in one
 
 _OPTIONAL_PARTS = {  # names of weights, and the fields of the configuration that enable them
     "encoder/embeddings/segment_embedding": "num_segments",
+    "encoder/embeddings/task_embedding": "num_task_types",
     "encoder/embeddings/position_embedding": "position_input",
     "encoder/relative_positions/table": "relative_positions",
     "encoder/relative_positions/layer_norm": "relative_layer_norm",
