@@ -143,8 +143,11 @@ def fine_tune(
         )
     recipe, objects = recipe or Recipe(), KerasObjects(callbacks, optimizer, loss, metrics)
     objects.check(model, recipe, job.metrics(model))
-    if recipe.baseline and validation is None:
-        raise InputError("baseline is True, but there are no validation examples; give some.")
+    for name in ("baseline", "metric", "patience"):
+        if (value := getattr(recipe, name)) and validation is None:
+            raise InputError(
+                f"{name} is {value!r}, but there are no validation examples; give some."
+            )
     recipe, choices = resolve(
         recipe, model, train, objects.replaced, validation=validation is not None
     )

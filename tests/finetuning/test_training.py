@@ -160,6 +160,14 @@ def one_class(data):
             "metric is 'pearson', but this model has no such metric",
         ),
         (
+            {"validation": lambda _: None, "recipe": lambda _: Recipe(patience=2)},
+            "patience is 2, but there are no validation examples; give some",
+        ),
+        (
+            {"validation": lambda _: None, "recipe": lambda _: Recipe(metric="loss")},
+            "metric is 'loss', but there are no validation examples; give some",
+        ),
+        (
             {"card": lambda _: "A text."},
             "card must be ModelCardData for the model's card, not a str",
         ),
