@@ -1,7 +1,8 @@
 """ERNIE 1.0 to 3.0 (Sun et al. 2019, https://arxiv.org/abs/1907.12412).
 
-BERT with other pretraining. ERNIE 2.0 and 3.0 add an embedding of the pretraining task to each
-token. Here, this is always the first task, as in transformers without `task_type_ids`.
+BERT with other pretraining. With `use_task_id`, as in files of ERNIE 2.0 and 3.0, each token gets
+the embedding of a pretraining task. Here, this is always the first task, as in transformers without
+`task_type_ids`.
 """
 
 from collections.abc import Mapping

@@ -122,16 +122,19 @@ class SelfAttention(ConfiguredLayer):
             context, _ = attend(*self._split(query, key, value), bias)
             return sliding_window.joined(ops.transpose(context, (0, 2, 1, 3)), length)
 
-        again = bool(training) and not has_dropout  # the backward pass, in place of keeping tensors
+        is_long = isinstance(length, int) and length > _LONG
+        # To save memory, the backward pass of long texts computes the probabilities again.
+        recompute = is_long and bool(training) and not has_dropout
+        is_mask = not self.config.bias_buckets  # otherwise the bias is learned
         probabilities = None
         if in_blocks:
-            part = keras.remat(attend_in_blocks) if again else attend_in_blocks
+            part = keras.remat(attend_in_blocks) if recompute else attend_in_blocks
             context = part(query, key, value, bias)
         else:
             tensors = *self._split(query, key, value, heads), bias
-            if is_plain and isinstance(length, int) and length > _LONG:
-                context = _in_parts(attend, *tensors, again)
-            elif is_plain and not training and bias.shape[1] == 1 and self._may_be_long(length):
+            if is_plain and is_long:
+                context = _in_parts(attend, *tensors, recompute, is_mask)
+            elif is_plain and is_mask and not training and self._may_be_long(length):
                 context = attend_to_any_length(lambda *x: attend(*x)[0], _LONG, *tensors)
             else:
                 context, probabilities = attend(*tensors)
@@ -162,7 +165,15 @@ class SelfAttention(ConfiguredLayer):
         return ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
 
 
-def _in_parts(attend: Callable, query: Any, key: Any, value: Any, bias: Any, again: bool) -> Any:
+def _in_parts(
+    attend: Callable,
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any,
+    recompute: bool,
+    is_mask: bool,
+) -> Any:
     """Computes attention for long texts in parts, to have only one part's logits in memory.
 
     Args:
@@ -171,7 +182,9 @@ def _in_parts(attend: Callable, query: Any, key: Any, value: Any, bias: Any, aga
         key: `[B, N, T, D]`.
         value: `[B, N, T, D]`.
         bias: `[B, 1, 1, T]`, `[B, 1, T, T]` or `[B, N, T, T]`.
-        again: whether the backward pass computes the probabilities again, instead of keeping them.
+        recompute: whether the backward pass computes the probabilities again, instead of keeping
+            them.
+        is_mask: whether the bias has no gradient and is the same for all heads.
 
     Returns:
         `[B, N, T, D]`.
@@ -181,9 +194,9 @@ def _in_parts(attend: Callable, query: Any, key: Any, value: Any, bias: Any, aga
         return attend(*tensors)[0]
 
     # `keras.remat` computes the parts at the same time, and adds their gradients up at the end.
-    if again and keras.backend.backend() == "tensorflow" and bias.shape[1] == 1:
+    if recompute and is_mask and keras.backend.backend() == "tensorflow":
         return attend_in_parts(query, key, value, bias, training=True)
-    if again:
+    if recompute:
         part = keras.remat(part)
     found = []
     for begin in range(0, query.shape[2], _QUERIES):

@@ -154,7 +154,8 @@ def softmax_and_dropout(
 def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool) -> Any:
     """Returns softmax(QKᵀ + bias) V, computed for 256 queries at a time to save memory.
 
-    On processors, it is computed for each head by itself, so that logits stay in the cache. The
+    On processors, each head is computed by itself, so that its logits stay in the cache. If a GPU
+    or a TPU is visible when the graph is made, all heads of a text are computed at once. The
     backward pass computes the probabilities again (Dao et al. 2022,
     https://arxiv.org/abs/2205.14135, section 3.1). Only for TensorFlow, without dropout.
 
@@ -177,7 +178,6 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool)
     rows = _precise(tf.convert_to_tensor(bias))[:, 0]
     has_rows = bias.shape[2] != 1
     rows = tf.pad(rows, padding) if has_rows else rows
-    outputs = (dtype, rows.dtype, rows.dtype) if training else (dtype,)  # of `attend`
 
     def in_parts(x: Any) -> Any:  # [G, T, D] to [K, G, P, D]
         x = tf.reshape(tf.pad(x, padding), [group, count, _QUERIES, x.shape[2]])
@@ -191,53 +191,46 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool)
         begin = [index * group // heads, part * _QUERIES if has_rows else 0, 0]
         return tf.slice(rows, begin, [1, _QUERIES if has_rows else 1, -1])
 
-    def for_each(function: Callable, *tensors: Any, outputs: tuple, at_once: int = 1) -> Any:
-        return tf.map_fn(
-            lambda inputs: function(*inputs),
-            (tf.range(tf.shape(tensors[0])[0]), *tensors),
-            fn_output_signature=outputs,
-            parallel_iterations=at_once if tf.inside_function() else 1,
-        )
-
-    def for_each_group(function: Callable, *tensors: Any, outputs: tuple) -> list[Any]:
+    def for_each_group(function: Callable, *tensors: Any, outputs: Any) -> Any:
         """Calls a function of an index and tensors `[G, T, D]` of tensors `[B, N, T, D]`."""
-        groups = (tf.reshape(x, [-1, group, length, x.shape[3]]) for x in tensors)
-        found = for_each(function, *groups, outputs=outputs, at_once=_GROUPS)
-        return [tf.reshape(x, [-1, heads, length, x.shape[3]]) for x in found]
+        groups = [tf.reshape(x, [-1, group, length, x.shape[3]]) for x in tensors]
+        found = tf.map_fn(
+            lambda inputs: function(*inputs),
+            (tf.range(tf.shape(groups[0])[0]), *groups),
+            fn_output_signature=outputs,
+            parallel_iterations=_GROUPS if tf.inside_function() else 1,
+        )
+        return tf.nest.map_structure(
+            lambda x: tf.reshape(x, [-1, heads, length, x.shape[3]]), found
+        )
 
     def attend(index: Any, query: Any, key: Any, value: Any) -> Any:
         keys = tf.linalg.matrix_transpose(key)
 
-        def of_part(part: Any, queries: Any) -> Any:
-            logits, own_bias = tf.matmul(queries, keys), bias_of(index, part)
-            if not training:
-                p = _run(_softmax, logits, own_bias, keep_rate=1.0)[0]
-                return (tf.matmul(p, value),)
-            powers, *kept = _run(_powers, logits, own_bias)
-            output = _precise(tf.matmul(powers, value)) * kept[1]
-            return tf.cast(output, dtype), *kept
+        def of_part(inputs: tuple[Any, Any]) -> Any:
+            part, queries = inputs
+            p = _run(_probabilities, tf.matmul(queries, keys), bias_of(index, part))
+            return tf.matmul(p, value)
 
-        return tuple(map(joined, for_each(of_part, in_parts(query), outputs=outputs)))
+        inputs = tf.range(count), in_parts(query)
+        return joined(tf.map_fn(of_part, inputs, fn_output_signature=dtype, parallel_iterations=1))
 
-    def gradients_of_group(index: Any, key: Any, value: Any, *of_queries: Any) -> Any:
+    def gradients_of_group(index: Any, query: Any, key: Any, value: Any, upstream: Any) -> Any:
         keys, values = tf.linalg.matrix_transpose(key), tf.linalg.matrix_transpose(value)
-        parts = [in_parts(x) for x in of_queries]
+        query_parts, upstream_parts = in_parts(query), in_parts(upstream)
 
         def step(part: Any, found: Any, key_gradient: Any, value_gradient: Any) -> Any:
-            queries, upstream, *others = (x[part] for x in parts)
+            queries, own = query_parts[part], upstream_parts[part]
+            logits, p_gradient = tf.matmul(queries, keys), tf.matmul(own, values)
             p, logit_gradient = _run(
-                _gradient_of_powers,
-                tf.matmul(queries, keys),
-                bias_of(index, part),
-                tf.matmul(upstream, values),
-                *others,
+                _probabilities_and_gradient, logits, bias_of(index, part), p_gradient
             )
             return (
                 part + 1,
                 found.write(part, tf.matmul(logit_gradient, key)),
                 # products with few rows are faster than their transposes
                 key_gradient + tf.matmul(queries, logit_gradient, transpose_a=True),
-                value_gradient + tf.matmul(upstream, p, transpose_a=True),
+                value_gradient + tf.matmul(own, p, transpose_a=True),
             )
 
         found, *others = tf.while_loop(
@@ -248,19 +241,18 @@ def attend_in_parts(query: Any, key: Any, value: Any, bias: Any, training: bool)
         )[1:]
         return joined(found.stack()), *map(tf.linalg.matrix_transpose, others)
 
-    def differentiable(query: Any, key: Any, value: Any) -> tuple[Any, Callable]:
-        output, *kept = for_each_group(attend, query, key, value, outputs=outputs)
+    def forward(query: Any, key: Any, value: Any) -> Any:
+        return for_each_group(attend, query, key, value, outputs=dtype)
 
+    def differentiable(query: Any, key: Any, value: Any) -> tuple[Any, Callable]:
         def gradients(upstream: Any) -> Any:
-            # The sum over a row of the probabilities times their gradients.
-            mean = tf.reduce_sum(_precise(upstream) * _precise(output), -1, keepdims=True)
-            tensors = key, value, query, upstream, *kept, mean
+            tensors = query, key, value, upstream
             return for_each_group(gradients_of_group, *tensors, outputs=(dtype,) * 3)
 
-        return output, gradients
+        return forward(query, key, value), gradients
 
     if not training:
-        return for_each_group(attend, query, key, value, outputs=outputs)[0]
+        return forward(query, key, value)
     return _with_gradient(differentiable, query, key, value)
 
 
@@ -277,8 +269,9 @@ def attend_to_any_length(attend: Callable, longest: int, *tensors: Any) -> Any:
     Returns:
         `[B, N, T, D]`.
     """
+    batch, _, length, _ = tf.unstack(tf.shape(tensors[0]))
     return tf.cond(
-        tf.shape(tensors[0])[2] > longest,
+        (length > longest) & (batch > 0),  # a loop over no texts would not know the output's shape
         lambda: attend_in_parts(*tensors, training=False),
         lambda: attend(*tensors),
     )
@@ -427,6 +420,17 @@ def _softmax(logits: Any, bias: Any, *mask: Any, keep_rate: float) -> tuple[Any,
     return tf.cast(dropped, logits.dtype), tf.cast(probabilities, logits.dtype)
 
 
+def _probabilities(logits: Any, bias: Any) -> Any:
+    return tf.cast(tf.nn.softmax(_precise(logits) + bias), logits.dtype)
+
+
+def _probabilities_and_gradient(logits: Any, bias: Any, upstream: Any) -> tuple[Any, Any]:
+    """Returns the probabilities, and the gradient of the logits from that of the probabilities."""
+    p, gradient = tf.nn.softmax(_precise(logits) + bias), _precise(upstream)
+    gradient = p * (gradient - tf.reduce_sum(gradient * p, -1, keepdims=True))
+    return tf.cast(p, logits.dtype), tf.cast(gradient, logits.dtype)
+
+
 def _gradient_of_softmax(upstream: Any, probabilities: Any, *mask: Any, keep_rate: float) -> Any:
     p = _precise(probabilities)
     gradient = _drop(_precise(upstream), mask, keep_rate)
@@ -434,24 +438,6 @@ def _gradient_of_softmax(upstream: Any, probabilities: Any, *mask: Any, keep_rat
     mean = tf.reduce_sum(gradient * p, -1, keepdims=True) / tf.reduce_sum(p, -1, keepdims=True)
     gradient = p * (gradient - mean)
     return tf.cast(gradient, upstream.dtype)
-
-
-def _powers(logits: Any, bias: Any) -> tuple[Any, Any, Any]:
-    """Returns a softmax times its divisor, the largest logit, and 1 / divisor."""
-    total = _precise(logits) + bias
-    largest = tf.reduce_max(total, -1, keepdims=True)
-    powers = tf.exp(total - largest)
-    inverse = 1 / tf.reduce_sum(powers, -1, keepdims=True)
-    return tf.cast(powers, logits.dtype), largest, inverse
-
-
-def _gradient_of_powers(
-    logits: Any, bias: Any, upstream: Any, largest: Any, inverse: Any, mean: Any
-) -> tuple[Any, Any]:
-    """Returns the softmax, and the gradient of the logits from the gradient of the softmax."""
-    p = tf.exp(_precise(logits) + bias - largest) * inverse
-    gradient = p * (_precise(upstream) - mean)
-    return tf.cast(p, logits.dtype), tf.cast(gradient, logits.dtype)
 
 
 def _drop(x: Any, mask: tuple[Any, ...], keep_rate: float) -> Any:

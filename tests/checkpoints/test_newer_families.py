@@ -51,6 +51,11 @@ def test_what_an_encoder_cannot_express_is_refused(folder, fields, message, tmp_
         kb.load(copy(folder, tmp_path, **fields))
 
 
+def test_the_number_of_task_embeddings_has_a_default(tmp_path):
+    directory = lacking("ernie-model-task", tmp_path, "task_type_vocab_size")
+    assert kb.load(directory).config.num_task_types == 3
+
+
 def test_fields_of_earlier_releases(tmp_path):
     """`global_attn_every_n_layers` in place of `layer_types`."""
     directory = lacking("modernbert-model", tmp_path, "layer_types", "rope_parameters")

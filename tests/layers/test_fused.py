@@ -270,3 +270,29 @@ def test_a_second_derivative_says_that_training_has_none():
         first = tape.gradient(y, x)
     with pytest.raises(LookupError, match="training=False"):
         outer.gradient(first, x)
+
+
+@pytest.mark.parametrize("rows", [False, True], ids=["mask of keys", "mask of pairs"])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [("float64", 1e-12), ("float32", 2e-5), ("bfloat16", 0.03), ("float16", 0.004)],
+)
+def test_attend_in_parts(dtype, tolerance, rows):
+    """Two parts; one query attends to nothing."""
+    query, key, value = (tf.cast(random(2, 3, 300, 8, seed=n), dtype) for n in range(3))
+    mask = np.random.default_rng(3).random((2, 1, 300 if rows else 1, 300)) < 0.5
+    mask[0, :, 0] = False
+    bias = np.where(mask, 0.0, -100.0)
+
+    def at_once(query, key, value):
+        return tf.matmul(tf.nn.softmax(tf.matmul(query, key, transpose_b=True) + bias), value)
+
+    def in_parts(query, key, value):
+        own = tf.constant(bias, tf.float64 if dtype == "float64" else tf.float32)
+        return fused.attend_in_parts(query, key, value, own, training=True)
+
+    expected = gradients(at_once, in_float64((query, key, value)))
+    for function in (in_parts, tf.function(in_parts, jit_compile=True)):
+        assert_close(gradients(function, (query, key, value)), expected, tolerance)
+    equal = in_parts(query, key, tf.fill(value.shape, tf.constant(300, dtype)))
+    np.testing.assert_allclose(tf.cast(equal, tf.float64), 300, rtol=tolerance)

@@ -177,3 +177,13 @@ def test_long_texts_attend_in_parts(fields, remat, device, monkeypatch):
         assert len(found[0]) == len(found[1])
         for at_once, in_parts in zip(*found, strict=True):
             np.testing.assert_allclose(in_parts, at_once, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("fields", [WINDOW, {"rotary_base": 1e4}], ids=["windows", "parts"])
+def test_long_texts_have_dropout_on_their_probabilities(fields, monkeypatch):
+    monkeypatch.setattr(attention, "_LONG", 4)
+    inputs, found = padded_batch(), []
+    for rate in (0.0, 0.5):
+        encoder = random_encoder(**fields | {"hidden_dropout": 0.0, "attention_dropout": rate})
+        found.append(np.asarray(encoder(inputs, training=True)["sequence_output"]))
+    assert np.abs(found[0] - found[1]).max() > 0.01

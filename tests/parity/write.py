@@ -79,7 +79,7 @@ def of_family(family, task):
         changes["embedding_size"] = 16
     if family.HUGGING_FACE_TASKS[task].pooled:
         changes["pooler"] = True
-    if "num_task_types" in fields:
+    if "num_task_types" in fields and task == "encoder":
         changes["num_task_types"] = 3
 
     def make(encoder):
