@@ -265,6 +265,8 @@ def test_long_texts_attend_in_parts(fields, tmp_path, monkeypatch):
     for length, values in expected.items():
         found = ids(**random_part(inputs, length))["sequence_output"].numpy()
         np.testing.assert_allclose(found, values, atol=2e-5)
+    no_texts = {name: values[:0] for name, values in inputs.items()}
+    assert ids(**random_part(no_texts, 150))["sequence_output"].shape[0] == 0
 
 
 def random_part(inputs, length):
