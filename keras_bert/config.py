@@ -50,8 +50,9 @@ class EncoderConfig:
         position_input: whether the encoder's input has position embeddings.
         num_segments: number of segment ids. 0 means no segment embedding; 1 means that all tokens
             have the same segment embedding.
-        num_task_types: number of rows of ERNIE's task embedding; 0 means none. Every token gets
-            the first row.
+        num_task_types: number of rows in an embedding of the pretraining task (Sun et al. 2019,
+            https://arxiv.org/abs/1907.12412, section 3). Every token gets the first row. 0 means no
+            such embedding.
         layer_groups: number of groups of layers that share their weights; 0 means that every
             layer has its own weights.
         layers_per_group: number of different layers in a group, applied one after the other.

@@ -38,8 +38,8 @@ from keras_bert.layers.rematerialization import in_scope, rematerialized
 class EmbeddingSum(ConfiguredLayer):
     """LayerNorm(token + segment + learned position), then dropout (BERT, section 3).
 
-    The configuration decides whether there are positions, segments, ERNIE's task embedding and a
-    normalization.
+    The configuration decides whether there are positions, segments, an embedding of the pretraining
+    task and a normalization.
 
     A masked language model with `tied=True` also uses `token_embedding` `[V, E]` as output matrix.
     """

@@ -425,7 +425,7 @@ def _probabilities(logits: Any, bias: Any) -> Any:
 
 
 def _probabilities_and_gradient(logits: Any, bias: Any, upstream: Any) -> tuple[Any, Any]:
-    """Returns the probabilities, and the gradient of the logits from that of the probabilities."""
+    """Returns the probabilities and the logits' gradient; `upstream` is the probabilities' one."""
     p, gradient = tf.nn.softmax(_precise(logits) + bias), _precise(upstream)
     gradient = p * (gradient - tf.reduce_sum(gradient * p, -1, keepdims=True))
     return tf.cast(p, logits.dtype), tf.cast(gradient, logits.dtype)

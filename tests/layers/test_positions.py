@@ -47,8 +47,10 @@ def test_only_distances_count_for_rotary_positions():
     np.testing.assert_allclose(*outputs, atol=2e-5)
 
 
-@pytest.mark.parametrize("remat", [False, True])
-def test_gradients_of_blocks_are_those_of_the_full_matrix(remat):
+@pytest.mark.parametrize(("remat", "longest"), [(False, 1024), (True, 1024), (False, 4), (True, 4)])
+def test_gradients_of_blocks_are_those_of_the_full_matrix(remat, longest, monkeypatch):
+    """The backward pass of texts of more than `longest` tokens attends again."""
+    monkeypatch.setattr(attention, "_LONG", longest)
     encoder = kb.Encoder(random_encoder(**WINDOW).config, remat=remat)
     rng = np.random.default_rng(0)
     for variable in encoder.weights:
