@@ -5,9 +5,9 @@ out biases and layer normalizations. The learning rate rises from 0 over the fir
 steps, then falls linearly to 0. The gradient's norm is clipped at 1. Dropout is as in the model's
 configuration.
 
-A batch has texts of similar length, from pools of the same size, and is padded to its longest text.
-keras_bert shuffles the batches of a pool; the Trainer takes the longest texts first. There is no
-validation: the model of the last epoch is measured.
+A batch has texts of similar length and is padded to its longest text. keras_bert shuffles the
+batches; the Trainer sorts pools of at most 50 batches and takes the longest texts first. There is
+no validation: the model of the last epoch is measured.
 """
 
 WARMUP, WEIGHT_DECAY, CLIP_NORM, EPSILON = 0.1, 0.01, 1.0, 1e-6

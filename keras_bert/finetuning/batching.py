@@ -22,8 +22,8 @@ from keras_bert.text.rows import Rows, splits_of
 ACCELERATOR_STEP = 8
 """On accelerators, the length of a batch is a multiple of this number: kernels are faster then."""
 
-POOL = 50
-"""Number of batches among which texts are sorted by length."""
+MIXED = 2
+"""Number of batches by which chance moves a text in the order of the lengths."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,18 +56,18 @@ def epoch_batches(
         lengths: length of each element, int `[E]`.
         batch_size: elements per batch.
         rng: random generator that decides the order.
-        length_buckets: whether elements of similar length share a batch. The shuffled elements
-            are divided into pools of at most `POOL` batches and at most a quarter of all elements,
-            and each pool is sorted by length. Then the batches are shuffled. The batch with the
-            longest element comes first, so that a run that lacks memory fails at once.
+        length_buckets: whether elements of similar length share a batch. The elements are sorted by
+            length, in random order if lengths are equal, and each one is moved by at most `MIXED`
+            batches. Then the batches are shuffled. The batch with the longest element comes first,
+            so that a run that lacks memory fails at once.
     """
     order = rng.permutation(len(lengths))
     if not length_buckets:
         return _cut(order, batch_size)
-    # With only one pool, the same texts would share a batch in every epoch.
-    size = min(POOL, max(len(order) // (4 * batch_size), 1)) * batch_size
-    pools = [pool[np.argsort(-lengths[pool], kind="stable")] for pool in _cut(order, size)]
-    batches = _cut(np.concatenate(pools), batch_size)
+    order = order[np.argsort(-lengths[order], kind="stable")]
+    # Without noise, the longest texts of a small set would share a batch in every epoch.
+    noise = rng.uniform(0, MIXED * batch_size, len(order))
+    batches = _cut(order[np.argsort(np.arange(len(order)) + noise)], batch_size)
     batches = [batches[index] for index in rng.permutation(len(batches))]
     longest = np.argmax([lengths[batch].max() for batch in batches])
     batches.insert(0, batches.pop(longest))

@@ -185,10 +185,14 @@ class Configured(RematerializedByEncoder):
             layer.build((None, None, inputs))
         return layer
 
-    def matrix(self, rows: int, columns: int, name: str) -> Any:
-        """Adds a weight `[rows, columns]` with the configured initializer."""
+    def matrix(self, rows: int, columns: int, name: str, **options: Any) -> Any:
+        """Adds a weight `[rows, columns]` with the configured initializer.
+
+        `options` are those of Keras' `add_weight`.
+        """
         layer: Any = self
-        return layer.add_weight((rows, columns), initializer=self.initializer(), name=name)
+        options = {"initializer": self.initializer(), "name": name, **options}
+        return layer.add_weight((rows, columns), **options)
 
     def layer_norm(self, size: int, name: str) -> keras.layers.Layer:
         """Makes a normalization of vectors `[..., size]` as the configuration says."""

@@ -48,7 +48,9 @@ class EmbeddingSum(ConfiguredLayer):
         """Makes the tables; the shape of the input does not matter."""
         config = self.config
         size = config.embedding_size
-        self.token_embedding = self.matrix(config.vocabulary_size, size, "token_embedding")
+        self.token_embedding = self.matrix(
+            config.vocabulary_size, size, "token_embedding", autocast=False
+        )
         self.position_embedding = None
         if config.position_input:
             rows = config.max_positions + config.position_offset
@@ -102,7 +104,9 @@ class EmbeddingSum(ConfiguredLayer):
         Raises:
             InputError: if T is known and larger than `config.max_positions`.
         """
+        # Only the rows of these tokens are cast, and their gradients are added up in float32.
         x = ops.take(dense_gradient(self.token_embedding), token_ids, axis=0)
+        x = ops.cast(x, self.compute_dtype)
         if self.segment_embedding is not None:
             x = x + self._segments(token_ids, segment_ids)
         if self.task_embedding is not None:

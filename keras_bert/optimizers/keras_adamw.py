@@ -96,7 +96,7 @@ class KerasAdamW(keras.optimizers.AdamW):
     def _clip_sums(self, gradients: list[Any]) -> list[Any]:
         if not self.global_clipnorm:
             return super()._clip_gradients(gradients)
-        norm = ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(x)) for x in gradients])))
+        norm = tf.linalg.global_norm(gradients)
         # For an infinite norm, the factor would be 0 and hide the overflow. NaN stops training.
         factor = ops.where(ops.isfinite(norm), clip_factor(norm, self.global_clipnorm), np.nan)
         return [gradient * factor for gradient in gradients]

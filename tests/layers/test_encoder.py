@@ -175,6 +175,21 @@ def test_gradients_of_repeated_tokens_equal_the_dense_ones():
         assert float(gradient[row, column]) == pytest.approx(numeric, rel=2e-2, abs=2e-2)
 
 
+def test_gradients_of_a_frequent_token_are_added_up_in_float32():
+    import tensorflow as tf
+
+    changes = {"num_segments": 0, "position_input": False, "embedding_norm": False}
+    config = kb.EncoderConfig(**SMALL | changes | {"hidden_dropout": 0.0})
+    embeddings = kb.Encoder(config, dtype="mixed_bfloat16").embeddings
+    ids = np.full((25, 40), 3, "int32")
+    with tf.GradientTape() as tape:
+        output = embeddings(ids)
+        loss = tf.reduce_sum(tf.cast(output, "float32"))
+    gradient = tape.gradient(loss, embeddings.token_embedding.value)
+    assert output.dtype == "bfloat16"
+    assert np.all(np.asarray(gradient)[3] == 1000)  # in bfloat16, 256 + 1 is 256
+
+
 def test_too_long_a_sequence_is_refused():
     with pytest.raises(kb.InputError, match="17 tokens.*16 positions"):
         random_encoder()({"token_ids": np.zeros((1, 17), "int32")})

@@ -157,11 +157,11 @@ class DisentangledEmbedding(EmbeddingSum):
         base = ops.convert_to_tensor(self._base(table))
         return ops.stop_gradient(base) + ops.convert_to_tensor(difference)
 
-    def matrix(self, rows: int, columns: int, name: str) -> Any:
+    def matrix(self, rows: int, columns: int, name: str, **options: Any) -> Any:
         """Adds a table, with zeros if it is a difference."""
-        if name not in SHARED_TABLES:
-            return super().matrix(rows, columns, name)
-        return self.add_weight((rows, columns), initializer="zeros", name=name)
+        if name in SHARED_TABLES:
+            options["initializer"] = "zeros"
+        return super().matrix(rows, columns, name, **options)
 
 
 def generator_config(config: EncoderConfig, size: float, depth: float) -> EncoderConfig:
