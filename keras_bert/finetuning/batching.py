@@ -59,7 +59,8 @@ def epoch_batches(
         length_buckets: whether elements of similar length share a batch. The elements are sorted by
             length, in random order if lengths are equal, and each one is moved by at most `MIXED`
             batches. Then the batches are shuffled. The batch with the longest element comes first,
-            so that a run that lacks memory fails at once.
+            so that a run that lacks memory fails at once. A smaller batch comes from any place of
+            the order except the first, because its elements have more weight than others.
     """
     order = rng.permutation(len(lengths))
     if not length_buckets:
@@ -67,7 +68,11 @@ def epoch_batches(
     order = order[np.argsort(-lengths[order], kind="stable")]
     # Without noise, the longest texts of a small set would share a batch in every epoch.
     noise = rng.uniform(0, MIXED * batch_size, len(order))
-    batches = _cut(order[np.argsort(np.arange(len(order)) + noise)], batch_size)
+    order = order[np.argsort(np.arange(len(order)) + noise)]
+    full, rest = divmod(len(order), batch_size)
+    smaller = batch_size * rng.integers(min(full, 1), full + 1)
+    parts = np.split(order, [smaller, smaller + rest])
+    batches = [batch for part in parts for batch in _cut(part, batch_size)]
     batches = [batches[index] for index in rng.permutation(len(batches))]
     longest = np.argmax([lengths[batch].max() for batch in batches])
     batches.insert(0, batches.pop(longest))

@@ -104,7 +104,7 @@ class EmbeddingSum(ConfiguredLayer):
         Raises:
             InputError: if T is known and larger than `config.max_positions`.
         """
-        # Only the rows of these tokens are cast, and their gradients are added up in float32.
+        # Only the rows of these tokens are cast. Their gradients add up in the table's dtype.
         x = ops.take(dense_gradient(self.token_embedding), token_ids, axis=0)
         x = ops.cast(x, self.compute_dtype)
         if self.segment_embedding is not None:
