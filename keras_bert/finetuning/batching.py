@@ -58,9 +58,9 @@ def epoch_batches(
         rng: random generator that decides the order.
         length_buckets: whether elements of similar length share a batch. The elements are sorted by
             length, in random order if lengths are equal, and each one is moved by at most `MIXED`
-            batches. Then the batches are shuffled. The batch with the longest element comes first,
-            so that a run that lacks memory fails at once. A smaller batch comes from any place of
-            the order except the first, because its elements have more weight than others.
+            batches. A smaller batch comes from any place of this order, because its elements have
+            more weight than others. Then the batches are shuffled. The largest batch, with padding,
+            comes first, so that a run that lacks memory fails at once.
     """
     order = rng.permutation(len(lengths))
     if not length_buckets:
@@ -70,12 +70,12 @@ def epoch_batches(
     noise = rng.uniform(0, MIXED * batch_size, len(order))
     order = order[np.argsort(np.arange(len(order)) + noise)]
     full, rest = divmod(len(order), batch_size)
-    smaller = batch_size * rng.integers(min(full, 1), full + 1)
+    smaller = batch_size * rng.integers(full + 1)
     parts = np.split(order, [smaller, smaller + rest])
     batches = [batch for part in parts for batch in _cut(part, batch_size)]
     batches = [batches[index] for index in rng.permutation(len(batches))]
-    longest = np.argmax([lengths[batch].max() for batch in batches])
-    batches.insert(0, batches.pop(longest))
+    largest = np.argmax([len(batch) * lengths[batch].max() for batch in batches])
+    batches.insert(0, batches.pop(largest))
     return batches
 
 

@@ -124,7 +124,7 @@ def test_a_head_that_starts_from_the_baseline():
 
 def test_a_training_that_lowers_the_score_keeps_the_baseline(tmp_path):
     model, data, output = tiny.classifier(pooling="mean"), tiny.opinions(), tmp_path / "run"
-    recipe = QUICK.model_copy(update={"baseline_head": True, "learning_rate": 0.1, "epochs": 2})
+    recipe = QUICK.model_copy(update={"baseline_head": True, "learning_rate": 1.0, "epochs": 2})
     result = fine_tune(model, data, data, recipe=recipe, output=output, verbose=0)
     assert result.best_epoch == 0
     assert result.validation == result.baseline["validation"]
