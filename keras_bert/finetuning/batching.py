@@ -22,8 +22,8 @@ from keras_bert.text.rows import Rows, splits_of
 ACCELERATOR_STEP = 8
 """On accelerators, the length of a batch is a multiple of this number: kernels are faster then."""
 
-MIXED = 2
-"""Number of batches by which chance moves a text in the order of the lengths."""
+NOISE = 2
+"""Number of batches by which chance can move a text in the order of the lengths."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ def epoch_batches(
         batch_size: elements per batch.
         rng: random generator that decides the order.
         length_buckets: whether elements of similar length share a batch. The elements are sorted by
-            length, in random order if lengths are equal, and each one is moved by at most `MIXED`
+            length, in random order if lengths are equal, and each one is moved by at most `NOISE`
             batches. A smaller batch comes from any place of this order, because its elements have
             more weight than others. Then the batches are shuffled. The largest batch, with padding,
             comes first, so that a run that lacks memory fails at once.
@@ -67,7 +67,7 @@ def epoch_batches(
         return _cut(order, batch_size)
     order = order[np.argsort(-lengths[order], kind="stable")]
     # Without noise, the longest texts of a small set would share a batch in every epoch.
-    noise = rng.uniform(0, MIXED * batch_size, len(order))
+    noise = rng.uniform(0, NOISE * batch_size, len(order))
     order = order[np.argsort(np.arange(len(order)) + noise)]
     full, rest = divmod(len(order), batch_size)
     smaller = batch_size * rng.integers(full + 1)

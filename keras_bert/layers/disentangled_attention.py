@@ -9,6 +9,7 @@ from keras import ops
 from keras_bert.config import EncoderConfig
 from keras_bert.layers.attention import SelfAttention, split_heads
 from keras_bert.layers.configured import ConfiguredLayer, dense_gradient
+from keras_bert.layers.fused import project
 
 
 def rows_of_distances(config: EncoderConfig) -> np.ndarray:
@@ -111,15 +112,16 @@ class DisentangledSelfAttention(SelfAttention):
         shared = self.config.shared_position_keys
         logits = super().logits(query, key, None, training)
         if "c2p" in self.config.position_terms:
-            project = self.key if shared else self.position_key
+            projection = self.key if shared else self.position_key
+            position_key = split_heads(project(projection, by_key, training), heads)
             # Copying to each text costs nothing. Without it, if there is one head, TensorFlow
             # 2.21's product of [B, 1, ...] and [1, 1, ...] writes to wrong memory (oneDNN).
-            position_key = ops.broadcast_to(split_heads(project(by_key), heads), everywhere)
+            position_key = ops.broadcast_to(position_key, everywhere)
             logits += _by_pair(super().logits(query, position_key, None, training))
         if "p2c" in self.config.position_terms:
-            project = self.query if shared else self.position_query
-            position_query = split_heads(project(by_query) * self.scale, heads)
-            position_query = ops.broadcast_to(position_query, everywhere)
+            projection = self.query if shared else self.position_query
+            position_query = project(projection, by_query, training) * self.scale
+            position_query = ops.broadcast_to(split_heads(position_query, heads), everywhere)
             term = _by_pair(super().logits(key, position_query, None, training))
             logits += ops.transpose(term, (0, 1, 3, 2))
         return logits

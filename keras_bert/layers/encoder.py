@@ -248,9 +248,9 @@ class FirstTokenPooler(ConfiguredLayer):
         """`[B, H]`."""
         return (None, self.config.hidden_size)
 
-    def call(self, sequence_output: Any) -> Any:
+    def call(self, sequence_output: Any, training: bool | None = None) -> Any:
         """Returns vectors `[B, H]` from the encoder's output `[B, T, H]`."""
-        return self.projection(sequence_output[:, 0])
+        return project(self.projection, sequence_output[:, 0], training)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -37,28 +37,31 @@ def project(layer: keras.layers.Dense, x: Any, training: bool | None) -> Any:
 
     Args:
         layer: a dense layer that is built, with any activation.
-        x: `[M, I]`.
+        x: `[..., I]`.
         training: whether there will be a gradient.
 
     Returns:
-        `[M, O]`.
+        `[..., O]`.
     """
     quantized = layer.quantization_mode is not None
     if layer.bias is None or quantized or not _applies(training, x, layer):
         return layer(x)
+    if len(x.shape) > 2:
+        rows = project(layer, ops.reshape(x, (-1, x.shape[-1])), training)
+        return ops.reshape(rows, (*ops.shape(x)[:-1], layer.units))
     product, bias = ops.matmul(x, layer.kernel), tf.convert_to_tensor(layer.bias)
-    if layer.activation is keras.activations.linear:
-        product = tf.expand_dims(product, 0)  # hides the product from TensorFlow's graph optimizer
-        return tf.squeeze(tf.nn.bias_add(product, bias), 0)
+    linear, options = layer.activation is keras.activations.linear, {"activation": layer.activation}
 
     def differentiable(product: Any, bias: Any) -> tuple[Any, Callable]:
-        inputs, options = (product, bias), {"activation": layer.activation}
-
         def gradients(upstream: Any) -> list[Any]:
-            gradient = _run(_gradient_of_activate, upstream, *inputs, **options)
-            return [gradient, tf.raw_ops.BiasAddGrad(out_backprop=gradient)]
+            inputs = upstream, product, bias
+            gradient = upstream if linear else _run(_gradient_of_activate, *inputs, **options)
+            return [gradient, _sum_of_rows(gradient)]
 
-        return _run(_activate, *inputs, **options), gradients
+        if not linear:
+            return _run(_activate, product, bias, **options), gradients
+        hidden = tf.expand_dims(product, 0)  # from TensorFlow's graph optimizer
+        return tf.squeeze(tf.nn.bias_add(hidden, bias), 0), gradients
 
     return _with_gradient(differentiable, product, bias)
 
@@ -375,6 +378,15 @@ def _draw(dropout: keras.layers.Dropout, x: Any) -> tuple[tuple[Any, ...], float
     threshold = round(dropout.rate * 2**16)
     mask = tf.reshape(bits, tf.shape(x)) >= tf.constant(threshold, tf.uint16)
     return (tf.ensure_shape(mask, x.shape),), 1 - threshold / 2**16
+
+
+def _sum_of_rows(x: Any) -> Any:
+    """Returns the sum `[O]` of the rows of `[M, O]`, in float32 inside.
+
+    TensorFlow's gradient of a bias (2.21) adds up in bfloat16: on processors, the sum of 2,048
+    normally distributed rows was wrong by 6 %.
+    """
+    return tf.squeeze(tf.matmul(tf.ones([1, tf.shape(x)[0]], x.dtype), x), 0)
 
 
 def _activate(product: Any, bias: Any, activation: Callable) -> Any:

@@ -9,6 +9,7 @@ from keras_bert.config import EncoderConfig
 from keras_bert.errors import InputError, closest
 from keras_bert.layers.configured import ACTIVATION_FUNCTIONS, ConfiguredLayer
 from keras_bert.layers.documents import first_of_document
+from keras_bert.layers.fused import project
 
 POOLINGS = ("pooled", "first", "last", "mean", "weighted", "max", "attention", "late")
 
@@ -64,7 +65,7 @@ class TextPooling(ConfiguredLayer):
         """`[B, H]`."""
         return (None, self.config.hidden_size)
 
-    def call(self, outputs: dict[str, Any], padding_mask: Any) -> Any:
+    def call(self, outputs: dict[str, Any], padding_mask: Any, training: bool | None = None) -> Any:
         """Returns vectors `[B, H]` from the encoder's outputs and the mask `[B, T]` int32."""
         x = outputs["sequence_output"]
         if self.mode == "pooled":
@@ -82,7 +83,7 @@ class TextPooling(ConfiguredLayer):
         else:
             weights = mask
             if self.mode == "late":
-                x = self.hidden(x)
+                x = project(self.hidden, x, training)
             elif self.mode != "mean":
                 weights = mask * ops.cast(ops.arange(1, ops.shape(x)[1] + 1), "float32")[:, None]
             if self.mode == "last":
@@ -139,13 +140,20 @@ class MaskedLMHead(ConfiguredLayer):
         """`[B, T, V]`."""
         return (None, None, self.config.vocabulary_size)
 
-    def call(self, sequence_output: Any, token_embedding: Any, masked_positions: Any = None) -> Any:
+    def call(
+        self,
+        sequence_output: Any,
+        token_embedding: Any,
+        masked_positions: Any = None,
+        training: bool | None = None,
+    ) -> Any:
         """Scores every token of the vocabulary.
 
         Args:
             sequence_output: `[B, T, H]`.
             token_embedding: `[V, E]`; used if the head is tied.
             masked_positions: `[B, P]` int32, positions to score, or None for all.
+            training: whether there will be a gradient.
 
         Returns:
             `[B, P, V]` or `[B, T, V]` float32.
@@ -157,7 +165,7 @@ class MaskedLMHead(ConfiguredLayer):
             one_hot = ops.one_hot(masked_positions, ops.shape(x)[1], dtype=x.dtype)
             x = ops.matmul(one_hot, x)  # [B, P, H]
         if self.transform is not None:
-            x = self.normalization(self.transform(x))
+            x = self.normalization(project(self.transform, x, training))
         table = ops.cast(token_embedding if self.tied else self.decoder, self.compute_dtype)
         logits = ops.matmul(x, ops.transpose(table))
         return ops.cast(logits if self.bias is None else logits + self.bias, "float32")
@@ -213,10 +221,12 @@ class ClassificationHead(ConfiguredLayer):
     def call(self, x: Any, training: bool | None = None) -> Any:
         """Returns logits `[..., num_labels]` float32 for vectors `[..., H]`."""
         if self.hidden is not None:
-            x = self.hidden(self.dropout_layer(x, training=training) if self.input_dropout else x)
+            x = self.dropout_layer(x, training=training) if self.input_dropout else x
+            x = project(self.hidden, x, training)
         if self.normalization is not None:
             x = self.normalization(x)
-        return ops.cast(self.logits(self.dropout_layer(x, training=training)), "float32")
+        x = self.dropout_layer(x, training=training)
+        return ops.cast(project(self.logits, x, training), "float32")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -251,12 +261,15 @@ class ReplacedTokenHead(ConfiguredLayer):
         """`[B, T]`."""
         return (None, None)
 
-    def call(self, sequence_output: Any, document_ids: Any = None) -> Any:
+    def call(
+        self, sequence_output: Any, document_ids: Any = None, training: bool | None = None
+    ) -> Any:
         """Returns a logit for every token.
 
         Args:
             sequence_output: `[B, T, H]`.
             document_ids: `[B, T]` int32, as in `Encoder.call`.
+            training: whether there will be a gradient.
 
         Returns:
             Logits `[B, T]` float32.
@@ -266,4 +279,5 @@ class ReplacedTokenHead(ConfiguredLayer):
             packed = document_ids is not None
             first = first_of_document(x, document_ids) if packed else x[:, :1]
             x = self.normalization(x + first)
-        return ops.cast(self.logits(self.hidden(x))[..., 0], "float32")
+        x = project(self.hidden, x, training)
+        return ops.cast(project(self.logits, x, training)[..., 0], "float32")

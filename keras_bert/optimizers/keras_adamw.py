@@ -38,7 +38,8 @@ class KerasAdamW(keras.optimizers.AdamW):
         **kwargs: options of Keras' AdamW. Biases and layer normalizations have no weight decay.
 
     Raises:
-        InputError: if `use_ema` is combined with `gradient_accumulation_steps`.
+        InputError: if `use_ema` is combined with `gradient_accumulation_steps`, or if weights are
+            bfloat16 or float16.
 
     Example:
         >>> classifier.compile(KerasAdamW(2e-5, weight_decay=0.01), classifier.default_loss())
@@ -65,6 +66,20 @@ class KerasAdamW(keras.optimizers.AdamW):
         config = super().get_config()
         del config["amsgrad"]
         return {**config, "learning_rate_multipliers": self.learning_rate_multipliers}
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        """Makes the moments of all weights.
+
+        Raises:
+            InputError: if a weight is bfloat16 or float16.
+        """
+        for variable in variables:
+            if variable.dtype in ("bfloat16", "float16"):
+                raise InputError(
+                    f"The weight {variable.path} is {variable.dtype}, which is too coarse for "
+                    "AdamW's moments; make the model with dtype 'mixed_bfloat16' or 'float32'."
+                )
+        super().build(variables)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Updates one variable on one device."""
@@ -96,10 +111,11 @@ class KerasAdamW(keras.optimizers.AdamW):
     def _clip_sums(self, gradients: list[Any]) -> list[Any]:
         if not self.global_clipnorm:
             return super()._clip_gradients(gradients)
-        norm = tf.linalg.global_norm(gradients)
+        # The gradient of a CRF is float32 in a model of any dtype.
+        norm = tf.linalg.global_norm([tf.cast(gradient, tf.float32) for gradient in gradients])
         # For an infinite norm, the factor would be 0 and hide the overflow. NaN stops training.
         factor = ops.where(ops.isfinite(norm), clip_factor(norm, self.global_clipnorm), np.nan)
-        return [gradient * factor for gradient in gradients]
+        return [gradient * tf.cast(factor, gradient.dtype) for gradient in gradients]
 
     def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list[tuple[Any, Any]]:
         gradients, variables = zip(*super()._all_reduce_sum_gradients(grads_and_vars), strict=True)

@@ -100,6 +100,25 @@ def test_a_crf_has_a_rate_of_its_own():
     assert sorted(set(multipliers.values()))[-2:] == [1, 70]
 
 
+def test_a_crf_in_a_model_of_another_dtype():
+    encoder = kb.Encoder(tiny.encoder().config.replace(pooler=False), dtype="float64")
+    model = kb.TokenClassifier(encoder, 3, crf=True)
+    optimizer, inputs = KerasAdamW(1e-3, global_clipnorm=1e-3), {"token_ids": np.ones((2, 4), int)}
+    model.compile(optimizer, model.default_loss())
+    model.train_on_batch(inputs, np.zeros((2, 4), int))
+    # As gradients are clipped, the first moment's norm is (1 - beta_1) times 1e-3.
+    moments = [tf.cast(moment.value, tf.float64) for moment in optimizer._momentums]
+    assert float(tf.linalg.global_norm(moments)) == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_too_coarse_for_moments(dtype):
+    model = kb.SequenceClassifier(kb.Encoder(tiny.encoder().config, dtype=dtype), 2)
+    model.compile(KerasAdamW(1e-3), model.default_loss())
+    with pytest.raises(InputError, match=f"is {dtype}, which is too coarse"):
+        model.fit({"token_ids": np.ones((2, 4), int)}, np.zeros(2, int), verbose=0)
+
+
 def changed(before, after):
     return {name for name in before if not np.array_equal(before[name], after[name])}
 

@@ -88,6 +88,30 @@ def test_gradients_of_kernel_and_bias():
     assert_close(of(lambda x: fused.project(layer, x, True)), of(layer))
 
 
+@pytest.mark.parametrize("activation", [None, "gelu"])
+def test_the_gradient_of_a_bias_is_as_exact_as_its_dtype(activation):
+    function = ACTIVATION_FUNCTIONS.get(activation)
+    layer = keras.layers.Dense(WIDTH, activation=function, dtype="bfloat16")
+    layer.build((None, 24))
+    x, weights = (tf.cast(random(2048, size, seed=size), tf.bfloat16) for size in (24, WIDTH))
+
+    def gradient(call, *inputs):
+        x, weights, bias = inputs
+        with tf.GradientTape() as tape:
+            tape.watch(bias)
+            output = call(x, bias)
+        return tf.cast(tape.gradient(output, bias, weights), tf.float64)
+
+    def formula(x, bias):
+        y = x @ tf.cast(layer.kernel.value, x.dtype) + bias
+        return function(y) if function else y
+
+    inputs = x, weights, layer.bias.value
+    found = gradient(lambda x, _: fused.project(layer, x, True), *inputs)
+    expected = gradient(formula, *in_float64(inputs))
+    assert tf.norm(found - expected) < 5e-3 * tf.norm(expected)
+
+
 @pytest.mark.parametrize("known", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("rate", [0.0, RATE])
 def test_add_and_normalize(rate, known):
@@ -212,6 +236,31 @@ def test_an_encoder_trains_as_with_plain_operations(changes, dtype, monkeypatch)
         assert_close(each, expected, tolerance)
 
 
+TOKEN_TASKS = {
+    kb.ReplacedTokenDetector: {},
+    kb.TokenClassifier: {"num_labels": 2},
+    kb.MaskedLanguageModel: {},
+}
+
+
+@pytest.mark.parametrize(("task", "options"), TOKEN_TASKS.items())
+def test_the_gradients_of_a_heads_biases_in_bfloat16(task, options):
+    """The logits of most tokens have gradients of the same sign, which bfloat16 cannot add up."""
+    config = kb.EncoderConfig(**SMALL | {"hidden_dropout": 0.0, "attention_dropout": 0.0})
+    found = {}
+    for dtype in ("float32", "mixed_bfloat16"):
+        keras.utils.set_random_seed(0)
+        model = task(kb.Encoder(config, dtype=dtype), **options)
+        biases = [v.value for v in model.head.trainable_variables if v.name == "bias"]
+        ids = np.random.default_rng(0).integers(1, SMALL["vocabulary_size"], (256, 16))
+        with tf.GradientTape() as tape:
+            logits = model({"token_ids": ids}, training=True)
+            total = tf.reduce_mean(logits)
+        found[dtype] = tape.gradient(total, biases)
+    for one, other in zip(*found.values(), strict=True):
+        assert tf.norm(one - other) < 0.02 * tf.norm(one)
+
+
 @pytest.mark.parametrize(("training", "known"), [(True, True), (True, False), (False, True)])
 def test_xla_compiles_what_trains_with_known_sizes(training, known):
     encoder = kb.Encoder(kb.EncoderConfig(**SMALL))
@@ -226,7 +275,7 @@ def test_xla_compiles_what_trains_with_known_sizes(training, known):
 
 
 def test_layers_share_compiled_functions():
-    encoder = kb.Encoder(kb.EncoderConfig(**SMALL))
+    encoder = kb.Encoder(kb.EncoderConfig(**SMALL, pooler=False))
     function = tf.function(lambda x: encoder(x, training=True)["sequence_output"])
     spec = {"token_ids": tf.TensorSpec([2, 5], tf.int32)}
     graph = function.get_concrete_function(spec).graph
