@@ -46,14 +46,19 @@ ACTIVATION_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 """Function of each activation that an `EncoderConfig` can name."""
 
 
-def dense_gradient(table: Any) -> Any:
-    """Returns the table unchanged, but with a dense gradient, which Keras' optimizers need.
+def lookup(table: Any, rows: Any, dtype: str) -> Any:
+    """Returns rows of a table in a dtype. The gradients of a row add up in the table's dtype.
 
     TensorFlow's gradient of a lookup is a list of rows, and one row of the table can occur several
     times in it. Keras 3 does not add up these rows. With a reshape before the lookup, the gradient
-    is a dense matrix.
+    is a dense matrix, which Keras' optimizers need.
+
+    Args:
+        table: `[V, E]`, for example a weight that `Configured.matrix` added.
+        rows: indices of any shape.
+        dtype: the result's dtype.
     """
-    return ops.reshape(table, table.shape)
+    return ops.cast(ops.take(ops.reshape(table, table.shape), rows, axis=0), dtype)
 
 
 def arguments_of(part: Any) -> dict[str, Any]:
@@ -188,10 +193,13 @@ class Configured(RematerializedByEncoder):
     def matrix(self, rows: int, columns: int, name: str, **options: Any) -> Any:
         """Adds a weight `[rows, columns]` with the configured initializer.
 
+        Keras does not cast it to the compute dtype, because half precision is too coarse for the
+        sum of the gradients of a row. `lookup` casts only what is looked up.
+
         `options` are those of Keras' `add_weight`.
         """
         layer: Any = self
-        options = {"initializer": self.initializer(), "name": name, **options}
+        options = {"initializer": self.initializer(), "autocast": False, "name": name, **options}
         return layer.add_weight((rows, columns), **options)
 
     def layer_norm(self, size: int, name: str) -> keras.layers.Layer:

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_bert.config import EncoderConfig
 from keras_bert.layers.attention import SelfAttention, split_heads
-from keras_bert.layers.configured import ConfiguredLayer, dense_gradient
+from keras_bert.layers.configured import ConfiguredLayer, lookup
 from keras_bert.layers.fused import project
 
 
@@ -68,13 +68,13 @@ class RelativePositions(ConfiguredLayer):
             after its key. Row c of the second is for a query c - (T - 1) positions after its key.
             The last row of each is not used; it makes the number of rows even.
         """
-        table = dense_gradient(self.table)
+        table = ops.convert_to_tensor(self.table)
         if self.normalization is not None:
-            table = self.normalization(table)
+            table = ops.cast(self.normalization(table), self.variable_dtype)
         far, length = self.config.relative_positions, ops.shape(token_ids)[1]
         distance = ops.arange(2 * length, dtype="int32") - (length - 1)
         rows = (ops.take(self.row_of, ops.clip(d, -far, far) + far) for d in (-distance, distance))
-        by_key, by_query = (ops.take(table, row, axis=0) for row in rows)
+        by_key, by_query = (lookup(table, row, self.compute_dtype) for row in rows)
         return by_key, by_query
 
 

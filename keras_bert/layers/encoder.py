@@ -18,7 +18,7 @@ from keras_bert.layers.configured import (
     ConfiguredLayer,
     HasPreprocessor,
     KerasMethods,
-    dense_gradient,
+    lookup,
     used_inputs,
 )
 from keras_bert.layers.convolution import TokenConvolution
@@ -48,9 +48,7 @@ class EmbeddingSum(ConfiguredLayer):
         """Makes the tables; the shape of the input does not matter."""
         config = self.config
         size = config.embedding_size
-        self.token_embedding = self.matrix(
-            config.vocabulary_size, size, "token_embedding", autocast=False
-        )
+        self.token_embedding = self.matrix(config.vocabulary_size, size, "token_embedding")
         self.position_embedding = None
         if config.position_input:
             rows = config.max_positions + config.position_offset
@@ -104,13 +102,11 @@ class EmbeddingSum(ConfiguredLayer):
         Raises:
             InputError: if T is known and larger than `config.max_positions`.
         """
-        # Only the rows of these tokens are cast. Their gradients add up in the table's dtype.
-        x = ops.take(dense_gradient(self.token_embedding), token_ids, axis=0)
-        x = ops.cast(x, self.compute_dtype)
+        x = lookup(self.token_embedding, token_ids, self.compute_dtype)
         if self.segment_embedding is not None:
             x = x + self._segments(token_ids, segment_ids)
         if self.task_embedding is not None:
-            x = x + ops.convert_to_tensor(self.task_embedding)[:1]
+            x = x + ops.cast(self.task_embedding, self.compute_dtype)[:1]
         if self.position_embedding is not None:
             x = x + self._positions(token_ids, padding_mask, position_ids)
         if self.projection is not None:
@@ -121,7 +117,7 @@ class EmbeddingSum(ConfiguredLayer):
 
     def _segments(self, token_ids: Any, segment_ids: Any) -> Any:
         """Returns segment embeddings `[B, T, E]`, or `[1, E]` if there is one segment."""
-        table = ops.convert_to_tensor(self.segment_embedding)
+        table = ops.cast(self.segment_embedding, self.compute_dtype)
         if self.config.num_segments == 1:
             return table
         if segment_ids is None:
@@ -140,13 +136,13 @@ class EmbeddingSum(ConfiguredLayer):
                 f"The sequence has {static} tokens, but this encoder has {most} positions; "
                 "shorten the sequence_length."
             )
-        table = self.position_embedding
+        table, dtype = ops.convert_to_tensor(self.position_embedding), self.compute_dtype
         if position_ids is None:
             if padding_mask is None or not offset:
-                return ops.convert_to_tensor(table)[offset : offset + ops.shape(token_ids)[1]]
+                return ops.cast(table[offset : offset + ops.shape(token_ids)[1]], dtype)
             mask = ops.cast(padding_mask, "int32")
             position_ids = ops.cumsum(mask, axis=1) * mask + (offset - 1)
-        return ops.take(dense_gradient(table), position_ids, axis=0)
+        return lookup(table, position_ids, dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -477,7 +473,8 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
             if documents is None:
                 absolute = decoder_positions[:length]
             else:
-                absolute = ops.take(dense_gradient(decoder_positions), restarted, axis=0)
+                table = ops.cast(decoder_positions, self.variable_dtype)
+                absolute = lookup(table, restarted, self.compute_dtype)
             queries = ops.reshape(hidden_states[-2] + absolute, matrix)
             for _ in range(2):  # by the last layer, with its input
                 queries, _ = layer(before, bias, positions, queries, need_probabilities=False)

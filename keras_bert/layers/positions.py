@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert.layers.configured import ConfiguredLayer, dense_gradient
+from keras_bert.layers.configured import ConfiguredLayer, lookup
 
 _FARTHEST = 128  # tokens; all larger distances share the last bucket of their direction
 
@@ -82,5 +82,5 @@ class DistanceBias(ConfiguredLayer):
         distance = ops.expand_dims(positions, 1) - ops.expand_dims(positions, 2)  # key - query
         distance = ops.clip(distance, -_FARTHEST, _FARTHEST) + _FARTHEST
         buckets = ops.take(self.bucket_of, distance)
-        bias = ops.take(dense_gradient(self.table), buckets, axis=0)
+        bias = lookup(self.table, buckets, self.compute_dtype)
         return ops.transpose(bias, (0, 3, 1, 2))

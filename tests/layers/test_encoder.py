@@ -7,6 +7,8 @@ import pytest
 import keras_bert as kb
 from keras_bert.checkpoints.variables import named_variables, without_weights
 from keras_bert.families import FAMILIES
+from keras_bert.layers.disentangled_attention import RelativePositions
+from keras_bert.layers.positions import DistanceBias
 from tests.layers.paper import encode
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -175,19 +177,52 @@ def test_gradients_of_repeated_tokens_equal_the_dense_ones():
         assert float(gradient[row, column]) == pytest.approx(numeric, rel=2e-2, abs=2e-2)
 
 
-def test_gradients_of_a_frequent_token_are_added_up_in_float32():
+BARE = SMALL | {"num_segments": 0, "embedding_norm": False, "hidden_dropout": 0.0}
+
+
+def embeddings(**changes):
+    return kb.Encoder(kb.EncoderConfig(**BARE | changes), dtype="mixed_bfloat16").embeddings
+
+
+def layer(kind, **changes):
+    made = kind(kb.EncoderConfig(**BARE | changes), dtype="mixed_bfloat16")
+    made.build()
+    return made
+
+
+def of_a_token():
+    layer = embeddings(position_input=False)
+    return layer.token_embedding, layer(np.full((25, 40), 3))
+
+
+def of_a_position():
+    layer, ids = embeddings(), np.full((250, 4), 3)
+    return layer.position_embedding, layer(ids, position_ids=ids)
+
+
+def of_a_far_distance():
+    bias = layer(DistanceBias, bias_buckets=32)
+    return bias.table, bias(np.arange(64)[np.newaxis])
+
+
+def of_a_far_relative_position():
+    relative = layer(RelativePositions, relative_positions=3, relative_layer_norm=False)
+    return relative.table, relative(np.ones((1, 500), "int32"))[0]
+
+
+@pytest.mark.parametrize(
+    "lookup", [of_a_token, of_a_position, of_a_far_distance, of_a_far_relative_position]
+)
+def test_many_gradients_of_a_row_are_added_up_in_float32(lookup):
     import tensorflow as tf
 
-    changes = {"num_segments": 0, "position_input": False, "embedding_norm": False}
-    config = kb.EncoderConfig(**SMALL | changes | {"hidden_dropout": 0.0})
-    embeddings = kb.Encoder(config, dtype="mixed_bfloat16").embeddings
-    ids = np.full((25, 40), 3, "int32")
     with tf.GradientTape() as tape:
-        output = embeddings(ids)
+        table, output = lookup()
         loss = tf.reduce_sum(tf.cast(output, "float32"))
-    gradient = tape.gradient(loss, embeddings.token_embedding.value)
+    gradient = tape.gradient(loss, table.value)
     assert output.dtype == "bfloat16"
-    assert np.all(np.asarray(gradient)[3] == 1000)  # in bfloat16, 256 + 1 is 256
+    # Each looked up number has the gradient 1. In bfloat16, 256 + 1 is 256.
+    assert np.sum(gradient, dtype="float64") == tf.size(output)
 
 
 def test_too_long_a_sequence_is_refused():
