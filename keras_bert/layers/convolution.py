@@ -53,20 +53,23 @@ class TokenConvolution(ConfiguredLayer):
         Returns:
             `[B, T, H]`.
         """
+        kernel = ops.cast(self.convolution.kernel, x.dtype)
         if document_ids is None:
-            x = self.convolution(x * ops.cast(ops.expand_dims(padding_mask, -1), x.dtype))
+            x = x * ops.cast(ops.expand_dims(padding_mask, -1), x.dtype)
+            x = self.convolution.convolution_op(x, kernel)
         else:
-            x = self._within_documents(x, document_ids)
+            x = self._within_documents(x, document_ids, kernel)
+        # Keras' convolution would add up the gradients of its bias in bfloat16.
+        x = x + ops.cast(self.convolution.bias, x.dtype)
         x = self.dropout_layer(x, training=training)
         x = ACTIVATION_FUNCTIONS[self.config.convolution_activation](x)
         return self.normalization(residual + x)
 
-    def _within_documents(self, x: Any, document_ids: Any) -> Any:
+    def _within_documents(self, x: Any, document_ids: Any, kernel: Any) -> Any:
         """Computes the convolution as a sum of products, one for each neighbor of a token."""
-        kernel = ops.cast(self.convolution.kernel, x.dtype)
         middle = self.config.convolution_size // 2
-        result = ops.cast(self.convolution.bias, x.dtype)
-        for index in range(self.config.convolution_size):
-            neighbor = neighbors(x, document_ids, index - middle)
-            result = result + ops.matmul(neighbor, kernel[index])
-        return result
+        products = (
+            ops.matmul(neighbors(x, document_ids, index - middle), kernel[index])
+            for index in range(self.config.convolution_size)
+        )
+        return sum(products)

@@ -435,7 +435,7 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
                 training=training,
             )
         if self.projection is not None:
-            x = self.projection(x)
+            x = project(self.projection, x, training)
         batch, length, hidden_size = ops.shape(x)
         matrix = (batch * length, hidden_size)  # layers take a matrix
         inputs_of_attention = {
@@ -463,7 +463,7 @@ class Encoder(LowRankAdaptation, KerasMethods, Configured, HasPreprocessor, kera
             hidden_states[-1] = x = self.final_norm(x)
         outputs = {"sequence_output": x}
         if self.pooler is not None:
-            outputs["pooled_output"] = self.pooler(x)
+            outputs["pooled_output"] = self.pooler(x, training=training)
         if decoder_positions is not None:
             if isinstance(length, int) and length > decoder_positions.shape[0]:
                 raise InputError(

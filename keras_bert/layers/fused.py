@@ -30,7 +30,7 @@ _HIGHEST_RATE = 1 - 2**-16  # of dropout; with 16 random bits, higher rates woul
 
 
 def project(layer: keras.layers.Dense, x: Any, training: bool | None) -> Any:
-    """Applies a dense layer.
+    """Applies a dense layer. The gradient of its bias adds up in float32.
 
     TensorFlow would fuse the product and the bias, and in bfloat16, the fused kernel does not use
     matrix units (TensorFlow 2.21).
@@ -60,8 +60,8 @@ def project(layer: keras.layers.Dense, x: Any, training: bool | None) -> Any:
 
         if not linear:
             return _run(_activate, product, bias, **options), gradients
-        hidden = tf.expand_dims(product, 0)  # from TensorFlow's graph optimizer
-        return tf.squeeze(tf.nn.bias_add(hidden, bias), 0), gradients
+        image = tf.expand_dims(product, 0)  # which TensorFlow does not fuse with the bias
+        return tf.squeeze(tf.nn.bias_add(image, bias), 0), gradients
 
     return _with_gradient(differentiable, product, bias)
 
@@ -481,7 +481,7 @@ def _with_gradient(differentiable: Callable, *inputs: Any) -> Any:
         # TensorFlow would treat the saved values of the forward pass as constants.
         def once(upstream: Any) -> list[Any]:
             message = (
-                "Encoder layers have no second derivative and no forward-mode derivative if "
+                "Layers and heads have no second derivative and no forward-mode derivative if "
                 "training=True. Call the model with training=False."
             )
             return [

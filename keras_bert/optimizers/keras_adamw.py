@@ -38,8 +38,7 @@ class KerasAdamW(keras.optimizers.AdamW):
         **kwargs: options of Keras' AdamW. Biases and layer normalizations have no weight decay.
 
     Raises:
-        InputError: if `use_ema` is combined with `gradient_accumulation_steps`, or if weights are
-            bfloat16 or float16.
+        InputError: if `use_ema` is combined with `gradient_accumulation_steps`.
 
     Example:
         >>> classifier.compile(KerasAdamW(2e-5, weight_decay=0.01), classifier.default_loss())
@@ -67,25 +66,20 @@ class KerasAdamW(keras.optimizers.AdamW):
         del config["amsgrad"]
         return {**config, "learning_rate_multipliers": self.learning_rate_multipliers}
 
-    def build(self, variables: list[keras.Variable]) -> None:
-        """Makes the moments of all weights.
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates one variable on one device.
 
         Raises:
-            InputError: if a weight is bfloat16 or float16.
+            InputError: if the variable is bfloat16 or float16.
         """
-        for variable in variables:
-            if variable.dtype in ("bfloat16", "float16"):
-                raise InputError(
-                    f"The weight {variable.path} is {variable.dtype}, which is too coarse for "
-                    "AdamW's moments; make the model with dtype 'mixed_bfloat16' or 'float32'."
-                )
-        super().build(variables)
-
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Updates one variable on one device."""
         index = self._get_variable_index(variable)
         path = self._trainable_variables[index].path
         variable = variable.value if isinstance(variable, keras.Variable) else variable
+        if variable.dtype in (tf.bfloat16, tf.float16):
+            raise InputError(
+                f"The weight {path} is {variable.dtype.name}, which is too coarse for AdamW's "
+                "moments; make the model with dtype 'mixed_bfloat16' or 'float32'."
+            )
         rate = tf.cast(learning_rate, variable.dtype)
         adamw_update(
             variable,

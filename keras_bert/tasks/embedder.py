@@ -11,6 +11,7 @@ from keras import ops
 from keras_bert.errors import InputError, closest
 from keras_bert.layers.configured import ACTIVATION_FUNCTIONS
 from keras_bert.layers.encoder import Encoder
+from keras_bert.layers.fused import project
 from keras_bert.layers.heads import TextPooling
 from keras_bert.tasks.embedding_losses import (
     ContrastiveLoss,
@@ -158,7 +159,7 @@ class TextEmbedder(TextTask):
             flat = {name: ops.reshape(value, (-1, length)) for name, value in inputs.items()}
         x = self.vectors(flat, training)
         for layer in self.projection_layers:
-            x = layer(x)
+            x = project(layer, x, training)
         x = ops.cast(x, "float32")
         if self.normalize:
             x = unit_length(x)

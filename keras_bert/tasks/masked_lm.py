@@ -80,17 +80,23 @@ class MaskedLanguageModel(Task):
         If the inputs have `masked_positions` `[B, P]` int32, the logits are `[B, P, V]`.
         """
         outputs = self.encode(inputs, training=training)
-        return self.score(outputs, inputs.get("masked_positions"))
+        return self.score(outputs, inputs.get("masked_positions"), training)
 
     def encode(self, inputs: Mapping[str, Any], training: bool | None = None) -> dict[str, Any]:
         """Returns the encoder's outputs for the head."""
         positions = self.head.position_embedding
         return self.encoder(inputs, training=training, decoder_positions=positions)
 
-    def score(self, outputs: Mapping[str, Any], masked_positions: Any = None) -> Any:
+    def score(
+        self,
+        outputs: Mapping[str, Any],
+        masked_positions: Any = None,
+        training: bool | None = None,
+    ) -> Any:
         """Returns logits for the outputs of `encode`.
 
         The logits are `[B, T, V]`, or `[B, P, V]` if `masked_positions` `[B, P]` are given.
         """
         x = outputs["decoded_output" if self.enhanced else "sequence_output"]
-        return self.head(x, self.encoder.embeddings.token_embedding, masked_positions)
+        table = self.encoder.embeddings.token_embedding
+        return self.head(x, table, masked_positions, training=training)

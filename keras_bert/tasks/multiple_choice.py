@@ -60,7 +60,7 @@ class MultipleChoice(Task):
         choices, length = ops.shape(inputs["token_ids"])[1:]
         flat = {name: ops.reshape(value, (-1, length)) for name, value in inputs.items()}
         outputs = self.encoder(flat, training=training)
-        pooled = self.text_pooling(outputs, padding_mask(flat))
+        pooled = self.text_pooling(outputs, padding_mask(flat), training=training)
         return ops.reshape(self.head(pooled, training=training), (-1, choices))
 
     def inputs_of_texts(self, columns: tuple[Any, ...]) -> dict[str, Any]:

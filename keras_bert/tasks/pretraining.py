@@ -59,7 +59,9 @@ class PretrainingModel(Task):
         table = self.encoder.embeddings.token_embedding
         positions = inputs.get("masked_positions")
         return {
-            "mlm_logits": self.masked_lm(outputs["sequence_output"], table, positions),
+            "mlm_logits": self.masked_lm(
+                outputs["sequence_output"], table, positions, training=training
+            ),
             "nsp_logits": self.next_sentence(outputs["pooled_output"], training=training),
         }
 

@@ -38,4 +38,5 @@ class ReplacedTokenDetector(Task):
     def call(self, inputs: Mapping[str, Any], training: bool | None = None) -> Any:
         """Returns logits `[B, T]` float32; a positive logit means that the token was replaced."""
         outputs = self.encoder(inputs, training=training)
-        return self.head(outputs["sequence_output"], inputs.get("document_ids"))
+        documents = inputs.get("document_ids")
+        return self.head(outputs["sequence_output"], documents, training=training)

@@ -259,7 +259,7 @@ class TextTask(Task):
 
         def pooled(inputs: Mapping[str, Any]) -> Any:
             outputs = self.encoder(inputs, training=training)
-            return self.text_pooling(outputs, padding_mask(inputs))
+            return self.text_pooling(outputs, padding_mask(inputs), training=training)
 
         size = inputs["token_ids"].shape[1]
         if self.windows is None or (size is not None and size <= self.window_length):

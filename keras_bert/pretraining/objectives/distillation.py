@@ -65,11 +65,15 @@ class DistillationModel(keras.Model):
         wanted = None if self.every_token else positions
         student = self.student.encode(inputs, training=training)
         teacher = self.teacher.encode(inputs, training=False)
-        logits = self.student.score(student, wanted)
+        logits = self.student.score(student, wanted, training)
         return {
-            "mlm_logits": self.student.score(student, positions) if self.every_token else logits,
+            "mlm_logits": (
+                self.student.score(student, positions, training) if self.every_token else logits
+            ),
             "logits": logits,
-            "teacher_logits": ops.stop_gradient(self.teacher.score(teacher, wanted)),
+            "teacher_logits": ops.stop_gradient(
+                self.teacher.score(teacher, wanted, training=False)
+            ),
             "states": student["sequence_output"],
             "teacher_states": ops.stop_gradient(teacher["sequence_output"]),
         }
