@@ -381,7 +381,7 @@ def _draw(dropout: keras.layers.Dropout, x: Any) -> tuple[tuple[Any, ...], float
 
 
 def _sum_of_rows(x: Any) -> Any:
-    """Returns the sum `[O]` of the rows of `[M, O]`, in float32 inside.
+    """Returns the sum `[O]` of the rows of `[M, O]`. A product adds up bfloat16 in float32.
 
     TensorFlow's gradient of a bias (2.21) adds up in bfloat16: on processors, the sum of 2,048
     normally distributed rows was wrong by 6 %.

@@ -262,11 +262,15 @@ TASKS = {
         {"convolution_size": 3, "relative_positions": 4, "position_input": False},
         kb.ReplacedTokenDetector,
     ),
+    "mask decoder": (
+        {"relative_positions": 4, "position_input": False},
+        lambda encoder: kb.MaskedLanguageModel(encoder, enhanced=True),
+    ),
 }
 
 
 @pytest.mark.parametrize(("changes", "task"), TASKS.values(), ids=TASKS)
-def test_gradients_of_all_biases_in_bfloat16(changes, task):
+def test_gradients_of_biases_and_positions_in_bfloat16(changes, task):
     """Most gradients have the same sign here, and many small numbers are lost in bfloat16.
 
     `stateless_call` is what pretraining calls. There, layers do not learn of training from Keras.
@@ -276,9 +280,11 @@ def test_gradients_of_all_biases_in_bfloat16(changes, task):
     ids = np.random.default_rng(0).integers(1, SMALL["vocabulary_size"], (1024, 4))
     batch = {"token_ids": ids, "masked_positions": np.tile(np.arange(4), (1024, 1))}
 
-    def gradients_of_biases(dtype):
+    def gradients(dtype):
         keras.utils.set_random_seed(0)
         model = task(kb.Encoder(config, dtype=dtype))
+        if getattr(model, "enhanced", False):  # the decoder looks up the positions of documents
+            batch["document_ids"] = np.ones_like(ids)
         weights = [tf.convert_to_tensor(v.value) for v in model.trainable_variables]
         with tf.GradientTape() as tape:
             tape.watch(weights)
@@ -286,10 +292,11 @@ def test_gradients_of_all_biases_in_bfloat16(changes, task):
             outputs, _ = model.stateless_call(weights, others, batch, training=True)
             outputs = [tf.cast(x, tf.float32) for x in tf.nest.flatten(outputs)]
             total = tf.add_n([tf.reduce_mean(x**2 + x) for x in outputs])
-        gradients = zip(model.trainable_variables, tape.gradient(total, weights), strict=True)
-        return {v.path: g for v, g in gradients if v.name == "bias" and g is not None}
+        pairs = zip(model.trainable_variables, tape.gradient(total, weights), strict=True)
+        names = ("bias", "position_embedding")
+        return {v.path: g for v, g in pairs if v.name in names and g is not None}
 
-    exact, found = gradients_of_biases("float32"), gradients_of_biases("mixed_bfloat16")
+    exact, found = gradients("float32"), gradients("mixed_bfloat16")
     sizes = {name: float(tf.norm(gradient)) for name, gradient in exact.items()}
     floor = 1e-2 * max(sizes.values())
     errors = {
