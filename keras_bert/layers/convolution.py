@@ -59,7 +59,7 @@ class TokenConvolution(ConfiguredLayer):
             x = self.convolution.convolution_op(x, kernel)
         else:
             x = self._within_documents(x, document_ids, kernel)
-        # Keras' convolution would add up the gradients of its bias in bfloat16.
+        # Keras' convolution and `ops.add` would add up the gradients of the bias in bfloat16.
         x = x + ops.cast(self.convolution.bias, x.dtype)
         x = self.dropout_layer(x, training=training)
         x = ACTIVATION_FUNCTIONS[self.config.convolution_activation](x)
